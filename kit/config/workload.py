@@ -241,9 +241,9 @@ class Expectation(Table):
     """An expected result: number of I/Os, range or share inside the published one, limits.
 
     `layer`: "device" in a phase whose target is devices. Percentiles and the longest I/O are those at the
-    layer, in microseconds; a share is of the phase's I/Os
-    there, 0 to 1. A stall is a time in which no I/O of the phase ended at the layer, of any op and tier. A
-    ratio is that of this row's percentile to the other row's.
+    layer, in microseconds; a share is of the phase's I/Os there, 0 to 1. A stall is a time in which no I/O of
+    the phase ended at the layer, of any op and tier. A ratio is that of this row's percentile to the other
+    row's.
     """
 
     phase: Name

@@ -54,7 +54,7 @@ def cache_room(workload: Workload, testbed: Testbed) -> int:
 
 
 def layout_of(workload: Workload, testbed: Testbed) -> Layout:
-    """Of the pool. A wrong recordsize or ashift counts as the default; whoever checks it refuses it."""
+    """Of the pool. A wrong recordsize or ashift counts as the default; the plan refuses it elsewhere."""
     pool, ashift = workload.pool, str(workload.pool.properties.get("ashift", ""))
     try:
         record = record_bytes(workload.dataset.properties)

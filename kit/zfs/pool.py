@@ -84,7 +84,7 @@ def _vdev_type(layout: str) -> list[str]:
 
 
 def removal_names(spec: PoolSpec, role: str) -> tuple[str, ...]:
-    """What `zpool remove` is told of the devices of `role`, log or cache.
+    """Arguments of `zpool remove` for the devices of `role`, log or cache.
 
     That is their paths, but a mirror can only be removed whole, by its name (zpool-remove(8)). Its number is
     its place among the top-level vdevs: `zpool create` makes them in the order of its arguments, data first,

@@ -72,7 +72,7 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
         return
     if manifest.clock is None:
         yield "The manifest lacks the clock: it is not known what a second of this run is."
-    no_clients = all(phase.target for phase in manifest.phases)
+    no_clients = bool(manifest.phases) and all(phase.target for phase in manifest.phases)
     if not (manifest.testbed.server and (manifest.testbed.clients or no_clients)):
         yield "The manifest lacks the server or the clients of the testbed."
     if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
@@ -105,13 +105,13 @@ def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[str]:
 def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
     """Why this phase cannot be judged, as sentences."""
     if phase.target:
-        return load_trouble(phase, rows, DEVICE, "fio")
+        return _load_trouble(phase, rows, DEVICE, "fio")
     if manifest.appliance:
-        return load_trouble(phase, rows, CLIENT, "the clients")
+        return _load_trouble(phase, rows, CLIENT, "the clients")
     return _phase_trouble(phase, rows)
 
 
-def load_trouble(phase: Phase, rows: Sequence[Json], layer: str, issuer: str) -> Iterator[str]:
+def _load_trouble(phase: Phase, rows: Sequence[Json], layer: str, issuer: str) -> Iterator[str]:
     """What does not close where only who issued the I/Os, and checks, can tell."""
     name, issued = phase.name, phase.client_ios
     yield from (f"{name}: {problem}" for problem in phase.problems)

@@ -33,7 +33,7 @@ def plan(folder: Path, layout: str, testbed: str = "six-disks.toml", size: str =
 
 
 def pool_commands(made: Plan, verb: str) -> list[list[str]]:
-    """What `zpool VERB` is told after the name of the pool."""
+    """Arguments of `zpool VERB` after the name of the pool."""
     argvs = [entry["argv"] for entry in listed(made, planned_names(made))]
     return [argv[argv.index("hsp-ID") + 1 :] for argv in argvs if argv[:2] == ["zpool", verb]]
 
