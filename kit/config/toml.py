@@ -31,6 +31,7 @@ MAX_PROBLEMS = 100  # listed one by one; a file with more is probably the wrong 
 
 Problem = tuple[int, str]  # line, text
 Place = tuple[Path, int]  # file, line
+Setting = str | int | bool  # of an option, property or parameter
 M = TypeVar("M", bound=BaseModel)
 
 

@@ -9,20 +9,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kit.config import fio_job
+from kit.config.expectation import Expectation
 from kit.config.nfs_options import MountOption, Version
+from kit.config.phase_table import FioOptions, Name, Op, Phase
 from kit.config.precondition_table import PreconditionTable
-from kit.config.toml import KeyProblem, Table, nearest, validate
+from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
 from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.sample_size import sample_needed
-from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes, format_duration_ns
+from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes
 
-Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
-Op = Literal["read", "write", "commit"]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
-# Where the load of a phase goes.
-Target = Literal["nfs", "device:data", "device:cache", "device:log"]
-Setting = str | int | bool
 # Name of the load of [warmup], as of a phase: its random numbers are derived from it.
 WARM_UP = "warm-up"
 
@@ -66,9 +61,6 @@ def _check_not_empty(size_bytes: int) -> int:
 
 LEAST_CACHE_BYTES = 64 << 20
 CacheSize = Annotated[AutoSizeBytes, AfterValidator(_check_cache_size)]
-
-# Canonical names and fio's values.
-FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)]
 
 
 class Pool(Table):
@@ -148,69 +140,6 @@ class Warmup(Table):
     deadline: DurationNs = 60_000_000_000
 
 
-class Phase(Table):
-    """One phase of load with one fio job. `remove`: devices removed from the pool before it.
-
-    `target`: the working set over NFS, or the bare devices of a role, before there is a pool: `devices` of
-    them, all by default, `each` in turn (then the plan makes a phase of each) or together. `tiers`: that may
-    answer, over NFS. A plan is stored without keys that have their default, as before there were devices.
-    `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
-    `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
-    bin of completion latency; "auto" leaves it to the plan. `resumable`: `hsp run --resume` goes on in the
-    middle of it.
-    """
-
-    name: Name
-    title: str
-    target: Annotated[Target, Field(exclude_if=lambda target: target == "nfs")] = "nfs"
-    devices: Annotated[tuple[str, ...], Field(exclude_if=lambda devices: not devices)] = ()
-    each: Annotated[Literal["in turn", "together"], Field(exclude_if=lambda each: each == "in turn")] = (
-        "in turn"
-    )
-    job: str
-    options: FioOptions = Field(default_factory=dict)
-    tiers: tuple[Tier, ...] = ()
-    duration: DurationNs
-    interval: DurationNs = 1_000_000_000
-    log: Literal["auto", "every-io", "histograms"] = "auto"
-    resumable: bool = False
-    remove: Literal["log", "cache"] | None = None
-
-    @property
-    def load(self) -> str:
-        """Name of its load in a plan: the job file's; of the phase too where it has options of its own."""
-        return f"{self.job} ({self.name})" if self.options else self.job
-
-    @property
-    def on_devices(self) -> bool:
-        return self.target != "nfs"
-
-    @model_validator(mode="after")
-    def _check_target(self) -> Self:
-        if not self.on_devices:
-            if not self.tiers:
-                raise KeyProblem("tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]')
-            for key in {"devices", "each"} & self.model_fields_set:
-                raise KeyProblem(key, f'{key} is for a phase with a target of devices, such as "device:data"')
-            return self
-        for key in ("tiers", "remove"):
-            if getattr(self, key):
-                raise KeyProblem(key, f'there is no pool in a phase with target = "{self.target}": remove it')
-        return self
-
-    @model_validator(mode="after")
-    def _check_interval(self) -> Self:
-        if self.interval < 1_000_000 or self.interval % 1_000_000:
-            raise KeyProblem("interval", "interval must be whole milliseconds")
-        if not self.interval <= self.duration:
-            text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
-            raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
-        if self.resumable and self.log == "every-io":
-            text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
-            raise KeyProblem("resumable", f"{text}: remove one of the two")
-        return self
-
-
 class PowerLoss(Table):
     """Power losses after the phases: `moments` of them, each at a random time `within` the first writes.
 
@@ -220,88 +149,6 @@ class PowerLoss(Table):
     moments: Annotated[int, Field(ge=1, le=1000)]
     within: Annotated[DurationNs, Field(gt=0)] = 200_000_000
     seed: int = 1
-
-
-Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-RATIOS = ("p50_ratio_min", "p50_ratio_max", "p99_ratio_min", "p99_ratio_max")
-
-
-class RatioTo(Table):
-    """The row that a row is compared with, of the same layer; what is left out is the row's own."""
-
-    phase: Name | None = None
-    op: Op | None = None
-    tier: Tier | Literal["all"] | None = None
-
-
-class Expectation(Table):
-    """An expected result: number of I/Os, range or share inside the published one, limits.
-
-    `layer`: "device" in a phase whose target is devices. Percentiles and the longest I/O are those at the
-    layer, in microseconds; a share is of the phase's I/Os there, 0 to 1. A stall is a time in which no I/O of
-    the phase ended at the layer, of any op and tier. A ratio is that of this row's percentile to the other
-    row's.
-    """
-
-    phase: Name
-    op: Op
-    # "all" is what clients see, and devices: they cannot tell tiers apart.
-    tier: Tier | Literal["all"]
-    layer: Literal["nfs-server", "client", "device"] = "nfs-server"
-    min_count: Annotated[int, Field(ge=1)] = 1
-    # Whether the range must be inside the published one, whose conditions the phase must meet.
-    inside: bool = False
-    # At least this part of the I/Os, instead of the whole range.
-    inside_share_min: Share | None = None
-    p50_us_max: Limit | None = None
-    p95_us_max: Limit | None = None
-    p99_us_max: Limit | None = None
-    p999_us_max: Limit | None = None
-    max_us_max: Limit | None = None
-    stall_ms_max: Limit | None = None
-    share_min: Share | None = None
-    share_max: Share | None = None
-    ratio_to: RatioTo | None = None
-    p50_ratio_min: Limit | None = None
-    p50_ratio_max: Limit | None = None
-    p99_ratio_min: Limit | None = None
-    p99_ratio_max: Limit | None = None
-
-    @model_validator(mode="after")
-    def _check_shares(self) -> Self:
-        if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
-            text = f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}"
-            raise KeyProblem("share_min", text)
-        if (self.tier == "all") == (self.layer == "nfs-server"):
-            raise KeyProblem(
-                "tier",
-                'tier = "all" goes with layer = "client" or "device", and any other tier with "nfs-server"',
-            )
-        if (self.inside or self.inside_share_min is not None) and self.layer != "nfs-server":
-            text = "the published ranges are those at the NFS server: remove it"
-            raise KeyProblem("inside" if self.inside else "inside_share_min", text)
-        if "inside" in self.model_fields_set and not self.inside and self.inside_share_min is not None:
-            text = "inside_share_min is judged where inside is, and inside is false: remove one of them"
-            raise KeyProblem("inside_share_min", text)
-        return self
-
-    @model_validator(mode="after")
-    def _check_ratios(self) -> Self:
-        limits = [name for name in RATIOS if getattr(self, name) is not None]
-        if limits and self.ratio_to is None:
-            raise KeyProblem(limits[0], 'to which row? such as ratio_to = { phase = "...", tier = "..." }')
-        if self.ratio_to is not None and not limits:
-            raise KeyProblem(
-                "ratio_to", f"no limit on the ratio; add {', '.join(RATIOS[:-1])} or {RATIOS[-1]}"
-            )
-        for figure in ("p50", "p99"):
-            low, high = (getattr(self, f"{figure}_ratio_{end}") for end in ("min", "max"))
-            if low is not None and high is not None and low > high:
-                raise KeyProblem(f"{figure}_ratio_min", f"{low:g} is above {figure}_ratio_max = {high:g}")
-        return self
 
 
 class HostSettings(Table):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kit.config.fio_job import DEVICE, FioJob, FioSection, read_job, with_options
-from kit.config.toml import Place, nearest, placed_refusal
+from kit.config.toml import Place, Setting, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Setting, Workload
+from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 
 

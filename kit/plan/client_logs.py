@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kit.config.phase_table import Phase
 from kit.config.testbed import Testbed
-from kit.config.workload import Phase, Workload
+from kit.config.workload import Workload
 from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_INTERVALS
 
 # A million lines at 100,000 I/O a second.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kit.config.phase_table import Phase
 from kit.config.testbed import client_key
-from kit.config.workload import Phase
 from kit.emulation.served import counters_command
 from kit.instruments import sampler
 from kit.load import fio
@@ -13,7 +13,7 @@ from kit.load.ordinary_user import ordinary
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
-from kit.recovery import undo
+from kit.recovery import host_undos
 from kit.rules.appliance_limits import left_out
 from kit.trace import nfsd_tracer
 from kit.trace.support import Tracing, programs
@@ -54,7 +54,7 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
         intervals = [phase.interval for phase in measured]
         argv = nfsd_tracer.command(tracer, testbed.clock, intervals, _NEWEST_TRACING)
         command = Command(tuple(argv), "kit/trace/nfsd.bt, for all phases")
-        yield Step("start the tracer", "server", (command,), undo.Tracer(directory=tracer.directory))
+        yield Step("start the tracer", "server", (command,), host_undos.Tracer(directory=tracer.directory))
     for number, phase in enumerate(measured, start=1):
         step = f"phase {phase.name}"
         if phase.remove and not testbed.is_appliance:

@@ -25,7 +25,7 @@ from kit.plan.step import Command, Step
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
-from kit.recovery import undo, work_directory
+from kit.recovery import host_undos, storage_undos, work_directory
 from kit.recovery.action import Action
 from kit.rules.combination import MAX_BYTES
 from kit.zfs import pool, tunables
@@ -91,7 +91,7 @@ def work_directories(plan: Plan, names: Names) -> Iterator[Step]:
             commands = tuple(
                 Command(tuple(argv), "the run's token" if argv[0] == "tee" else "") for argv in argvs
             )
-            action = undo.WorkDirectory(path=names.work_dir)
+            action = host_undos.WorkDirectory(path=names.work_dir)
             yield Step("make work directory", key, commands, action, {"path": names.work_dir})
 
 
@@ -100,7 +100,7 @@ def claims(plan: Plan, names: Names) -> Iterator[Step]:
     for device in plan.testbed.device:
         if device.is_real:
             path, serial = device.path or "", device.serial or ""
-            action = undo.Device(path=path, serial=serial, pool=names.pool)
+            action = storage_undos.Device(path=path, serial=serial, pool=names.pool)
             details = {"device": device.name, "path": device.path, "serial": device.serial}
             yield Step("take device", "server", (), action, details)
 
@@ -115,7 +115,7 @@ def set_tunables(
     for tunable in tunables.in_order(tuple(settings), dict(effects)):
         old, new = before[tunable.name], str(tunable.host_value)
         command = Command(("tee", tunables.parameter_path(tunable.name)), new)
-        action = undo.Tunable(
+        action = host_undos.Tunable(
             name=tunable.name,
             value=old,
             effect=effects.get(tunable.name, ""),
@@ -140,7 +140,7 @@ def set_host_settings(
 ) -> Iterator[tuple[host_settings.FileSetting, Step]]:
     """`wanted`: each with the value that the server has."""
     for each, before in wanted:
-        action = undo.HostSetting(
+        action = host_undos.HostSetting(
             path=each.path,
             value=before,
             set=each.value,
@@ -160,14 +160,16 @@ def partitions(plan: Plan, names: Names) -> Iterator[Step]:
             argv = tuple(partition.create_command(path, size_bytes))
             details = {"device": device.name, "path": path, "bytes": size_bytes}
             commands = (Command(argv, "kit/remote/partition.py"),)
-            action = undo.Partition(device_path=path, serial=device.serial or "")
+            action = storage_undos.Partition(device_path=path, serial=device.serial or "")
             yield Step("use a part", "server", commands, action, details)
 
 
 def create_pool(plan: Plan, names: Names) -> Step:
     spec = pool_spec(plan, names)
     argv = pool.create_arguments(spec)
-    action = undo.Pool(name=spec.name, run_id=names.run_id, devices=[*spec.data, *spec.log, *spec.cache])
+    action = storage_undos.Pool(
+        name=spec.name, run_id=names.run_id, devices=[*spec.data, *spec.log, *spec.cache]
+    )
     return Step("create pool", "server", (Command(tuple(argv)),), action, {"pool": spec.name, "argv": argv})
 
 
@@ -184,7 +186,7 @@ def exports(plan: Plan, names: Names) -> Iterator[Step]:
     """To each client alone."""
     for address in names.client_addresses:
         command = Command(tuple(nfs_export.export_command(names.path, address)))
-        action = undo.Export(path=names.path, client=address)
+        action = storage_undos.Export(path=names.path, client=address)
         yield Step("export", "server", (command,), action, {"path": names.path, "client": address})
 
 
@@ -197,7 +199,7 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
         argvs = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
         commands = tuple(Command(tuple(argv)) for argv in argvs)
         details = {"client": names.client_names[number]}
-        action = undo.Mount(target=names.mount_point)
+        action = storage_undos.Mount(target=names.mount_point)
         yield Step("mount", client_key(number), commands, action, details)
 
 
@@ -223,7 +225,7 @@ def fill(plan: Plan, names: Names) -> Step:
 def make_directory(plan: Plan, names: Names) -> Step:
     """In an appliance's export, through the first client."""
     spec = plan.workload.nfs
-    action = undo.ExportDirectory(
+    action = storage_undos.ExportDirectory(
         target=names.mount_point,
         directory=names.directory,
         file=plan.workload.file_set.file,

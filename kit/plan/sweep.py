@@ -17,8 +17,8 @@ from typing import Any
 
 from kit.config.sweep import Sweep
 from kit.config.testbed import Testbed
-from kit.config.toml import nearest, validate
-from kit.config.workload import Setting, Workload, samples
+from kit.config.toml import Setting, nearest, validate
+from kit.config.workload import Workload, samples
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes

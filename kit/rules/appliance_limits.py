@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit.config.workload import Phase, Workload
+from kit.config.phase_table import Phase
+from kit.config.workload import Workload
 
 # For every workload. Stored in the manifest.
 _NOT_SEEN = (

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kit.config.fio_job import FioJob
+from kit.config.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
-from kit.config.workload import Phase, Pool, Workload
+from kit.config.workload import Pool, Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kit.config.expectation import Expectation
 from kit.config.fio_job import FioJob
+from kit.config.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Expectation, Phase, Workload
+from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.precondition import selection

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kit.config.expectation import Expectation, RatioTo
 from kit.config.toml import dotted, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Expectation, RatioTo, Workload
+from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.units import format_duration_ns
 

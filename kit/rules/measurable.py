@@ -9,10 +9,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob
+from kit.config.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Phase, Workload
+from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.clock import Clock
 from kit.core.errors import HostError

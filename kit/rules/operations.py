@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob, FioSection
+from kit.config.phase_table import Phase
 from kit.config.toml import Place
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Phase, Workload
+from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.sizes.workload_sizes import READ_TIERS
 from kit.zfs.pool import record_bytes

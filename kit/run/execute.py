@@ -11,7 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from kit.config.fio_job import FioJob
-from kit.config.workload import Phase, Warmup
+from kit.config.phase_table import Phase
+from kit.config.workload import Warmup
 from kit.core.errors import HostError, KitError, MeasurementUnknown, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts

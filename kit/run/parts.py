@@ -16,7 +16,7 @@ import polars as pl
 from pydantic import Field
 
 from kit.config.fio_job import FioJob
-from kit.config.workload import Phase
+from kit.config.phase_table import Phase
 from kit.core.bins import bin_edges
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, KitError, MeasurementUnknown

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 
 from kit.config.fio_job import FioJob
-from kit.config.workload import Phase
+from kit.config.phase_table import Phase
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.seed import seed_for
@@ -34,7 +34,7 @@ from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult, Load, LoadSpec, Worker
 from kit.load.streamed_load import StreamedLoad
-from kit.recovery import undo
+from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
 from kit.run import parts, watch
 from kit.run.joined_parts import STOPPED
@@ -86,7 +86,7 @@ def traced(
     tracing = replace(bench.storage.tracing, program=support.program(bench.storage.zfs, writes=writes))
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
-        undo.register(journal, "server", server, undo.Tracer(directory=place.directory))
+        undo.register(journal, "server", server, host_undos.Tracer(directory=place.directory))
         process = nfsd_tracer.start(server, place, bench.site.clock, intervals_ns, tracing)
     tracer = nfsd_tracer.Tracer(server, place, process)
     try:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kit import __version__
-from kit.config import workload as config
+from kit.config import expectation as config
 from kit.config.testbed import Device
 from kit.core.progress import Progress
 from kit.core.units import utc_now

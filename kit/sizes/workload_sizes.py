@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kit.config.testbed import Testbed
-from kit.config.workload import Setting, Workload
+from kit.config.toml import Setting
+from kit.config.workload import Workload
 from kit.core.units import parse_size_bytes
 from kit.sizes.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
 from kit.zfs.layout import Layout

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.config.workload import Setting
+from kit.config.toml import Setting
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.units import parse_size_bytes
 from kit.hosts.base import Host

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.config.toml import nearest, shorten
+from kit.config.toml import Setting, nearest, shorten
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Setting
 from kit.core.units import format_size_bytes, parse_size_bytes
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.pool import setting

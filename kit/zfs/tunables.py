@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kit.config.toml import Setting
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Setting
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.units import parse_duration_ns, parse_size_bytes

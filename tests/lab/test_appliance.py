@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import reports
+from kit.config.phase_table import Phase
 from kit.config.testbed import read_testbed
-from kit.config.workload import Phase, read_workload
+from kit.config.workload import read_workload
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
 from kit.core.progress import Progress

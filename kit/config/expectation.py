@@ -1,0 +1,91 @@
+"""An `[[expect]]` of a workload: what a row of the result must be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kit.config.phase_table import Name, Op, Tier
+from kit.config.toml import KeyProblem, Table
+
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+RATIOS = ("p50_ratio_min", "p50_ratio_max", "p99_ratio_min", "p99_ratio_max")
+
+
+class RatioTo(Table):
+    """The row that a row is compared with, of the same layer; what is left out is the row's own."""
+
+    phase: Name | None = None
+    op: Op | None = None
+    tier: Tier | Literal["all"] | None = None
+
+
+class Expectation(Table):
+    """An expected result: number of I/Os, range or share inside the published one, limits.
+
+    `layer`: "device" in a phase whose target is devices. Percentiles and the longest I/O are those at the
+    layer, in microseconds; a share is of the phase's I/Os there, 0 to 1. A stall is a time in which no I/O of
+    the phase ended at the layer, of any op and tier. A ratio is that of this row's percentile to the other
+    row's.
+    """
+
+    phase: Name
+    op: Op
+    # "all" is what clients see, and devices: they cannot tell tiers apart.
+    tier: Tier | Literal["all"]
+    layer: Literal["nfs-server", "client", "device"] = "nfs-server"
+    min_count: Annotated[int, Field(ge=1)] = 1
+    # Whether the range must be inside the published one, whose conditions the phase must meet.
+    inside: bool = False
+    # At least this part of the I/Os, instead of the whole range.
+    inside_share_min: Share | None = None
+    p50_us_max: Limit | None = None
+    p95_us_max: Limit | None = None
+    p99_us_max: Limit | None = None
+    p999_us_max: Limit | None = None
+    max_us_max: Limit | None = None
+    stall_ms_max: Limit | None = None
+    share_min: Share | None = None
+    share_max: Share | None = None
+    ratio_to: RatioTo | None = None
+    p50_ratio_min: Limit | None = None
+    p50_ratio_max: Limit | None = None
+    p99_ratio_min: Limit | None = None
+    p99_ratio_max: Limit | None = None
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> Self:
+        if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
+            text = f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}"
+            raise KeyProblem("share_min", text)
+        if (self.tier == "all") == (self.layer == "nfs-server"):
+            raise KeyProblem(
+                "tier",
+                'tier = "all" goes with layer = "client" or "device", and any other tier with "nfs-server"',
+            )
+        if (self.inside or self.inside_share_min is not None) and self.layer != "nfs-server":
+            text = "the published ranges are those at the NFS server: remove it"
+            raise KeyProblem("inside" if self.inside else "inside_share_min", text)
+        if "inside" in self.model_fields_set and not self.inside and self.inside_share_min is not None:
+            text = "inside_share_min is judged where inside is, and inside is false: remove one of them"
+            raise KeyProblem("inside_share_min", text)
+        return self
+
+    @model_validator(mode="after")
+    def _check_ratios(self) -> Self:
+        limits = [name for name in RATIOS if getattr(self, name) is not None]
+        if limits and self.ratio_to is None:
+            raise KeyProblem(limits[0], 'to which row? such as ratio_to = { phase = "...", tier = "..." }')
+        if self.ratio_to is not None and not limits:
+            raise KeyProblem(
+                "ratio_to", f"no limit on the ratio; add {', '.join(RATIOS[:-1])} or {RATIOS[-1]}"
+            )
+        for figure in ("p50", "p99"):
+            low, high = (getattr(self, f"{figure}_ratio_{end}") for end in ("min", "max"))
+            if low is not None and high is not None and low > high:
+                raise KeyProblem(f"{figure}_ratio_min", f"{low:g} is above {figure}_ratio_max = {high:g}")
+        return self

@@ -1,0 +1,139 @@
+"""The undos of what a run changes on a host itself: its directory, the tracer, settings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kit.config.workload import TUNABLE
+from kit.hosts import settings
+from kit.hosts.base import Host
+from kit.hosts.identity import HostIdentity, read_identity
+from kit.recovery import work_directory
+from kit.recovery.action import Action, MaybeNumber, Number, WorkDirectoryPath
+from kit.recovery.journal import LeftAlone
+from kit.trace import nfsd_tracer
+from kit.zfs import tunables
+
+
+class WorkDirectory(Action):
+    """Undone last: the directory shows other runs that something may be left."""
+
+    kind = work_directory.KIND
+    after = frozenset(
+        {
+            "export-directory",
+            "mount",
+            "export",
+            "pool",
+            "partition",
+            "tunable",
+            "host-setting",
+            "device",
+            "tracer",
+        }
+    )
+    named = ("path",)
+    path: WorkDirectoryPath
+
+    def text(self, host: str) -> str:
+        return f"remove {self.path} on {host}"
+
+    def undo(self, host: Host) -> None:
+        work_directory.remove(host, self.path)
+
+    def commands(self) -> list[list[str]]:
+        return [["rm", "-r", "--", self.path]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(work_directory.remove_command(self.path), "")]
+
+
+class Tracer(Action):
+    """`directory`: the run's directory with the tracer's files."""
+
+    kind = "tracer"
+    named = ("directory",)
+    directory: WorkDirectoryPath
+
+    def text(self, host: str) -> str:
+        return f"end the tracer on {host}"
+
+    def undo(self, host: Host) -> None:
+        nfsd_tracer.end_left(host, self.directory)
+
+    def commands(self) -> list[list[str]]:
+        return [["pkill", "-f", f"{self.directory}/nfsd.bt"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(nfsd_tracer.end_left_command(self.directory), "")]
+
+
+class Tunable(Action):
+    """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it.
+
+    `set`: the value that the run writes, in the boot `boot_id` of the machine `machine_id`. Only that value,
+    there, is the run's. Journals of older versions do not have them.
+    """
+
+    kind = "tunable"
+    name: Annotated[str, Field(pattern=rf"^{TUNABLE}$", max_length=80)]
+    value: Number
+    effect: MaybeNumber = ""
+    set: MaybeNumber = ""
+    machine_id: str = ""
+    boot_id: str = ""
+
+    def text(self, host: str) -> str:
+        return f"set {self.name} back to {self.value}"
+
+    def undo(self, host: Host) -> None:
+        observed = tunables.read_tunables(host, [self.name])[self.name]
+        if observed == self.value:
+            return
+        # On the way back to 0 it is `effect` for a moment.
+        if why := _not_ours(host, self, observed in (self.set, self.effect)):
+            raise LeftAlone(f"{self.name} on {host.name} is {observed} and was left so: {why}")
+        tunables.write_tunable(host, self.name, self.value, self.effect)
+
+    def commands(self) -> list[list[str]]:
+        return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(["tee", tunables.parameter_path(self.name)], "the value before the run")]
+
+
+class HostSetting(Action):
+    """A file of kit.hosts.settings. `value`, `set`, `machine_id`, `boot_id`: as in Tunable."""
+
+    kind = "host-setting"
+    path: Annotated[str, Field(pattern=settings.PATH)]
+    value: Annotated[str, Field(pattern=settings.VALUE)]
+    set: Annotated[str, Field(pattern=settings.VALUE)]
+    machine_id: str
+    boot_id: str
+
+    def text(self, host: str) -> str:
+        return f"set {self.path} back to {self.value}"
+
+    def undo(self, host: Host) -> None:
+        observed = settings.read(host, self.path)
+        if observed == self.value:
+            return
+        if why := _not_ours(host, self, observed == self.set):
+            raise LeftAlone(f"{self.path} on {host.name} is {observed} and was left so: {why}")
+        settings.write(host, self.path, self.value)
+
+    def commands(self) -> list[list[str]]:
+        return [["tee", self.path, f"(and type: {self.value})"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(["tee", self.path], "the value before the run")]
+
+
+def _not_ours(host: Host, action: Tunable | HostSetting, is_set: bool) -> str:
+    """Why a value is not the run's; "" if it is. `is_set`: it is one that the run has written."""
+    if read_identity(host) != HostIdentity(action.machine_id, action.boot_id):
+        return "the run set it before this boot, on another machine, or with an older version of the kit"
+    return "" if is_set else f"the run had set {action.set}: somebody else has changed it since"

@@ -1,0 +1,174 @@
+"""The undos of pools, devices and shares that a run makes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from kit.config.nfs_options import MountOption
+from kit.config.testbed import checked_export
+from kit.core.seed import RUN_ID
+from kit.devices import clear_label, partition
+from kit.hosts.base import Host
+from kit.nfs import export as nfs_export
+from kit.nfs import export_directory
+from kit.nfs import mount as nfs_mount
+from kit.recovery.action import Action, DevicePath, MountPoint, PoolName
+from kit.recovery.journal import LeftAlone
+from kit.zfs import pool
+
+
+class Pool(Action):
+    """`guid` is empty until the pool exists. Not while a client has it mounted: its processes would hang."""
+
+    kind = "pool"
+    after = frozenset({"mount", "export"})
+    named = ("name", "run_id")
+    name: PoolName
+    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
+    devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
+    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
+
+    @property
+    def devices_used(self) -> list[str]:
+        return self.devices
+
+    def text(self, host: str) -> str:
+        return f"destroy pool {self.name}"
+
+    def undo(self, host: Host) -> None:
+        pool.remove(host, self.name, self.run_id, self.guid, tuple(self.devices))
+
+    def commands(self) -> list[list[str]]:
+        return [["zpool", "destroy", self.name]]
+
+
+class Partition(Action):
+    """The partition of a cache device. `serial` is empty for an emulated device, and in older journals."""
+
+    kind = "partition"
+    after = frozenset({"pool"})
+    device_path: DevicePath
+    serial: Annotated[str, Field(max_length=500)] = ""
+
+    @property
+    def devices_used(self) -> list[str]:
+        return [self.device_path]
+
+    def text(self, host: str) -> str:
+        return f"remove the partition of {self.device_path}"
+
+    def undo(self, host: Host) -> None:
+        partition.remove(host, self.device_path, self.serial)
+
+    def undo_proven(self, host: Host) -> None:
+        if partition.exists(host, self.device_path):
+            raise LeftAlone(
+                f"{partition.path_of(self.device_path)} on {host.name} was left: without the run's directory "
+                "there it cannot be told whose it is (the run's does not survive a restart)"
+            )
+
+    def commands(self) -> list[list[str]]:
+        return [["partx", "--delete", "--nr", "1", self.device_path]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(partition.remove_command(self.device_path), "kit/remote/partition.py")]
+
+
+class Device(Action):
+    """A real device: the label of `pool` is removed. `guid` is that of the pool, empty until it exists."""
+
+    kind = "device"
+    after = frozenset({"pool", "partition"})
+    named = ("pool",)
+    path: DevicePath
+    serial: Annotated[str, Field(min_length=1, max_length=500)]
+    pool: PoolName
+    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
+
+    @property
+    def devices_used(self) -> list[str]:
+        return [self.path]
+
+    def text(self, host: str) -> str:
+        return f"remove the pool's label from {self.path}"
+
+    def undo(self, host: Host) -> None:
+        clear_label.clear(host, self.path, self.serial, self.pool, self.guid)
+
+    def commands(self) -> list[list[str]]:
+        return [["wipefs", "--all", "--lock", path] for path in (f"{self.path}-part1", self.path)]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(clear_label.wipe_command(path), "") for path in (f"{self.path}-part1", self.path)]
+
+
+class Export(Action):
+    """The dataset's export to one client."""
+
+    kind = "export"
+    after = frozenset({"mount"})
+    named = ("path",)
+    path: Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}/pool/bench$")]
+    client: Annotated[str, Field(pattern=r"^[0-9A-Za-z:][0-9A-Za-z.:%-]{0,255}$")]
+
+    def text(self, host: str) -> str:
+        return f"unexport {self.path} to {self.client}"
+
+    def undo(self, host: Host) -> None:
+        nfs_export.unexport(host, self.path, self.client)
+
+    def commands(self) -> list[list[str]]:
+        return [["exportfs", "-u", f"{self.client}:{self.path}"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(nfs_export.unexport_command(self.path, self.client), "")]
+
+
+class ExportDirectory(Action):
+    """The run's directory in an appliance's export; removed through the mount, which is undone later."""
+
+    kind = "export-directory"
+    named = ("target", "directory")
+    target: MountPoint
+    directory: Annotated[str, Field(pattern=rf"^hsp-{RUN_ID}$")]
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
+    source: Annotated[str, AfterValidator(checked_export)]
+    version: Literal["3", "4.0", "4.1", "4.2"]
+    options: list[MountOption]
+
+    def text(self, host: str) -> str:
+        return f"remove {self.directory} from {self.source}"
+
+    def undo(self, host: Host) -> None:
+        export_directory.remove(
+            host, self.target, self.directory, self.file, self.source, self.version, self.options
+        )
+
+    def commands(self) -> list[list[str]]:
+        return [
+            ["rm", "--", f"{self.target}/{self.directory}/{self.file}"],
+            ["rmdir", f"{self.target}/{self.directory}"],
+        ]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        path = f"{self.target}/{self.directory}"
+        return [(["rm", "-f", "--", f"{path}/{self.file}"], ""), (["rmdir", "--", path], "")]
+
+
+class Mount(Action):
+    """The export on a client."""
+
+    kind = "mount"
+    named = ("target",)
+    target: MountPoint
+
+    def text(self, host: str) -> str:
+        return f"unmount {self.target} on {host}"
+
+    def undo(self, host: Host) -> None:
+        nfs_mount.unmount(host, self.target)
+
+    def commands(self) -> list[list[str]]:
+        return [["umount", self.target], ["rmdir", self.target]]
