@@ -14,7 +14,7 @@ Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 # Where the load of a phase goes.
-Target = Literal["nfs", "device:data", "device:cache", "device:log"]
+Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log"]
 
 # Canonical names and fio's values.
 FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)]
@@ -23,9 +23,10 @@ FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)
 class Phase(Table):
     """One phase of load with one fio job. `remove`: devices removed from the pool before it.
 
-    `target`: the working set over NFS, or the bare devices of a role, before there is a pool: `devices` of
-    them, all by default, `each` in turn (then the plan makes a phase of each) or together. `tiers`: that may
-    answer, over NFS. A plan is stored without keys that have their default, as before there were devices.
+    `target`: the working set over NFS, or in its dataset on the server, or the bare devices of a role, before
+    there is a pool: `devices` of them, all by default, `each` in turn (then the plan makes a phase of each)
+    or together. `tiers`: that may answer, where there is a pool. A plan is stored without keys that have
+    their default, as before there were devices.
     `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
     bin of completion latency; "auto" leaves it to the plan. `resumable`: `hsp run --resume` goes on in the
@@ -55,12 +56,16 @@ class Phase(Table):
 
     @property
     def on_devices(self) -> bool:
-        return self.target != "nfs"
+        return self.target.startswith("device:")
+
+    @property
+    def over_nfs(self) -> bool:
+        return self.target == "nfs"
 
     @model_validator(mode="after")
     def _check_target(self) -> Self:
         if not self.on_devices:
-            if not self.tiers:
+            if self.over_nfs and not self.tiers:
                 raise KeyProblem("tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]')
             for key in {"devices", "each"} & self.model_fields_set:
                 raise KeyProblem(key, f'{key} is for a phase with a target of devices, such as "device:data"')

@@ -43,11 +43,12 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
     else:
         yield from claims(plan, names)
         yield from precondition(plan, names)
-        yield from _planned_tunables(plan)
         used = tuple(device.name for device in plan.testbed.device)
         wanted = host_settings.planned(plan.workload.host.wanted, used)
         yield from (step for _, step in set_host_settings((each, "none") for each in wanted))
+        yield from phases(plan, names, on_devices=True)
     if not (plan.testbed.is_appliance or plan.workload.on_devices):
+        yield from _planned_tunables(plan)
         yield from partitions(plan, names)
         yield create_pool(plan, names)
         yield create_dataset(plan, names)
@@ -55,7 +56,7 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
         yield from mounts(plan, names)
         yield fill(plan, names)
     yield from warm_up(plan, names)
-    yield from phases(plan, names)
+    yield from phases(plan, names, on_devices=False)
 
 
 def undone(steps: Sequence[Step]) -> Iterator[tuple[str, Action]]:
@@ -129,7 +130,8 @@ def set_tunables(
 
 def _planned_tunables(plan: Plan) -> Iterator[Step]:
     """In the order of a server whose ARC may be larger than the workload asks for, as most are."""
-    history = tunables.read_history_tunables(plan.tunables) if plan.testbed.server.trace == "none" else ()
+    untraced = plan.testbed.server.trace == "none" or plan.has_phases_in_dataset
+    history = tunables.read_history_tunables(plan.tunables) if untraced else ()
     settings = (*plan.tunables, *history)
     before, maximum = {tunable.name: "0" for tunable in settings}, {"zfs_arc_max": str(MAX_BYTES)}
     return (step for _, step in set_tunables(settings, before, maximum, _ANY_HOST))

@@ -38,6 +38,17 @@ def file_problems(job: FioJob) -> Problems:
             )
 
 
+def dataset_problems(job: FioJob) -> Problems:
+    """I/O of a load on the server that would pass the ARC."""
+    for section in job.sections:
+        if section.options.get("direct", "0") == "1":
+            yield (
+                section.place_of("direct"),
+                f"[{section.name}] direct=1: in the dataset it passes the ARC (since OpenZFS 2.3), "
+                "so no tier but the pool's devices could answer: remove it",
+            )
+
+
 def device_problems(job: FioJob, device_bytes: int) -> Problems:
     """What only a file can have, and I/Os that are beyond the device or never reach it."""
     for section in job.sections:

@@ -118,13 +118,14 @@ def instruments(
     )
     if phase.on_devices:
         return chosen
+    local = not phase.over_nfs
     if bench.storage is None:
         return [*chosen, MountStatistics(bench.mounted, bench.mount_point)]
     storage, name = bench.storage, bench.storage.pool.name
-    activity = ServerActivity(storage.server, name, storage.zfs)
-    if tracer is None:
-        counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs)
-        history = ReadHistory(storage.server, name, storage.objset, activity, counters)
+    activity = ServerActivity(storage.server, name, storage.zfs, local=local)
+    if tracer is None or local:
+        counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, local=local)
+        history = ReadHistory(storage.server, name, storage.objset, activity, counters, local=local)
         return [*chosen, activity, counters, history]
     tiers = TierTracer(
         tracer,
@@ -199,7 +200,7 @@ def run_phase(
     """
     record = _Record()
     interrupted = False
-    workers = bench.workers(phase.devices)
+    workers = bench.workers(phase.devices, over_nfs=phase.over_nfs)
     counted = phase.log == "histograms"
     part = parts.next_number(bench.run_dir, phase.name) if counted else 1
     load = load_on(bench, workers, phase.name, job, phase.duration, phase.interval if counted else None, part)
@@ -240,6 +241,7 @@ def load_on(
     logged: bool = True,
 ) -> Load:
     """One fio, or several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
+    through_mount = bool(bench.mounted) and all(worker.by_client for worker in workers)
     spec = LoadSpec(
         name=name,
         job=job,
@@ -249,8 +251,8 @@ def load_on(
         # Each part asks for other blocks.
         seed=seed_for(bench.site.seed, name if part == 1 else f"{name} part {part}"),
         # libnfs needs a port that only root may have.
-        ordinary=bench.ordinary and bool(bench.mounted),
-        mounted=bool(bench.mounted),
+        ordinary=bench.ordinary and through_mount,
+        mounted=through_mount,
         histograms_ns=histograms_ns,
         raw=bench.run_dir.raw,
         part=part,
@@ -359,16 +361,15 @@ def _analyse(
     )
     for instrument in ended:
         record.add_report(instrument, instrument.report(measured))
-    counts = (
-        {"server_ios": 0, "lost_events": 0} if bench.storage else {"server_ios": None, "lost_events": None}
-    )
+    by_server = 0 if bench.storage and phase.over_nfs else None
+    counts = {"server_ios": by_server, "lost_events": by_server}
     return StoredPhase(
         name=phase.name,
         title=phase.title,
         op=job.op,
         is_random=job.is_random,
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
-        target=phase.target if phase.on_devices else None,
+        target=None if phase.over_nfs else phase.target,
         job=phase.job,
         block_bytes=job.block_bytes,
         block_bytes_by_op=job.block_bytes_by_op,

@@ -51,11 +51,15 @@ class Bench:
     storage: Storage | None = None
     device_bytes: Mapping[str, int] = field(default_factory=dict)
 
-    def workers(self, devices: Sequence[str] = ()) -> list[Worker]:
-        """Those of a load on the working set, one a client; or on `devices`, one a device."""
-        if not devices:
+    def workers(self, devices: Sequence[str] = (), *, over_nfs: bool = True) -> list[Worker]:
+        """Those of a load on the working set, one a client, or one on the server; or one a device."""
+        if not devices and over_nfs:
             clients = (client.host for client in self.site.clients)
             return [Worker(host, host.name, self.mount, self.size_bytes) for host in clients]
-        assert self.site.server is not None, "devices are those of a server"
-        paths = self.site.device_paths
-        return [Worker(self.site.server, name, paths[name], self.device_bytes[name]) for name in devices]
+        server = self.site.server
+        assert server is not None, "devices and dataset are those of a server"
+        if not devices:
+            assert self.storage is not None, "a dataset is one of a pool"
+            return [Worker(server, server.name, self.storage.path, self.size_bytes, by_client=False)]
+        paths, sizes = self.site.device_paths, self.device_bytes
+        return [Worker(server, name, paths[name], sizes[name], by_client=False) for name in devices]

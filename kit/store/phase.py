@@ -210,7 +210,7 @@ class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
     Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
-    `target`: role of the bare devices that the load went to, None over NFS; `clients` are the devices then.
+    `target`: where the load went to, None over NFS. `clients` are the devices where it went to devices.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ, and for runs of before.
     """
@@ -246,3 +246,8 @@ class Phase(Stored):
     cpu: Many[CpuUse] = ()
     devices: Many[DeviceUse] = ()
     arc: ArcUse | None = None
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether the load went to bare devices."""
+        return bool(self.target and self.target.startswith("device:"))

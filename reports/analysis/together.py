@@ -32,7 +32,7 @@ class Rate:
 
 def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
     """One for each phase on several devices whose load each of them had alone, too."""
-    on_devices = [phase for phase in phases if phase.target and phase.block_bytes]
+    on_devices = [phase for phase in phases if phase.block_bytes and phase.on_devices]
     for phase in on_devices:
         alone = _alone(phase, on_devices)
         if len(phase.clients) < 2 or not all(row.host in alone for row in phase.clients):
