@@ -30,7 +30,7 @@ from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context
 from kit.store.manifest import DatasetState, Export, HostSetting, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
-from kit.trace.support import Tracing, find_tracing
+from kit.trace.support import Tracing, find_tracing, program
 from kit.zfs import openzfs_version, pool, properties, tunables
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
@@ -49,9 +49,10 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
     """Whether every tool is there, and which versions. Raises HostError."""
     zfs = openzfs_version.read(server)
     _check_workload(run, server, zfs)
-    tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
-    if not run.plan.workload.over_nfs:
-        tracing = Tracing("none", tracing.program, reason="no phase goes over NFS", asked_for=True)
+    if run.plan.workload.over_nfs:
+        tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
+    else:
+        tracing = Tracing("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))
     manifests.add_limits(run.record, server, zfs, tracing, run.progress)
     text = refuse_small_arc(server, run.plan.tunables, agreed=run.site.beside_other_pools)
