@@ -95,7 +95,7 @@ def test_without_a_phase_over_nfs_there_are_no_clients(tmp_path: Path) -> None:
         (
             DATASET + '[nfs]\nengine = "libnfs"\noptions = ["hard"]\n',
             LOCAL,
-            'mixed.toml:9: phase[0].target: "dataset": with nfs.engine = "libnfs" all loads go through libnfs',
+            'mixed.toml:9: phase[0].target: "dataset": with nfs.engine = "libnfs" all loads go',
         ),
         (
             DEVICE + DATASET + EXPECT.replace('layer = "device"', 'layer = "client"'),
