@@ -75,7 +75,7 @@ int hsp_device_collect(struct hsp_device *device, uint64_t now_ns, uint8_t *tag,
  * 16 GB/s, or more than HSP_BUS_DEVICES.
  */
 struct hsp_bus;
-enum { HSP_BUS_DEVICES = 32 };
+enum { HSP_BUS_DEVICES = 64 };
 struct hsp_bus *hsp_bus_new(uint64_t bytes_per_s, uint64_t command_ns);
 void hsp_bus_free(struct hsp_bus *bus);
 int hsp_device_join(struct hsp_device *device, struct hsp_bus *bus);
