@@ -1,5 +1,7 @@
 /*
- * Random requests to a device, and what a server may rely on: contract SPEC SECTORS PAGE_SECTORS SEED COUNT
+ * Random requests to a device, and what a server may rely on: contract SPEC SECTORS PAGE_SECTORS SEED COUNT BUS
+ *
+ * BUS: bytes a second of a bus that the device is on, or 0.
  *
  * The driver keeps content as the server does, a version number a sector and one older version to
  * go back to. After each power loss every sector holds a version that is no older than the newest
@@ -34,6 +36,7 @@ struct pending {
 };
 
 static struct hsp_device *device;
+static struct hsp_bus *bus;
 static uint64_t sectors, page_sectors, now_ns, random_state;
 static uint32_t *content, *undo, *floor_version, *forgotten, next_version = 1;
 static uint8_t *has_undo;
@@ -196,12 +199,14 @@ static void ask(void)
 	struct hsp_answer answer;
 	uint32_t version = next_version++;
 
+	hsp_device_deliver(device, &request);
 	if (request.op == HSP_WRITE)
 		note_write(&request, version, request.sector, request.sectors);
 	if (request.op == HSP_WRITE_ZEROES)
 		for (uint64_t s = request.sector; s < request.sector + request.sectors; s++)
 			note_write(&request, version, s, 1);
 	answer = hsp_device_submit(device, &request);
+	now_ns = request.arrival_ns;
 	asked++;
 	CHECK(!answer.error, "error %d", answer.error);
 	waits[request.tag] = answer.done_ns == HSP_LATER;
@@ -353,7 +358,7 @@ int main(int count, char **words)
 	static char text[16384];
 	char error[200];
 	size_t length = 0, requests;
-	FILE *file = count == 6 ? fopen(words[1], "r") : NULL;
+	FILE *file = count == 7 ? fopen(words[1], "r") : NULL;
 
 	if (!file)
 		return 2;
@@ -371,6 +376,11 @@ int main(int count, char **words)
 		printf("%s\n", error);
 		return 2;
 	}
+	if (strtoull(words[6], NULL, 10)) {
+		bus = hsp_bus_new(strtoull(words[6], NULL, 10), 1000);
+		if (!bus || hsp_device_join(device, bus))
+			return 2;
+	}
 	needs_flush = (hsp_device_attributes(device) & HSP_VOLATILE_CACHE) != 0;
 	/* Without a cache there is no volatile one, but a write under way is not safe yet. */
 	may_lose = needs_flush || ((strstr(spec, "rpm") || strstr(spec, "write_cache off")) &&
@@ -384,12 +394,13 @@ int main(int count, char **words)
 		ask();
 		if (!draw(200))
 			lose_power();
-		if (!draw(400))
+		if (!draw(400) && !bus) /* that of a copy would be free */
 			compare_with_saved();
 	}
 	printf("%zu requests, %zu answered later, %zu power losses, %zu sectors lost\n", asked, later, losses,
 	       lost_sectors);
 	hsp_device_free(device);
+	hsp_bus_free(bus);
 	free(content);
 	free(undo);
 	free(floor_version);
