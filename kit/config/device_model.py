@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
+from kit.config.toml_lines import KeyPath
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -353,10 +354,16 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         problems = dict.fromkeys(
-            printable(f"set.{dotted(detail['loc'][1:])}: {_reason(detail, model)}")
+            printable(f"{dotted(('set', *_key(detail)))}: {_reason(detail, model)}")
             for detail in error.errors(include_url=False)
         )
         raise ConfigError("\n".join(problems).replace("Input should ", "must ")) from None
+
+
+def _key(detail: ErrorDetails) -> KeyPath:
+    """The key of a mistake in the model's table."""
+    error = detail.get("ctx", {}).get("error")
+    return (*detail["loc"][1:], *(error.key if isinstance(error, KeyProblem) else ()))
 
 
 def _reason(detail: ErrorDetails, model: DeviceModel) -> str:
