@@ -71,7 +71,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": [*manifest.notes, *together.sentences(bins, phases)],
+        "notes": [*manifest.notes, *together.sentences(bins, phases, manifest.testbed)],
         # A check that raised an exception stood here while manifests were not checked when read.
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.units import format_decimal_bytes
+from kit.store.manifest import Testbed
 from kit.store.phase import ClientRow, Phase
 from kit.store.tables import DEVICE
 
@@ -30,7 +31,7 @@ class Rate:
     error: float
 
 
-def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
+def sentences(latency: pl.DataFrame, phases: Sequence[Phase], testbed: Testbed) -> Iterator[str]:
     """One for each phase on several devices whose load each of them had alone, too."""
     on_devices = [phase for phase in phases if phase.block_bytes and phase.on_devices]
     for phase in on_devices:
@@ -40,10 +41,10 @@ def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
         before = {row.host: _rate(latency, alone[row.host], row.host) for row in phase.clients}
         now = {row.host: _rate(latency, phase, row.host) for row in phase.clients}
         if all(rate.value for rate in (*before.values(), *now.values())):
-            yield _sentence(phase, before, now)
+            yield _sentence(phase, before, now, _shared(phase, testbed))
 
 
-def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate]) -> str:
+def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate], shared: str) -> str:
     found, wanted = (sum(rate.value for rate in rates.values()) for rates in (now, before))
     share = found / wanted
     errors = [rate.error / found for rate in now.values()] + [rate.error / wanted for rate in before.values()]
@@ -56,7 +57,7 @@ def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate]) -> st
     if share + reach < AS_ALONE_MIN:
         slowest = min(now, key=lambda name: now[name].value / before[name].value)
         return (
-            f"{text}. They share something that limits them, such as a bus, a controller or the CPU. "
+            f"{text}. They share something that limits them, {shared}. "
             f"{slowest} fell most, from {_per_s(before[slowest].value)} to {_per_s(now[slowest].value)}."
         )
     if share - reach < AS_ALONE_MIN:
@@ -64,6 +65,16 @@ def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate]) -> st
             f". These are too few I/Os to tell whether that is less than {AS_ALONE_MIN:.0%}: measure longer"
         )
     return f"{text}."
+
+
+def _shared(phase: Phase, testbed: Testbed) -> str:
+    """What the devices share as the testbed has it, or what that may be."""
+    devices = {row.host for row in phase.clients}
+    buses = [found.get("bus") for found in testbed.devices if found.get("name") in devices]
+    named = dict.fromkeys(f"{bus['name']} of {_per_s(bus['per_s'])}" for bus in buses if bus)
+    if not named:
+        return "such as a bus, a controller or the CPU"
+    return f"which the testbed has: the {'bus' if len(named) == 1 else 'buses'} {' and '.join(named)}"
 
 
 def _rate(latency: pl.DataFrame, phase: Phase, device: str) -> Rate:
