@@ -15,6 +15,7 @@ from kit.store.phase import Phase
 from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell, SeriesRun
 from kit.store.summary import Range, Row, Summary, Verdict
 from kit.store.tables import ISSUERS
+from reports.series.written import never_written
 from reports.statistics.quantiles import Bins, rank_ns
 
 WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
@@ -62,6 +63,7 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
         cpu_busy=max((machine.busy for machine in use.cpu), default=None) if use else None,
         bytes=use.bytes if use else None,
         rows=tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
+        **({"never_written": unwritten} if (unwritten := never_written(stored.manifest, phase)) else {}),
     )
 
 
