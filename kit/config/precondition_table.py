@@ -75,7 +75,7 @@ class Precondition(Table):
             text = f'fills = {self.fills} is for method = "fills", found method = "{self.method}": remove it'
             raise KeyProblem("fills", text)
         if not self.writes and self.filled != WHOLE:
-            text = f'filled = "{self.filled}" is how much is written, and method = "none" writes nothing: remove it'
+            text = f'filled = "{self.filled}" is for a method that writes, found method = "none": remove it'
             raise KeyProblem("filled", text)
         for name in ("block", "read_block"):
             value = getattr(self, name)

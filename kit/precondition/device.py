@@ -139,8 +139,8 @@ def _report_stage(work: Work, entry: dict[str, Any]) -> None:
     capacities = work.state.written_bytes / work.device.size_bytes
     of_part = f" of {format_size_bytes(work.active_bytes)}" if work.settings.filled != WHOLE else ""
     work.progress.note(
-        f"{work.name}: {stage}{of_how_many(work, stage)}{of_part}: {format_mib(work.state.written_bytes)} written "
-        f"since the purge ({capacities:.2f} x capacity), at {rate:.3g} MB/s{verdict}"
+        f"{work.name}: {stage}{of_how_many(work, stage)}{of_part}: {format_mib(work.state.written_bytes)} "
+        f"written since the purge ({capacities:.2f} x capacity), at {rate:.3g} MB/s{verdict}"
     )
 
 

@@ -62,8 +62,8 @@ def _device_problems(settings: Precondition, device: Device) -> Iterator[tuple[K
         key = "round_size" if is_round else "block" if settings.block == block else "read_block"
         yield (
             ("precondition", key),
-            f"block, read_block and round_size do not fit {part}a device of {device.size} bytes ({device.name}): "
-            "make them smaller, or the device larger",
+            f"block, read_block and round_size do not fit {part}a device of {device.size} bytes "
+            f"({device.name}): make them smaller, or the device larger",
         )
 
 

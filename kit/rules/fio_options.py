@@ -41,9 +41,7 @@ def file_problems(job: FioJob) -> Problems:
 def device_problems(job: FioJob, device_bytes: int) -> Problems:
     """What only a file can have, and I/Os that are beyond the device or never reach it."""
     for section in job.sections:
-        first, size = (
-            part_bytes(section.options.get(each, ""), device_bytes) for each in ("offset", "size")
-        )
+        first, size = (part_bytes(section.options.get(each, ""), device_bytes) for each in ("offset", "size"))
         if first and first + (size or device_bytes) > device_bytes:
             yield (
                 section.place_of("offset"),

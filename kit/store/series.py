@@ -91,8 +91,9 @@ class CellRow(Stored):
 class CellRun(Stored):
     """A cell in one run. `cpu_busy`: of 1, the busiest machine; `bytes`: on their way to the log devices.
 
-    `ios_per_s_range`: holds the rate with 95 % confidence, by the spread of the latencies. `never_written`: of
-    reads on a device that was filled in part, the part of 1 of their addresses that nothing had written.
+    `ios_per_s_range`: holds the rate with 95 % confidence, by the spread of the latencies.
+    `never_written`: of reads on a device that was filled in part, the part (0 to 1) of their addresses that
+    nothing had written.
     """
 
     run: RunName

@@ -46,4 +46,6 @@ def _behind_fill(manifest: Manifest, device: str) -> Iterator[Span]:
 
 def _without(spans: Sequence[Span], written: Span) -> Iterator[Span]:
     for first, end in spans:
-        yield from ((a, b) for a, b in ((first, min(end, written[0])), (max(first, written[1]), end)) if a < b)
+        yield from (
+            (a, b) for a, b in ((first, min(end, written[0])), (max(first, written[1]), end)) if a < b
+        )
