@@ -93,7 +93,7 @@ class CellRun(Stored):
 
     `ios_per_s_range`: holds the rate with 95 % confidence, by the spread of the latencies.
     `never_written`: of reads on a device that was filled in part, the part (0 to 1) of their addresses that
-    nothing had written.
+    nothing had written; `rotating`: whether the load went to disks, where that is known.
     """
 
     run: RunName
@@ -106,6 +106,7 @@ class CellRun(Stored):
     cpu_busy: float | None = None
     bytes: BytesOnTheWay | None = None
     never_written: float = 0.0
+    rotating: bool | None = None
     rows: Many[CellRow] = ()
 
 

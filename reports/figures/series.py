@@ -98,13 +98,13 @@ def _caption(lines: Sequence[Line]) -> str:
         parts.append(f"Shaded: {_NEVER_WRITTEN}, without flash.")
     if any(passes_of(cell) for _, cell, _ in cells):
         parts.append("Thin lines: each pass by itself.")
-    excluded = [
-        f"{', '.join(filter(None, (line.name, value)))}: {cell.excluded}"
-        for line, cell, value in cells
-        if cell.excluded
-    ]
-    if excluded:
-        parts.append("Hollow: kept out of ratios. " + "; ".join(excluded))
+    reasons: dict[str, list[str]] = {}
+    for line, cell, value in cells:
+        if cell.excluded:
+            reasons.setdefault(cell.excluded, []).append(" ".join(filter(None, (line.name, value))))
+    if reasons:
+        listed = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        parts.append("Hollow: kept out of ratios. " + "; ".join(listed))
     return " ".join(parts)
 
 
@@ -155,13 +155,14 @@ def _along_places(
             figure.panel_title("p50 with its 95 % interval, and p99", 0, _LATENCY[1]),
             *(_shade_name(end, name) for _, end, name in shaded),
         ],
-        legend=_legend(),
+        legend={**_legend(), "y": -0.12},
         shapes=[shape for first, end, _ in shaded for shape in _shade(first, end)],
         xaxis={**along, "anchor": "y"},
         yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY, dtick="D2"),
         xaxis2={**along, "anchor": "y2", "matches": "x"},
         yaxis2={
-            "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B/s",
+            "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B",
+            "nticks": 6,
         },
     )  # fmt: skip
 
