@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from kit.config.toml import KeyProblem, Table
 from kit.core.sample_size import sample_needed
@@ -13,7 +14,6 @@ from kit.core.units import DurationNs, SizeBytes
 Role = Literal["data", "log", "cache"]
 Size = Annotated[SizeBytes, Field(gt=0)]
 WHOLE = "100%"
-Percent = Annotated[str, StringConstraints(pattern="^(?:[1-9][0-9]?|100)%$")]
 
 # SNIA SSS PTS: fills of the workload-independent part, most rounds of the workload-dependent part.
 SNIA_FILLS = 2
@@ -23,6 +23,15 @@ _ROUND_PART = 4
 _SECTOR = 512
 # The written part of a device ends between two of its writes.
 _ACTIVE_STEP = 1 << 20
+
+
+def _check_part(value: str) -> str:
+    if not re.fullmatch("(?:[1-9][0-9]?|100)%", value):
+        raise ValueError(f'{value[:40]!r}: expected a part of the device such as "50%", from "1%" to "100%"')
+    return value
+
+
+Part = Annotated[str, AfterValidator(_check_part)]
 
 
 class Budget(Table):
@@ -51,7 +60,7 @@ class Precondition(Table):
 
     method: Literal["snia", "fills", "none"]
     fills: Annotated[int, Field(ge=1, le=100)] | None = None
-    filled: Annotated[Percent, Field(exclude_if=lambda filled: filled == WHOLE)] = WHOLE
+    filled: Annotated[Part, Field(exclude_if=lambda filled: filled == WHOLE)] = WHOLE
     # Not strict: after a validator of mode "before", pydantic gets Python lists.
     roles: Annotated[tuple[Role, ...], Field(strict=False, min_length=1)] | None = None
     purge: Literal["auto", "format", "sanitize", "discard"] = "auto"
