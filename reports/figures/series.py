@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +30,6 @@ _UPPER, _LOWER = [0.42, 1.0], [0.0, 0.26]
 _LEFT, _RIGHT = [0.0, 0.44], [0.56, 1.0]
 # Of an axis of places, such as addresses: rate above latency, both as wide as the page.
 _RATE, _LATENCY = [0.6, 1.0], [0.0, 0.46]
-_NEVER_WRITTEN = "never written: answered from the map"
 
 
 def figures(series: Series) -> Iterator[tuple[SeriesAxis, str, Figure]]:
@@ -83,7 +84,7 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
         layout = _beside(place_of, span, is_number=places is not None)
     return Figure(
         f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
-        narrow={"margin": {"l": 46, "r": 12}},
+        narrow={"margin": {"l": 54 if places and places[1] else 46, "r": 12}},
     )  # fmt: skip
 
 
@@ -95,15 +96,18 @@ def _caption(lines: Sequence[Line]) -> str:
     cells = _cells(lines)
     parts = []
     if any(never_written_of(cell) for _, cell, _ in cells):
-        parts.append(f"Shaded: {_NEVER_WRITTEN}, without flash.")
+        parts.append("Shaded: never written: answered from the map, without flash.")
     if any(passes_of(cell) for _, cell, _ in cells):
         parts.append("Thin lines: each pass by itself.")
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for line, cell, value in cells:
         if cell.excluded:
-            reasons.setdefault(cell.excluded, []).append(" ".join(filter(None, (line.name, value))))
+            reasons.setdefault((line.name, cell.excluded), []).append(value)
     if reasons:
-        listed = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        listed = [
+            f"{name} ({', '.join(values)}): {reason}" if name else f"{', '.join(values)}: {reason}"
+            for (name, reason), values in reasons.items()
+        ]
         parts.append("Hollow: kept out of ratios. " + "; ".join(listed))
     return " ".join(parts)
 
@@ -147,16 +151,16 @@ def _along_places(
         "range": [places[0] - step / 3, places[-1] + step],
         "ticksuffix": axis.unit,
     }
-    shaded = list(_unwritten(lines, place_of, step))
+    shaded = _unwritten(lines, place_of, step)
     return figure.layout(
         560, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
         annotations=[
             figure.panel_title(f"Bytes a second by {plotly_text(axis.name)}", 0, _RATE[1]),
             figure.panel_title("p50 with its 95 % interval, and p99", 0, _LATENCY[1]),
-            *(_shade_name(end, name) for _, end, name in shaded),
+            *(_shade_name(end, names) for (_, end), names in shaded.items()),
         ],
         legend={**_legend(), "y": -0.12},
-        shapes=[shape for first, end, _ in shaded for shape in _shade(first, end)],
+        shapes=[shape for first, end in shaded for shape in _shade(first, end)],
         xaxis={**along, "anchor": "y"},
         yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY, dtick="D2"),
         xaxis2={**along, "anchor": "y2", "matches": "x"},
@@ -169,16 +173,16 @@ def _along_places(
 
 def _unwritten(
     lines: Sequence[Line], place_of: Mapping[str, float], step: float
-) -> Iterator[tuple[float, float, str]]:
-    """Stretches of places whose reads met addresses that were never written, and what they are called."""
+) -> dict[tuple[float, float], list[str]]:
+    """Stretches of places whose reads met addresses that were never written, and the lines with them."""
+    stretches: dict[tuple[float, float], list[str]] = {}
     for line in lines:
         found = sorted(place_of[value] for cell, value in line.cells if never_written_of(cell))
-        first = last = None
-        for place in [*found, None]:
-            if first is not None and last is not None and (place is None or place - last > 1.5 * step):
-                yield first, last + step, ": ".join(filter(None, (line.name, _NEVER_WRITTEN)))
-                first = None
-            first, last = place if first is None else first, place
+        starts = [place for n, place in enumerate(found) if not n or place - found[n - 1] > 1.5 * step]
+        for first, after in itertools.zip_longest(starts, starts[1:], fillvalue=math.inf):
+            last = max(place for place in found if first <= place < after)
+            stretches.setdefault((first, last + step), []).append(line.name)
+    return stretches
 
 
 def _shade(first: float, end: float) -> Iterator[Json]:
@@ -189,11 +193,11 @@ def _shade(first: float, end: float) -> Iterator[Json]:
         }  # fmt: skip
 
 
-def _shade_name(end: float, name: str) -> Json:
+def _shade_name(end: float, names: Sequence[str]) -> Json:
+    text = "<br>".join([*map(plotly_text, filter(None, names)), "never written:", "answered from the map"])
     return {
         "xref": "x2", "yref": "y2 domain", "x": end, "y": 0.02, "xanchor": "right", "yanchor": "bottom",
-        "showarrow": False, "align": "right", "text": plotly_text(name).replace(": ", ":<br>"),
-        "font": {"size": 10}, "bgcolor": "rgba(0,0,0,0)",
+        "showarrow": False, "align": "right", "text": text, "font": {"size": 10}, "bgcolor": "rgba(0,0,0,0)",
     }  # fmt: skip
 
 

@@ -41,7 +41,8 @@ def _names(across: Mapping[str, tuple[Any, Any]]) -> tuple[str, str]:
     """A and B by the setting that tells them apart, such as "A: kernel 6.1"; without one by their letter."""
     for wanted in _NAMED_BY:
         for key, values in across.items():
-            if key.startswith(wanted) or (wanted.startswith(".") and wanted in key):
+            is_wanted = key.startswith(wanted) or (wanted.startswith(".") and wanted in key)
+            if is_wanted and None not in values:
                 said = key.rpartition(".")[2]
                 first, second = (str(value)[:_MOST_CHARACTERS] for value in values)
                 return f"A: {said} {first}", f"B: {said} {second}"

@@ -46,10 +46,8 @@ def series(
                   **({"filled": filled} if filled != "100" else {})}  # fmt: skip
             unwritten = float(filled == "50" and phase == "read" and address in half)
             op = "write" if phase == "write" else "read"
-            runs = [
-                _run(rate * 1.01 ** (turn - 1), turn, op, unwritten, rotating)
-                for turn in range(1, rounds + 1)
-            ]
+            passes = ((turn, rate * 1.01 ** (turn - 1)) for turn in range(1, rounds + 1))
+            runs = [_run(each, turn, op, unwritten, rotating) for turn, each in passes]
             name = ",".join(f"{key}={value}" for key, value in at.items()) or "base"
             cells.append({"name": name, "at": at, "phase": phase, "in_run": f"{phase}-{address}",
                           "build": "base", "verdict": "valid", "runs": runs})  # fmt: skip

@@ -51,8 +51,29 @@ def test_what_was_never_written_is_shaded_on_both_panels() -> None:
         (50, 100, "y domain"), (50, 100, "y2 domain"),
     ]  # fmt: skip
     assert "Shaded: never written: answered from the map, without flash." in figure.caption
-    assert any("filled 50%:<br>never written" in each["text"] for each in figure.layout["annotations"])
+    assert any("filled 50%<br>never written:" in each["text"] for each in figure.layout["annotations"])
     assert of(addresses.half_filled(), "write").layout["shapes"] == []
+
+
+def test_stretches_that_several_lines_have_are_shaded_once() -> None:
+    half = addresses.half_filled()
+    figure = next(compared({"A": half, "B": half}))
+    assert len(figure.layout["shapes"]) == 2
+    (name,) = [each["text"] for each in figure.layout["annotations"] if "never" in each["text"]]
+    assert name.startswith("A, filled 50%<br>B, filled 50%<br>")
+
+
+def test_stretches_apart_are_shaded_apart() -> None:
+    rates = {("read", "50"): addresses.HALF, ("read", "100"): [160.0] * 10}
+    figure = of(addresses.series(rates, half=("20", "30", "90")))
+    assert [(s["x0"], s["x1"]) for s in figure.layout["shapes"][::2]] == [(20, 40), (90, 100)]
+
+
+def test_reasons_are_said_once_with_their_cells() -> None:
+    series = addresses.half_filled()
+    cells = tuple(cell.model_copy(update={"excluded": "bound by CPU"}) for cell in series.cells[:2])
+    figure = of(series.model_copy(update={"cells": (*cells, *series.cells[2:])}))
+    assert figure.caption.endswith("Hollow: kept out of ratios. filled 100% (0, 10): bound by CPU")
 
 
 def test_crossed_lines_differ_in_name_dash_marker_and_hue() -> None:
