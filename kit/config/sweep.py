@@ -47,6 +47,7 @@ _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
 _POOL_KEYS = ("data", "groups", "log", "cache_size")
 # Where the key stands in the workload; a property's table may be left out.
 _PROPERTIES = {"dataset": ("dataset", "properties"), "pool": ("pool", "properties")}
+_PART = re.compile(r"[0-9]{1,3}%")
 _VALUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,40}")
 
 
@@ -100,6 +101,12 @@ class Axis(Table):
     def named_phases(self) -> tuple[str, ...]:
         """The phases that are its values; none of an axis of keys."""
         return tuple(str(value) for (value,) in self.values.values()) if self.keys == ("phase",) else ()
+
+    @property
+    def unit(self) -> str:
+        """ "%" where each value is a part, such as "10%"; else ""."""
+        every = [part for value in self.values.values() for part in value]
+        return "%" if all(isinstance(part, str) and _PART.fullmatch(part) for part in every) else ""
 
     @property
     def kind(self) -> KeyClass:

@@ -118,7 +118,7 @@ class AgedStates:
             self._served.tell(target.name, "load", copy)
             host.run(["rm", "-f", copy])
             host.run(["blockdev", "--flushbufs", target.path])
-        return self._outcome(target, proof)
+        return self._outcome(target, settings, proof)
 
     def _has_room(self, name: str) -> bool:
         """Whether the guest's memory holds all devices, a second copy of this one's state, and ZFS."""
@@ -126,10 +126,12 @@ class AgedStates:
         needed = self._all_bytes + size_bytes + _GUEST_BYTES
         return needed <= self._lab.spec.memory_mib << 20
 
-    def _outcome(self, target: precondition.Target, proof: Proof) -> precondition.Outcome:
+    def _outcome(
+        self, target: precondition.Target, settings: Precondition, proof: Proof
+    ) -> precondition.Outcome:
         host = self._served.host
         device = find_unused(host, target.path, target.size_bytes)
-        share = checkpoint.compressed_share(host, device)
+        share = checkpoint.compressed_share(host, device, settings.active_bytes(device.size_bytes))
         problems = []
         if share < INCOMPRESSIBLE:
             problems.append(

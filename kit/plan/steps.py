@@ -261,16 +261,16 @@ def _precondition_device(settings: Precondition, device: Device, names: Names) -
     directory = f"{names.work_dir}/precondition-{device.name}"
     probes = [load.argv(f"{directory}/probe.json") for load in probe_loads(path, device.size, settings)]
     yield Step(f"{name}: probe", "server", tuple(Command(tuple(argv)) for argv in probes))
-    points = 0
+    points, active = 0, settings.active_bytes(device.size)
     for stage in stages(settings):
         is_purge = stage == "purge"
-        span = budget.span_bytes(device.size) if is_purge else device.size
+        span = budget.span_bytes(active) if is_purge else active
         loads = [
             load.argv(f"{directory}/load.json") for load in stage_loads(stage, path, device.size, settings)
         ]
         measured = []
         for op in ("write", "read"):
-            load = measured_load(path, op, device.size if op == "write" else span, settings, points)
+            load = measured_load(path, op, active if op == "write" else span, settings, points)
             measured.append(load.argv(f"{directory}/measure.json", f"{directory}/measure"))
         note = "or nvme format or sanitize, if the device has them and no namespace beside it is hit"
         purge = [Command(("blkdiscard", path), note)] if is_purge else []

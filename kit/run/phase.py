@@ -385,7 +385,7 @@ def _analyse(
         problems=tuple(record.problems),
         start_ns=measured.start_ns,
         end_ns=measured.end_ns,
-        **(counts | record.entry),
+        **(counts | record.entry | bench.spans(job, phase.devices)),
     )
 
 

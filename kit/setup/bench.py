@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kit.config.fio_job import FioJob
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
 from kit.load.phase_load import Worker
@@ -63,3 +64,8 @@ class Bench:
             return [Worker(server, server.name, self.storage.path, self.size_bytes, by_client=False)]
         paths, sizes = self.site.device_paths, self.device_bytes
         return [Worker(server, name, paths[name], sizes[name], by_client=False) for name in devices]
+
+    def spans(self, job: FioJob, devices: Sequence[str]) -> dict[str, dict[str, tuple[int, int]]]:
+        """Of a load on `devices` the key `spans` of kit.store.phase.Phase; nothing of another."""
+        spans = {name: job.span(self.device_bytes[name]) for name in devices}
+        return {"spans": spans} if spans else {}

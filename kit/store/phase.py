@@ -210,7 +210,8 @@ class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
     Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
-    `target`: where the load went to, None over NFS. `clients` are the devices where it went to devices.
+    `target`: where the load went to, None over NFS. `clients` are the devices where it went to devices, and
+    `spans` the bytes of each that the load was between: the first, and that after the last.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ, and for runs of before.
     """
@@ -221,6 +222,7 @@ class Phase(Stored):
     expected_tiers: Many[str] = ()
     tiers: Many[str] = ()
     target: str | None = None
+    spans: dict[str, tuple[Count, Count]] = Field(default_factory=dict)
     job: str | None = None
     is_random: bool | None = None
     block_bytes: Count | None = None
