@@ -35,6 +35,8 @@ Value = Scalar | tuple[Scalar, ...]
 MOST_AXES = 12
 
 _PHASE_KEYS = ("duration", "interval", "job", "log", "resumable", "tiers")
+# Of the array that a phase goes to.
+_ARRAY_KEYS = ("level", "chunk", "members")
 _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
     "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage"),
     "nfs": ("version", "options", "engine"),
@@ -175,7 +177,11 @@ def class_of(key: str) -> KeyClass | None:
     table, dot, name = key.partition(".")
     if not (dot and name):
         return None
-    if table == "job" or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS):
+    if (
+        table == "job"
+        or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS)
+        or (table == "array" and name in _ARRAY_KEYS)
+    ):
         return "phase"
     if table in ("dataset", "pool", "tunables") or (
         table in _BUILD_TABLES and (name in _BUILD_TABLES[table] or not _BUILD_TABLES[table])
@@ -203,7 +209,8 @@ def known_keys() -> list[str]:
     tables = [f"{table}.{name}" for table, names in _BUILD_TABLES.items() for name in names or ("KEY",)]
     return [
         "phase", "job.OPTION", *(f"phase.{name}" for name in _PHASE_KEYS),
-        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), "dataset.PROPERTY",
+        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), *(f"array.{name}" for name in _ARRAY_KEYS),
+        "dataset.PROPERTY",
         "pool.PROPERTY", *(f"pool.{name}" for name in _POOL_KEYS), "tunables.NAME", *tables,
     ]  # fmt: skip
 
@@ -363,7 +370,7 @@ def _with_set(source: WorkloadSource, text: str, key: str, value: Any) -> Worklo
 
 def set_key(document: Document, places: dict[KeyPath, Place], key: str, value: Value, place: Place) -> None:
     """A key of the workload itself; those of its phases are left alone."""
-    if key.startswith("phase."):
+    if key.startswith(("phase.", "array.")):
         return
     path = place_in_workload(key)
     inner = document
@@ -391,6 +398,10 @@ def set_phase_key(
     if table == "job":
         phase.setdefault("options", {})[name] = value
         places["phase", index, "options", name] = place
+    elif table == "array":
+        if isinstance(phase.get("array"), dict):
+            phase["array"][name] = value
+            places["phase", index, "array", name] = place
     elif table == "phase":
         only, name = _phase_key(key)
         if only not in ("", name_in_file):

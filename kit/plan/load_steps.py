@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.phase_table import Phase
+from kit.config.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.instruments import sampler
 from kit.load import fio
 from kit.load.ordinary_user import ordinary
+from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
@@ -65,6 +66,8 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
             yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
         if begins_with_empty_log(plan, phase):
             yield Step(step, "server", (Command(tuple(pool.empty_log_command(names.pool))),))
+        if phase.array:
+            yield make_array(plan, names, phase)
         yield from _sampling(plan, names, phase, step)
         if is_traced:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
@@ -111,6 +114,8 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
         for device in plan.testbed.device
     }
     lock = phase.devices
+    if phase.array:
+        devices[ARRAY], lock = sampler.Sampled(spec_of(names, phase).path), (*lock, ARRAY)
     for key in _machines(plan):
         argv = sampler.command(period_ns, devices if key == "server" else {}, lock)
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
@@ -120,7 +125,7 @@ def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Ite
     """fio with a program on each client, or for each device, that prints its counts."""
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
-    for number, _ in enumerate(phase.devices or names.client_names):
+    for number, _ in enumerate((ARRAY,) if phase.array else phase.devices or names.client_names):
         directory = fio.group_directory(names.work_dir, number, phase.name)
         argv = fio.count_command(directory, window_ms, ordinary=not phase.on_devices)
         key = "server" if phase.on_devices else client_key(number)
@@ -130,12 +135,13 @@ def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Ite
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names)
+    place = spec_of(names, phase).path if phase.array else place
     job, clients = f"{phase.job} in {place}", names.client_names
     if phase.log == "histograms":
         yield from _counted(plan, names, phase, step, job)
         return
     if phase.on_devices:
-        files = fio.FioFiles(f"{names.work_dir}/{phase.devices[0]}-{phase.name}")
+        files = fio.FioFiles(f"{names.work_dir}/{ARRAY if phase.array else phase.devices[0]}-{phase.name}")
         yield Step(step, "server", (Command(tuple(fio.command(files)), job),))
         return
     if len(clients) == 1:

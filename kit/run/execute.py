@@ -31,7 +31,7 @@ from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, device_setup, server_setup
+from kit.setup import appliance_setup, array_setup, device_setup, server_setup
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -374,7 +374,8 @@ def _measure(
             run.site.guard.before_writing(paths, content=False)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
         try:
-            result = run_phase(bench, left, job, tracer, run.progress)
+            with array_setup.assembled(run, bench, phase) as with_array:
+                result = run_phase(with_array, left, job, tracer, run.progress)
         except BaseException:
             if phase.log == "histograms" and (partial := parts.rescued(run.run_dir, phase, before)):
                 run.record.add_phase(partial.entry)

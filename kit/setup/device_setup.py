@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.config.fio_job import FioJob
+from kit.devices import array
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio
@@ -15,6 +16,9 @@ def check(run: Context, server: Host) -> None:
     """Whether fio is there, and which versions. Raises HostError."""
     kernel = server.run(["uname", "-r"]).stdout.strip()
     run.record.add_versions({"kernel": kernel, f"fio on {server.name}": fio.version(server)})
+    levels = [phase.array.level for phase in run.plan.workload.phase if phase.array]
+    if levels:
+        run.record.add_versions({f"mdadm on {server.name}": array.check_tools(server, levels)})
 
 
 def set_up(run: Context, server: Host) -> tuple[Bench, dict[str, FioJob]]:

@@ -32,7 +32,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     """What is known when the hosts of the run are, before anything is done on them."""
     testbed = plan.testbed
     clients = tuple(client.host.name for client in site.clients)
-    together = max(len(phase.devices) for phase in plan.workload.phase) or len(clients)
+    together = max(1 if phase.array else len(phase.devices) for phase in plan.workload.phase) or len(clients)
     outstanding = max(job.outstanding for job in plan.jobs.values()) * together
     devices = tuple(
         {

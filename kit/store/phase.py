@@ -21,6 +21,7 @@ from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
 ProblemCode = Literal[
     "arc-zil-counters",
+    "array",
     "clock-offsets",
     "error",
     "fault-events",
@@ -206,11 +207,20 @@ class Part(Stored):
     apart_ios: Count = 0
 
 
+class ArrayOf(Stored):
+    """The md array that a load went to. `members`: names of devices, in order."""
+
+    level: str
+    chunk_bytes: Count
+    members: Many[str]
+
+
 class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
     Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
-    `target`: role of the bare devices that the load went to, None over NFS; `clients` are the devices then.
+    `target`: role of the bare devices that the load went to, None over NFS; `clients` are the devices then,
+    or the one `array`. `in_order_ns`: latencies in the order of their ends, the first of them, where asked for.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ, and for runs of before.
     """
@@ -246,3 +256,5 @@ class Phase(Stored):
     cpu: Many[CpuUse] = ()
     devices: Many[DeviceUse] = ()
     arc: ArcUse | None = None
+    array: ArrayOf | None = None
+    in_order_ns: Many[Count] = ()

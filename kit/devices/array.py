@@ -1,0 +1,199 @@
+"""md arrays that a run makes of its devices, and removes again.
+
+Whose an array is, its UUID says: it is derived from the run's id and the phase before there is an array. Only
+superblocks with that UUID are removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kit.core.errors import HostError, SafetyRefusal
+from kit.devices import udev
+from kit.devices.serial import check_serial
+from kit.hosts.base import Host
+
+_STOP_TRIES = 3
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """`name`: its name and that of its node below /dev/md; `members`: paths, in order."""
+
+    name: str
+    uuid: str
+    level: str
+    chunk_bytes: int
+    members: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        return f"/dev/md/{self.name}"
+
+
+def uuid_of(run: str, phase: str) -> str:
+    """32 hexadecimal digits."""
+    return hashlib.sha256(f"md array {run} {phase}".encode()).hexdigest()[:32]
+
+
+def create_command(spec: ArraySpec) -> list[str]:
+    """argv. Nothing is resynchronised: the load only needs what it writes itself (--assume-clean).
+
+    --run answers mdadm's question about what lies on the members, which is the run's own; --force is for an
+    array of one device. Without a bitmap, which would be written beside the load.
+    """
+    chunk = [] if spec.level == "raid1" else [f"--chunk={spec.chunk_bytes >> 10}K"]
+    redundant = [] if spec.level == "raid0" else ["--assume-clean", "--bitmap=none"]
+    one = ["--force"] if len(spec.members) == 1 else []
+    return [
+        "mdadm", "--create", spec.path, f"--level={spec.level}", f"--raid-devices={len(spec.members)}",
+        *chunk, *redundant, "--metadata=1.2", f"--uuid={spec.uuid}", f"--name={spec.name}", "--homehost=any",
+        "--run", *one, *spec.members,
+    ]  # fmt: skip
+
+
+def stay_active_commands(spec: ArraySpec) -> list[list[str]]:
+    """argv: a write, after which the superblocks say "active" until the array is stopped.
+
+    Else md writes them at the first write of the load, and when it pauses.
+    """
+    if spec.level == "raid0":
+        return []
+    write = ["--rw=write", "--bs=4k", "--size=4k", "--direct=1", "--ioengine=psync"]
+    return [["fio", "--name=active", f"--filename={spec.path}", *write, "--output=/dev/null"]]
+
+
+def check_tools(host: Host, levels: Sequence[str]) -> str:
+    """The version of mdadm. Raises HostError where it or the level's module is missing."""
+    found = host.run(["mdadm", "--version"], check=False)
+    if found.returncode:
+        raise HostError(
+            f"mdadm does not run on {host.name}: {(found.stderr.strip() or 'it is not there')[:200]}",
+            "a phase with target = \"array\" needs it: install the package mdadm there",
+        )
+    for level in sorted(set(levels)):
+        module = "raid456" if level == "raid5" else level
+        if host.run(["modprobe", "--dry-run", "--quiet", module], check=False).returncode:
+            raise HostError(
+                f"the kernel of {host.name} has no {module}: it cannot make an array of level {level}",
+                "install the modules of its kernel (Debian: linux-image, not a minimal one), or choose "
+                "another level",
+            )
+    return (found.stderr or found.stdout).strip().removeprefix("mdadm - ")
+
+
+def create(host: Host, spec: ArraySpec) -> int:
+    """Make it; returns its size in bytes. Raises HostError, SafetyRefusal if the node is another's."""
+    host.run(create_command(spec))
+    udev.settle(host)
+    kernel = _kernel_name(host, spec.path)
+    if _uuid(host, "--detail", f"/dev/{kernel}") != spec.uuid:
+        raise SafetyRefusal(
+            f"{spec.path} on {host.name} is not the array that the run has made",
+            "look at /proc/mdstat there; the load did not begin",
+        )
+    if spec.level != "raid0":
+        _keep_quiet(host, spec, f"/sys/block/{kernel}/md")
+    return int(host.run(["cat", f"/sys/block/{kernel}/size"]).stdout) * 512
+
+
+def _keep_quiet(host: Host, spec: ArraySpec, place: str) -> None:
+    """Nothing but the load goes on in it. Raises HostError."""
+    if (found := host.run(["cat", f"{place}/sync_action"]).stdout.strip()) != "idle":
+        raise HostError(f"{spec.path} on {host.name} is not idle: md does a {found}", "it was to be clean")
+    host.run(["tee", f"{place}/safe_mode_delay"], stdin=b"0")
+    for argv in stay_active_commands(spec):
+        host.run(argv)
+
+
+def degraded(host: Host, spec: ArraySpec) -> str:
+    """Which members md has put out of the array, as text; "" if none, and at raid0, which cannot go on."""
+    if spec.level == "raid0":
+        return ""
+    kernel = _kernel_name(host, spec.path)
+    if host.run(["cat", f"/sys/block/{kernel}/md/degraded"]).stdout.strip() == "0":
+        return ""
+    states = {
+        path: host.run(["cat", f"/sys/block/{kernel}/md/dev-{_kernel_name(host, path)}/state"], check=False)
+        for path in spec.members
+    }
+    faulty = [path for path, state in states.items() if state.returncode or "faulty" in state.stdout]
+    return ", ".join(faulty) or "a member"
+
+
+def remove(host: Host, uuid: str, members: Sequence[str], serials: Sequence[str]) -> None:
+    """Stop the array with that UUID, and remove its superblock from each member.
+
+    `serials`: of the members; "" for an emulated one, of which nothing is left when it does not answer: it
+    ends with the lab. Raises SafetyRefusal if a member is in another array, HostError.
+    """
+    failed: list[HostError] = []
+    for path, serial in zip(members, serials, strict=True):
+        if serial:
+            check_serial(host, path, serial)
+        for kernel in _holders(host, path):
+            _stop(host, kernel, uuid, path)
+    udev.settle(host)
+    for path, serial in zip(members, serials, strict=True):
+        found = _uuid(host, "--examine", path)
+        if found is None and serial and not _is_readable(host, path):
+            failed.append(HostError(f"{path} on {host.name} cannot be read: its superblock may be there still"))
+        if found == uuid:
+            if serial:
+                check_serial(host, path, serial)
+            host.run(zero_command(path))
+    udev.settle(host)
+    if failed:
+        raise HostError(
+            "; ".join(error.message for error in failed), "once the device answers again: `hsp clean`"
+        )
+
+
+def stop_command(path: str) -> list[str]:
+    """argv."""
+    return ["mdadm", "--stop", path]
+
+
+def zero_command(member: str) -> list[str]:
+    """argv."""
+    return ["mdadm", "--zero-superblock", member]
+
+
+def _stop(host: Host, kernel: str, uuid: str, member: str) -> None:
+    node = f"/dev/{kernel}"
+    if (found := _uuid(host, "--detail", node)) != uuid:
+        raise SafetyRefusal(
+            f"{member} on {host.name} is in use by {node} ({found or 'no md array of a known UUID'})",
+            "that is not the run's array; nothing was changed",
+        )
+    for left in reversed(range(_STOP_TRIES)):
+        # udev may have it open for a moment.
+        stopped = host.run(stop_command(node), check=not left)
+        if stopped.returncode == 0:
+            return
+        udev.settle(host)
+
+
+def _holders(host: Host, path: str) -> Iterator[str]:
+    """Kernel names of what is on a device."""
+    place = f"/sys/class/block/{_kernel_name(host, path)}/holders"
+    argv = ["find", place, "-mindepth", "1", "-maxdepth", "1", "-printf", r"%f\n"]
+    yield from host.run(argv, check=False).stdout.split()
+
+
+def _kernel_name(host: Host, path: str) -> str:
+    return host.run(["readlink", "-f", path]).stdout.strip().removeprefix("/dev/")
+
+
+def _uuid(host: Host, how: str, path: str) -> str | None:
+    """The UUID of the array that a device is, or is of (--examine); None where there is none."""
+    output = host.run(["mdadm", how, "--export", path], check=False).stdout
+    found = dict(line.split("=", 1) for line in output.splitlines() if "=" in line).get("MD_UUID")
+    return found.replace(":", "") if found else None
+
+
+def _is_readable(host: Host, path: str) -> bool:
+    """mdadm says of a superblock that it cannot read what it says of none."""
+    return host.run(["blkid", "-p", "--usages", "nothing", path], check=False).returncode in (0, 2)
