@@ -20,7 +20,7 @@ _STOP_TRIES = 3
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """`name`: its name and that of its node below /dev/md; `members`: paths, in order."""
+    """`name`: its name and that of its nodes; `members`: paths, in order."""
 
     name: str
     uuid: str
@@ -30,7 +30,27 @@ class ArraySpec:
 
     @property
     def path(self) -> str:
+        """Where mdadm and udev have it."""
         return f"/dev/md/{self.name}"
+
+    @property
+    def node(self) -> str:
+        """A node of its own for the load.
+
+        udev watches its node of an md array whoever has locked it, and reads the array when one that had it
+        open for writing closes it (systemd, "Locking Block Device Access": only partitionable devices).
+        """
+        return node_of(self.name)
+
+
+def node_of(name: str) -> str:
+    """The path of an array's own node."""
+    return f"/dev/{name}"
+
+
+def node_command(spec: ArraySpec, number: str) -> list[str]:
+    """argv that makes it. `number`: the device's, as in sysfs, such as 9:127."""
+    return ["mknod", "--mode=0600", spec.node, "b", *number.split(":")]
 
 
 def uuid_of(run: str, phase: str) -> str:
@@ -62,7 +82,7 @@ def stay_active_commands(spec: ArraySpec) -> list[list[str]]:
     if spec.level == "raid0":
         return []
     write = ["--rw=write", "--bs=4k", "--size=4k", "--direct=1", "--ioengine=psync"]
-    return [["fio", "--name=active", f"--filename={spec.path}", *write, "--output=/dev/null"]]
+    return [["fio", "--name=active", f"--filename={spec.node}", *write, "--output=/dev/null"]]
 
 
 def check_tools(host: Host, levels: Sequence[str]) -> str:
@@ -94,6 +114,8 @@ def create(host: Host, spec: ArraySpec) -> int:
             f"{spec.path} on {host.name} is not the array that the run has made",
             "look at /proc/mdstat there; the load did not begin",
         )
+    number = host.run(["cat", f"/sys/block/{kernel}/dev"]).stdout.strip()
+    host.run(node_command(spec, number))
     if spec.level != "raid0":
         _keep_quiet(host, spec, f"/sys/block/{kernel}/md")
     return int(host.run(["cat", f"/sys/block/{kernel}/size"]).stdout) * 512
@@ -123,8 +145,8 @@ def degraded(host: Host, spec: ArraySpec) -> str:
     return ", ".join(faulty) or "a member"
 
 
-def remove(host: Host, uuid: str, members: Sequence[str], serials: Sequence[str]) -> None:
-    """Stop the array with that UUID, and remove its superblock from each member.
+def remove(host: Host, name: str, uuid: str, members: Sequence[str], serials: Sequence[str]) -> None:
+    """Stop the array with that UUID, remove its superblock from each member, and the node `name`.
 
     `serials`: of the members; "" for an emulated one, of which nothing is left when it does not answer: it
     ends with the lab. Raises SafetyRefusal if a member is in another array, HostError.
@@ -144,6 +166,7 @@ def remove(host: Host, uuid: str, members: Sequence[str], serials: Sequence[str]
             if serial:
                 check_serial(host, path, serial)
             host.run(zero_command(path))
+    host.run(["rm", "-f", "--", node_of(name)])
     udev.settle(host)
     if failed:
         raise HostError(

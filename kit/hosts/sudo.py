@@ -31,7 +31,7 @@ _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = frozenset(
     "blkdiscard blkid blockdev bpftrace cat chmod dmsetup exportfs find fio flock grep hdparm install kill "
-    "lsblk mdadm mkdir modprobe mount nvme python3 rm rmdir sg_format sh smartctl tee test umount wipefs zdb zfs "
+    "lsblk mdadm mkdir mknod modprobe mount nvme python3 rm rmdir sg_format sh smartctl tee test umount wipefs zdb zfs "
     "zpool".split()
 )
 """Programs that run as root on a server; /etc/sudoers.d/hsp there lists the same."""

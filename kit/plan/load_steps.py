@@ -135,7 +135,7 @@ def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Ite
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names)
-    place = spec_of(names, phase).path if phase.array else place
+    place = spec_of(names, phase).node if phase.array else place
     job, clients = f"{phase.job} in {place}", names.client_names
     if phase.log == "histograms":
         yield from _counted(plan, names, phase, step, job)

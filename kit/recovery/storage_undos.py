@@ -94,10 +94,11 @@ class Array(Action):
         return f"stop the array {self.name} and remove its superblocks"
 
     def undo(self, host: Host) -> None:
-        array.remove(host, self.uuid, self.members, self.serials)
+        array.remove(host, self.name, self.uuid, self.members, self.serials)
 
     def commands(self) -> list[list[str]]:
-        return [array.stop_command(f"/dev/md/{self.name}"), *map(array.zero_command, self.members)]
+        zero = map(array.zero_command, self.members)
+        return [array.stop_command(f"/dev/md/{self.name}"), *zero, ["rm", "-f", "--", array.node_of(self.name)]]
 
 
 class Device(Action):

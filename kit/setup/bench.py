@@ -73,7 +73,7 @@ class Bench:
             return [Worker(host, host.name, self.mount, self.size_bytes) for host in clients]
         assert self.site.server is not None, "devices are those of a server"
         if self.array:
-            return [Worker(self.site.server, ARRAY, self.array.spec.path, self.array.size_bytes)]
+            return [Worker(self.site.server, ARRAY, self.array.spec.node, self.array.size_bytes)]
         paths = self.site.device_paths
         return [Worker(self.site.server, name, paths[name], self.device_bytes[name]) for name in devices]
 
