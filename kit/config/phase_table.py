@@ -39,7 +39,7 @@ class ArrayLayout(Table):
 
     level: Level
     chunk: Annotated[SizeBytes, AfterValidator(_check_chunk)] = 512 << 10
-    members: Annotated[int, Field(ge=1, le=32, exclude_if=lambda members: members is None)] | None = None
+    members: Annotated[int | None, Field(ge=1, le=32, exclude_if=lambda members: members is None)] = None
 
     @model_validator(mode="after")
     def _check_level(self) -> Self:
@@ -72,7 +72,7 @@ class Phase(Table):
     each: Annotated[Literal["in turn", "together"], Field(exclude_if=lambda each: each == "in turn")] = (
         "in turn"
     )
-    array: Annotated[ArrayLayout, Field(exclude_if=lambda array: array is None)] | None = None
+    array: Annotated[ArrayLayout | None, Field(exclude_if=lambda array: array is None)] = None
     job: str
     options: FioOptions = Field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
@@ -96,7 +96,9 @@ class Phase(Table):
     def _check_array(self) -> Self:
         if self.target != "array":
             if self.array:
-                raise KeyProblem("array", 'array is for a phase with target = "array": add that, or remove it')
+                raise KeyProblem(
+                    "array", 'array is for a phase with target = "array": add that, or remove it'
+                )
             return self
         if not self.array:
             raise KeyProblem("array", 'which array? such as array = { level = "raid0", chunk = "512KiB" }')
@@ -125,8 +127,8 @@ class Phase(Table):
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
             raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
         if self.in_order and (self.log == "histograms" or self.resumable or self.each == "together"):
-            text = 'counts, and several devices together, have no order: remove in_order, or log = "histograms", '
-            raise KeyProblem("in_order", f'{text}resumable and each = "together"')
+            text = "counts, and several devices together, have no order: remove in_order, or"
+            raise KeyProblem("in_order", f'{text} log = "histograms", resumable and each = "together"')
         if self.resumable and self.log == "every-io":
             text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
             raise KeyProblem("resumable", f"{text}: remove one of the two")

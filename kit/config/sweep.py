@@ -113,12 +113,15 @@ class Axis(Table):
 class Sweeps(Table):
     """About all axes. `cross`: axes whose product is measured; `quick`: cells of `--quick`.
 
+    `also`: phases that are no cells, and are measured once, in the build of the base: what cells are held
+    against, such as each device alone.
     `drift_max`: how far the base may be from its first measurement when it is measured last, of 1.
     """
 
     cross: tuple[tuple[str, ...], ...] = ()
     drift_max: Annotated[float, Field(gt=0, le=1)] = 0.05
     quick: tuple[str, ...] = ()
+    also: tuple[Name, ...] = ()
 
 
 class AxisExpectation(Table):
@@ -232,6 +235,7 @@ def _check(sweep: Sweep) -> None:
     for name, axis in sweep.axes.items():
         _check_axis(sweep, name, axis, [str(phase) for phase in phases])
     _check_shared(sweep)
+    _check_also(sweep, [str(phase) for phase in phases])
     for number, group in enumerate(sweep.sweeps.cross):
         for axis_name in group:
             if axis_name not in sweep.axes:
@@ -241,6 +245,18 @@ def _check(sweep: Sweep) -> None:
             sweep.source.refuse(("sweeps", "cross", number), "name two axes or more, each once")
     for number, expected in enumerate(sweep.expect):
         _check_expected(sweep, number, expected)
+
+
+def _check_also(sweep: Sweep, phases: list[str]) -> None:
+    """Phases that are no cells."""
+    for number, also in enumerate(sweep.sweeps.also):
+        key = "sweeps", "also", number
+        if also not in phases:
+            sweep.source.refuse(key, f"no phase '{also}', {nearest(also, phases, 'phases')}")
+        for name, axis in sweep.axes.items():
+            if also in (axis.phases or axis.named_phases):
+                text = f"'{also}' is a phase of the axis {name}, so it is a cell: name it in one of the two"
+                sweep.source.refuse(key, text)
 
 
 def _check_shared(sweep: Sweep) -> None:

@@ -1,7 +1,7 @@
 """md arrays that a run makes of its devices, and removes again.
 
-Whose an array is, its UUID says: it is derived from the run's id and the phase before there is an array. Only
-superblocks with that UUID are removed.
+Whose an array is, its name and its UUID say: both are derived from the run's id, the UUID from the phase as
+well, before there is an array. Only superblocks with both are removed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def check_tools(host: Host, levels: Sequence[str]) -> str:
     if found.returncode:
         raise HostError(
             f"mdadm does not run on {host.name}: {(found.stderr.strip() or 'it is not there')[:200]}",
-            "a phase with target = \"array\" needs it: install the package mdadm there",
+            'a phase with target = "array" needs it: install the package mdadm there',
         )
     for level in sorted(set(levels)):
         module = "raid456" if level == "raid5" else level
@@ -109,7 +109,7 @@ def create(host: Host, spec: ArraySpec) -> int:
     host.run(create_command(spec))
     udev.settle(host)
     kernel = _kernel_name(host, spec.path)
-    if _uuid(host, "--detail", f"/dev/{kernel}") != spec.uuid:
+    if _identity(host, "--detail", f"/dev/{kernel}") != (spec.name, spec.uuid):
         raise SafetyRefusal(
             f"{spec.path} on {host.name} is not the array that the run has made",
             "look at /proc/mdstat there; the load did not begin",
@@ -146,7 +146,7 @@ def degraded(host: Host, spec: ArraySpec) -> str:
 
 
 def remove(host: Host, name: str, uuid: str, members: Sequence[str], serials: Sequence[str]) -> None:
-    """Stop the array with that UUID, remove its superblock from each member, and the node `name`.
+    """Stop the array of that name and UUID, remove its superblock from each member, and its own node.
 
     `serials`: of the members; "" for an emulated one, of which nothing is left when it does not answer: it
     ends with the lab. Raises SafetyRefusal if a member is in another array, HostError.
@@ -156,13 +156,15 @@ def remove(host: Host, name: str, uuid: str, members: Sequence[str], serials: Se
         if serial:
             check_serial(host, path, serial)
         for kernel in _holders(host, path):
-            _stop(host, kernel, uuid, path)
+            _stop(host, kernel, (name, uuid), path)
     udev.settle(host)
     for path, serial in zip(members, serials, strict=True):
-        found = _uuid(host, "--examine", path)
+        found = _identity(host, "--examine", path)
         if found is None and serial and not _is_readable(host, path):
-            failed.append(HostError(f"{path} on {host.name} cannot be read: its superblock may be there still"))
-        if found == uuid:
+            failed.append(
+                HostError(f"{path} on {host.name} cannot be read: its superblock may be there still")
+            )
+        if found == (name, uuid):
             if serial:
                 check_serial(host, path, serial)
             host.run(zero_command(path))
@@ -184,12 +186,13 @@ def zero_command(member: str) -> list[str]:
     return ["mdadm", "--zero-superblock", member]
 
 
-def _stop(host: Host, kernel: str, uuid: str, member: str) -> None:
+def _stop(host: Host, kernel: str, wanted: tuple[str, str], member: str) -> None:
     node = f"/dev/{kernel}"
-    if (found := _uuid(host, "--detail", node)) != uuid:
+    if (found := _identity(host, "--detail", node)) != wanted:
+        what = f"the array {' '.join(found)}" if found else "no md array that says whose it is"
         raise SafetyRefusal(
-            f"{member} on {host.name} is in use by {node} ({found or 'no md array of a known UUID'})",
-            "that is not the run's array; nothing was changed",
+            f"{member} on {host.name} is in use by {node}, {what}",
+            "that is not the run's; it was not changed",
         )
     for left in reversed(range(_STOP_TRIES)):
         # udev may have it open for a moment.
@@ -210,11 +213,14 @@ def _kernel_name(host: Host, path: str) -> str:
     return host.run(["readlink", "-f", path]).stdout.strip().removeprefix("/dev/")
 
 
-def _uuid(host: Host, how: str, path: str) -> str | None:
-    """The UUID of the array that a device is, or is of (--examine); None where there is none."""
+def _identity(host: Host, how: str, path: str) -> tuple[str, str] | None:
+    """Name and UUID of the array that a device is, or is of (--examine); None where there is none."""
     output = host.run(["mdadm", how, "--export", path], check=False).stdout
-    found = dict(line.split("=", 1) for line in output.splitlines() if "=" in line).get("MD_UUID")
-    return found.replace(":", "") if found else None
+    found = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+    if not {"MD_NAME", "MD_UUID"} <= found.keys():
+        return None
+    # Before the colon is the host that made it, if it says.
+    return found["MD_NAME"].rpartition(":")[2], found["MD_UUID"].replace(":", "")
 
 
 def _is_readable(host: Host, path: str) -> bool:

@@ -34,7 +34,11 @@ def make_array(plan: Plan, names: Names, phase: Phase) -> Step:
         members=list(spec.members),
         serials=[serials[name] for name in phase.devices],
     )
-    commands = [array.create_command(spec), array.node_command(spec, "9:NUMBER"), *array.stay_active_commands(spec)]
+    commands = [
+        array.create_command(spec),
+        array.node_command(spec, "9:NUMBER"),
+        *array.stay_active_commands(spec),
+    ]
     details = {"array": spec.name, "uuid": spec.uuid, "members": list(phase.devices)}
     return Step(
         f"make array {phase.name}", "server", tuple(Command(tuple(argv)) for argv in commands), undo, details

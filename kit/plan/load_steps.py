@@ -103,7 +103,7 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
     """CPUs of each machine, and the server's devices."""
     logs, period_ns = (
         used_paths(plan, names, "log"),
-        sampler.period_ns(phase.duration, plan.testbed.clock),
+        sampler.period_ns(phase.duration, plan.testbed.clock, of_array=phase.array is not None),
     )
     devices = {
         device.name: sampler.Sampled(

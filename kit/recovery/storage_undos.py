@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from kit.config.nfs_options import MountOption
 from kit.config.testbed import checked_export
@@ -77,7 +77,7 @@ class Partition(Action):
 
 
 class Array(Action):
-    """An md array, which its UUID proves to be the run's. `serials`: of the members, "" for emulated ones."""
+    """An md array, which its name and UUID prove to be the run's. `serials`: of the members, "" for emulated ones."""
 
     kind = "array"
     named = ("name",)
@@ -85,6 +85,12 @@ class Array(Action):
     uuid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     members: Annotated[list[DevicePath], Field(min_length=1, max_length=32)]
     serials: Annotated[list[Annotated[str, Field(max_length=500)]], Field(min_length=1, max_length=32)]
+
+    @model_validator(mode="after")
+    def _check_serials(self) -> Self:
+        if len(self.serials) != len(self.members):
+            raise ValueError("serials are not those of the members")
+        return self
 
     @property
     def devices_used(self) -> list[str]:
@@ -98,7 +104,11 @@ class Array(Action):
 
     def commands(self) -> list[list[str]]:
         zero = map(array.zero_command, self.members)
-        return [array.stop_command(f"/dev/md/{self.name}"), *zero, ["rm", "-f", "--", array.node_of(self.name)]]
+        return [
+            array.stop_command(f"/dev/md/{self.name}"),
+            *zero,
+            ["rm", "-f", "--", array.node_of(self.name)],
+        ]
 
 
 class Device(Action):

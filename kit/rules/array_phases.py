@@ -28,16 +28,16 @@ def problems(phase: Phase, devices: Sequence[Device], testbed: Testbed) -> Itera
     if layout.members is not None and layout.members > len(devices):
         yield (
             ("array", "members"),
-            f"{layout.members}: the phase has {len(devices)} data devices of the testbed '{testbed.name}': add "
-            "devices, or write fewer members",
+            f"{layout.members}: the phase has {len(devices)} data devices of the testbed "
+            f"'{testbed.name}': add devices, or write fewer members",
         )
         return
     members = devices[: layout.members]
     if len(members) < least:
         yield (
             ("array", "level"),
-            f'"{layout.level}" needs at least {least} devices, and the phase has {len(members)} of the testbed '
-            f"'{testbed.name}': add data devices, or choose another level",
+            f'"{layout.level}" needs at least {least} devices, and the phase has {len(members)} of the '
+            f"testbed '{testbed.name}': add data devices, or choose another level",
         )
         return
     smallest = min(device.size for device in members)
@@ -47,11 +47,12 @@ def problems(phase: Phase, devices: Sequence[Device], testbed: Testbed) -> Itera
         what = (
             f"past {format_size_bytes(smallest)} of each, stripes would have fewer members"
             if layout.level == "raid0"
-            else f"{format_size_bytes(lost)} of {', '.join(device.name for device in larger)} would not be used"
+            else f"{format_size_bytes(lost)} of {', '.join(each.name for each in larger)} would be unused"
         )
         yield (
             ("array", "level"),
-            f"the members are of unlike size ({_sizes(members)}): {what}: name devices of one size in devices",
+            f"the members are of unlike size ({_sizes(members)}): {what}: name devices of one size in "
+            "devices",
         )
     if any(device.name == ARRAY for device in testbed.device):
         yield ("target",), f"a device of the testbed is called '{ARRAY}', as the array is: rename it"

@@ -52,9 +52,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
     limits.check(workload, source)
     problems: list[tuple[Place, str]] = []
     for name, job in sorted(jobs.items()):
-        sizes = [
-            size for phase in workload.phase if phase.load == name for size in _sizes_of(phase, testbed)
-        ]
+        sizes = [size for phase in workload.phase if phase.load == name for size in _sizes_of(phase, testbed)]
         problems += fio_options.problems(job, min(sizes), "the size of the device")
         problems += fio_options.device_problems(job, min(sizes))
         problems += measurable.size_problems(job)

@@ -337,10 +337,17 @@ def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Ou
             if result.interrupted:
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.
-            if result.failed:
-                run.record.add_problems("load", f"stopped after phase {phase.name}: its load failed")
+            if why := _why_stop(result):
+                run.record.add_problems("load", f"stopped after phase {phase.name}: {why}")
                 return
             fault_events.check_alive(bench.site.devices)
+
+
+def _why_stop(result: PhaseResult) -> str:
+    """Why nothing more can be measured; "" if it can."""
+    if any(problem.code == "array" for problem in result.entry.problems):
+        return "its array lost a member"
+    return "its load failed" if result.failed else ""
 
 
 def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:

@@ -109,11 +109,18 @@ def instruments(
     chosen: list[Instrument] = [offsets, HostHealth(machines)]
     faults = FaultEvents(bench.site.devices) if bench.site.devices else None
     chosen += [faults] if faults else []
-    period_ns = sampler.period_ns(phase.duration, bench.site.clock)
+    period_ns = sampler.period_ns(phase.duration, bench.site.clock, of_array=bench.array is not None)
     output = parts.stem(bench.run_dir, phase.name, part)
     chosen.append(
         ResourceUse(
-            machines, bench.site.server, bench.sampled(), period_ns, output, offsets, faults, phase.devices,
+            machines,
+            bench.site.server,
+            bench.sampled(),
+            period_ns,
+            output,
+            offsets,
+            faults,
+            phase.devices,
             bench.array.layout.level if bench.array else None,
         )
     )

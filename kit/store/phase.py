@@ -220,7 +220,7 @@ class Phase(Stored):
 
     Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
     `target`: role of the bare devices that the load went to, None over NFS; `clients` are the devices then,
-    or the one `array`. `in_order_ns`: latencies in the order of their ends, the first of them, where asked for.
+    or the one `array`. `in_order_ns`: latencies in the order of their ends, where asked for.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ, and for runs of before.
     """

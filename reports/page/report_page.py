@@ -19,7 +19,8 @@ from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline, Line
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
-from reports.figures import ageing, heat_map, hero, phase_maps
+from reports.analysis.stripes import stripes_of
+from reports.figures import ageing, busy, heat_map, hero, phase_maps
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
@@ -66,6 +67,9 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(listed, subjects, strict=True)
     ]
+    for entry, typed in zip(phases, manifest.phases, strict=True):
+        if figure := busy.strip(typed, entry["title"]):
+            entry["figures"].append(collected.add(figure, "busy"))
     curves = ageing.figures(aged) if aged is not None and aged.height else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
     # Rounds after the fills: the run is about ageing, and the first screen has the first device's curve.
@@ -86,6 +90,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         phases=phases,
         curve=drawn[0] if rounds else None,
         ageing=drawn[1:] if rounds else drawn,
+        stripes=document.stripes_part(stripes_of(latency.bins, manifest.phases), collected),
         title=import_source.title(manifest),
         imported=stored.get("import"),
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
