@@ -77,7 +77,7 @@ class Partition(Action):
 
 
 class Array(Action):
-    """An md array, which its name and UUID prove to be the run's. `serials`: of the members, "" for emulated ones."""
+    """An md array, which name and UUID prove to be the run's. `serials`: of the members, "" if emulated."""
 
     kind = "array"
     named = ("name",)

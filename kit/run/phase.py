@@ -379,7 +379,7 @@ def _analyse(
         client_ios=measured.ios,
         checks=tuple(record.checks),
         unavailable=tuple(record.unavailable),
-        events=_during(record.events, measured),
+        events=measured.during(record.events),
         extremes=tuple(record.extremes),
         sums=tuple(record.sums),
         in_order_ns=histograms.in_order_ns([c.latencies for c in collected], clock) if phase.in_order else (),
@@ -427,16 +427,6 @@ def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, re
     of_client = windows, grid.clock, host
     record.add_exact(layer_of(phase), client_windows.extremes(*of_client), client_windows.sums(*of_client))
     record.add("load", client_windows.problems(windows, host))
-
-
-def _during(events: Sequence[Event], measured: Measured) -> tuple[Event, ...]:
-    """The events of the phase, by time. Those outside belong to no measurement."""
-    within = [
-        event
-        for event in events
-        if event.time_ns <= measured.end_ns and (event.end_ns or event.time_ns) >= measured.start_ns
-    ]
-    return tuple(sorted(within, key=lambda event: (event.time_ns, event.kind)))
 
 
 def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[_Collected]) -> Grid:

@@ -71,11 +71,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": [
-            *manifest.notes,
-            *together.sentences(bins, phases),
-            *stripes.sentences(bins, phases),
-        ],
+        "notes": _notes(manifest, bins),
         # A check that raised an exception stood here while manifests were not checked when read.
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,
@@ -93,6 +89,13 @@ def summarise(
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
+
+
+def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
+    """The run's own, and what its devices say beside one another."""
+    phases = manifest.phases
+    beside = (*together.sentences(latency, phases), *stripes.sentences(latency, phases))
+    return [*manifest.notes, *beside]
 
 
 def _known_reference(name: str, reasons: list[str]) -> Reference | None:

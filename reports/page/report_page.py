@@ -52,24 +52,16 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
     source = _year(summary)
     both = zip(listed, manifest.phases, strict=True)
     subjects = [list(_subjects(latency, each, typed, summary, manifest, source)) for each, typed in both]
-    panels = [
-        Panel(each.name, heat_map.grid(each.frame, each.phase))
-        for of_phase in subjects
-        for each in of_phase
-        if manifest.import_ or each.layer == of_phase[0].layer
-    ]
+    panels = list(_panels(subjects, manifest))
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
     first = collected.add(
         hero.hero(panels, headline.bars, source, published, timed, headline.unpublished), "hero"
     )
     phases = [
-        _phase(phase, of_phase, manifest, summary, collected)
-        for phase, of_phase in zip(listed, subjects, strict=True)
+        _phase(each, typed, of_phase, manifest, summary, collected)
+        for each, typed, of_phase in zip(listed, manifest.phases, subjects, strict=True)
     ]
-    for entry, typed in zip(phases, manifest.phases, strict=True):
-        if figure := busy.strip(typed, entry["title"]):
-            entry["figures"].append(collected.add(figure, "busy"))
     curves = ageing.figures(aged) if aged is not None and aged.height else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
     # Rounds after the fills: the run is about ageing, and the first screen has the first device's curve.
@@ -101,6 +93,14 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         cpu_bound=CPU_BOUND,
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
+
+
+def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest) -> Iterator[Panel]:
+    """Of the first screen: each phase's first layer; of an import, all."""
+    for of_phase in subjects:
+        for each in of_phase:
+            if manifest.import_ or each.layer == of_phase[0].layer:
+                yield Panel(each.name, heat_map.grid(each.frame, each.phase))
 
 
 def _address(finding: Finding) -> str:
@@ -147,18 +147,26 @@ def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:
 
 
 def _phase(
-    phase: Json, subjects: Sequence[Subject], manifest: Manifest, summary: Summary, collected: Figures
+    phase: Json,
+    typed: Phase,
+    subjects: Sequence[Subject],
+    manifest: Manifest,
+    summary: Summary,
+    collected: Figures,
 ) -> Json:
-    """The figures of a phase: open ones, and those that are folded."""
+    """The figures of a phase: open ones, and those that are folded. `typed`: the same phase."""
     drawn = [
         figure
         for each in subjects
         for figure in _figures(each, each.layer == subjects[0].layer, manifest, collected)
     ]
+    title = import_source.name(manifest, phase)
+    if strip := busy.strip(typed, title):
+        drawn.append(collected.add(strip, "busy"))
     expected = {str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []}
     seen = {row.tier for row in summary.rows if row.phase == phase["name"]}
     return {
-        **phase, "title": import_source.name(manifest, phase), "load": load_of(phase, manifest),
+        **phase, "title": title, "load": load_of(phase, manifest),
         "figures": [figure for figure in drawn if figure["kind"] not in _FOLDED],
         "folded": [figure for figure in drawn if figure["kind"] in _FOLDED],
         "missing": set() if manifest.import_ or manifest.appliance else expected - seen,
