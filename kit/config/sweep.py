@@ -35,6 +35,8 @@ Value = Scalar | tuple[Scalar, ...]
 MOST_AXES = 12
 
 _PHASE_KEYS = ("duration", "interval", "job", "log", "resumable", "tiers")
+# Of the array that a phase goes to.
+_ARRAY_KEYS = ("level", "chunk", "members")
 _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
     "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage"),
     "nfs": ("version", "options", "engine"),
@@ -118,12 +120,15 @@ class Axis(Table):
 class Sweeps(Table):
     """About all axes. `cross`: axes whose product is measured; `quick`: cells of `--quick`.
 
+    `also`: phases that are no cells, and are measured once, in the build of the base: what cells are held
+    against, such as each device alone.
     `drift_max`: how far the base may be from its first measurement when it is measured last, of 1.
     """
 
     cross: tuple[tuple[str, ...], ...] = ()
     drift_max: Annotated[float, Field(gt=0, le=1)] = 0.05
     quick: tuple[str, ...] = ()
+    also: tuple[Name, ...] = ()
 
 
 class AxisExpectation(Table):
@@ -182,7 +187,11 @@ def class_of(key: str) -> KeyClass | None:
     table, dot, name = key.partition(".")
     if not (dot and name):
         return None
-    if table == "job" or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS):
+    if (
+        table == "job"
+        or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS)
+        or (table == "array" and name in _ARRAY_KEYS)
+    ):
         return "phase"
     if table in ("dataset", "pool", "tunables") or (
         table in _BUILD_TABLES and (name in _BUILD_TABLES[table] or not _BUILD_TABLES[table])
@@ -210,7 +219,8 @@ def known_keys() -> list[str]:
     tables = [f"{table}.{name}" for table, names in _BUILD_TABLES.items() for name in names or ("KEY",)]
     return [
         "phase", "job.OPTION", *(f"phase.{name}" for name in _PHASE_KEYS),
-        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), "dataset.PROPERTY",
+        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), *(f"array.{name}" for name in _ARRAY_KEYS),
+        "dataset.PROPERTY",
         "pool.PROPERTY", *(f"pool.{name}" for name in _POOL_KEYS), "tunables.NAME", *tables,
     ]  # fmt: skip
 
@@ -232,6 +242,7 @@ def _check(sweep: Sweep) -> None:
     for name, axis in sweep.axes.items():
         _check_axis(sweep, name, axis, [str(phase) for phase in phases])
     _check_shared(sweep)
+    _check_also(sweep, [str(phase) for phase in phases])
     for number, group in enumerate(sweep.sweeps.cross):
         for axis_name in group:
             if axis_name not in sweep.axes:
@@ -241,6 +252,18 @@ def _check(sweep: Sweep) -> None:
             sweep.source.refuse(("sweeps", "cross", number), "name two axes or more, each once")
     for number, expected in enumerate(sweep.expect):
         _check_expected(sweep, number, expected)
+
+
+def _check_also(sweep: Sweep, phases: list[str]) -> None:
+    """Phases that are no cells."""
+    for number, also in enumerate(sweep.sweeps.also):
+        key = "sweeps", "also", number
+        if also not in phases:
+            sweep.source.refuse(key, f"no phase '{also}', {nearest(also, phases, 'phases')}")
+        for name, axis in sweep.axes.items():
+            if also in (axis.phases or axis.named_phases):
+                text = f"'{also}' is a phase of the axis {name}, so it is a cell: name it in one of the two"
+                sweep.source.refuse(key, text)
 
 
 def _check_shared(sweep: Sweep) -> None:
@@ -370,7 +393,7 @@ def _with_set(source: WorkloadSource, text: str, key: str, value: Any) -> Worklo
 
 def set_key(document: Document, places: dict[KeyPath, Place], key: str, value: Value, place: Place) -> None:
     """A key of the workload itself; those of its phases are left alone."""
-    if key.startswith("phase."):
+    if key.startswith(("phase.", "array.")):
         return
     path = place_in_workload(key)
     inner = document
@@ -398,6 +421,10 @@ def set_phase_key(
     if table == "job":
         phase.setdefault("options", {})[name] = value
         places["phase", index, "options", name] = place
+    elif table == "array":
+        if isinstance(phase.get("array"), dict):
+            phase["array"][name] = value
+            places["phase", index, "array", name] = place
     elif table == "phase":
         only, name = _phase_key(key)
         if only not in ("", name_in_file):

@@ -174,6 +174,10 @@ class Workload(Table):
     name: Name
     title: str
     reference: str = ""
+    # A testbed of the lab, beside the file: the workload's where the command names none.
+    lab: Annotated[
+        str, Field(pattern=r"^([A-Za-z0-9._/-]{1,200}\.toml)?$", exclude_if=lambda lab: not lab)
+    ] = ""
     precondition: PreconditionTable | None = None
     pool: Pool = Pool()
     dataset: Dataset = Dataset()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.phase_table import Phase
+from kit.config.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.instruments import sampler
 from kit.load import fio
 from kit.load.ordinary_user import ordinary
+from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
@@ -68,6 +69,8 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
             yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
         if begins_with_empty_log(plan, phase):
             yield Step(step, "server", (Command(tuple(pool.empty_log_command(names.pool))),))
+        if phase.array:
+            yield make_array(plan, names, phase)
         yield from _sampling(plan, names, phase, step)
         is_traced = plan.is_traced and phase.over_nfs
         if is_traced:
@@ -104,7 +107,7 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
     """CPUs of each machine, and the server's devices."""
     logs, period_ns = (
         used_paths(plan, names, "log"),
-        sampler.period_ns(phase.duration, plan.testbed.clock),
+        sampler.period_ns(phase.duration, plan.testbed.clock, of_array=phase.array is not None),
     )
     devices = {
         device.name: sampler.Sampled(
@@ -115,6 +118,8 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
         for device in plan.testbed.device
     }
     lock = phase.devices
+    if phase.array:
+        devices[ARRAY], lock = sampler.Sampled(spec_of(names, phase).path), (*lock, ARRAY)
     for key in _machines(plan):
         argv = sampler.command(period_ns, devices if key == "server" else {}, lock)
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
@@ -124,7 +129,8 @@ def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Ite
     """fio with a program on each client, or for each device, that prints its counts."""
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
-    for number, _ in enumerate(phase.devices or (names.client_names if phase.over_nfs else ("server",))):
+    alone = names.client_names if phase.over_nfs else ("server",)
+    for number, _ in enumerate((ARRAY,) if phase.array else phase.devices or alone):
         directory = fio.group_directory(names.work_dir, number, phase.name)
         argv = fio.count_command(directory, window_ms, ordinary=phase.over_nfs)
         key = client_key(number) if phase.over_nfs else "server"
@@ -134,12 +140,14 @@ def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Ite
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names, phase)
+    place = spec_of(names, phase).node if phase.array else place
     job, clients = f"{phase.job} in {place}", names.client_names
     if phase.log == "histograms":
         yield from _counted(plan, names, phase, step, job)
         return
     if not phase.over_nfs:
-        files = fio.FioFiles(f"{names.work_dir}/{(*phase.devices, 'server')[0]}-{phase.name}")
+        where = ARRAY if phase.array else (*phase.devices, "server")[0]
+        files = fio.FioFiles(f"{names.work_dir}/{where}-{phase.name}")
         yield Step(step, "server", (Command(tuple(fio.command(files)), job),))
         return
     if len(clients) == 1:

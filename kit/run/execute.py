@@ -31,7 +31,7 @@ from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, device_setup, server_setup
+from kit.setup import appliance_setup, array_setup, device_setup, server_setup
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -357,11 +357,18 @@ def _run_phases(
             if result.interrupted:
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.
-            if result.failed:
-                run.record.add_problems("load", f"stopped after phase {phase.name}: its load failed")
+            if why := _why_stop(result):
+                run.record.add_problems("load", f"stopped after phase {phase.name}: {why}")
                 return False
             fault_events.check_alive(bench.site.devices)
     return True
+
+
+def _why_stop(result: PhaseResult) -> str:
+    """Why nothing more can be measured; "" if it can."""
+    if any(problem.code == "array" for problem in result.entry.problems):
+        return "its array lost a member"
+    return "its load failed" if result.failed else ""
 
 
 def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:
@@ -395,7 +402,8 @@ def _measure(
             run.site.guard.before_writing(paths, content=False)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
         try:
-            result = run_phase(bench, left, job, tracer, run.progress)
+            with array_setup.assembled(run, bench, phase) as with_array:
+                result = run_phase(with_array, left, job, tracer, run.progress)
         except BaseException:
             if phase.log == "histograms" and (partial := parts.rescued(run.run_dir, phase, before)):
                 run.record.add_phase(partial.entry)

@@ -18,6 +18,7 @@ from kit.hosts.base import HostLost
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms, sampler
 from kit.instruments.arc_zil_counters import ArcZilCounters
+from kit.instruments.array_state import ArrayState
 from kit.instruments.base import Instrument, Latency, Measured, Report
 from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
@@ -26,7 +27,6 @@ from kit.instruments.host_health import HostHealth
 from kit.instruments.mount_stats import MountStatistics
 from kit.instruments.read_history import ReadHistory
 from kit.instruments.resource_use import ResourceUse
-from kit.instruments.sampler import Sampled
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
@@ -109,13 +109,24 @@ def instruments(
     chosen: list[Instrument] = [offsets, HostHealth(machines)]
     faults = FaultEvents(bench.site.devices) if bench.site.devices else None
     chosen += [faults] if faults else []
-    period_ns = sampler.period_ns(phase.duration, bench.site.clock)
+    period_ns = sampler.period_ns(phase.duration, bench.site.clock, of_array=bench.array is not None)
     output = parts.stem(bench.run_dir, phase.name, part)
     chosen.append(
         ResourceUse(
-            machines, bench.site.server, _sampled(bench), period_ns, output, offsets, faults, phase.devices
+            machines,
+            bench.site.server,
+            bench.sampled(),
+            period_ns,
+            output,
+            offsets,
+            faults,
+            phase.devices,
+            bench.array.layout.level if bench.array else None,
         )
     )
+    if bench.array and bench.site.server:
+        array = bench.array
+        chosen.append(ArrayState(bench.site.server, array.spec, array.layout, array.members))
     if phase.on_devices:
         return chosen
     local = not phase.over_nfs
@@ -137,15 +148,6 @@ def instruments(
     )
     counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, tiers)
     return [*chosen, activity, counters, tiers]
-
-
-def _sampled(bench: Bench) -> dict[str, Sampled]:
-    """The devices of the testbed, by name; none of an appliance."""
-    models, logs = bench.site.devices, bench.storage.log_devices if bench.storage else ()
-    return {
-        name: Sampled(path, models.counters_command(name) if models else None, path in logs)
-        for name, path in bench.site.device_paths.items()
-    }
 
 
 @dataclass
@@ -378,9 +380,10 @@ def _analyse(
         client_ios=measured.ios,
         checks=tuple(record.checks),
         unavailable=tuple(record.unavailable),
-        events=_during(record.events, measured),
+        events=measured.during(record.events),
         extremes=tuple(record.extremes),
         sums=tuple(record.sums),
+        in_order_ns=histograms.in_order_ns([c.latencies for c in collected], clock) if phase.in_order else (),
         clients=clients,
         problems=tuple(record.problems),
         start_ns=measured.start_ns,
@@ -425,16 +428,6 @@ def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, re
     of_client = windows, grid.clock, host
     record.add_exact(layer_of(phase), client_windows.extremes(*of_client), client_windows.sums(*of_client))
     record.add("load", client_windows.problems(windows, host))
-
-
-def _during(events: Sequence[Event], measured: Measured) -> tuple[Event, ...]:
-    """The events of the phase, by time. Those outside belong to no measurement."""
-    within = [
-        event
-        for event in events
-        if event.time_ns <= measured.end_ns and (event.end_ns or event.time_ns) >= measured.start_ns
-    ]
-    return tuple(sorted(within, key=lambda event: (event.time_ns, event.kind)))
 
 
 def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[_Collected]) -> Grid:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.devices import array
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio
@@ -27,6 +28,9 @@ def check(run: Context, server: Host) -> None:
     """Whether the fio of loads on the server is there, and which version. Raises HostError."""
     kernel = server.run(["uname", "-r"]).stdout.strip()
     run.record.add_versions({"kernel": kernel, f"fio on {server.name}": fio.version(server)})
+    levels = [phase.array.level for phase in run.plan.workload.phase if phase.array]
+    if levels:
+        run.record.add_versions({f"mdadm on {server.name}": array.check_tools(server, levels)})
 
 
 def prepare(run: Context, server: Host) -> Prepared:

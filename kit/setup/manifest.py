@@ -32,7 +32,8 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     """What is known when the hosts of the run are, before anything is done on them."""
     testbed = plan.testbed
     clients = tuple(client.host.name for client in site.clients)
-    together = max(len(phase.devices) for phase in plan.workload.phase) or len(clients) or 1
+    at_once = max(1 if phase.array else len(phase.devices) for phase in plan.workload.phase)
+    together = at_once or len(clients) or 1
     outstanding = max(job.outstanding for job in plan.jobs.values()) * together
     devices = tuple(
         {

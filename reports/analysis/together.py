@@ -33,6 +33,23 @@ class Rate:
 
 def sentences(latency: pl.DataFrame, phases: Sequence[Phase], testbed: Testbed) -> Iterator[str]:
     """One for each phase on several devices whose load each of them had alone, too."""
+    return (
+        _sentence(phase, before, now, _shared(phase, testbed))
+        for phase, before, now in _compared(latency, phases)
+    )
+
+
+def limited(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[str]:
+    """Names of the phases whose devices were slower together than alone: they share what limits them."""
+    compared = list(_compared(latency, phases))
+    shares = [(phase.name, *_share(before, now)) for phase, before, now in compared]
+    return [name for name, share, reach in shares if share + reach < AS_ALONE_MIN]
+
+
+def _compared(
+    latency: pl.DataFrame, phases: Sequence[Phase]
+) -> Iterator[tuple[Phase, dict[str, Rate], dict[str, Rate]]]:
+    """Each such phase, with the rates of its devices alone and together."""
     on_devices = [phase for phase in phases if phase.block_bytes and phase.on_devices]
     for phase in on_devices:
         alone = _alone(phase, on_devices)
@@ -41,14 +58,19 @@ def sentences(latency: pl.DataFrame, phases: Sequence[Phase], testbed: Testbed) 
         before = {row.host: _rate(latency, alone[row.host], row.host) for row in phase.clients}
         now = {row.host: _rate(latency, phase, row.host) for row in phase.clients}
         if all(rate.value for rate in (*before.values(), *now.values())):
-            yield _sentence(phase, before, now, _shared(phase, testbed))
+            yield phase, before, now
+
+
+def _share(before: dict[str, Rate], now: dict[str, Rate]) -> tuple[float, float]:
+    """The rate together as a share of that alone, and half of its 95 % range."""
+    found, wanted = (sum(rate.value for rate in rates.values()) for rates in (now, before))
+    errors = [rate.error / found for rate in now.values()] + [rate.error / wanted for rate in before.values()]
+    return found / wanted, _Z_95 * found / wanted * math.hypot(*errors)
 
 
 def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate], shared: str) -> str:
     found, wanted = (sum(rate.value for rate in rates.values()) for rates in (now, before))
-    share = found / wanted
-    errors = [rate.error / found for rate in now.values()] + [rate.error / wanted for rate in before.values()]
-    reach = _Z_95 * share * math.hypot(*errors)
+    share, reach = _share(before, now)
     moved = {"read": "read", "write": "wrote"}.get(phase.op or "", "moved")
     text = (
         f"{phase.name}: all {len(now)} devices at once {moved} {_per_s(found)}, {share:.1%} "

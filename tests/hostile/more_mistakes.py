@@ -307,6 +307,15 @@ MORE = (
         "put phases on devices before the others",
     ),
     Mistake(
+        "array of a phase over NFS",
+        W,
+        'tiers = ["slog"]',
+        'tiers = ["slog"]\narray = { level = "raid0" }',
+        "phase[1].array",
+        'array is for a phase with target = "array"',
+        at="array =",
+    ),
+    Mistake(
         "layout without its devices",
         W,
         'data = "stripe"',
