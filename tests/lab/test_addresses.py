@@ -33,7 +33,7 @@ ios = 400
 
 [[phase]]
 name = "read"
-duration = "400ms"
+duration = "250ms"
 
 [[phase]]
 name = "ssd"
@@ -42,9 +42,11 @@ target = "device:cache"
 duration = "100ms"
 interval = "10ms"
 
-[sweep.address]
-to = { 0 = "0%", 30 = "30%", 60 = "60%", 90 = "90%" }
+[[phase]]
+name = "write"
+duration = "250ms"
 """
+MEASURED = ("address=30", "address=60", "address=90")
 DEVICES = f"""
 [[device]]
 name = "disk"
@@ -68,7 +70,8 @@ def path(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "whole.toml").write_text(ADDRESSES)
     (folder / "disk.toml").write_text(LAB_TESTBED.read_text().split("[[device]]")[0] + DEVICES)
     words = "run", os.fspath(folder / "whole.toml"), "--testbed", os.fspath(folder / "disk.toml")
-    process = hsp(*words, "--age-again", results=folder)
+    only = [word for name in MEASURED for word in ("--only", name)]
+    process = hsp(*words, *only, "--age-again", results=folder)
     _, stderr = process.communicate(timeout=500)
     assert process.returncode == 0, stderr
     (found,) = (folder / "whole").glob("series-*")
