@@ -175,7 +175,7 @@ def class_of(key: str) -> KeyClass | None:
     table, dot, name = key.partition(".")
     if not (dot and name):
         return None
-    if table == "job" or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS):
+    if table in ("job", "force") or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS):
         return "phase"
     if table in ("dataset", "pool", "tunables") or (
         table in _BUILD_TABLES and (name in _BUILD_TABLES[table] or not _BUILD_TABLES[table])
@@ -202,7 +202,7 @@ def known_keys() -> list[str]:
     """All keys that can be swept, for messages and for docs/sweeps.md."""
     tables = [f"{table}.{name}" for table, names in _BUILD_TABLES.items() for name in names or ("KEY",)]
     return [
-        "phase", "job.OPTION", *(f"phase.{name}" for name in _PHASE_KEYS),
+        "phase", "job.OPTION", "force.KEY", *(f"phase.{name}" for name in _PHASE_KEYS),
         *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), "dataset.PROPERTY",
         "pool.PROPERTY", *(f"pool.{name}" for name in _POOL_KEYS), "tunables.NAME", *tables,
     ]  # fmt: skip
@@ -391,6 +391,11 @@ def set_phase_key(
     if table == "job":
         phase.setdefault("options", {})[name] = value
         places["phase", index, "options", name] = place
+    elif table == "force":
+        # A phase with a fio job has none.
+        if isinstance(phase.get("force"), dict):
+            phase["force"][name] = value
+            places["phase", index, "force", name] = place
     elif table == "phase":
         only, name = _phase_key(key)
         if only not in ("", name_in_file):

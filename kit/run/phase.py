@@ -147,6 +147,9 @@ def _sampled(bench: Bench) -> dict[str, Sampled]:
     }
 
 
+_COLLECTED = ("checks", "unavailable", "extremes", "sums", "problems")
+
+
 @dataclass
 class _Record:
     """What a phase collects until it is stored. `entry`: fields of the stored phase set by instruments."""
@@ -318,6 +321,7 @@ def _collect(bench: Bench, load: Load, offsets: ClockOffsets, record: _Record) -
     record.add("load", load.problems)
     collected = []
     for result in results:
+        record.entry |= {"forces": result.forces} if result.forces else {}
         host = result.worker.host.name
         try:
             offset = offsets.between(host)
@@ -356,6 +360,8 @@ def _analyse(
         run_origin_ns=bench.run_origin_ns,
         clock=clock,
         asynchronous=job.is_async_write,
+        calls_per_io=job.writes_per_io,
+        spare_bytes=job.spare_bytes,
     )
     for instrument in ended:
         record.add_report(instrument, instrument.report(measured))
@@ -369,22 +375,17 @@ def _analyse(
         is_random=job.is_random,
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
         target=phase.target if phase.on_devices else None,
-        job=phase.job,
+        job=phase.job or None,
         block_bytes=job.block_bytes,
         block_bytes_by_op=job.block_bytes_by_op,
         outstanding=job.outstanding,
         interval_ns=phase.interval,
         client_ios=measured.ios,
-        checks=tuple(record.checks),
-        unavailable=tuple(record.unavailable),
         events=_during(record.events, measured),
-        extremes=tuple(record.extremes),
-        sums=tuple(record.sums),
         clients=clients,
-        problems=tuple(record.problems),
         start_ns=measured.start_ns,
         end_ns=measured.end_ns,
-        **(counts | record.entry),
+        **({name: tuple(getattr(record, name)) for name in _COLLECTED} | counts | record.entry),
     )
 
 

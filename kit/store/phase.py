@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from kit.store.forces import PhaseForces
 from kit.store.resource_use import ArcUse, CpuUse, DeviceUse
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
@@ -246,3 +247,4 @@ class Phase(Stored):
     cpu: Many[CpuUse] = ()
     devices: Many[DeviceUse] = ()
     arc: ArcUse | None = None
+    forces: PhaseForces | None = None
