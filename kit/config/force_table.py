@@ -96,14 +96,14 @@ class ForceTable(Table):
             raise KeyProblem(
                 "file",
                 f"{format_size_bytes(self.file)} is less than two forces of all threads of a file "
-                f"({format_size_bytes(least)}): records would be written over as soon as they are safe: make it "
-                "larger",
+                f"({format_size_bytes(least)}): records would be written over as soon as they are safe: make "
+                "it larger",
             )
         if self.group_commit and (self.method not in ("fdatasync", "fsync") or self.threads == self.files):
             raise KeyProblem(
                 "group_commit",
-                'a force is shared by threads of one file, with method = "fdatasync" or "fsync": write threads '
-                "above files, or remove group_commit",
+                'a force is shared by threads of one file, with method = "fdatasync" or "fsync": write '
+                "threads above files, or remove group_commit",
             )
         return self
 

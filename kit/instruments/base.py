@@ -19,8 +19,8 @@ from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
 Json = dict[str, Any]
 # Why the number of calls of a load is not known.
 UNKNOWN_CALLS = (
-    "threads share a file, or nothing forces: records of several forces go out together, at times that are not "
-    "those of the forces"
+    "threads share a file, or nothing forces: records of several forces go out together, at times that are "
+    "not those of the forces"
 )
 _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 

@@ -1,7 +1,7 @@
 """The load of a phase with `force`: the program force_load.c on each client, or for each device.
 
 Its lines are those of kit.remote.count_ios with more in them, so that a phase counts, stores and goes on as
-with fio. After the phase the records are read back by the same program: nothing of it is in the phase's counts.
+with fio. After the phase the same program reads the records back: nothing of that is in the phase's counts.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ Problems = Iterator[tuple[KeyPath, str]]
 # What the Linux client asks for if wsize does not say (NFS_MAX_FILE_IO_SIZE).
 _MOST_CALL_BYTES = 1 << 20
 _WRITETHROUGH = (
-    "n/a on Linux: it is F_FULLFSYNC of macOS and FlushFileBuffers of Windows, for which pg_test_fsync has a row: "
-    "write fsync, which reaches the medium here"
+    "n/a on Linux: it is F_FULLFSYNC of macOS and FlushFileBuffers of Windows, for which pg_test_fsync has a "
+    "row: write fsync, which reaches the medium here"
 )
 
 
@@ -47,8 +47,8 @@ def _on_device(phase: Phase, force: ForceTable, testbed: Testbed) -> Iterator[tu
     if not force.direct and force.record % PAGE_BYTES:
         yield (
             "record",
-            f"{force.record} bytes, and the page cache of a device has pages of {PAGE_BYTES}: it would read a "
-            f"part of one before it writes it. Write a multiple of {PAGE_BYTES}, or direct = true and a "
+            f"{force.record} bytes, and the page cache of a device has pages of {PAGE_BYTES}: it would read "
+            f"a part of one before it writes it. Write a multiple of {PAGE_BYTES}, or direct = true and a "
             "multiple of 512",
         )
     names = phase.devices or [device.name for device in testbed.device if device.role == phase.target[7:]]
@@ -87,8 +87,8 @@ def _over_nfs(force: ForceTable, workload: Workload, testbed: Testbed) -> Iterat
     if each_bytes + (0 if force.direct else 2 * PAGE_BYTES) > most:
         yield (
             "record" if force.per_force == 1 else "per_force",
-            f"{format_size_bytes(each_bytes)} at once, and a WRITE has {format_size_bytes(most)} at most (wsize): "
-            "one force would be several calls, which cannot be compared: make it smaller",
+            f"{format_size_bytes(each_bytes)} at once, and a WRITE has {format_size_bytes(most)} at most "
+            "(wsize): one force would be several calls, which cannot be compared: make it smaller",
         )
     if force.files * force.file * 2 > sum(device.size for device in testbed.devices("data")):
         yield "file", "the files do not fit twice into the data devices: make file smaller, or files fewer"

@@ -1,4 +1,4 @@
-"""Latencies of writes and of their forces, as counts: of `hsp slog` and of phases with `force`. Times in ns."""
+"""Latencies of writes and of their forces, as counts: of `hsp slog` and of phases. Times in ns."""
 
 from __future__ import annotations
 
