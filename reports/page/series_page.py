@@ -18,7 +18,9 @@ from reports.figures import series as figures
 from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures
+from reports.published import references
 from reports.series.sentences import sentences
+from reports.series.sync_methods import sync_table
 from reports.series.view import bytes_rate_of, cell_ratio, cpu_of, merged_rows, rate_of
 
 # Of each run, by the name of its directory.
@@ -60,6 +62,7 @@ def render(series: Series, runs: Runs) -> str:
         axes=axes,
         matrices=list(_matrices(series)),
         rows=list(_rows(series)),
+        sync=sync_table(series, references.forces_of_series(series.reference)),
         bytes_rows=list(_bytes(series)),
         axis_names=[axis.name for axis in series.axes],
     )
