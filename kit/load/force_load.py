@@ -75,6 +75,8 @@ class ForceLoad(StreamedLoad):
         """Put the program there, and make its files."""
         for number, member in enumerate(self._members):
             put_program(member.host, self.spec.work_dir)
+            if _is_device(member.worker.place):
+                continue
             try:
                 self._call(member, number, "prepare", (), _PREPARE_DEADLINE_S)
             except CommandFailed as error:
@@ -147,9 +149,12 @@ def _words(spec: LoadSpec, member: Member, number: int) -> list[str]:
     job, worker = spec.job, member.worker
     assert isinstance(job, ForceJob)
     seed = int(spec.values(worker, number)["HSP_SEED"])
-    return words_of(
-        job, spec.name, worker.place, worker.size_bytes, seed, is_device=worker.place.startswith("/dev/")
-    )
+    return words_of(job, spec.name, worker.place, worker.size_bytes, seed, is_device=_is_device(worker.place))
+
+
+def _is_device(place: str) -> bool:
+    """Whether the place of a worker is a block device; else it is a directory."""
+    return place.startswith("/dev/")
 
 
 def put_program(host: Host, work_dir: str) -> None:

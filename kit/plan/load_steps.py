@@ -140,7 +140,7 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
     calls = [
-        ["prepare", *words],
+        *([] if phase.on_devices else [["prepare", *words]]),
         ["run", *words, str(window_ns), str(to_host_ns(phase.duration))],
         *([["verify", *words, "WRITTEN"]] if job.force.check else []),
     ]

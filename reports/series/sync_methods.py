@@ -1,4 +1,4 @@
-"""The forced writes of a series as the table of pg_test_fsync: a row a method, a column a configuration. Pure."""
+"""The forced writes of a series as the table of pg_test_fsync: a row a method, by configuration. Pure."""
 
 from __future__ import annotations
 
