@@ -13,6 +13,7 @@ from reports.analysis.tier_names import op_name, tier_name
 from reports.output.result_table import PROSE_WIDTH, wrapped
 from reports.output.sync_table import sync_lines
 from reports.published import references
+from reports.series.batches import batches_of
 from reports.series.sync_methods import sync_table
 from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
 
@@ -38,6 +39,9 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
     if forced := sync_table(series, references.forces_of_series(series.reference)):
         yield ""
         yield from sync_lines(forced)
+    for batches in batches_of(series):
+        yield ""
+        yield from wrapped(batches.sentence, prose)
     for axis in series.axes:
         for phase, cells in cells_of(series, axis):
             yield ""

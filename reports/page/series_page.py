@@ -15,10 +15,12 @@ from kit.store.tables import deciding_layer
 from reports.analysis.import_source import phase_frame
 from reports.figures import heat_map
 from reports.figures import series as figures
+from reports.figures.batches import batches_figure
 from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures
 from reports.published import references
+from reports.series.batches import batches_of
 from reports.series.sentences import sentences
 from reports.series.sync_methods import sync_table
 from reports.series.view import bytes_rate_of, cell_ratio, cpu_of, merged_rows, rate_of
@@ -41,6 +43,11 @@ def render(series: Series, runs: Runs) -> str:
             }
             for of, phase, figure in drawn
             if of is axis
+        ]
+        mine += [
+            {"figure": collected.add(batches_figure(each), "series"), "thumbnails": []}
+            for each in batches_of(series)
+            if each.axis is axis
         ]
         if not mine:
             continue  # of --only or --quick: none of its cells was measured

@@ -1,7 +1,7 @@
 """Whether the forced writes of a phase are what they seem: durable, and still there. Pure.
 
 A force is durable where a FLUSH has reached each device with a volatile write cache. O_DSYNC writes to a
-device are followed by one, too, also where FUA has made them safe (Linux block/fops.c, blkdev_write_iter). The
+device are followed by one, too, also after FUA (Linux block/fops.c, blkdev_write_iter). The
 kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on its way share the next
 (block/blk-flush.c). A device that answers FLUSH and does not do it is not found out here: only a loss of
 power shows it.
