@@ -55,9 +55,9 @@ class Batches:
         )
         text = (
             f"{self.phase}: it is forces in series that count. A force takes {format_latency(self.force_us)} "
-            f"and {format_latency(max(self.record_us, 0))} more for each record of {self.record_bytes} bytes: "
-            f"a line that holds all {len(self.points)} batches {fit}. With {last[0]} records a force instead "
-            f"of {first[0]}, {last[2]:,.0f} records a second are safe instead of {first[2]:,.0f}: "
+            f"and {format_latency(max(self.record_us, 0))} more for each record of {self.record_bytes} "
+            f"bytes: a line that holds all {len(self.points)} batches {fit}. With {last[0]} records a force "
+            f"instead of {first[0]}, {last[2]:,.0f} records a second are safe instead of {first[2]:,.0f}: "
             f"{last[2] / first[2]:.1f} times as many"
         )
         if self.device_bytes_per_s:

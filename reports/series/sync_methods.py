@@ -141,6 +141,7 @@ def _cell(
         _SPLIT_KEY in axis.keys and (not axis.phases or cell.phase in axis.phases) for axis in series.axes
     )
     struck = next((row.why for row in rows if row.durable not in ("durable", "unknown")), "")
+    struck = struck or cell.excluded or ""
     if cell.verdict != "valid":
         struck = struck or f"{cell.verdict}: {next((r for run in cell.runs for r in run.reasons), '')}"
     return SyncCell(
