@@ -13,11 +13,11 @@ from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
 from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.presentation import terminal_width
-from kit.store.series import is_series, named_series, read_series
+from kit.session.series_comparison import series_comparison
+from kit.store.series import is_series
 from reports.output import comparison_table
 from reports.output.series_table import comparison_lines
 from reports.page import comparison_page
-from reports.series.compare import compare_series
 
 # click drops a `--`, so it is replaced by a marker. No argument can contain a NUL.
 _SEPARATOR = "\0--"
@@ -60,16 +60,20 @@ def compare(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table on stdout.")] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write heat maps of A, B and their difference."),
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Also write a page: heat maps of A, B and their difference; figures of two series.",
+        ),
     ] = None,
 ) -> None:
-    """Compare two sets of runs, or phases of runs: B/A ratios with confidence intervals."""
+    """Compare two sets of runs, phases of runs, or two series: B/A ratios with confidence intervals."""
     if json_output and markdown:
         raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
     check_target(html)
     split = _split(runs)
     if any(is_series(Path(name)) for side in split for name in side):
-        _compare_series(split, bool(across or html or markdown), json_output)
+        _compare_series(split, html, bool(across or markdown), json_output)
         return
     side_a, side_b = (_read(names) for names in split)
     result = comparison(side_a, side_b, across or [])
@@ -83,22 +87,30 @@ def compare(
         page = comparison_page.render(
             result, *([run.drawn(shown_phase(result)) for run in side] for side in (side_a, side_b))
         )
-        write_target(html, page.encode())
-        say(f"page: {html}")
+        _write_page(html, page)
 
 
-def _compare_series(split: tuple[list[str], list[str]], other_options: bool, json_output: bool) -> None:
+def _compare_series(
+    split: tuple[list[str], list[str]], html: Path | None, other_options: bool, json_output: bool
+) -> None:
     """A series against a series. Raises ConfigError."""
     a, b = split
     if len(a) != 1 or len(b) != 1 or not all(is_series(Path(name)) for name in (*a, *b)):
         raise ConfigError("a series is compared with one other series", "hsp compare SERIES_A -- SERIES_B")
     if other_options:
-        raise ConfigError("--across, --markdown and --html are for runs", "leave them out for series")
-    result = compare_series(*(read_series(named_series(Path(side[0]))) for side in split))
+        raise ConfigError("--across and --markdown are for runs", "leave them out for series")
+    compared = series_comparison(Path(a[0]), Path(b[0]))
     if json_output:
-        emit_json(result)
+        emit_json(compared.result)
     else:
-        emit_text(comparison_lines(result, terminal_width()))
+        emit_text(comparison_lines(compared.result, terminal_width()))
+    if html:
+        _write_page(html, compared.page())
+
+
+def _write_page(html: Path, page: str) -> None:
+    write_target(html, page.encode())
+    say(f"page: {html}")
 
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:

@@ -45,7 +45,7 @@ def emulate(
         raise SafetyRefusal(
             "devices are already emulated on this machine", "end that `hsp device emulate` first"
         )
-    paths = served.start(compilation.server(), served_devices(emulation.device), dilation=1)
+    paths = served.start(compilation.server(), served_devices(emulation.device, emulation.bus), dilation=1)
     try:
         load_states(served, emulation.device)
         _link(served, paths)

@@ -53,7 +53,11 @@ def doctor(
             "leave it out: hsp does not start these hosts",
         )
     else:
-        targets = targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S))
+        targets = targets_of(
+            plan,
+            lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S),
+            over_nfs=requirements.over_nfs,
+        )
         report = _diagnose(targets, requirements, progress)
     if json_output:
         emit_json(report.as_json())

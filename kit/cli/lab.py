@@ -106,7 +106,7 @@ def up(
             lab.wait_ready()
             guest = lab.host()
         with progress.step("making devices and clients"), guest:
-            paths = make_devices(guest, plan.device, plan.clock).paths
+            paths = make_devices(guest, plan.device, plan.clock, plan.bus).paths
             clients = [make_client(guest, number) for number, _ in enumerate(plan.client)]
         lab.detach()
     if json_output:

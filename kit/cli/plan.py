@@ -13,7 +13,6 @@ import typer
 
 from kit.cli.options import OUTPUT, SWEEP, JsonOption, OnlyOption, QuickOption, SetOption
 from kit.cli.plan_sweep import sweep_json, sweep_lines
-from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
@@ -23,7 +22,7 @@ from kit.plan.names import planned_names
 from kit.plan.plan import Plan
 from kit.plan.steps import listed
 from kit.rules import operations
-from kit.session.side import Side
+from kit.session.side import Side, testbed_of
 from kit.sizes.tier_sizes import ArcContent, Tiers, content
 from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
 from kit.zfs.pool import record_bytes
@@ -32,11 +31,11 @@ from kit.zfs.pool import record_bytes
 def plan_command(
     workload: Annotated[str, typer.Argument(help="A workload of the kit, or a .toml file.")],
     testbed: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--testbed", metavar="FILE", help="Server, clients and devices.", show_default="the built-in lab"
         ),
-    ] = LAB_TESTBED,
+    ] = None,
     commands_: Annotated[
         bool,
         typer.Option(
@@ -53,7 +52,7 @@ def plan_command(
     json_output: JsonOption = False,
 ) -> None:
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
-    side = Side(workload, testbed, tuple(sets or ()))
+    side = Side(workload, testbed or testbed_of(workload), tuple(sets or ()))
     planned = side.sweep(only or (), quick=quick)
     if planned is None:
         if build:

@@ -19,7 +19,7 @@ from kit.run.resume import sources
 from kit.session.measure import once
 from kit.session.place import Asked
 from kit.session.series import parse_width, repeat
-from kit.session.side import Side
+from kit.session.side import Side, testbed_of
 from kit.session.sweep_runs import measure_sweep, resumed
 from kit.store.run_directory import named_run
 from kit.store.series import Series, is_series
@@ -251,7 +251,7 @@ def _side(workload: str | None, testbed: Path | None, resume: Path | None, given
     if resume is None:
         if workload is None:
             raise ConfigError("no workload is given", "for example `hsp run top-speeds`")
-        return Side(workload, testbed or LAB_TESTBED, tuple(given or ()))
+        return Side(workload, testbed or testbed_of(workload), tuple(given or ()))
     if workload is not None or testbed is not None:
         raise ConfigError("--resume uses the workload and testbed of that run", "leave both out")
     workload_path, testbed_path, sets = sources(resume)

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
+from kit.config.toml_lines import KeyPath
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -45,6 +46,7 @@ class Disk(Table):
 
     `stroke_percent`: part of the full stroke over which the emulated sectors are spread.
     `write_cache = "0B"`: a write completes when it is on the platter.
+    `queue_depth`: the arm takes the nearest of so many requests (kit/emulation/models/queue.h); 1: in order.
     """
 
     rpm: Annotated[int, Field(ge=100, le=100_000)]
@@ -65,6 +67,8 @@ class Disk(Table):
     read_ahead: CacheBytes
     write_cache: CacheBytes
     destage_idle: IdleNs
+    # SATA Native Command Queuing has 32 tags.
+    queue_depth: Annotated[int, Field(ge=1, le=32, exclude_if=lambda depth: depth == 1)] = 1
 
     @field_validator("average_seek", "full_seek")
     @classmethod
@@ -107,6 +111,9 @@ class Disk(Table):
         )
         yield from _fields(self, "command_ns", "command_spread_ns", "destage_idle_ns")
         yield from _fields(self, "track_buffer_bytes", "read_ahead_bytes", "write_cache_bytes")
+        # Not by default: a kept state is for one spec.
+        if self.queue_depth > 1:
+            yield "queue_depth", self.queue_depth
 
 
 class Ssd(Table):
@@ -193,14 +200,19 @@ class Ssd(Table):
 
 
 class Controller(Table):
-    """A controller in front of a device: a preset (`backing`), or a table `disk` or `ssd`."""
+    """A controller in front of a device: a preset (`backing`), or a table `disk` or `ssd`.
 
-    cache: Literal["battery", "bypass"]
+    `cache = "write-through"`: a write completes when the device has it; the cache keeps what was written and
+    read for reads. `read_ahead`: so much is read on after two reads in order, into the cache.
+    """
+
+    cache: Literal["battery", "bypass", "write-through"]
     cache_size: Annotated[CacheBytes, Field(ge=64 << 10)] = 64 << 20
     command: Ns
     command_spread: Ns
     link_per_s: BytesPerS
     destage_idle: IdleNs
+    read_ahead: Annotated[CacheBytes, Field(exclude_if=lambda size: not size)] = 0
     backing: str | None = None
     disk: Disk | None = None
     ssd: Ssd | None = None
@@ -223,6 +235,19 @@ class Controller(Table):
         if [self.backing, self.disk, self.ssd].count(None) != 2:
             key = tuple(k for k in ("disk", "ssd") if getattr(self, k) is not None)[:1]
             raise KeyProblem(key, 'needs exactly one of backing = "PRESET", a table disk or a table ssd')
+        if self.disk and self.disk.queue_depth > 1:
+            text = f"{self.disk.queue_depth}: a controller gives its disk one request at a time"
+            raise KeyProblem(("disk", "queue_depth"), f"{text}: remove queue_depth")
+        return self
+
+    @model_validator(mode="after")
+    def _check_read_ahead(self) -> Self:
+        if self.read_ahead and self.cache == "bypass":
+            text = 'needs a cache, and "bypass" has none: set cache = "write-through" or "battery"'
+            raise KeyProblem("read_ahead", f"{text}, or remove read_ahead")
+        if self.read_ahead > self.cache_size // 2:
+            text = f"{self.read_ahead} bytes is more than half of cache_size ({self.cache_size} bytes)"
+            raise KeyProblem("read_ahead", f"{text}: the cache holds two pieces at a time")
         return self
 
     @property
@@ -232,9 +257,17 @@ class Controller(Table):
         assert isinstance(table, (Disk, Ssd))
         return table
 
+    @property
+    def read_cache(self) -> int:
+        """Bytes of DRAM that answer reads again: its own, if it keeps what was read, and the device's."""
+        own = self.cache_size if self.cache == "write-through" or self.read_ahead else 0
+        return own + (self.device.read_cache if isinstance(self.device, Disk) else 0)
+
     def lines(self) -> Iterator[tuple[str, int | str]]:
         yield "cache", self.cache
         yield "cache_bytes", self.cache_size
+        if self.read_ahead:  # not by default, as queue_depth of a disk
+            yield "read_ahead_bytes", self.read_ahead
         yield from _fields(self, "command_ns", "command_spread_ns", "destage_idle_ns", "link_bytes_per_s")
         device = self.device
         yield "backing.model", "disk" if isinstance(device, Disk) else "ssd"
@@ -273,8 +306,7 @@ class DeviceModel(Table):
     @property
     def read_cache(self) -> int:
         """Bytes of its own DRAM that answer reads again: a disk's track buffer; an SSD's is for writes."""
-        device = self.controller.device if self.controller else self.table
-        return device.read_cache if isinstance(device, Disk) else 0
+        return 0 if isinstance(self.table, Ssd) else self.table.read_cache
 
 
 def preset_names() -> list[str]:
@@ -322,10 +354,16 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         problems = dict.fromkeys(
-            printable(f"set.{dotted(detail['loc'][1:])}: {_reason(detail, model)}")
+            printable(f"{dotted(('set', *_key(detail)))}: {_reason(detail, model)}")
             for detail in error.errors(include_url=False)
         )
         raise ConfigError("\n".join(problems).replace("Input should ", "must ")) from None
+
+
+def _key(detail: ErrorDetails) -> KeyPath:
+    """The key of a mistake in the model's table."""
+    error = detail.get("ctx", {}).get("error")
+    return (*detail["loc"][1:], *(error.key if isinstance(error, KeyProblem) else ()))
 
 
 def _reason(detail: ErrorDetails, model: DeviceModel) -> str:

@@ -175,6 +175,11 @@ class FioSection:
         """Whether it writes, and its writes return before they are on stable storage."""
         return "write" in self.operations and not self.is_sync_write
 
+    def span(self, whole_bytes: int) -> tuple[int, int]:
+        """See FioJob.span; fio's default is from the offset to the end."""
+        first, size = (part_bytes(self.options.get(each, ""), whole_bytes) for each in ("offset", "size"))
+        return first, min(first + (size or whole_bytes), whole_bytes)
+
     @property
     def copies(self) -> int:
         """How many jobs fio makes of it."""
@@ -233,6 +238,11 @@ class FioJob:
         """Whether any of the jobs writes asynchronously."""
         return any(section.is_async_write for section in self.sections)
 
+    def span(self, whole_bytes: int) -> tuple[int, int]:
+        """The bytes of a device of that size that its I/Os are between: first, and after the last."""
+        spans = [section.span(whole_bytes) for section in self.sections]
+        return min(first for first, _ in spans), max(end for _, end in spans)
+
     @property
     def writes_per_io(self) -> int | None:
         """Writes that the storage gets for an I/O that writes; None: not known (kit.config.force_table)."""
@@ -261,6 +271,15 @@ def parse_fio_bytes(text: str) -> int:
     digits = re.match("[0-9]+", text)
     assert digits is not None  # the pattern above starts with digits
     return int(digits[0]) * _MULTIPLIER[text[digits.end() :][:1].lower()]
+
+
+def part_bytes(value: str, whole_bytes: int) -> int:
+    """A size of a checked job where the whole is known; 0 for none."""
+    if value == SIZE:
+        return whole_bytes
+    if value.endswith("%"):
+        return whole_bytes * int(value[:-1]) // 100
+    return parse_fio_bytes(value) if value and not value.startswith("$") else 0
 
 
 def read_job(path: Path) -> FioJob:

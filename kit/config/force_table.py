@@ -150,6 +150,9 @@ class ForceJob(FioJob):
     def outstanding(self) -> int:
         return self.force.threads
 
+    def span(self, whole_bytes: int) -> tuple[int, int]:
+        return 0, min(self.force.file, whole_bytes)
+
     @property
     def writes_per_io(self) -> int | None:
         """Writes that the storage gets for a group; None where that is not known.

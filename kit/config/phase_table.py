@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -9,16 +10,46 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.config import fio_job
 from kit.config.force_table import ForceTable
 from kit.config.toml import KeyProblem, Setting, Table
-from kit.core.units import DurationNs, format_duration_ns
+from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 # Where the load of a phase goes.
-Target = Literal["nfs", "device:data", "device:cache", "device:log"]
+Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "array"]
+Level = Literal["raid0", "raid1", "raid5", "raid10"]
+LEAST_MEMBERS: Mapping[Level, int] = {"raid0": 1, "raid1": 2, "raid5": 3, "raid10": 2}
+# What an array is called among devices: in results, and in counters.
+ARRAY = "array"
 
 # Canonical names and fio's values.
 FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)]
+
+
+def _check_chunk(size_bytes: int) -> int:
+    if size_bytes & (size_bytes - 1) or not 4096 <= size_bytes <= 64 << 20:
+        raise ValueError("must be a power of two from 4KiB to 64MiB")
+    return size_bytes
+
+
+class ArrayLayout(Table):
+    """An md array of data devices. `chunk`: what lies on one before the next takes over; mdadm's default.
+
+    `members`: the first so many of the phase's devices; None: all.
+    """
+
+    level: Level
+    chunk: Annotated[SizeBytes, AfterValidator(_check_chunk)] = 512 << 10
+    members: Annotated[int | None, Field(ge=1, le=32, exclude_if=lambda members: members is None)] = None
+
+    @model_validator(mode="after")
+    def _check_level(self) -> Self:
+        if self.level == "raid1" and "chunk" in self.model_fields_set:
+            raise KeyProblem("chunk", "raid1 has no chunks, each member has everything: remove it")
+        least = LEAST_MEMBERS[self.level]
+        if self.members is not None and self.members < least:
+            raise KeyProblem("members", f"{self.members}: {self.level} needs at least {least} devices")
+        return self
 
 
 class Phase(Table):
@@ -26,12 +57,15 @@ class Phase(Table):
 
     `remove`: devices removed from the pool before it.
 
-    `target`: the working set over NFS, or the bare devices of a role, before there is a pool: `devices` of
-    them, all by default, `each` in turn (then the plan makes a phase of each) or together. `tiers`: that may
-    answer, over NFS. A plan is stored without keys that have their default, as before there were devices.
+    `target`: the working set over NFS, or in its dataset on the server, or the bare devices of a role, before
+    there is a pool: `devices` of them, all by default, `each` in turn (then the plan makes a phase of each)
+    or together; or an `array` that the run makes of data devices right before the phase, and stops after it.
+    `tiers`: that may answer, where there is a pool. A plan is stored without keys that have their default, as
+    before there were devices.
     `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
-    bin of completion latency; "auto" leaves it to the plan. `resumable`: `hsp run --resume` goes on in the
+    bin of completion latency; "auto" leaves it to the plan. `in_order`: of a phase on devices, its latencies
+    are stored one by one in their order, the first 4,096. `resumable`: `hsp run --resume` goes on in the
     middle of it.
     """
 
@@ -42,6 +76,7 @@ class Phase(Table):
     each: Annotated[Literal["in turn", "together"], Field(exclude_if=lambda each: each == "in turn")] = (
         "in turn"
     )
+    array: Annotated[ArrayLayout | None, Field(exclude_if=lambda array: array is None)] = None
     job: str = ""
     force: Annotated[ForceTable | None, Field(exclude_if=lambda force: force is None)] = None
     options: FioOptions = Field(default_factory=dict)
@@ -49,6 +84,7 @@ class Phase(Table):
     duration: DurationNs
     interval: DurationNs = 1_000_000_000
     log: Literal["auto", "every-io", "histograms"] = "auto"
+    in_order: Annotated[bool, Field(exclude_if=lambda in_order: not in_order)] = False
     resumable: bool = False
     remove: Literal["log", "cache"] | None = None
 
@@ -61,7 +97,26 @@ class Phase(Table):
 
     @property
     def on_devices(self) -> bool:
-        return self.target != "nfs"
+        """Whether the load goes to bare devices, or to an array of them."""
+        return self.target not in ("nfs", "dataset")
+
+    @property
+    def over_nfs(self) -> bool:
+        return self.target == "nfs"
+
+    @model_validator(mode="after")
+    def _check_array(self) -> Self:
+        if self.target != "array":
+            if self.array:
+                raise KeyProblem(
+                    "array", 'array is for a phase with target = "array": add that, or remove it'
+                )
+            return self
+        if not self.array:
+            raise KeyProblem("array", 'which array? such as array = { level = "raid0", chunk = "512KiB" }')
+        if "each" in self.model_fields_set:
+            raise KeyProblem("each", "an array is one device, which all members are in: remove it")
+        return self
 
     @property
     def load_text(self) -> str:
@@ -89,9 +144,9 @@ class Phase(Table):
     @model_validator(mode="after")
     def _check_target(self) -> Self:
         if not self.on_devices:
-            if not self.tiers:
+            if self.over_nfs and not self.tiers:
                 raise KeyProblem("tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]')
-            for key in {"devices", "each"} & self.model_fields_set:
+            for key in sorted({"devices", "each", "in_order"} & self.model_fields_set):
                 raise KeyProblem(key, f'{key} is for a phase with a target of devices, such as "device:data"')
             return self
         for key in ("tiers", "remove"):
@@ -106,6 +161,9 @@ class Phase(Table):
         if not self.interval <= self.duration:
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
             raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
+        if self.in_order and (self.log == "histograms" or self.resumable or self.each == "together"):
+            text = "counts, and several devices together, have no order: remove in_order, or"
+            raise KeyProblem("in_order", f'{text} log = "histograms", resumable and each = "together"')
         if self.resumable and self.log == "every-io":
             text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
             raise KeyProblem("resumable", f"{text}: remove one of the two")

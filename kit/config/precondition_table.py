@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from kit.config.toml import KeyProblem, Table
 from kit.core.sample_size import sample_needed
@@ -12,6 +13,7 @@ from kit.core.units import DurationNs, SizeBytes
 
 Role = Literal["data", "log", "cache"]
 Size = Annotated[SizeBytes, Field(gt=0)]
+WHOLE = "100%"
 
 # SNIA SSS PTS: fills of the workload-independent part, most rounds of the workload-dependent part.
 SNIA_FILLS = 2
@@ -19,6 +21,17 @@ SNIA_ROUNDS = 25
 # A round writes 1 / _ROUND_PART of the capacity unless the workload sets round_size.
 _ROUND_PART = 4
 _SECTOR = 512
+# The written part of a device ends between two of its writes.
+_ACTIVE_STEP = 1 << 20
+
+
+def _check_part(value: str) -> str:
+    if not re.fullmatch("(?:[1-9][0-9]?|100)%", value):
+        raise ValueError(f'{value[:40]!r}: expected a part of the device such as "50%", from "1%" to "100%"')
+    return value
+
+
+Part = Annotated[str, AfterValidator(_check_part)]
 
 
 class Budget(Table):
@@ -42,10 +55,12 @@ class Precondition(Table):
     `roles`: which devices. `tracked`: metrics that must be steady. `block` and `read_block`: sizes of the
     sync writes and of the reads that are measured, one at a time, at each point; `ios`: how many of each.
     Rounds write `round_size` (default: a quarter of the device) at random offsets in units of `block`.
+    `filled`: the part of the device, from its beginning, that is written (SNIA: active range).
     """
 
     method: Literal["snia", "fills", "none"]
     fills: Annotated[int, Field(ge=1, le=100)] | None = None
+    filled: Annotated[Part, Field(exclude_if=lambda filled: filled == WHOLE)] = WHOLE
     # Not strict: after a validator of mode "before", pydantic gets Python lists.
     roles: Annotated[tuple[Role, ...], Field(strict=False, min_length=1)] | None = None
     purge: Literal["auto", "format", "sanitize", "discard"] = "auto"
@@ -68,6 +83,9 @@ class Precondition(Table):
         if self.method != "fills" and self.fills is not None:
             text = f'fills = {self.fills} is for method = "fills", found method = "{self.method}": remove it'
             raise KeyProblem("fills", text)
+        if not self.writes and self.filled != WHOLE:
+            text = f'filled = "{self.filled}" is for a method that writes, found method = "none": remove it'
+            raise KeyProblem("filled", text)
         for name in ("block", "read_block"):
             value = getattr(self, name)
             if value % _SECTOR or value > 1 << 20:
@@ -100,9 +118,15 @@ class Precondition(Table):
         """Highest number of rounds."""
         return SNIA_ROUNDS if self.method == "snia" else 0
 
+    def active_bytes(self, capacity_bytes: int) -> int:
+        """Bytes at the beginning of a device of that capacity that are written; the others never are."""
+        if self.filled == WHOLE:
+            return capacity_bytes
+        return capacity_bytes * int(self.filled.removesuffix("%")) // 100 // _ACTIVE_STEP * _ACTIVE_STEP
+
     def round_bytes(self, capacity_bytes: int) -> int:
         """Bytes that one round writes to a device of that capacity; whole blocks."""
-        size_bytes = self.round_size or capacity_bytes // _ROUND_PART
+        size_bytes = self.round_size or self.active_bytes(capacity_bytes) // _ROUND_PART
         return max(size_bytes // self.block, 1) * self.block
 
 

@@ -35,6 +35,8 @@ Value = Scalar | tuple[Scalar, ...]
 MOST_AXES = 12
 
 _PHASE_KEYS = ("duration", "interval", "job", "log", "resumable", "tiers")
+# Of the array that a phase goes to.
+_ARRAY_KEYS = ("level", "chunk", "members")
 _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
     "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage"),
     "nfs": ("version", "options", "engine"),
@@ -47,6 +49,7 @@ _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
 _POOL_KEYS = ("data", "groups", "log", "cache_size")
 # Where the key stands in the workload; a property's table may be left out.
 _PROPERTIES = {"dataset": ("dataset", "properties"), "pool": ("pool", "properties")}
+_PART = re.compile(r"[0-9]{1,3}%")
 _VALUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,40}")
 
 
@@ -102,6 +105,12 @@ class Axis(Table):
         return tuple(str(value) for (value,) in self.values.values()) if self.keys == ("phase",) else ()
 
     @property
+    def unit(self) -> str:
+        """ "%" where each value is a part, such as "10%"; else ""."""
+        every = [part for value in self.values.values() for part in value]
+        return "%" if all(isinstance(part, str) and _PART.fullmatch(part) for part in every) else ""
+
+    @property
     def kind(self) -> KeyClass:
         """The most that one of its keys needs."""
         kinds = {class_of(key) for key in self.keys}
@@ -111,12 +120,15 @@ class Axis(Table):
 class Sweeps(Table):
     """About all axes. `cross`: axes whose product is measured; `quick`: cells of `--quick`.
 
+    `also`: phases that are no cells, and are measured once, in the build of the base: what cells are held
+    against, such as each device alone.
     `drift_max`: how far the base may be from its first measurement when it is measured last, of 1.
     """
 
     cross: tuple[tuple[str, ...], ...] = ()
     drift_max: Annotated[float, Field(gt=0, le=1)] = 0.05
     quick: tuple[str, ...] = ()
+    also: tuple[Name, ...] = ()
 
 
 class AxisExpectation(Table):
@@ -175,7 +187,11 @@ def class_of(key: str) -> KeyClass | None:
     table, dot, name = key.partition(".")
     if not (dot and name):
         return None
-    if table in ("job", "force") or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS):
+    if (
+        table in ("job", "force")
+        or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS)
+        or (table == "array" and name in _ARRAY_KEYS)
+    ):
         return "phase"
     if table in ("dataset", "pool", "tunables") or (
         table in _BUILD_TABLES and (name in _BUILD_TABLES[table] or not _BUILD_TABLES[table])
@@ -203,7 +219,8 @@ def known_keys() -> list[str]:
     tables = [f"{table}.{name}" for table, names in _BUILD_TABLES.items() for name in names or ("KEY",)]
     return [
         "phase", "job.OPTION", "force.KEY", *(f"phase.{name}" for name in _PHASE_KEYS),
-        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), "dataset.PROPERTY",
+        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), *(f"array.{name}" for name in _ARRAY_KEYS),
+        "dataset.PROPERTY",
         "pool.PROPERTY", *(f"pool.{name}" for name in _POOL_KEYS), "tunables.NAME", *tables,
     ]  # fmt: skip
 
@@ -225,6 +242,7 @@ def _check(sweep: Sweep) -> None:
     for name, axis in sweep.axes.items():
         _check_axis(sweep, name, axis, [str(phase) for phase in phases])
     _check_shared(sweep)
+    _check_also(sweep, [str(phase) for phase in phases])
     for number, group in enumerate(sweep.sweeps.cross):
         for axis_name in group:
             if axis_name not in sweep.axes:
@@ -234,6 +252,18 @@ def _check(sweep: Sweep) -> None:
             sweep.source.refuse(("sweeps", "cross", number), "name two axes or more, each once")
     for number, expected in enumerate(sweep.expect):
         _check_expected(sweep, number, expected)
+
+
+def _check_also(sweep: Sweep, phases: list[str]) -> None:
+    """Phases that are no cells."""
+    for number, also in enumerate(sweep.sweeps.also):
+        key = "sweeps", "also", number
+        if also not in phases:
+            sweep.source.refuse(key, f"no phase '{also}', {nearest(also, phases, 'phases')}")
+        for name, axis in sweep.axes.items():
+            if also in (axis.phases or axis.named_phases):
+                text = f"'{also}' is a phase of the axis {name}, so it is a cell: name it in one of the two"
+                sweep.source.refuse(key, text)
 
 
 def _check_shared(sweep: Sweep) -> None:
@@ -370,7 +400,7 @@ def _with_set(source: WorkloadSource, text: str, key: str, value: Any) -> Worklo
 
 def set_key(document: Document, places: dict[KeyPath, Place], key: str, value: Value, place: Place) -> None:
     """A key of the workload itself; those of its phases are left alone."""
-    if key.startswith(("phase.", "force.")):
+    if key.startswith(("phase.", "array.", "force.")):
         return
     path = place_in_workload(key)
     inner = document
@@ -398,11 +428,11 @@ def set_phase_key(
     if table == "job":
         phase.setdefault("options", {})[name] = value
         places["phase", index, "options", name] = place
-    elif table == "force":
-        # A phase with a fio job has none.
-        if isinstance(phase.get("force"), dict):
-            phase["force"][name] = value
-            places["phase", index, "force", name] = place
+    elif table in ("array", "force"):
+        # Other phases have none.
+        if isinstance(phase.get(table), dict):
+            phase[table][name] = value
+            places["phase", index, table, name] = place
     elif table == "phase":
         only, name = _phase_key(key)
         if only not in ("", name_in_file):

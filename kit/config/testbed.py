@@ -5,14 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from kit.config.address import HostAddress, parse_address
-from kit.config.device_model import DeviceModel, Ssd, resolve
+from kit.config.device_model import BytesPerS, DeviceModel, Ns, Ssd, resolve
 from kit.config.precondition_table import Role
 from kit.config.toml import KeyProblem, Table, load, read_text, refusal
 from kit.config.toml_lines import KeyLines, KeyPath
@@ -128,6 +129,20 @@ class Lab(Table):
     memory: SizeBytes = 4 << 30
 
 
+class Bus(Table):
+    """A bus that emulated devices share (kit/emulation/models/bus.h).
+
+    One transfer at a time has `per_s`, in either direction. `command`: time of each request besides its data.
+    """
+
+    per_s: BytesPerS
+    command: Ns = 0
+
+
+Buses = Mapping[str, Bus]
+NO_BUSES: Buses = MappingProxyType({})
+
+
 class EmulatedDevice(Table):
     """An emulated device: its model is one of the kit's (`preset`), in a `file`, or inline (`emulated`).
 
@@ -142,6 +157,8 @@ class EmulatedDevice(Table):
     emulated: DeviceModel | None = None
     set: dict[str, str | int | float | bool] = Field(default_factory=dict)
     keep: str | None = None
+    # Of the table [bus.NAME].
+    bus: Annotated[Name | None, Field(exclude_if=lambda bus: bus is None)] = None
 
     @model_validator(mode="after")
     def _check_model(self) -> Self:
@@ -207,7 +224,7 @@ class Device(EmulatedDevice):
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
         """The keys of a real device, of a null_blk and of a model exclude each other."""
-        keys: tuple[str, ...] = ("preset", "file", "emulated", "keep", "set")
+        keys: tuple[str, ...] = ("preset", "file", "emulated", "keep", "set", "bus")
         if self.is_real:
             if self.serial is None:
                 raise KeyProblem(
@@ -265,6 +282,18 @@ def check_names(devices: Sequence[EmulatedDevice]) -> None:
             raise KeyProblem(("device", number, "name"), text)
 
 
+def check_buses(devices: Sequence[EmulatedDevice], buses: Buses) -> None:
+    """Raises KeyProblem for a device on a bus that has no table, and for a bus without devices."""
+    for number, device in enumerate(devices):
+        if device.bus is not None and device.bus not in buses:
+            known = f"there is {', '.join(buses)}" if buses else "there is no table [bus.NAME]"
+            text = f"'{device.name}' is on '{device.bus}', and {known}: add [bus.{device.bus}] with its per_s"
+            raise KeyProblem(("device", number, "bus"), text)
+    for name in buses:
+        if all(device.bus != name for device in devices):
+            raise KeyProblem(("bus", name), f'no device has bus = "{name}": add it, or remove the table')
+
+
 E = TypeVar("E", bound=EmulatedDevice)
 
 
@@ -309,11 +338,13 @@ class Testbed(Table):
     server: Server
     client: Annotated[tuple[Client, ...], Field(min_length=1, max_length=16)]
     lab: Lab = Lab()
+    bus: Annotated[dict[Name, Bus], Field(exclude_if=lambda buses: not buses)] = Field(default_factory=dict)
     device: tuple[Device, ...] = ()
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
         check_names(self.device)
+        check_buses(self.device, self.bus)
         _check_hosts(self)
         if self.is_lab:
             _check_lab(self)

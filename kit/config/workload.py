@@ -174,6 +174,10 @@ class Workload(Table):
     name: Name
     title: str
     reference: str = ""
+    # A testbed of the lab, beside the file: the workload's where the command names none.
+    lab: Annotated[
+        str, Field(pattern=r"^([A-Za-z0-9._/-]{1,200}\.toml)?$", exclude_if=lambda lab: not lab)
+    ] = ""
     precondition: PreconditionTable | None = None
     pool: Pool = Pool()
     dataset: Dataset = Dataset()
@@ -190,8 +194,13 @@ class Workload(Table):
 
     @property
     def on_devices(self) -> bool:
-        """Whether its phases go to bare devices, so that there is no pool, no export and no client."""
-        return self.phase[0].on_devices
+        """Whether all its phases go to bare devices, so that there is no pool, no export and no client."""
+        return all(phase.on_devices for phase in self.phase)
+
+    @property
+    def over_nfs(self) -> bool:
+        """Whether a phase goes over NFS, so that there are an export and clients."""
+        return any(phase.over_nfs for phase in self.phase)
 
     @property
     def file_set(self) -> WorkingSet:
@@ -201,12 +210,12 @@ class Workload(Table):
 
     @model_validator(mode="after")
     def _check_targets(self) -> Self:
-        """Phases go to devices, or over NFS to the one working set."""
+        """Phases on devices come first: the others go to the one working set, in a pool on these devices."""
         for number, phase in enumerate(self.phase):
-            if phase.on_devices != self.on_devices:
+            if phase.on_devices and not all(each.on_devices for each in self.phase[:number]):
                 raise KeyProblem(
                     ("phase", number, "target"),
-                    "phases on devices and phases over NFS in one workload: give each kind its own",
+                    "the devices are part of the pool by then: put phases on devices before the others",
                 )
         if not self.on_devices and self.working_set is None:
             raise KeyProblem(
@@ -258,7 +267,8 @@ def workload_of(source: WorkloadSource) -> Workload:
 def samples(phases: tuple[Phase, ...]) -> Iterator[Expectation]:
     """That each tier of a phase answers as many I/Os as a p99 needs."""
     for phase in phases:
-        for tier in phase.tiers:
+        # Tiers of single I/Os are known over NFS alone.
+        for tier in phase.tiers if phase.over_nfs else ():
             op: Op = "write" if tier in ("slog", "pool") else "read"
             ios = sample_needed(0.99)
             yield Expectation(phase=phase.name, op=op, tier=tier, min_count=ios, inside=False)

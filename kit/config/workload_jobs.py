@@ -34,18 +34,19 @@ def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:
             beside = sorted(path.name for path in file_.parent.glob("*.fio"))
             source.refuse(key, f"{file_}: no such file, {nearest(name, beside, 'there are')}")
         jobs[load] = job = with_options(read_job(file_), options)
+        on_devices = any(phase.load == load and phase.on_devices for phase in workload.phase)
         for section in job.sections:
-            _check_file(section, workload)
+            _check_file(section, "" if on_devices else workload.file_set.file)
     return jobs
 
 
-def _check_file(section: FioSection, workload: Workload) -> None:
-    """Raises ConfigError if it is not the working set, or the device."""
+def _check_file(section: FioSection, working_set: str) -> None:
+    """Raises ConfigError if it is not the working set; "": not the device."""
     file = section.options.get("filename")
-    wanted = DEVICE if workload.on_devices else workload.file_set.file
+    wanted = working_set or DEVICE
     if file != wanted:
         text = f"but the working set is the file '{wanted}'"
-        if workload.on_devices:
+        if not working_set:
             text = "but the phases go to devices"
         found = "is missing" if file is None else f"is {file!r}"
         text = f"[{section.name}] filename {found}, {text}: write filename={wanted}"

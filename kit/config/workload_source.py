@@ -11,7 +11,7 @@ Expectations are not taken over: they are limits for what the base measures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -71,6 +71,21 @@ class WorkloadSource:
     def is_own(self, key: KeyPath) -> bool:
         """Whether the workload's own file has this key, so that it is not of a base."""
         return any(file is self.files[0] and len(known) == len(key) for file, known in self._known(key))
+
+    def part(self, phases: Sequence[int], expect: Sequence[int]) -> WorkloadSource:
+        """The same with these phases and expectations alone, by number; places are those in the files."""
+        document = dict(self.document)
+        for name, numbers in (("phase", phases), ("expect", expect)):
+            if name in document:
+                document[name] = [document[name][number] for number in numbers]
+        new_key: dict[KeyPath, KeyPath] = {("phase", old): ("phase", new) for new, old in enumerate(phases)}
+        set_at = {
+            (*new_key.get(key[:2], key[:2]), *key[2:]): place
+            for key, place in self.set_at.items()
+            if key[:1] != ("phase",) or key[:2] in new_key
+        }
+        origins = tuple(self.phase_origins[number] for number in phases)
+        return replace(self, document=document, phase_origins=origins, set_at=set_at)
 
     def expect_key(self, number: int) -> KeyPath:
         """The key of the expectation `number` of an axis, as its file numbers expectations."""

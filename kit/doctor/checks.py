@@ -156,9 +156,10 @@ SERVER = (
         "directory to the PATH of commands over SSH.",
     ),
     Check(
-        "device-programs", "nvme and smartctl.",
-        "Without them the kit cannot read wear, temperature and write caches of SSDs, or format NVMe.",
-        "Install nvme-cli and smartmontools.",
+        "device-programs", "nvme, smartctl and mdadm.",
+        "Without them the kit cannot read wear, temperature and write caches of SSDs, or format NVMe; "
+        "phases on arrays need mdadm.",
+        "Install nvme-cli, smartmontools and mdadm.",
     ),
     Check(
         "nfsd", "Whether the NFS server runs.",

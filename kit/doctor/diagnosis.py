@@ -173,7 +173,7 @@ def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
         if host.facts is not None:
             name, times = host.target.name, (host.offset_s, host.round_trip_s)
             subject = Subject(name, host.facts, requirements, server_facts, serves, *times)
-            findings += examine(subject, _examinations(host.target))
+            findings += examine(subject, _examinations(host.target, requirements))
     fio = client.fio_alike({host.target.name: host.facts for host in clients if host.facts})
     findings += [Finding(name, "fio-alike", *verdict) for name, verdict in fio.items()]
     hosts = tuple(
@@ -188,10 +188,12 @@ def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
     return make_report(hosts, findings)
 
 
-def _examinations(target: Target) -> dict[str, Examination]:
+def _examinations(target: Target, requirements: Requirements) -> dict[str, Examination]:
     chosen = machine.EXAMINATIONS | (machine.WALL_CLOCK if target.real_clock else {})
     if "server" in target.roles:
-        chosen |= server.EXAMINATIONS | tracing.EXAMINATIONS | network.SERVER
+        chosen |= server.EXAMINATIONS
+        chosen |= server.OF_A_POOL if requirements.pool else {}
+        chosen |= server.OF_NFS | tracing.EXAMINATIONS | network.SERVER if requirements.over_nfs else {}
     if "client" in target.roles:
         # Of a host in both roles, the interface is that of the client.
         chosen |= client.EXAMINATIONS | network.CLIENT

@@ -20,7 +20,8 @@ class Requirements:
     """Requirements of a workload and a testbed. None: no workload was given.
 
     `outstanding`: most requests in flight, over all clients. `traced`: whether the tracer will run on the
-    server. `libnfs`: fio reads without a mount.
+    server. `libnfs`: fio reads without a mount. `pool`: there is one, and `over_nfs`: clients use it; a
+    workload may do without.
     """
 
     nfs_version: str | None = None
@@ -28,6 +29,8 @@ class Requirements:
     clients: int = 1
     traced: bool = True
     libnfs: bool = False
+    pool: bool = True
+    over_nfs: bool = True
 
 
 @dataclass(frozen=True)

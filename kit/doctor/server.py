@@ -23,7 +23,8 @@ PROGRAMS = (
     "blkid", "dd", "exportfs", "fio", "flock", "install", "lsblk", "tail", "udevadm", "wipefs", "zdb",
     "zfs", "zpool",
 )  # fmt: skip
-DEVICE_PROGRAMS = ("nvme", "smartctl")
+_NFS_PROGRAMS = ("exportfs",)
+DEVICE_PROGRAMS = ("nvme", "smartctl", "mdadm")
 COMMANDS = {
     "zfs": ("zfs", "--version"),
     "pyzfs": ("/usr/bin/python3", "-I", "-c", "import libzfs_core"),
@@ -84,7 +85,8 @@ def _pyzfs(subject: Subject) -> Verdict:
 
 
 def _programs(subject: Subject) -> Verdict:
-    return programs(subject, PROGRAMS)
+    unused = () if subject.requirements.over_nfs else _NFS_PROGRAMS
+    return programs(subject, tuple(name for name in PROGRAMS if name not in unused))
 
 
 def _device_programs(subject: Subject) -> Verdict:
@@ -210,17 +212,21 @@ def _arc(subject: Subject) -> Verdict:
 
 
 EXAMINATIONS: dict[str, Examination] = {
+    "server-programs": _programs,
+    "device-programs": _device_programs,
+}
+OF_A_POOL: dict[str, Examination] = {
     "zfs-module": _zfs_module,
     "zfs-userland": _zfs_userland,
     "pyzfs": _pyzfs,
-    "server-programs": _programs,
-    "device-programs": _device_programs,
+    "pools": _pools,
+    "scrub": _scrub,
+    "arc": _arc,
+}
+OF_NFS: dict[str, Examination] = {
     "nfsd": _nfsd,
     "nfsd-threads": _nfsd_threads,
     "nfs-versions": _nfs_versions,
     "mountd": _mountd,
     "exports": _exports,
-    "pools": _pools,
-    "scrub": _scrub,
-    "arc": _arc,
 }

@@ -19,15 +19,15 @@ from kit.setup.site import Site
 Connect = Callable[[HostAddress], Host]
 
 
-def targets_of(testbed: Testbed, connect: Connect) -> list[Target]:
+def targets_of(testbed: Testbed, connect: Connect, *, over_nfs: bool = True) -> list[Target]:
     """The hosts of a testbed other than the lab, each once, in its order, without an appliance.
 
-    `connect` raises KitError.
+    `connect` raises KitError. `over_nfs`: or without the clients.
     """
     roles: dict[str, list[Role]] = {}
     if not testbed.is_appliance:
         roles[testbed.server.host] = ["server"]
-    for client in testbed.client:
+    for client in testbed.client if over_nfs else ():
         roles.setdefault(client.host, []).append("client")
     addresses = {host.host: host.at for host in (testbed.server, *testbed.client)}
     return [
@@ -74,7 +74,9 @@ def requirements_of(path: Path, clients: int) -> Requirements:
     jobs = read_jobs(workload, read_source(path)).values()
     return Requirements(
         nfs_version=str(workload.nfs.version),
-        outstanding=clients * max(job.outstanding for job in jobs),
+        outstanding=max(clients, 1) * max(job.outstanding for job in jobs),
         clients=clients,
         libnfs=workload.nfs.engine == "libnfs",
+        pool=not workload.on_devices,
+        over_nfs=workload.over_nfs,
     )

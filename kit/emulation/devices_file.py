@@ -9,36 +9,49 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from kit.config.device_model import to_spec
-from kit.config.testbed import EmulatedDevice, check_names, resolve_devices
+from kit.config.testbed import (
+    NO_BUSES,
+    Bus,
+    Buses,
+    EmulatedDevice,
+    Name,
+    check_buses,
+    check_names,
+    resolve_devices,
+)
 from kit.config.toml import Table, load
 from kit.core.errors import ConfigError, HostError
 from kit.core.files import write_atomically
-from kit.emulation.served import TRANSFER_DEADLINE_S, Served, ServedDevice
+from kit.emulation.served import TRANSFER_DEADLINE_S, Served, ServedBus, ServedDevice
 
 
 class Emulation(Table):
     """The devices that `hsp device emulate` serves."""
 
+    bus: dict[Name, Bus] = Field(default_factory=dict)
     device: Annotated[tuple[EmulatedDevice, ...], Field(min_length=1, max_length=32)]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         check_names(self.device)
+        check_buses(self.device, self.bus)
         return self
 
 
 def read_emulation(path: Path) -> Emulation:
     """Read a file of devices, with their models. Raises ConfigError with file, line and key."""
     emulation = load(path, Emulation)
-    return Emulation.model_construct(device=resolve_devices(emulation.device, path))
+    return emulation.model_copy(update={"device": resolve_devices(emulation.device, path)})
 
 
-def served_devices(devices: Sequence[EmulatedDevice]) -> list[ServedDevice]:
-    """Names, sizes and specs for the ublk server."""
+def served_devices(devices: Sequence[EmulatedDevice], buses: Buses = NO_BUSES) -> list[ServedDevice]:
+    """Names, sizes, specs and buses for the ublk server."""
     specs = []
     for seed, device in enumerate(devices, 1):
         assert device.emulated is not None, "resolve_devices comes first"
-        specs.append(ServedDevice(device.name, device.size, to_spec(device.emulated, seed)))
+        bus = buses[device.bus] if device.bus is not None else None
+        served_bus = ServedBus(str(device.bus), bus.per_s, bus.command) if bus else None
+        specs.append(ServedDevice(device.name, device.size, to_spec(device.emulated, seed), served_bus))
     return specs
 
 

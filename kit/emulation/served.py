@@ -26,19 +26,32 @@ _AWAIT_END = 'n=0; while [ -S "$1" ]; do n=$((n+1)); [ $n -lt 1000 ] || exit 1; 
 
 
 @dataclass(frozen=True)
+class ServedBus:
+    """A bus that devices share: a rate in bytes a second, and a time for each request."""
+
+    name: str
+    bytes_per_s: int
+    command_ns: int
+
+
+@dataclass(frozen=True)
 class ServedDevice:
     """Definition of one device; `name` is checked by kit.config.testbed, `spec` is from its device_model."""
 
     name: str
     size_bytes: int
     spec: str
+    bus: ServedBus | None = None
 
 
 def description(devices: Sequence[ServedDevice], dilation: int) -> str:
     """Input file of `hsp-devices serve`. Pure."""
     lines = [f"dilation {dilation}", f"socket {SOCKET}"]
+    for bus in dict.fromkeys(device.bus for device in devices if device.bus):
+        lines.append(f"bus {bus.name} {bus.bytes_per_s} {bus.command_ns}")
     for device in devices:
-        lines.append(f"device {device.name} {device.size_bytes // _SECTOR_BYTES}")
+        on_bus = f" {device.bus.name}" if device.bus else ""
+        lines.append(f"device {device.name} {device.size_bytes // _SECTOR_BYTES}{on_bus}")
         lines += [line for line in device.spec.splitlines() if line]
         lines.append("end")
     return "\n".join(lines) + "\n"

@@ -66,15 +66,25 @@ class Counters:
 
 
 class ArcZilCounters(Instrument):
-    """The change of the counters over the phase, checked against the tracer's counts if there is a tracer."""
+    """The change of the counters over the phase, checked against the tracer's counts if there is a tracer.
+
+    `local`: the load runs on the server, so the counts of its writes are those of the ZIL.
+    """
 
     code = "arc-zil-counters"
 
     def __init__(
-        self, server: Host, pool: str, objset: int, zfs: ZfsVersion, tracer: TierTracer | None = None
+        self,
+        server: Host,
+        pool: str,
+        objset: int,
+        zfs: ZfsVersion,
+        tracer: TierTracer | None = None,
+        *,
+        local: bool = False,
     ) -> None:
         self._source = (server, pool, objset, zfs)
-        self._zfs, self._tracer = zfs, tracer
+        self._zfs, self._tracer, self._local = zfs, tracer, local
         self.change = Counters({}, {})
 
     def begin(self) -> None:
@@ -98,6 +108,8 @@ class ArcZilCounters(Instrument):
                 made += asynchronous_checks(self.change, written, of_commits)
             if self._tracer is None:
                 made += untraced_checks(self.change) if "read" in measured.block_bytes else []
+                if self._local and not measured.asynchronous:
+                    made += commit_checks(self.change, measured.ios_by_op.get("write", 0))
             elif self._tracer.ios is not None:
                 of_tracer = self._tracer.ios, self._tracer.log_blocks
                 made += checks(self.change, *of_tracer, self._zfs, measured.block_bytes.get("read", 0))
@@ -158,6 +170,16 @@ def untraced_checks(change: Counters) -> list[Check | Missing]:
     """Checks of reads that need no tracer. Raises MeasurementUnknown if a counter is missing."""
     with _counters_needed("errors of the L2ARC would not be seen"):
         return [*_l2arc_errors(change.arc)]
+
+
+def commit_checks(change: Counters, writes: int) -> list[Check | Missing]:
+    """Each synchronous write of a local load is a commit of the ZIL. Raises MeasurementUnknown."""
+    if not writes:
+        return []
+    with _counters_needed("it is not known whether all writes were synchronous"):
+        found = change.zil["zil_commit_count"]
+    source = f"{change.zil_source} zil_commit_count"
+    return [Check.of("synchronous writes", source, writes, found, _tolerance(writes, 0.005))]
 
 
 def asynchronous_checks(

@@ -67,6 +67,15 @@ class Measured:
         """Bytes of one call, by op."""
         return {op: size // self.calls({op: 1}).get(op, 1) for op, size in self.block_bytes.items()}
 
+    def during(self, events: Sequence[Event]) -> tuple[Event, ...]:
+        """The events of the phase, by time. Those outside belong to no measurement."""
+        within = [
+            event
+            for event in events
+            if event.time_ns <= self.end_ns and (event.end_ns or event.time_ns) >= self.start_ns
+        ]
+        return tuple(sorted(within, key=lambda event: (event.time_ns, event.kind)))
+
     def experiment_ns(self, host_ns: int) -> int:
         """A time of the reference clock, in ns of the experiment since the run began; not before it."""
         return self.clock.from_host_ns(max(0, host_ns - self.run_origin_ns))

@@ -18,6 +18,9 @@ from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
 from kit.trace.tier import tier_of
 
+# Latencies that a phase stores one by one, with `in_order`: 40 KB of the manifest.
+MOST_IN_ORDER = 4096
+
 # I/Os of one source: `time_ns` (start of the interval), `op`, `tier`, `bin` (kit.core.bins), `count`; each
 # once. In columns: a day has millions of rows, which as Python's objects would take gigabytes.
 Cells = pl.DataFrame
@@ -221,6 +224,16 @@ def client_sums(latencies: ClientLatencies, clock: Clock, host: str) -> list[Sum
         Sum(layer="client", host=host, op=op, tier="all", ios=chosen.size, sum_ns=total_ns(chosen))
         for op, chosen in _by_op(latencies, clock).items()
     ]
+
+
+def in_order_ns(
+    clients: Sequence[ClientLatencies | ClientWindows], clock: Clock, most: int = MOST_IN_ORDER
+) -> tuple[int, ...]:
+    """The latencies (ns of experiment time) of the one client that logged each, by the ends of its I/Os."""
+    if len(clients) != 1 or not isinstance(clients[0], ClientLatencies):
+        return ()
+    order = np.argsort(clients[0].end_ns, kind="stable")[:most]
+    return tuple(int(latency) for latency in clients[0].latency_ns[order] // clock.dilation)
 
 
 def _by_op(latencies: ClientLatencies, clock: Clock) -> dict[str, IntArray]:

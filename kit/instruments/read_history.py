@@ -29,7 +29,10 @@ _RUN = 'exec awk "$@"'
 
 @dataclass(frozen=True)
 class Reads:
-    """Demand reads of a dataset's file blocks by nfsd: ARC hits and misses. `entries`: of the whole list."""
+    """Demand reads of a dataset's file blocks by one process: ARC hits and misses.
+
+    `entries`: of the whole list.
+    """
 
     hits: int
     misses: int
@@ -37,25 +40,44 @@ class Reads:
 
 
 class ReadHistory(Instrument):
-    """Shares of tiers by counters of the server; `activity` and `counters` are of the same phase."""
+    """Shares of tiers by counters of the server; `activity` and `counters` are of the same phase.
+
+    `local`: fio runs on the server itself.
+    """
 
     code = "read-history"
 
     def __init__(
-        self, server: Host, pool: str, objset: int, activity: ServerActivity, counters: ArcZilCounters
+        self,
+        server: Host,
+        pool: str,
+        objset: int,
+        activity: ServerActivity,
+        counters: ArcZilCounters,
+        *,
+        local: bool = False,
     ) -> None:
-        self._server, self._pool, self._objset = server, pool, objset
+        self._server, self._pool, self._objset, self._local = server, pool, objset, local
         self._activity, self._counters = activity, counters
 
     def begin(self) -> None:
         begin(self._server, self._pool)
 
     def end(self) -> None:
-        self._reads = history(self._server, self._pool, self._objset)
+        process = "fio" if self._local else "nfsd"
+        self._reads = history(self._server, self._pool, self._objset, process)
 
     def report(self, measured: Measured) -> Report:
-        calls = {op: self._activity.calls(op) for op in measured.block_bytes}
-        return report(calls, self._counters.change, self._reads)
+        if self._local:
+            calls, why = measured.ios_by_op, "the load ran on the server, not over NFS"
+        else:
+            calls = {op: self._activity.calls(op) for op in measured.block_bytes}
+            why = "the server was not traced"
+        made = report(calls, self._counters.change, self._reads, why)
+        if self._local:
+            # No request came over NFS.
+            del made.entry["server_ios"]
+        return made
 
 
 def words(tracing: Tracing) -> str:
@@ -71,19 +93,19 @@ def begin(server: Host, pool: str) -> None:
     server.run(["tee", _reads(pool)], stdin=b"0\n")
 
 
-def history(server: Host, pool: str, objset: int) -> Reads:
-    """The reads since `begin`. Raises HostError if the list cannot be read."""
-    return parse(server.run(["sh", "-c", _RUN, "sh", _GROUP, _reads(pool)]), objset)
+def history(server: Host, pool: str, objset: int, process: str = "nfsd") -> Reads:
+    """The reads of `process` since `begin`. Raises HostError if the list cannot be read."""
+    return parse(server.run(["sh", "-c", _RUN, "sh", _GROUP, _reads(pool)]), objset, process)
 
 
-def parse(answer: Result, objset: int) -> Reads:
+def parse(answer: Result, objset: int, reader: str = "nfsd") -> Reads:
     """From the counts of awk. Raises HostError for other lines."""
     hits = misses = entries = 0
     for line in answer.stdout.splitlines():
         try:
             count, dataset, file, level, flags, process = line.split()
             number, bits = int(count), int(flags, 16)
-            counts = int(dataset, 16) == objset and int(file) > 0 and int(level) == 0 and process == "nfsd"
+            counts = int(dataset, 16) == objset and int(file) > 0 and int(level) == 0 and process == reader
         except ValueError:
             raise HostError(f"{answer.host}: the kstat `reads` is not understood: {line[:100]!r}") from None
         entries += number
@@ -97,10 +119,13 @@ def _reads(pool: str) -> str:
     return f"/proc/spl/kstat/zfs/{pool}/reads"
 
 
-def report(calls: Mapping[str, int], change: Counters, reads: Reads) -> Report:
-    """`calls`: nfsd's own counts of the phase's operations. Shares are of its reads, if it has any. Pure."""
+def report(calls: Mapping[str, int], change: Counters, reads: Reads, why: str) -> Report:
+    """`calls`: counts of the phase's operations. Shares are of its reads, if it has any. Pure.
+
+    `why`: no tier of a single I/O is known.
+    """
     op = "read" if "read" in calls else "write"
-    why, source = "the server was not traced", "arcstats, L2ARC" if op == "read" else "ZIL"
+    source = "arcstats, L2ARC" if op == "read" else "ZIL"
     # The first entries of a full list are lost.
     full = reads.entries >= HISTORY_ENTRIES and op == "read"
     problem = f"the list of reads was full: the shares are those of the last {HISTORY_ENTRIES} reads"

@@ -13,8 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kit.config.phase_table import ARRAY
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
+from kit.instruments.array_state import member_checks
 from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
@@ -43,7 +45,7 @@ class ResourceUse(Instrument):
     """`machines`: the first host of each kernel, the `server` first if there is one; `devices` are its.
 
     `period_ns`: see there. `output`: the begin of the paths of what they send. `loaded`: the devices that
-    the load goes to; nothing else uses them.
+    the load goes to; nothing else uses them. `array`: the level of the md array that they are members of.
     """
 
     code = "resource-use"
@@ -58,10 +60,11 @@ class ResourceUse(Instrument):
         offsets: ClockOffsets,
         faults: FaultEvents | None = None,
         loaded: Sequence[str] = (),
+        array: str | None = None,
     ) -> None:
         self._machines, self._server, self._devices = machines, server, devices
         self._period_ns, self._output = period_ns, output
-        self._offsets, self._faults, self._loaded = offsets, faults, loaded
+        self._offsets, self._faults, self._loaded, self._array = offsets, faults, loaded, array
         self._running: dict[Host, tuple[Process, Path]] = {}
         self._rows: dict[Host, list[Row]] = {}
         self._missing: dict[str, str] = {}
@@ -74,7 +77,7 @@ class ResourceUse(Instrument):
             with self._failing(host):
                 # Of a run that was interrupted and goes on.
                 path.unlink(missing_ok=True)
-                argv = command(self._period_ns, devices, self._loaded if devices else ())
+                argv = command(self._period_ns, devices, self._targets if devices else ())
                 self._running[host] = host.start(argv, path, program), path
         for host, (process, path) in [*self._running.items()]:
             with self._failing(host):
@@ -119,14 +122,18 @@ class ResourceUse(Instrument):
                 with self._failing_device(name):
                     used = device_use(name, rows, measured)
                     devices.append(used)
-                    if name in self._loaded:
+                    if name in self._issued:
                         checks += load_checks(used, measured, faulty=self._is_faulty)
+                    elif name in self._loaded:
+                        continue
                     elif "write" in measured.block_bytes:
                         checks += self._checks(used, rows)
+        by_name = {each.device: each for each in devices}
+        if self._array and not self._is_faulty and by_name.keys() >= {*self._targets}:
+            checks += member_checks(self._array, self._loaded, by_name, measured)
         checks += [Missing.of(f"{NOT_SAMPLED}{name}", SOURCE, text) for name, text in self._missing.items()]
         # Without them nothing shows that a load on devices was what it seems to be.
-        sampled = {each.device for each in devices}
-        problems = [f"nothing counted the I/Os of {name}" for name in self._loaded if name not in sampled]
+        problems = [f"nothing counted the I/Os of {name}" for name in self._targets if name not in by_name]
         return Report(checks=checks, problems=problems, entry={"cpu": tuple(cpu), "devices": tuple(devices)})
 
     @contextmanager
@@ -135,6 +142,16 @@ class ResourceUse(Instrument):
             yield
         except (ValueError, KeyError, TypeError, IndexError) as error:
             self._missing[f"the device {name}"] = str(error)[:400] or repr(error)
+
+    @property
+    def _issued(self) -> Sequence[str]:
+        """The devices to which fio itself issues I/Os."""
+        return (ARRAY,) if self._array else self._loaded
+
+    @property
+    def _targets(self) -> Sequence[str]:
+        """Those, and the members of an array."""
+        return (*self._loaded, ARRAY) if self._array else self._loaded
 
     @property
     def _is_faulty(self) -> bool:

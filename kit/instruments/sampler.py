@@ -14,6 +14,8 @@ SOURCE = "kit/remote/sample_resources.py"
 # Over the load, one a second: not more, and not fewer (two are within it, wherever it begins). One more at
 # the begin, and at the end. A sample delays the I/Os beside it: of a short load, eight would show in its p99.
 FEWEST, MOST = 3, 8
+# Of an array: which of its members is busy changes.
+OF_ARRAY = 20
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,9 @@ class Sampled:
     is_log: bool = False
 
 
-def period_ns(duration_ns: int, clock: Clock) -> int:
+def period_ns(duration_ns: int, clock: Clock, *, of_array: bool = False) -> int:
     """From a sample to the next on the hosts' clock, for a load of `duration_ns` of the experiment."""
-    samples = min(max(duration_ns // 1_000_000_000, FEWEST), MOST)
+    samples = OF_ARRAY if of_array else min(max(duration_ns // 1_000_000_000, FEWEST), MOST)
     return max(1, clock.to_host_ns(duration_ns) // samples)
 
 

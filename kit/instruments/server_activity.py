@@ -20,6 +20,7 @@ from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.scrub_status import Scan
 
 _NFSD = "/proc/net/rpc/nfsd"
+_NO_NFSD = "io 0 0"
 _STAT = "/proc/stat"
 _KSTATS = "/proc/spl/kstat/zfs"
 # Numbers of procedures in RFC 1813, RFC 7530 and RFC 7862 (68: READ_PLUS, the reads of NFS 4.2). In the lists
@@ -58,18 +59,21 @@ class Conditions:
 
 
 class ServerActivity(Instrument):
-    """nfsd's own counts, and other activity: other pools, scrubs, txgs, steal time."""
+    """nfsd's own counts, and other activity: other pools, scrubs, txgs, steal time.
+
+    `local`: the load runs on the server, so nfsd, if there is one, has nothing to do.
+    """
 
     code = "server-activity"
 
-    def __init__(self, server: Host, pool: str, zfs: ZfsVersion) -> None:
-        self._server, self._pool, self._zfs = server, pool, zfs
+    def __init__(self, server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> None:
+        self._server, self._pool, self._zfs, self._local = server, pool, zfs, local
 
     def begin(self) -> None:
-        self._before = read(self._server, self._pool, self._zfs)
+        self._before = read(self._server, self._pool, self._zfs, local=self._local)
 
     def end(self) -> None:
-        self._after = read(self._server, self._pool, self._zfs)
+        self._after = read(self._server, self._pool, self._zfs, local=self._local)
 
     def calls(self, op: str) -> int:
         """nfsd's count of the phase, after its end."""
@@ -77,13 +81,10 @@ class ServerActivity(Instrument):
 
     def report(self, measured: Measured) -> Report:
         before, after = self._before, self._after
-        ios, size_bytes, spare_bytes = (
-            measured.calls(measured.ios_by_op),
-            measured.call_bytes,
-            measured.spare_bytes,
-        )
-        made = checks(before, after, self._pool, ios, size_bytes, self._zfs, spare_bytes)
-        if measured.calls_per_io is None:
+        ios = measured.calls(measured.ios_by_op)
+        ios = dict.fromkeys(ios, 0) if self._local else ios
+        made = checks(before, after, self._pool, ios, measured.call_bytes, self._zfs, measured.spare_bytes)
+        if measured.calls_per_io is None and not self._local:
             made.append(Missing.of("NFS WRITE calls", f"{_NFSD} proc3, proc4ops", UNKNOWN_CALLS))
         return Report(
             made,
@@ -92,8 +93,8 @@ class ServerActivity(Instrument):
         )
 
 
-def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
-    """Read the counters. Raises HostError if one is missing."""
+def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> Conditions:
+    """Read the counters. Raises HostError if one is missing; with `local` nfsd need not be there."""
     scans = scrub_status.read(server, zfs)
     pools = sorted(scans)
     files = ["/proc/uptime", _NFSD, _STAT, f"{_KSTATS}/{pool}/txgs"]
@@ -101,7 +102,7 @@ def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
     # -v prints the name of each file. The files of another pool may vanish at any time.
     output = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
     try:
-        return parse(output, scans, pool)
+        return parse(output, scans, pool, local=local)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise HostError(
             f"the counters of the NFS server and pools of {server.name} cannot be read ({error!r})",
@@ -109,13 +110,13 @@ def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
         ) from error
 
 
-def parse(text: str, scans: Mapping[str, Scan | None], pool: str) -> Conditions:
+def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool = False) -> Conditions:
     """From the output of `tail -v` and `zpool status`. Raises KeyError or ValueError for missing values."""
     files = split_tail(text)
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
     ticks = [int(value) for value in stat["cpu"]]
     uptime_s = float(files["/proc/uptime"].split()[0])
-    io_bytes, calls = _nfsd(files[_NFSD])
+    io_bytes, calls = _nfsd(files.get(_NFSD, _NO_NFSD) if local else files[_NFSD])
     pools = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
     return Conditions(
         uptime_ns=int(uptime_s * 1e9),

@@ -4,8 +4,9 @@
 
 `state` is content and state of the model (server/commands.c, save); `proof.json` is the preconditioning
 result of the run that aged it. The digest covers everything that determines the state: the model and its
-parameters, the capacity, the role, the settings of the preconditioning with each fio command, the sources of
-the models, and the dilation. A directory is complete or absent; its state is checked before each use.
+parameters, its bus, the capacity, the role, the settings of the preconditioning with each fio command, the
+sources of the models, and the dilation. A directory is complete or absent; its state is checked before
+each use.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from kit.config.precondition_table import Precondition
-from kit.config.testbed import Device
+from kit.config.testbed import NO_BUSES, Buses, Device
 from kit.core.cache import content_digest, locked, replacing
 from kit.core.errors import HostError
 from kit.core.files import cache_dir
@@ -76,6 +77,7 @@ class AgedStates:
         dilation: int,
         progress: Progress,
         age_again: bool = False,
+        buses: Buses = NO_BUSES,
     ) -> None:
         self._lab, self._served, self._dilation, self._progress = lab, served, dilation, progress
         self._age_again, self._all_bytes = age_again, sum(device.size for device in devices)
@@ -83,8 +85,8 @@ class AgedStates:
         self._kept: set[str] = set()
         # A device with a `keep` file has its own history, so it is not cached.
         self._specs = {
-            device.name: (served_device.spec, device.size, device.role)
-            for device, served_device in zip(devices, served_devices(devices), strict=True)
+            device.name: (served_device.spec, device.size, device.role, served_device.bus)
+            for device, served_device in zip(devices, served_devices(devices, buses), strict=True)
             if device.keep is None
         }
 
@@ -116,18 +118,20 @@ class AgedStates:
             self._served.tell(target.name, "load", copy)
             host.run(["rm", "-f", copy])
             host.run(["blockdev", "--flushbufs", target.path])
-        return self._outcome(target, proof)
+        return self._outcome(target, settings, proof)
 
     def _has_room(self, name: str) -> bool:
         """Whether the guest's memory holds all devices, a second copy of this one's state, and ZFS."""
-        _, size_bytes, _ = self._specs[name]
+        size_bytes = self._specs[name][1]
         needed = self._all_bytes + size_bytes + _GUEST_BYTES
         return needed <= self._lab.spec.memory_mib << 20
 
-    def _outcome(self, target: precondition.Target, proof: Proof) -> precondition.Outcome:
+    def _outcome(
+        self, target: precondition.Target, settings: Precondition, proof: Proof
+    ) -> precondition.Outcome:
         host = self._served.host
         device = find_unused(host, target.path, target.size_bytes)
-        share = checkpoint.compressed_share(host, device)
+        share = checkpoint.compressed_share(host, device, settings.active_bytes(device.size_bytes))
         problems = []
         if share < INCOMPRESSIBLE:
             problems.append(
@@ -177,7 +181,7 @@ class AgedStates:
 
     def _path(self, name: str, settings: Precondition) -> Path:
         """Directory of the cached state."""
-        spec, size, role = self._specs[name]
+        spec, size, role, bus = self._specs[name]
         stages = list(stage_loads.stages(settings))
         loads = [
             load for stage in stages for load in stage_loads.stage_loads(stage, "DEVICE", size, settings)
@@ -185,6 +189,8 @@ class AgedStates:
         commands = [load.argv("OUTPUT") for load in loads]
         stored = checkpoint.settings_of(settings)
         parts = [FORMAT, spec, size, role, stored, commands, compilation.models_digest(), self._dilation]
+        if bus:  # over it the device ages at another pace, and its curve in the proof is another
+            parts += [bus.bytes_per_s, bus.command_ns]
         return cache_dir() / "aged" / content_digest(json.dumps(parts))
 
 

@@ -129,7 +129,7 @@ def _device_load_s(plan: Plan, phase: Phase) -> float:
     """Of a phase on devices, each with its own fio. Those of a disk wait for its turn, and for each byte."""
     job, block = plan.jobs[phase.load], plan.jobs[phase.load].block_bytes or 0
     byte_s = _DEVICE_WRITTEN_BYTE_S if "write" in job.operations else _DEVICE_READ_BYTE_S
-    total = _DEVICE_PHASE_S + (_COMMON_START_S if len(phase.devices) > 1 else 0)
+    total = _DEVICE_PHASE_S + (_COMMON_START_S if len(phase.devices) > 1 and not phase.array else 0)
     total += phase.duration * plan.testbed.clock.dilation / 1e9 * _IDLE_S
     for device in plan.testbed.device:
         if device.name in phase.devices:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kit.config.testbed import Device, Testbed
+from kit.config.testbed import NO_BUSES, Buses, Device, Testbed
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
@@ -54,12 +54,12 @@ def lab_site(
             lab.wait_ready()
             guest = stack.enter_context(lab.host())
             clients = stack.enter_context(lab_clients(lab, guest, len(testbed.client)))
-        made = make_devices(guest, testbed.device, testbed.clock)
+        made = make_devices(guest, testbed.device, testbed.clock, testbed.bus)
         modelled = [device for device in testbed.device if device.emulated is not None]
         dilation = testbed.clock.dilation
         aged = None
         if made.served:
-            aged = AgedStates(lab, made.served, modelled, dilation, progress, age_again)
+            aged = AgedStates(lab, made.served, modelled, dilation, progress, age_again, testbed.bus)
         yield Site(
             server=guest,
             clients=clients,
@@ -89,7 +89,9 @@ def check_clock(spec: LabSpec, progress: Progress) -> None:
         )
 
 
-def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> MadeDevices:
+def make_devices(
+    guest: Host, devices: tuple[Device, ...], clock: Clock, buses: Buses = NO_BUSES
+) -> MadeDevices:
     """Make the emulated devices, on the guest's clock. Raises HostError."""
     paths = {}
     for device in devices:
@@ -99,7 +101,7 @@ def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> Made
     modelled = [device for device in devices if device.emulated is not None]
     served = Served(guest) if modelled else None
     if served:
-        paths |= served.start(compilation.server(), served_devices(modelled), clock.dilation)
+        paths |= served.start(compilation.server(), served_devices(modelled, buses), clock.dilation)
         load_states(served, modelled)
         udev.settle(guest)
     return MadeDevices(paths, served)

@@ -30,13 +30,15 @@ _STOP_DEADLINE_S = 60.0
 class Worker:
     """One fio of a load: on `host`, in `place`, a directory or a block device. `name`: in results.
 
-    `size_bytes`: of the working set, or of the device.
+    `size_bytes`: of the working set, or of the device. `by_client`: through what a client has mounted, not on
+    the server itself.
     """
 
     host: Host
     name: str
     place: str
     size_bytes: int
+    by_client: bool = True
 
 
 @dataclass(frozen=True)

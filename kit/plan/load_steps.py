@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.config.force_table import ForceJob
-from kit.config.phase_table import Phase
+from kit.config.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.instruments import sampler
 from kit.load import fio, force_load
 from kit.load.ordinary_user import ordinary
+from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
@@ -27,32 +28,35 @@ def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
     warmup = plan.workload.warmup
     if warmup is None:
         return
-    file = plan.workload.file_set.file
+    file, over_nfs = plan.workload.file_set.file, plan.workload.over_nfs
     if warmup.read_first:
         direct = plan.testbed.is_appliance
         path = place_of(plan, names) if direct else names.path
         argv = fio.read_through_command(f"{path}/{file}", warmup.read_first, direct=direct)
         argv = ordinary(argv) if direct else argv
         yield Step("warm up", client_key(0) if direct else "server", (Command(tuple(argv)),))
-    files = fio.FioFiles(f"{names.work_dir}/{names.client_names[0].replace('/', '-')}-warm-up")
+    host = names.client_names[0] if over_nfs else "server"
+    files = fio.FioFiles(f"{names.work_dir}/{host.replace('/', '-')}-warm-up")
     job = f"{warmup.job} in {place_of(plan, names)}"
-    yield Step("warm up", client_key(0), (Command(_by_fios_user(plan, fio.command(files)), job),))
+    command = Command(_by_fios_user(plan, fio.command(files), by_client=over_nfs), job)
+    yield Step("warm up", client_key(0) if over_nfs else "server", (command,))
 
 
-def _by_fios_user(plan: Plan, argv: list[str]) -> tuple[str, ...]:
-    """As an ordinary user; libnfs needs a port that only root may have."""
-    return tuple(ordinary(argv) if plan.workload.nfs.engine == "kernel" else argv)
+def _by_fios_user(plan: Plan, argv: list[str], *, by_client: bool) -> tuple[str, ...]:
+    """On clients as an ordinary user; libnfs needs a port that only root may have."""
+    return tuple(ordinary(argv) if by_client and plan.workload.nfs.engine == "kernel" else argv)
 
 
-def phases(plan: Plan, names: Names) -> Iterator[Step]:
-    """The tracer's marks and fio, phase by phase."""
+def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
+    """The tracer's marks and fio, phase by phase: those on bare devices, or those with a pool."""
     testbed = plan.testbed
     skipped = left_out(plan.workload).skipped if testbed.is_appliance else {}
-    measured = [phase for phase in plan.workload.phase if phase.name not in skipped]
-    is_traced = plan.is_traced
+    measured = [
+        phase for phase in plan.workload.phase if phase.name not in skipped and phase.on_devices == on_devices
+    ]
     tracer = nfsd_tracer.Place(names.work_dir)
-    if is_traced:
-        intervals = [phase.interval for phase in measured]
+    if plan.is_traced and not on_devices:
+        intervals = [phase.interval for phase in measured if phase.over_nfs]
         argv = nfsd_tracer.command(tracer, testbed.clock, intervals, _NEWEST_TRACING)
         command = Command(tuple(argv), "kit/trace/nfsd.bt, for all phases")
         yield Step("start the tracer", "server", (command,), host_undos.Tracer(directory=tracer.directory))
@@ -66,7 +70,10 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
             yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
         if begins_with_empty_log(plan, phase):
             yield Step(step, "server", (Command(tuple(pool.empty_log_command(names.pool))),))
+        if phase.array:
+            yield make_array(plan, names, phase)
         yield from _sampling(plan, names, phase, step)
+        is_traced = plan.is_traced and phase.over_nfs
         if is_traced:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
             yield Step(step, "server", (Command(tuple(argv)),))
@@ -85,7 +92,7 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
 def begins_with_empty_log(plan: Plan, phase: Phase) -> bool:
     """Whether log blocks of phases before are given back first: a full log sends writes to the pool."""
     phases = plan.workload.phase
-    before = phases[: phases.index(phase)]
+    before = [each for each in phases[: phases.index(phase)] if not each.on_devices]
     wrote = any("write" in plan.jobs[each.load].operations for each in before)
     return wrote and "slog" in phase.tiers and not plan.testbed.is_appliance
 
@@ -101,17 +108,19 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
     """CPUs of each machine, and the server's devices."""
     logs, period_ns = (
         used_paths(plan, names, "log"),
-        sampler.period_ns(phase.duration, plan.testbed.clock),
+        sampler.period_ns(phase.duration, plan.testbed.clock, of_array=phase.array is not None),
     )
     devices = {
         device.name: sampler.Sampled(
-            path := used_path(plan, names, device),
+            path := names.device_paths[device.name] if phase.on_devices else used_path(plan, names, device),
             counters_command(device.name) if device.emulated else None,
-            path in logs,
+            path in logs and not phase.on_devices,
         )
         for device in plan.testbed.device
     }
     lock = phase.devices
+    if phase.array:
+        devices[ARRAY], lock = sampler.Sampled(spec_of(names, phase).path), (*lock, ARRAY)
     for key in _machines(plan):
         argv = sampler.command(period_ns, devices if key == "server" else {}, lock)
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
@@ -121,11 +130,12 @@ def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Ite
     """fio with a program on each client, or for each device, that prints its counts."""
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
-    for number, _ in enumerate(phase.devices or names.client_names):
+    alone = names.client_names if phase.over_nfs else ("server",)
+    for number, _ in enumerate((ARRAY,) if phase.array else phase.devices or alone):
         directory = fio.group_directory(names.work_dir, number, phase.name)
-        argv = fio.count_command(directory, window_ms, ordinary=not phase.on_devices)
-        key = "server" if phase.on_devices else client_key(number)
-        words = tuple(argv) if phase.on_devices else _by_fios_user(plan, argv)
+        argv = fio.count_command(directory, window_ms, ordinary=phase.over_nfs)
+        key = client_key(number) if phase.over_nfs else "server"
+        words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
         yield Step(step, key, (Command(words, f"kit/remote/count_ios.py; {job}"),))
 
 
@@ -134,27 +144,26 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
     job = plan.jobs[phase.load]
     assert isinstance(job, ForceJob)
     sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
-    words = force_load.words_of(
+    spec = force_load.words_of(
         job, phase.name, place, min(sizes.values(), default=0), 0, is_device=phase.on_devices
     )
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
     calls = [
-        *([] if phase.on_devices else [["prepare", *words]]),
-        ["run", *words, str(window_ns), str(to_host_ns(phase.duration))],
-        *([["verify", *words, "WRITTEN"]] if job.force.check else []),
+        *([] if phase.on_devices else [["prepare", *spec]]),
+        ["run", *spec, str(window_ns), str(to_host_ns(phase.duration))],
+        *([["verify", *spec, "WRITTEN"]] if job.force.check else []),
     ]
     for call in calls:
         argv = force_load.command(names.work_dir, call)
         note = f"kit/load/force_load.c; {job.force.text}"
-        if phase.on_devices:
-            yield Step(step, "server", (Command(tuple(argv), note),))
-        else:
-            yield Step(step, client_key(0), (Command(_by_fios_user(plan, argv), note),))
+        words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
+        yield Step(step, client_key(0) if phase.over_nfs else "server", (Command(words, note),))
 
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
-    place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names)
+    place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names, phase)
+    place = spec_of(names, phase).node if phase.array else place
     job, clients = f"{phase.job} in {place}", names.client_names
     if phase.force:
         yield from _forced(plan, names, phase, step, place)
@@ -162,19 +171,21 @@ def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     if phase.log == "histograms":
         yield from _counted(plan, names, phase, step, job)
         return
-    if phase.on_devices:
-        files = fio.FioFiles(f"{names.work_dir}/{phase.devices[0]}-{phase.name}")
+    if not phase.over_nfs:
+        where = ARRAY if phase.array else (*phase.devices, "server")[0]
+        files = fio.FioFiles(f"{names.work_dir}/{where}-{phase.name}")
         yield Step(step, "server", (Command(tuple(fio.command(files)), job),))
         return
     if len(clients) == 1:
         files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")
-        yield Step(step, client_key(0), (Command(_by_fios_user(plan, fio.command(files)), job),))
+        command = Command(_by_fios_user(plan, fio.command(files), by_client=True), job)
+        yield Step(step, client_key(0), (command,))
         return
     sockets = [fio.socket_name(number) for number, _ in enumerate(clients)]
     for number, socket in enumerate(sockets):
         directory = fio.group_directory(names.work_dir, number, phase.name)
         argv = fio.server_command(directory, socket)
-        yield Step(step, client_key(number), (Command(_by_fios_user(plan, argv)),))
+        yield Step(step, client_key(number), (Command(_by_fios_user(plan, argv, by_client=True)),))
     directory = fio.group_directory(names.work_dir, 0, phase.name)
     argv = fio.leader_command(directory, sockets)
-    yield Step(step, client_key(0), (Command(_by_fios_user(plan, argv), job),))
+    yield Step(step, client_key(0), (Command(_by_fios_user(plan, argv, by_client=True), job),))

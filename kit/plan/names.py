@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kit.config.phase_table import Phase
 from kit.config.testbed import Device, client_key
 from kit.devices import partition
 from kit.nfs import export as nfs_export
@@ -131,7 +132,9 @@ def pool_spec(plan: Plan, names: Names) -> PoolSpec:
     )
 
 
-def place_of(plan: Plan, names: Names) -> str:
-    """The directory of the working set, as clients see it."""
+def place_of(plan: Plan, names: Names, phase: Phase | None = None) -> str:
+    """The directory of the working set, as the load of the phase, or of the warm-up, sees it."""
+    if not (phase.over_nfs if phase else plan.workload.over_nfs):
+        return names.path
     is_appliance = plan.testbed.is_appliance
     return f"{names.mount_point}/{names.directory}" if is_appliance else names.mount_point

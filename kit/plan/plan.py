@@ -53,7 +53,12 @@ class Plan:
     def is_traced(self) -> bool:
         """Whether a tracer of nfsd and ZFS is wanted."""
         server = self.testbed.server
-        return not (self.testbed.is_appliance or self.workload.on_devices) and server.trace == "auto"
+        return not self.testbed.is_appliance and self.workload.over_nfs and server.trace == "auto"
+
+    @property
+    def has_phases_in_dataset(self) -> bool:
+        """Whether a load runs on the server, in the dataset: the tracer follows requests over NFS alone."""
+        return any(phase.target == "dataset" for phase in self.workload.phase)
 
     @property
     def hosts(self) -> dict[str, str]:
@@ -93,47 +98,80 @@ def make_plan(
     """
     source, testbed = source or read_source(workload_path), testbed.without_idle
     jobs = read_jobs(workload, source)
-    if workload.on_devices:
-        return _on_devices(workload, testbed, workload_path, testbed_path, source, jobs)
+    tunables: tuple[Tunable, ...] = ()
+    made: list[Workload] = []
+    loads: dict[str, FioJob] = {}
+    used = testbed
+    on_devices, with_pool = (_part(workload, source, jobs, on_devices=of) for of in (True, False))
+    if on_devices:
+        used = testbed if testbed.is_appliance else device_phases.used(workload, testbed)
+        planned, of_devices = _on_devices(*on_devices, used)
+        made, loads = [planned], of_devices
+    if with_pool:
+        used = testbed if workload.over_nfs else testbed.model_copy(update={"client": ()})
+        planned, of_pool = _with_pool(*with_pool, used, testbed_path)
+        made, loads = [*made, planned], {**loads, **of_pool}
+        if not testbed.is_appliance:
+            tunables = tuple(tunable(name, value, testbed.clock) for name, value in planned.tunables.items())
+    whole = made[-1].model_copy(
+        update={
+            "phase": tuple(phase for each in made for phase in each.phase),
+            "expect": tuple(expectation for each in made for expectation in each.expect),
+        }
+    )
+    sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
+    return Plan(whole, used, loads, tunables, workload_path.name, testbed_path.name, sources)
+
+
+_Part = tuple[Workload, WorkloadSource, dict[str, FioJob]]
+
+
+def _part(
+    workload: Workload, source: WorkloadSource, jobs: Mapping[str, FioJob], *, on_devices: bool
+) -> _Part | None:
+    """The phases on bare devices, or those with a pool; None if there are none."""
+    numbers = [n for n, phase in enumerate(workload.phase) if phase.on_devices == on_devices]
+    if not numbers:
+        return None
+    if len(numbers) == len(workload.phase):
+        return workload, source, dict(jobs)
+    phases = tuple(workload.phase[n] for n in numbers)
+    names = {phase.name for phase in phases}
+    expect = [n for n, each in enumerate(workload.expect) if each.phase in names]
+    given = len(source.document.get("expect", ()))
+    part = workload.model_copy(
+        update={"phase": phases, "expect": tuple(workload.expect[n] for n in expect)}
+        | ({"warmup": None} if on_devices else {})
+    )
+    loads = {phase.load for phase in phases} | ({part.warmup.job} if part.warmup else set())
+    kept = {load: job for load, job in jobs.items() if load in loads}
+    return part, source.part(numbers, [n for n in expect if n < given]), kept
+
+
+def _with_pool(
+    workload: Workload,
+    source: WorkloadSource,
+    jobs: dict[str, FioJob],
+    testbed: Testbed,
+    testbed_path: Path,
+) -> tuple[Workload, dict[str, FioJob]]:
+    """Phases over NFS or in the dataset, as a run measures them, and their jobs by Phase.load."""
     phases = workload.phase
     workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)
     workload = operations.with_samples(workload.model_copy(update={"phase": phases}), source, jobs)
     workload = client_logs.resolved(workload, testbed)
     limits.check(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
-    tunables: tuple[Tunable, ...] = ()
-    if not testbed.is_appliance:
-        tunables = tuple(tunable(name, value, testbed.clock) for name, value in workload.tunables.items())
-    return _plan(workload, testbed, jobs, tunables, workload_path, testbed_path)
+    return workload, jobs
 
 
 def _on_devices(
-    workload: Workload,
-    testbed: Testbed,
-    workload_path: Path,
-    testbed_path: Path,
-    source: WorkloadSource,
-    jobs: Mapping[str, FioJob],
-) -> Plan:
-    """Of a workload whose phases go to bare devices."""
-    if not testbed.is_appliance:
-        testbed = device_phases.used(workload, testbed)
+    workload: Workload, source: WorkloadSource, jobs: dict[str, FioJob], testbed: Testbed
+) -> tuple[Workload, dict[str, FioJob]]:
+    """Phases on bare devices, as a run measures them, and their jobs by Phase.load."""
     workload = client_logs.resolved(device_phases.counted_together(workload, testbed), testbed)
     device_phases.check(workload, source, testbed, jobs)
-    workload, loads = device_phases.expanded(workload, testbed, jobs)
-    return _plan(workload, testbed, loads, (), workload_path, testbed_path)
-
-
-def _plan(
-    workload: Workload,
-    testbed: Testbed,
-    jobs: dict[str, FioJob],
-    tunables: tuple[Tunable, ...],
-    workload_path: Path,
-    testbed_path: Path,
-) -> Plan:
-    sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
-    return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
+    return device_phases.expanded(workload, testbed, jobs)
 
 
 def export_of(plan: Plan) -> str:

@@ -43,11 +43,12 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
     else:
         yield from claims(plan, names)
         yield from precondition(plan, names)
-        yield from _planned_tunables(plan)
         used = tuple(device.name for device in plan.testbed.device)
         wanted = host_settings.planned(plan.workload.host.wanted, used)
         yield from (step for _, step in set_host_settings((each, "none") for each in wanted))
+        yield from phases(plan, names, on_devices=True)
     if not (plan.testbed.is_appliance or plan.workload.on_devices):
+        yield from _planned_tunables(plan)
         yield from partitions(plan, names)
         yield create_pool(plan, names)
         yield create_dataset(plan, names)
@@ -55,7 +56,7 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
         yield from mounts(plan, names)
         yield fill(plan, names)
     yield from warm_up(plan, names)
-    yield from phases(plan, names)
+    yield from phases(plan, names, on_devices=False)
 
 
 def undone(steps: Sequence[Step]) -> Iterator[tuple[str, Action]]:
@@ -129,7 +130,8 @@ def set_tunables(
 
 def _planned_tunables(plan: Plan) -> Iterator[Step]:
     """In the order of a server whose ARC may be larger than the workload asks for, as most are."""
-    history = tunables.read_history_tunables(plan.tunables) if plan.testbed.server.trace == "none" else ()
+    untraced = plan.testbed.server.trace == "none" or plan.has_phases_in_dataset
+    history = tunables.read_history_tunables(plan.tunables) if untraced else ()
     settings = (*plan.tunables, *history)
     before, maximum = {tunable.name: "0" for tunable in settings}, {"zfs_arc_max": str(MAX_BYTES)}
     return (step for _, step in set_tunables(settings, before, maximum, _ANY_HOST))
@@ -261,16 +263,16 @@ def _precondition_device(settings: Precondition, device: Device, names: Names) -
     directory = f"{names.work_dir}/precondition-{device.name}"
     probes = [load.argv(f"{directory}/probe.json") for load in probe_loads(path, device.size, settings)]
     yield Step(f"{name}: probe", "server", tuple(Command(tuple(argv)) for argv in probes))
-    points = 0
+    points, active = 0, settings.active_bytes(device.size)
     for stage in stages(settings):
         is_purge = stage == "purge"
-        span = budget.span_bytes(device.size) if is_purge else device.size
+        span = budget.span_bytes(active) if is_purge else active
         loads = [
             load.argv(f"{directory}/load.json") for load in stage_loads(stage, path, device.size, settings)
         ]
         measured = []
         for op in ("write", "read"):
-            load = measured_load(path, op, device.size if op == "write" else span, settings, points)
+            load = measured_load(path, op, active if op == "write" else span, settings, points)
             measured.append(load.argv(f"{directory}/measure.json", f"{directory}/measure"))
         note = "or nvme format or sanitize, if the device has them and no namespace beside it is hit"
         purge = [Command(("blkdiscard", path), note)] if is_purge else []

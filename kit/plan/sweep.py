@@ -119,6 +119,7 @@ def _cells(sweep: Sweep) -> list[tuple[At, str]]:
 def _phases(sweep: Sweep) -> list[str]:
     """The phases that an axis is about, in the order of the workload."""
     names = [str(phase["name"]) for phase in sweep.source.document["phase"]]
+    names = [name for name in names if name not in sweep.sweeps.also]
     axes = sweep.axes.values()
     return [
         name
@@ -181,7 +182,7 @@ def _builds(
     builds: list[Build] = []
     skipped: list[Skipped] = []
     for key, group in groups.items():
-        made = _planned(sweep, dict(key), group, testbed, planner, skipped)
+        made = _planned(sweep, dict(key), group, testbed, planner, skipped, () if key else sweep.sweeps.also)
         builds += [made] if made else []
     if len(builds) > 1:
         swept = {cell.phase for build in builds[1:] for cell in build.cells}
@@ -200,15 +201,16 @@ def _planned(
     testbed: Testbed,
     planner: Planner,
     skipped: list[Skipped],
+    also: Sequence[str] = (),
 ) -> Build | None:
     """A build with all its cells that can be; None without one. Each that cannot is added to `skipped`.
 
     Raises ConfigError for the base, and for a value that no cell can have.
     """
     while True:
-        source, use, cells = draft(sweep, at, group)
+        source, use, cells = draft(sweep, at, group, also)
         try:
-            return Build(name_of(at), _plan(source, use, testbed, planner), cells)
+            return Build(name_of(at), _plan(source, use, testbed, planner, also), cells)
         except ConfigError:
             if not at and len({name_of(other) for other, _ in group}) == 1:
                 raise
@@ -238,8 +240,14 @@ def _blamed(
     return blamed
 
 
-def _plan(source: WorkloadSource, use: Mapping[str, Any], testbed: Testbed, planner: Planner) -> Plan:
-    """Raises ConfigError."""
+def _plan(
+    source: WorkloadSource,
+    use: Mapping[str, Any],
+    testbed: Testbed,
+    planner: Planner,
+    also: Sequence[str] = (),
+) -> Plan:
+    """`also`: phases that are no cells. Raises ConfigError."""
     workload = validate(source.document, Workload, source.place_of)
     expected = {each.phase for each in workload.expect}
     more = samples(tuple(phase for phase in workload.phase if phase.name not in expected))
@@ -248,7 +256,7 @@ def _plan(source: WorkloadSource, use: Mapping[str, Any], testbed: Testbed, plan
         raise ConfigError(problem)
     plan = planner(workload, used(testbed, use), source)
     for number, phase in enumerate(workload.phase):
-        if phase.name not in {each.name for each in plan.workload.phase}:
+        if phase.name not in {*also, *(each.name for each in plan.workload.phase)}:
             source.refuse(
                 ("phase", number, "target"),
                 f"'{phase.name}' takes several devices in turn, and a cell is one phase: name one in "

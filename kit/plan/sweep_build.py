@@ -60,12 +60,13 @@ def base_of(sweep: Sweep, phase: str) -> str:
 
 
 def draft(
-    sweep: Sweep, at: At, group: Sequence[tuple[At, str]]
+    sweep: Sweep, at: At, group: Sequence[tuple[At, str]], also: Sequence[str] = ()
 ) -> tuple[WorkloadSource, dict[str, Any], tuple[Cell, ...]]:
     """The content of a build, the devices that it uses, and its cells.
 
-    `at`: its values on the axes that need a build.
+    `at`: its values on the axes that need a build; `also`: phases that are no cells.
     """
+    group = [*group, *(({}, name) for name in also)]
     document = copy.deepcopy(sweep.source.document)
     places: dict[KeyPath, Place] = {}
     use: dict[str, Any] = {}
@@ -117,7 +118,7 @@ def draft(
         phase_origins=tuple(origins),
         set_at={**sweep.source.set_at, **places},
     )
-    return source, use, tuple(cells)
+    return source, use, tuple(cell for cell in cells if cell.phase not in also)
 
 
 def _with_bases(sweep: Sweep, at: At) -> list[tuple[str, str]]:

@@ -39,7 +39,8 @@ class Effort:
 
 def effort(settings: Precondition, capacity_bytes: int) -> Effort:
     """Bytes that `settings` will write to a device of that capacity, including the probe."""
-    sequential = settings.passes * capacity_bytes + span_bytes(capacity_bytes) + probe_bytes(capacity_bytes)
+    active_bytes = settings.active_bytes(capacity_bytes)
+    sequential = settings.passes * active_bytes + span_bytes(active_bytes) + probe_bytes(active_bytes)
     round_bytes = settings.round_bytes(capacity_bytes)
     measured = settings.ios * settings.block
 

@@ -112,18 +112,20 @@ def resumable(host: Host, device: BlockDevice, state: State, settings: Precondit
         since = read_written(host, device).kernel_bytes - state.counter_bytes
         if not 0 <= since <= stage_bytes + _SLACK_BYTES:
             return f"{since} bytes were written since, not by this preconditioning"
-    share = compressed_share(host, device)
+    share = compressed_share(host, device, settings.active_bytes(device.size_bytes))
     if share < INCOMPRESSIBLE:
         return f"its content compresses to {share:.0%}, so it is not that of a fill"
     return ""
 
 
-def compressed_share(host: Host, device: BlockDevice) -> float:
-    """Compressed size of sampled blocks of the device relative to their size; 1 for incompressible data.
+def compressed_share(host: Host, device: BlockDevice, active_bytes: int) -> float:
+    """Compressed size of sampled blocks relative to their size; 1 for incompressible data.
+
+    `active_bytes`: the part of the device, from its beginning, that was written.
 
     The lower average of single samples and of groups of them, which show repetition. Raises HostError.
     """
-    blocks = device.size_bytes // _SAMPLE_BYTES
+    blocks = active_bytes // _SAMPLE_BYTES
     offsets = sorted({blocks * n // _SAMPLES for n in range(_SAMPLES)} | {max(blocks - 1, 0)})
     argv = ["sh", "-c", _READ_SAMPLES, "sh", device.path, *map(str, offsets)]
     content = base64.b64decode(host.run(argv).stdout)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kit.config.precondition_table import Precondition
+from kit.config.precondition_table import WHOLE, Precondition
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.core.progress import Progress
@@ -137,9 +137,10 @@ def _report_stage(work: Work, entry: dict[str, Any]) -> None:
     rate = entry["proven_bytes"] / max(entry["load_seconds"], 1e-3) / 1e6
     verdict = f"; {steady_state.describe(_tracked(work))}" if stage.startswith("round") else ""
     capacities = work.state.written_bytes / work.device.size_bytes
+    of_part = f" of {format_size_bytes(work.active_bytes)}" if work.settings.filled != WHOLE else ""
     work.progress.note(
-        f"{work.name}: {stage}{of_how_many(work, stage)}: {format_mib(work.state.written_bytes)} written "
-        f"since the purge ({capacities:.2f} x capacity), at {rate:.3g} MB/s{verdict}"
+        f"{work.name}: {stage}{of_how_many(work, stage)}{of_part}: {format_mib(work.state.written_bytes)} "
+        f"written since the purge ({capacities:.2f} x capacity), at {rate:.3g} MB/s{verdict}"
     )
 
 
@@ -153,6 +154,7 @@ def _outcome(work: Work, stopped: str) -> Outcome:
             f"(SNIA SSS PTS, over the last {steady_state.WINDOW}): {steady_state.describe(tracked)}"
         )
     endurance = work.target.endurance_bytes
+    is_part = work.active_bytes < work.device.size_bytes
     entry = {
         "device": work.name,
         "role": work.target.role,
@@ -165,6 +167,8 @@ def _outcome(work: Work, stopped: str) -> Outcome:
         "proven_bytes": sum(stage["proven_bytes"] for stage in state.stages),
         "written_bytes": state.written_bytes,
         "spent_bytes": state.spent_bytes,
+        # What lies behind was never written since the purge.
+        **({"filled_bytes": work.active_bytes} if is_part else {}),
         "endurance_share": state.spent_bytes / endurance if endurance else None,
         "tracked": tracked,
         "criteria": _criteria(tracked),

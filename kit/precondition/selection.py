@@ -55,13 +55,15 @@ def _device_problems(settings: Precondition, device: Device) -> Iterator[tuple[K
             "there, or remove this budget",
         )
     block = max(settings.block, settings.read_block)
-    is_round = settings.round_bytes(device.size) > 100 * device.size
-    if is_round or device.size < 100 * block:
+    active = settings.active_bytes(device.size)
+    is_round = settings.round_bytes(device.size) > 100 * active
+    if is_round or active < 100 * block:
+        part = "" if active == device.size else f"the {settings.filled} that are filled of "
         key = "round_size" if is_round else "block" if settings.block == block else "read_block"
         yield (
             ("precondition", key),
-            f"block, read_block and round_size do not fit a device of {device.size} bytes ({device.name}): "
-            "make them smaller, or the device larger",
+            f"block, read_block and round_size do not fit {part}a device of {device.size} bytes "
+            f"({device.name}): make them smaller, or the device larger",
         )
 
 

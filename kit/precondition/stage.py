@@ -84,6 +84,11 @@ class Work:
     def name(self) -> str:
         return self.target.name
 
+    @property
+    def active_bytes(self) -> int:
+        """Bytes at the beginning of the device that are written at all."""
+        return self.settings.active_bytes(self.device.size_bytes)
+
     def check_unchanged(self) -> None:
         """Before each stage, that may come hours after the last one. Raises SafetyRefusal."""
         if self.guard:
@@ -165,15 +170,15 @@ def do_stage(work: Work, stage: str) -> None:
 def _write_and_measure(
     work: Work, stage: str, loads: list[Load], before: Written, start_ns: int
 ) -> tuple[dict[str, Any], list[latency_curve.Point]]:
-    capacity = span = work.device.size_bytes
+    active = span = work.active_bytes
     is_purge = stage == "purge"
     points = []
     if is_purge:
         with work.guard.lent(work.target.path) if work.guard else contextlib.nullcontext():
             work.state.purge = asdict(purge(work.host, work.device, work.settings.purge))
         # Writes of the empty device; the load below then writes the span that is read afterwards.
-        points.append(_measure(work, stage, "write", before, capacity))
-        span = budget.span_bytes(capacity)
+        points.append(_measure(work, stage, "write", before, active))
+        span = budget.span_bytes(active)
     loaded = work.counter() if is_purge else before
     moved = [_run_load(work, load, start_ns) for load in loads]
     fio_bytes = sum(m.written_bytes for m in moved)
@@ -182,7 +187,7 @@ def _write_and_measure(
     if stage.startswith("fill"):
         entry["compressed_share"] = _check_content(work, stage)
     if not is_purge:
-        points.append(_measure(work, stage, "write", before, capacity))
+        points.append(_measure(work, stage, "write", before, active))
     points.append(_measure(work, stage, "read", before, span))
     return entry, points
 
@@ -300,7 +305,7 @@ def _proof(
 
 
 def _check_content(work: Work, stage: str) -> float:
-    share = checkpoint.compressed_share(work.host, work.device)
+    share = checkpoint.compressed_share(work.host, work.device, work.active_bytes)
     if share < INCOMPRESSIBLE:
         work.state.problems.append(
             f"{work.name}, {stage}: the device's content compresses to {share:.0%}; it should not compress"

@@ -20,6 +20,7 @@ def stages(settings: Precondition) -> Iterator[str]:
 
 def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
     """Loads of the probe: sequential writes, and random writes if there will be rounds."""
+    capacity = settings.active_bytes(capacity)
     size = budget.probe_bytes(capacity)
     first = block_device.fill(path, capacity, 1)[0]
     loads = [replace(first, io_bytes=min(first.io_bytes, size))]
@@ -31,13 +32,14 @@ def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
 
 def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) -> list[Load]:
     """Write loads of a stage on the device at `path`, of `capacity` bytes."""
+    round_bytes = settings.round_bytes(capacity)
+    capacity = settings.active_bytes(capacity)
     kind, _, number = stage.partition(" ")
     if kind == "purge":
         return block_device.fill(path, budget.span_bytes(capacity), 10)
     if kind == "fill":
         return block_device.fill(path, capacity, 1000 + 10 * int(number))
-    size = settings.round_bytes(capacity)
-    return [block_device.random_writes(path, capacity, settings.block, size, 5000 + 10 * int(number))]
+    return [block_device.random_writes(path, capacity, settings.block, round_bytes, 5000 + 10 * int(number))]
 
 
 def block_of(settings: Precondition, op: str) -> int:

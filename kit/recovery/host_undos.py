@@ -23,6 +23,7 @@ class WorkDirectory(Action):
     kind = work_directory.KIND
     after = frozenset(
         {
+            "array",
             "export-directory",
             "mount",
             "export",

@@ -166,6 +166,14 @@ class Journal:
         self._pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
         self._write({"undo": number, "known": arguments})
 
+    def undo_now(self, number: int, do: Callable[[Undo], object]) -> None:
+        """Undo one step before the teardown. Raises what `do` raises: it is pending still."""
+        undo = self._pending[number]
+        with self.step(f"undo: {undo.text}"):
+            do(undo)
+        self._write({"undone": number})
+        del self._pending[number]
+
     @property
     def pending(self) -> tuple[Undo, ...]:
         return tuple(self._pending.values())

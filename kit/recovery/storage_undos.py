@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from kit.config.nfs_options import MountOption
 from kit.config.testbed import checked_export
 from kit.core.seed import RUN_ID
-from kit.devices import clear_label, partition
+from kit.devices import array, clear_label, partition
 from kit.hosts.base import Host
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
@@ -76,11 +76,46 @@ class Partition(Action):
         return [(partition.remove_command(self.device_path), "kit/remote/partition.py")]
 
 
+class Array(Action):
+    """An md array, which name and UUID prove to be the run's. `serials`: of the members, "" if emulated."""
+
+    kind = "array"
+    named = ("name",)
+    name: PoolName
+    uuid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    members: Annotated[list[DevicePath], Field(min_length=1, max_length=32)]
+    serials: Annotated[list[Annotated[str, Field(max_length=500)]], Field(min_length=1, max_length=32)]
+
+    @model_validator(mode="after")
+    def _check_serials(self) -> Self:
+        if len(self.serials) != len(self.members):
+            raise ValueError("serials are not those of the members")
+        return self
+
+    @property
+    def devices_used(self) -> list[str]:
+        return self.members
+
+    def text(self, host: str) -> str:
+        return f"stop the array {self.name} and remove its superblocks"
+
+    def undo(self, host: Host) -> None:
+        array.remove(host, self.name, self.uuid, self.members, self.serials)
+
+    def commands(self) -> list[list[str]]:
+        zero = map(array.zero_command, self.members)
+        return [
+            array.stop_command(f"/dev/md/{self.name}"),
+            *zero,
+            ["rm", "-f", "--", array.node_of(self.name)],
+        ]
+
+
 class Device(Action):
     """A real device: the label of `pool` is removed. `guid` is that of the pool, empty until it exists."""
 
     kind = "device"
-    after = frozenset({"pool", "partition"})
+    after = frozenset({"pool", "partition", "array"})
     named = ("pool",)
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]

@@ -23,7 +23,7 @@ KINDS: Mapping[str, type[Action]] = {
     action.kind: action
     for action in (
         host_undos.WorkDirectory, host_undos.Tracer, host_undos.Tunable, host_undos.HostSetting,
-        storage_undos.Pool, storage_undos.Partition, storage_undos.Device,
+        storage_undos.Pool, storage_undos.Partition, storage_undos.Array, storage_undos.Device,
         storage_undos.Export, storage_undos.ExportDirectory, storage_undos.Mount,
     )
 }  # fmt: skip

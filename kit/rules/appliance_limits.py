@@ -72,5 +72,7 @@ def _skipped(phases: tuple[Phase, ...]) -> Iterator[tuple[str, str]]:
                 phase.name,
                 f"it removes the {removed} device from the pool, which needs a login there",
             )
+        elif not phase.over_nfs:
+            yield phase.name, f'its load runs on the server (target = "{phase.target}")'
         elif removed:
             yield phase.name, f"it follows a phase that removes the {removed} device from the pool"

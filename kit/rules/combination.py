@@ -78,6 +78,12 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
                 f"{phase.remove} device in this phase: add one to the testbed, or remove this key",
             )
         present.discard(phase.remove or "")
+        if workload.nfs.engine == "libnfs" and not phase.over_nfs:
+            yield (
+                ("phase", number, "target"),
+                f'"{phase.target}": with nfs.engine = "libnfs" all loads go through libnfs: give this '
+                "phase a workload of its own",
+            )
         for text in _tier_problems(phase, jobs[phase.load], present):
             yield ("phase", number, "tiers"), f"phase '{phase.name}': {text}"
     yield from _warmup_problems(workload, testbed)

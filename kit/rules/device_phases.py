@@ -14,20 +14,21 @@ from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.precondition import selection
-from kit.rules import expectations, fio_options, force, limits, measurable, operations
+from kit.rules import array_phases, expectations, fio_options, force, limits, measurable, operations
 
 Problems = Iterator[tuple[KeyPath, str]]
 
 
 def role_of(phase: Phase) -> str:
-    """Of its devices."""
-    return phase.target.partition(":")[2]
+    """Of its devices; an array is of data devices."""
+    return phase.target.partition(":")[2] or "data"
 
 
 def devices_of(phase: Phase, testbed: Testbed) -> tuple[str, ...]:
     """Names of the devices that a phase goes to, in the testbed's order."""
     names = [device.name for device in testbed.device if device.role == role_of(phase)]
-    return tuple(name for name in names if not phase.devices or name in phase.devices)
+    chosen = tuple(name for name in names if not phase.devices or name in phase.devices)
+    return chosen[: phase.array.members] if phase.array else chosen
 
 
 def used(workload: Workload, testbed: Testbed) -> Testbed:
@@ -52,12 +53,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
     limits.check(workload, source)
     problems: list[tuple[Place, str]] = []
     for name, job in sorted(jobs.items()):
-        sizes = [
-            device.size
-            for phase in workload.phase
-            for device in testbed.device
-            if phase.load == name and device.name in devices_of(phase, testbed)
-        ]
+        sizes = [size for phase in workload.phase if phase.load == name for size in _sizes_of(phase, testbed)]
         problems += fio_options.problems(job, min(sizes), "the size of the device")
         problems += fio_options.device_problems(job, min(sizes))
         problems += measurable.size_problems(job)
@@ -69,6 +65,13 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
     except SafetyRefusal as error:
         path, line = source.place_of(("precondition", "budget"))
         raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
+
+
+def _sizes_of(phase: Phase, testbed: Testbed) -> list[int]:
+    """Bytes of what its fio go to."""
+    names = devices_of(phase, testbed)
+    sizes = [device.size for device in testbed.device if device.name in names]
+    return [array_phases.bytes_of(phase.array, sizes)] if phase.array else sizes
 
 
 def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
@@ -94,6 +97,14 @@ def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
                     f"the testbed '{testbed.name}' has no {role_of(phase)} device '{name}', "
                     f"{nearest(name, names, 'it has')}",
                 )
+        if phase.array and (names or phase.devices):
+            devices = [
+                device
+                for device in testbed.device
+                if device.name in names and (not phase.devices or device.name in phase.devices)
+            ]
+            for key, text in array_phases.problems(phase, devices, testbed):
+                yield ("phase", number, *key), text
         if phase.each == "together" and phase.log == "every-io" and len(devices_of(phase, testbed)) > 1:
             yield (
                 ("phase", number, "log"),
@@ -122,7 +133,7 @@ def expanded(
     names: dict[str, list[str]] = {}
     for phase in workload.phase:
         devices = devices_of(phase, testbed)
-        if phase.each == "together" or len(devices) == 1:
+        if phase.each == "together" or phase.array or len(devices) == 1:
             made = [phase.model_copy(update={"devices": devices})]
         else:
             made = [_of_one(phase, name) for name in devices]

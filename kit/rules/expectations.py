@@ -48,7 +48,9 @@ def _op_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
 def _tier_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
     tier, op = expectation.tier, expectation.op
     if phase.on_devices != (expectation.layer == "device"):
-        return f'layer = "device" is for phases on devices, and phase "{phase.name}" goes over NFS'
+        return f'layer = "device" is for phases on devices, and phase "{phase.name}" goes to a file'
+    if not (phase.over_nfs or phase.on_devices) and expectation.layer != "client":
+        return f'phase \'{phase.name}\' does not go over NFS: write layer = "client" and tier = "all"'
     if expectation.layer != "nfs-server":
         return ""
     if tier not in phase.tiers:

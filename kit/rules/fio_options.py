@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kit.config.fio_job import DIRECTORY, RUNTIME, SIZE, FioJob, FioSection, parse_fio_bytes
+from kit.config.fio_job import DIRECTORY, RUNTIME, SIZE, FioJob, FioSection, parse_fio_bytes, part_bytes
 from kit.config.toml import Place
 from kit.core.units import format_size_bytes
 
@@ -38,12 +38,21 @@ def file_problems(job: FioJob) -> Problems:
             )
 
 
+def dataset_problems(job: FioJob) -> Problems:
+    """I/O of a load on the server that would pass the ARC."""
+    for section in job.sections:
+        if section.options.get("direct", "0") == "1":
+            yield (
+                section.place_of("direct"),
+                f"[{section.name}] direct=1: in the dataset it passes the ARC (since OpenZFS 2.3), "
+                "so no tier but the pool's devices could answer: remove it",
+            )
+
+
 def device_problems(job: FioJob, device_bytes: int) -> Problems:
     """What only a file can have, and I/Os that are beyond the device or never reach it."""
     for section in job.sections:
-        first, size = (
-            _part_bytes(section.options.get(each, ""), device_bytes) for each in ("offset", "size")
-        )
+        first, size = (part_bytes(section.options.get(each, ""), device_bytes) for each in ("offset", "size"))
         if first and first + (size or device_bytes) > device_bytes:
             yield (
                 section.place_of("offset"),
@@ -152,13 +161,6 @@ def _time_problems(section: FioSection) -> Problems:
             f"[{section.name}] ramp_time={ramp}: the server answers its I/Os, but fio does not log them, so "
             "the counts could not agree: remove it, and warm up with the table [warmup] of the workload",
         )
-
-
-def _part_bytes(value: str, whole_bytes: int) -> int:
-    """A size of a checked job where the whole is known; 0 for none."""
-    if value == SIZE:
-        return whole_bytes
-    return whole_bytes * int(value[:-1]) // 100 if value.endswith("%") else _bytes(value)
 
 
 def _bytes(value: str) -> int:

@@ -40,16 +40,19 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
     if keys:
         raise placed_refusal(source.placed(keys))
     measured = {phase.load for phase in workload.phase}
+    over_nfs = {phase.load for phase in workload.phase if phase.over_nfs}
     problems: list[tuple[Place, str]] = []
     for name, job in sorted(jobs.items()):
         problems += fio_options.file_problems(job)
         problems += fio_options.problems(job, workload.file_set.size, "working_set.size")
         problems += size_problems(job)
         if name in measured:
-            if workload.nfs.engine == "kernel":
+            if workload.nfs.engine == "kernel" and name in over_nfs:
                 problems += fio_options.cache_problems(job)
-            problems += operations.problems(job, workload, testbed.is_appliance)
-            problems += _block_problems(job, workload, testbed.is_appliance)
+            if name not in over_nfs:
+                problems += fio_options.dataset_problems(job)
+            problems += operations.problems(job, workload, testbed.is_appliance, over_nfs=name in over_nfs)
+            problems += _block_problems(job, workload, testbed.is_appliance, over_nfs=name in over_nfs)
     if problems:
         # A file, or an option of the workload, may be that of several loads.
         raise placed_refusal(list(dict.fromkeys(problems)))
@@ -58,7 +61,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
 def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, options: str) -> None:
     """What only the mount shows: rsize and wsize in effect (`options`, of /proc/mounts). Raises HostError."""
     sizes = dict(option.split("=", 1) for option in options.split(",") if "=" in option)
-    for phase in workload.phase:
+    for phase in (each for each in workload.phase if each.over_nfs):
         job = jobs[phase.load]
         for op, name in _CALL_SIZES:
             most = sizes.get(name, "")
@@ -144,12 +147,14 @@ def _buffer_bytes(job: FioJob) -> int:
     return sum(section.outstanding * section.block_bytes for section in job.sections)
 
 
-def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iterator[tuple[Place, str]]:
+def _block_problems(
+    job: FioJob, workload: Workload, is_appliance: bool, *, over_nfs: bool
+) -> Iterator[tuple[Place, str]]:
     """One I/O of fio must be one NFS call, and one record: only then do the counts agree."""
     limits = {"working_set.size": workload.file_set.size}
     if not is_appliance:
         limits["dataset.properties.recordsize"] = record_bytes(workload.dataset.properties)
-    of_calls = dict(_call_limits(workload))
+    of_calls = dict(_call_limits(workload)) if over_nfs else {}
     for section in job.sections:
         calls = {name: most for name, (op, most) in of_calls.items() if op in section.operations}
         for name, most in {**limits, **calls}.items():

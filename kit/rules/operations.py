@@ -46,15 +46,15 @@ def size_problems(job: FioJob) -> Problems:
         yield from _unlike_sizes(op, sections)
 
 
-def problems(job: FioJob, workload: Workload, is_appliance: bool) -> Problems:
-    """Place and text of what a measured job cannot do together."""
+def problems(job: FioJob, workload: Workload, is_appliance: bool, *, over_nfs: bool) -> Problems:
+    """Place and text of what a measured job cannot do together. `over_nfs`: or in the dataset."""
     yield from size_problems(job)
     writers = [section for section in job.sections if "write" in section.operations]
     yield from _unlike_writers(writers)
     if is_appliance:
         return
     for section in writers:
-        if section.is_async_write and workload.nfs.engine == "kernel":
+        if section.is_async_write and workload.nfs.engine == "kernel" and over_nfs:
             yield section.place_of("sync"), f"[{section.name}] {_cached_or_stable(section)}"
     if len(job.operations) > 1:
         yield from _parts_of_records(writers, record_bytes(workload.dataset.properties))

@@ -31,7 +31,7 @@ from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, device_setup, server_setup
+from kit.setup import appliance_setup, array_setup, device_setup, server_setup
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -259,15 +259,11 @@ def _run_steps(
     for step in steps.work_directories(run.plan, run.names):
         with run.step(step):
             work_directory.create(run.site.hosts[step.host], run.run_id, run.token)
-    if server and workload.on_devices:
-        bench, jobs = device_setup.set_up(run, server)
-    elif server and tools:
-        bench, jobs = server_setup.set_up(run, server, *tools)
-    else:
-        bench, jobs = appliance_setup.set_up(run)
-    if workload.warmup:
-        _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
-    _run_phases(run, bench, jobs, outcome)
+    bench, jobs, measured = _set_up(run, server, tools, outcome)
+    if measured and not workload.on_devices:
+        if workload.warmup:
+            _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
+        _run_phases(run, bench, jobs, outcome, [each for each in workload.phase if not each.on_devices])
     if observe:
         _observe(run, bench, jobs)
     if workload.power_loss:
@@ -282,12 +278,33 @@ def _run_steps(
         record.add_problems("settings-changed", *_changed_settings(bench, record.manifest))
 
 
+def _set_up(
+    run: Context, server: Host | None, tools: tuple[ZfsVersion, Tracing] | None, outcome: Outcome
+) -> tuple[Bench, dict[str, FioJob], bool]:
+    """The bench of the phases with a pool, after those on bare devices; their jobs.
+
+    False: a load on devices failed, so nothing else is measured.
+    """
+    if server is None:
+        return *appliance_setup.set_up(run), True
+    prepared = device_setup.prepare(run, server)
+    on_devices = [phase for phase in run.plan.workload.phase if phase.on_devices]
+    if on_devices:
+        bench = device_setup.bench(run, server, prepared)
+        measured = _run_phases(run, bench, run.plan.jobs, outcome, on_devices)
+        if tools is None or not measured:
+            return bench, run.plan.jobs, measured
+    assert tools is not None, "a workload has phases on devices, or a pool"
+    made = server_setup.set_up(run, server, *tools, prepared.claims, prepared.run_origin_ns)
+    return *made, True
+
+
 def _check_server(run: Context, server: Host) -> tuple[ZfsVersion, Tracing] | None:
     """Whether every tool is there; None where no pool is wanted."""
-    if run.plan.workload.on_devices:
+    workload = run.plan.workload
+    if any(not phase.over_nfs for phase in workload.phase):
         device_setup.check(run, server)
-        return None
-    return server_setup.check(run, server)
+    return None if workload.on_devices else server_setup.check(run, server)
 
 
 def _changed_settings(bench: Bench, manifest: Manifest) -> list[str]:
@@ -304,7 +321,8 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
     with run.progress.step("warming up"), run.journal.step("warm up"):
         gated = "l2arc" in tiers_asked(workload)
         logged = not without_log(workload)
-        gate = warm_up(bench, warmup, job, workload.file_set.file, gated=gated, logged=logged)
+        options = {"gated": gated, "logged": logged, "over_nfs": workload.over_nfs}
+        gate = warm_up(bench, warmup, job, workload.file_set.file, **options)
     if gate is None:
         return
     run.record.fill(warmup=gate.as_json())
@@ -315,19 +333,21 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
         raise MeasurementUnknown(text, advice(gate, warmup, held))
 
 
-def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome) -> None:
-    """All phases that are not measured yet, with one tracer."""
+def _run_phases(
+    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome, phases: Sequence[Phase]
+) -> bool:
+    """Those of the phases that are not measured yet, with one tracer; False if a load failed."""
     manifest = run.record.manifest
     measured = {phase.name for phase in manifest.phases if phase.name not in run.left_ns}
     skipped = {phase.phase for phase in (manifest.appliance.skipped if manifest.appliance else ())}
-    missing = [phase for phase in run.plan.workload.phase if phase.name not in measured | skipped]
+    missing = [phase for phase in phases if phase.name not in measured | skipped and phase.over_nfs]
     with ExitStack() as stack:
         intervals_ns = [phase.interval for phase in missing]
         traced_by = traced(bench, intervals_ns, run.journal, run.record, writes=_writes(missing, jobs))
-        has_tracer = bench.storage is not None and bench.storage.tracing.kind == "full"
+        has_tracer = bench.storage is not None and bench.storage.tracing.kind == "full" and missing
         with run.progress.step("starting the tracer") if has_tracer else nullcontext():
             tracer = stack.enter_context(traced_by)
-        for phase in run.plan.workload.phase:
+        for phase in phases:
             if phase.name in skipped:
                 continue
             if phase.name in measured:
@@ -337,10 +357,18 @@ def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Ou
             if result.interrupted:
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.
-            if result.failed:
-                run.record.add_problems("load", f"stopped after phase {phase.name}: its load failed")
-                return
+            if why := _why_stop(result):
+                run.record.add_problems("load", f"stopped after phase {phase.name}: {why}")
+                return False
             fault_events.check_alive(bench.site.devices)
+    return True
+
+
+def _why_stop(result: PhaseResult) -> str:
+    """Why nothing more can be measured; "" if it can."""
+    if any(problem.code == "array" for problem in result.entry.problems):
+        return "its array lost a member"
+    return "its load failed" if result.failed else ""
 
 
 def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:
@@ -350,7 +378,7 @@ def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:
         run.record.add_notes("The observer effect was not measured: not all phases were.")
         return
     with run.progress.step("measuring the observer effect"), run.journal.step("observer effect"):
-        finest_ns = min(phase.interval for phase in workload.phase)
+        finest_ns = min(phase.interval for phase in workload.phase if phase.over_nfs)
         file, writes = workload.file_set.file, _writes(workload.phase, jobs)
         observer_effect.measure(bench, file, finest_ns, run.journal, run.record, writes=writes)
 
@@ -374,7 +402,8 @@ def _measure(
             run.site.guard.before_writing(paths, content=False)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
         try:
-            result = run_phase(bench, left, job, tracer, run.progress)
+            with array_setup.assembled(run, bench, phase) as with_array:
+                result = run_phase(with_array, left, job, tracer, run.progress)
         except BaseException:
             if phase.log == "histograms" and (partial := parts.rescued(run.run_dir, phase, before)):
                 run.record.add_phase(partial.entry)

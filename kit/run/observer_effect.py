@@ -45,8 +45,8 @@ def refuse(plan: Plan) -> None:
     server = plan.testbed.server
     if plan.testbed.is_appliance:
         why, what = "is an appliance: the kit cannot log in, so no tracer runs there", "leave the option out"
-    elif plan.workload.on_devices:
-        why, what = "is not traced in a workload on devices", "leave the option out"
+    elif not plan.workload.over_nfs:
+        why, what = "is not traced in a workload without phases over NFS", "leave the option out"
     elif server.trace == "none":
         why, what = 'has trace = "none": no tracer runs there', 'leave the option out, or set trace = "auto"'
     elif plan.workload.nfs.engine != "kernel":

@@ -254,7 +254,7 @@ def _entry(
         op=begun.op,
         is_random=begun.is_random,
         expected_tiers=begun.expected_tiers,
-        target=phase.target if phase.on_devices else None,
+        target=None if phase.over_nfs else phase.target,
         job=phase.job,
         block_bytes=begun.block_bytes,
         block_bytes_by_op=begun.block_bytes_by_op,

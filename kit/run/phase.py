@@ -18,6 +18,7 @@ from kit.hosts.base import HostLost
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms, sampler
 from kit.instruments.arc_zil_counters import ArcZilCounters
+from kit.instruments.array_state import ArrayState
 from kit.instruments.base import Instrument, Latency, Measured, Report
 from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
@@ -26,7 +27,6 @@ from kit.instruments.host_health import HostHealth
 from kit.instruments.mount_stats import MountStatistics
 from kit.instruments.read_history import ReadHistory
 from kit.instruments.resource_use import ResourceUse
-from kit.instruments.sampler import Sampled
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
@@ -109,22 +109,34 @@ def instruments(
     chosen: list[Instrument] = [offsets, HostHealth(machines)]
     faults = FaultEvents(bench.site.devices) if bench.site.devices else None
     chosen += [faults] if faults else []
-    period_ns = sampler.period_ns(phase.duration, bench.site.clock)
+    period_ns = sampler.period_ns(phase.duration, bench.site.clock, of_array=bench.array is not None)
     output = parts.stem(bench.run_dir, phase.name, part)
     chosen.append(
         ResourceUse(
-            machines, bench.site.server, _sampled(bench), period_ns, output, offsets, faults, phase.devices
+            machines,
+            bench.site.server,
+            bench.sampled(),
+            period_ns,
+            output,
+            offsets,
+            faults,
+            phase.devices,
+            bench.array.layout.level if bench.array else None,
         )
     )
+    if bench.array and bench.site.server:
+        array = bench.array
+        chosen.append(ArrayState(bench.site.server, array.spec, array.layout, array.members))
     if phase.on_devices:
         return chosen
+    local = not phase.over_nfs
     if bench.storage is None:
         return [*chosen, MountStatistics(bench.mounted, bench.mount_point)]
     storage, name = bench.storage, bench.storage.pool.name
-    activity = ServerActivity(storage.server, name, storage.zfs)
-    if tracer is None:
-        counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs)
-        history = ReadHistory(storage.server, name, storage.objset, activity, counters)
+    activity = ServerActivity(storage.server, name, storage.zfs, local=local)
+    if tracer is None or local:
+        counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, local=local)
+        history = ReadHistory(storage.server, name, storage.objset, activity, counters, local=local)
         return [*chosen, activity, counters, history]
     tiers = TierTracer(
         tracer,
@@ -136,15 +148,6 @@ def instruments(
     )
     counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, tiers)
     return [*chosen, activity, counters, tiers]
-
-
-def _sampled(bench: Bench) -> dict[str, Sampled]:
-    """The devices of the testbed, by name; none of an appliance."""
-    models, logs = bench.site.devices, bench.storage.log_devices if bench.storage else ()
-    return {
-        name: Sampled(path, models.counters_command(name) if models else None, path in logs)
-        for name, path in bench.site.device_paths.items()
-    }
 
 
 _COLLECTED = ("checks", "unavailable", "extremes", "sums", "problems")
@@ -202,7 +205,7 @@ def run_phase(
     """
     record = _Record()
     interrupted = False
-    workers = bench.workers(phase.devices)
+    workers = bench.workers(phase.devices, over_nfs=phase.over_nfs)
     counted = phase.log == "histograms"
     part = parts.next_number(bench.run_dir, phase.name) if counted else 1
     load = load_on(bench, workers, phase.name, job, phase.duration, phase.interval if counted else None, part)
@@ -243,6 +246,7 @@ def load_on(
     logged: bool = True,
 ) -> Load:
     """One fio, or several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
+    through_mount = bool(bench.mounted) and all(worker.by_client for worker in workers)
     spec = LoadSpec(
         name=name,
         job=job,
@@ -252,8 +256,8 @@ def load_on(
         # Each part asks for other blocks.
         seed=seed_for(bench.site.seed, name if part == 1 else f"{name} part {part}"),
         # libnfs needs a port that only root may have.
-        ordinary=bench.ordinary and bool(bench.mounted),
-        mounted=bool(bench.mounted),
+        ordinary=bench.ordinary and through_mount,
+        mounted=through_mount,
         histograms_ns=histograms_ns,
         raw=bench.run_dir.raw,
         part=part,
@@ -365,27 +369,28 @@ def _analyse(
     )
     for instrument in ended:
         record.add_report(instrument, instrument.report(measured))
-    counts = (
-        {"server_ios": 0, "lost_events": 0} if bench.storage else {"server_ios": None, "lost_events": None}
-    )
+    by_server = 0 if bench.storage and phase.over_nfs else None
+    counts = {"server_ios": by_server, "lost_events": by_server}
+    spans = bench.spans(job, phase.devices)
     return StoredPhase(
         name=phase.name,
         title=phase.title,
         op=job.op,
         is_random=job.is_random,
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
-        target=phase.target if phase.on_devices else None,
+        target=None if phase.over_nfs else phase.target,
         job=phase.job or None,
         block_bytes=job.block_bytes,
         block_bytes_by_op=job.block_bytes_by_op,
         outstanding=job.outstanding,
         interval_ns=phase.interval,
         client_ios=measured.ios,
-        events=_during(record.events, measured),
+        events=measured.during(record.events),
+        in_order_ns=histograms.in_order_ns([c.latencies for c in collected], clock) if phase.in_order else (),
         clients=clients,
         start_ns=measured.start_ns,
         end_ns=measured.end_ns,
-        **({name: tuple(getattr(record, name)) for name in _COLLECTED} | counts | record.entry),
+        **({name: tuple(getattr(record, name)) for name in _COLLECTED} | counts | record.entry | spans),
     )
 
 
@@ -425,16 +430,6 @@ def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, re
     of_client = windows, grid.clock, host
     record.add_exact(layer_of(phase), client_windows.extremes(*of_client), client_windows.sums(*of_client))
     record.add("load", client_windows.problems(windows, host))
-
-
-def _during(events: Sequence[Event], measured: Measured) -> tuple[Event, ...]:
-    """The events of the phase, by time. Those outside belong to no measurement."""
-    within = [
-        event
-        for event in events
-        if event.time_ns <= measured.end_ns and (event.end_ns or event.time_ns) >= measured.start_ns
-    ]
-    return tuple(sorted(within, key=lambda event: (event.time_ns, event.kind)))
 
 
 def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[_Collected]) -> Grid:

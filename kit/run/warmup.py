@@ -52,16 +52,24 @@ def without_log(workload: Workload) -> bool:
 
 
 def warm_up(
-    bench: Bench, warmup: Warmup, job: FioJob, file: str, *, gated: bool = True, logged: bool = True
+    bench: Bench,
+    warmup: Warmup,
+    job: FioJob,
+    file: str,
+    *,
+    gated: bool = True,
+    logged: bool = True,
+    over_nfs: bool = True,
 ) -> Gate | None:
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
     The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
-    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase.
+    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase. `over_nfs`: or on the server.
     Returns when the gate opens or its deadline is over; None without a gate, as on an appliance.
     Raises MeasurementUnknown if the load fails.
     """
-    client, storage = bench.site.clients[0].host, bench.storage
+    storage, worker = bench.storage, bench.workers(over_nfs=over_nfs)[0]
+    client = worker.host
     if warmup.read_first and storage:
         argv = fio.read_through_command(f"{storage.path}/{file}", warmup.read_first)
         storage.server.run(argv, deadline_s=_READ_DEADLINE_S)
@@ -70,7 +78,7 @@ def warm_up(
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    load = load_on(bench, bench.workers()[:1], WARM_UP, job, warmup.duration, logged=logged)
+    load = load_on(bench, [worker], WARM_UP, job, warmup.duration, logged=logged)
     load.prepare()
     if drive(bench, load, warmup.duration):
         raise KeyboardInterrupt

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from pathlib import Path
 
-from kit.config.precondition_table import Precondition
+from kit.config.precondition_table import WHOLE, Precondition
 from kit.config.testbed import Testbed
 from kit.core.progress import Progress
 from kit.core.seed import seed_of_run
@@ -21,21 +21,27 @@ from kit.setup.site import Site
 
 
 class PreconditionedOnce:
-    """Real devices of a series: what its first run has done to them holds for the others."""
+    """Real devices of a series: what its first run has done to them holds for the others.
+
+    A device that is filled in part is preconditioned before each run: the load may have written to the rest.
+    """
 
     def __init__(self) -> None:
-        self._done: dict[tuple[str, Precondition], Outcome] = {}
+        # Of each device what was done last: other settings take it out of that state.
+        self._done: dict[str, tuple[Precondition, Outcome]] = {}
 
     def restore(self, target: Target, settings: Precondition) -> Outcome | None:
         """The outcome of the run that preconditioned the device; None before."""
-        return self._done.get((target.name, settings))
+        done, outcome = self._done.get(target.name, (None, None))
+        return outcome if done == settings and settings.filled == WHOLE else None
 
     def keep(self, target: Target, settings: Precondition, outcome: Outcome, run: str) -> None:
         """Remember it, unless it had problems."""
+        self._done.pop(target.name, None)
         if outcome.problems or outcome.entry.get("stopped"):
             return
         entry = {**outcome.entry, "aged_in": {"run": run, "utc": utc_now(), "in_series": True}}
-        self._done[target.name, settings] = replace(outcome, entry=entry)
+        self._done[target.name] = settings, replace(outcome, entry=entry)
 
 
 class SharedSite:

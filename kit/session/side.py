@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kit.config.sweep import read_sweep, with_sets
-from kit.config.testbed import Testbed, read_testbed
+from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest
 from kit.config.workload import Workload, workload_of
 from kit.config.workload_source import WORKLOADS, WorkloadSource, find_workload, read_source
@@ -66,6 +66,16 @@ class Side:
             # So late because the reports take long to load.
             import_module("kit.session.published_expectations").check(plan, source)
         return replace(plan, sets=self.sets)
+
+
+def testbed_of(workload: str) -> Path:
+    """The testbed of a workload (name or file) where none is named: its `lab`, or the lab's own.
+
+    Raises ConfigError.
+    """
+    source = read_source(find_workload(workload))
+    lab = source.document.get("lab")
+    return source.file_beside(("lab",), lab).resolve() if isinstance(lab, str) else LAB_TESTBED
 
 
 def _check_reference(workload: Workload, source: WorkloadSource) -> None:

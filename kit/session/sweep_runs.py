@@ -149,6 +149,7 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, seed: in
                 "name": name, "keys": list(axis.keys), "kind": axis.kind, "values": list(axis.values),
                 "published": [{**c.model_dump(mode="json"), "to": str(c.to)} for c in axis.published],
                 "phases": list(axis.phases or ()),
+                **({"unit": axis.unit} if axis.unit else {}),
             }
             for name, axis in sweep.axes.items()
         ],

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kit.config.fio_job import FioJob
+from kit.config.phase_table import ARRAY, ArrayLayout
+from kit.devices.array import ArraySpec
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
+from kit.instruments.sampler import Sampled
 from kit.load.phase_load import Worker
 from kit.setup.site import Site
 from kit.store.run_directory import RunDir
@@ -30,11 +34,22 @@ class Storage:
 
 
 @dataclass(frozen=True)
+class Array:
+    """The md array that a phase goes to. `members`: names of devices; `size_bytes`: as md made it."""
+
+    spec: ArraySpec
+    layout: ArrayLayout
+    members: tuple[str, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Bench:
     """`mount_point` is where `mounted` clients have the export, `mount` the directory of the files in it.
 
     `run_origin_ns`: the reference clock when the run began. `storage`: None for an appliance, and where
-    phases go to devices. `device_bytes`: sizes of the devices that phases go to, by name.
+    phases go to devices. `device_bytes`: sizes of the devices that phases go to, by name. `array`: the one
+    of the phase that is measured.
     """
 
     site: Site
@@ -50,12 +65,34 @@ class Bench:
     ordinary: bool = False
     storage: Storage | None = None
     device_bytes: Mapping[str, int] = field(default_factory=dict)
+    array: Array | None = None
 
-    def workers(self, devices: Sequence[str] = ()) -> list[Worker]:
-        """Those of a load on the working set, one a client; or on `devices`, one a device."""
-        if not devices:
+    def workers(self, devices: Sequence[str] = (), *, over_nfs: bool = True) -> list[Worker]:
+        """Those of a load on the working set, one a client or on the server; one a device; or the array."""
+        if not devices and over_nfs:
             clients = (client.host for client in self.site.clients)
             return [Worker(host, host.name, self.mount, self.size_bytes) for host in clients]
-        assert self.site.server is not None, "devices are those of a server"
-        paths = self.site.device_paths
-        return [Worker(self.site.server, name, paths[name], self.device_bytes[name]) for name in devices]
+        server = self.site.server
+        assert server is not None, "devices and dataset are those of a server"
+        if not devices:
+            assert self.storage is not None, "a dataset is one of a pool"
+            return [Worker(server, server.name, self.storage.path, self.size_bytes, by_client=False)]
+        if self.array:
+            node, size_bytes = self.array.spec.node, self.array.size_bytes
+            return [Worker(server, ARRAY, node, size_bytes, by_client=False)]
+        paths, sizes = self.site.device_paths, self.device_bytes
+        return [Worker(server, name, paths[name], sizes[name], by_client=False) for name in devices]
+
+    def spans(self, job: FioJob, devices: Sequence[str]) -> dict[str, dict[str, tuple[int, int]]]:
+        """Of a load on `devices` the key `spans` of kit.store.phase.Phase; nothing of another."""
+        spans = {name: job.span(self.device_bytes[name]) for name in devices}
+        return {"spans": spans} if spans else {}
+
+    def sampled(self) -> dict[str, Sampled]:
+        """The devices of the testbed, by name, and the array; none of an appliance."""
+        models, logs = self.site.devices, self.storage.log_devices if self.storage else ()
+        devices = {
+            name: Sampled(path, models.counters_command(name) if models else None, path in logs)
+            for name, path in self.site.device_paths.items()
+        }
+        return devices | ({ARRAY: Sampled(self.array.spec.path)} if self.array else {})

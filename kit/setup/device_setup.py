@@ -1,8 +1,13 @@
-"""The set-up of a run whose phases go to bare devices: without pool, export and clients."""
+"""The set-up of what lies below a pool: devices of the state that the workload asks for, and their host.
+
+Phases on bare devices need no more: no pool, no export and no clients.
+"""
 
 from __future__ import annotations
 
-from kit.config.fio_job import FioJob
+from dataclasses import dataclass
+
+from kit.devices import array
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio
@@ -11,31 +16,45 @@ from kit.setup.bench import Bench
 from kit.setup.context import Context
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """`claims`: numbers of the devices' undos; `run_origin_ns`: the server's clock when the run began."""
+
+    claims: list[int]
+    run_origin_ns: int
+
+
 def check(run: Context, server: Host) -> None:
-    """Whether fio is there, and which versions. Raises HostError."""
+    """Whether the fio of loads on the server is there, and which version. Raises HostError."""
     kernel = server.run(["uname", "-r"]).stdout.strip()
     run.record.add_versions({"kernel": kernel, f"fio on {server.name}": fio.version(server)})
+    levels = [phase.array.level for phase in run.plan.workload.phase if phase.array]
+    if levels:
+        run.record.add_versions({f"mdadm on {server.name}": array.check_tools(server, levels)})
 
 
-def set_up(run: Context, server: Host) -> tuple[Bench, dict[str, FioJob]]:
-    """Devices of the state that the workload asks for, and the jobs of its phases."""
-    plan, site = run.plan, run.site
-    server_setup.take_devices(run)
+def prepare(run: Context, server: Host) -> Prepared:
+    """Claim and precondition the devices, and set the host."""
+    claims = server_setup.take_devices(run)
     server_setup.precondition(run, server)
-    run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(run.record.end_ns)
+    run_origin_ns = read_clock_ns(server) - run.site.clock.to_host_ns(run.record.end_ns)
     with run.progress.step("setting up the devices"):
         server_setup.set_host_settings(run, server)
         server_setup.read_back(run, server)
-    bench = Bench(
-        site=site,
+    return Prepared(claims, run_origin_ns)
+
+
+def bench(run: Context, server: Host, prepared: Prepared) -> Bench:
+    """Of phases on bare devices."""
+    return Bench(
+        site=run.site,
         run_dir=run.run_dir,
         work_dir=run.names.work_dir,
         mount_point="",
         mount="",
         mounted=(),
         size_bytes=0,
-        run_origin_ns=run_origin_ns,
+        run_origin_ns=prepared.run_origin_ns,
         clocks=Clocks(server),
-        device_bytes={device.name: device.size for device in plan.testbed.device},
+        device_bytes={device.name: device.size for device in run.plan.testbed.device},
     )
-    return bench, plan.jobs

@@ -8,7 +8,7 @@ from typing import Any
 
 from kit import __version__
 from kit.config import expectation as config
-from kit.config.testbed import Device
+from kit.config.testbed import Buses, Device
 from kit.core.progress import Progress
 from kit.core.units import utc_now
 from kit.devices.probe import device_settings
@@ -32,11 +32,12 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     """What is known when the hosts of the run are, before anything is done on them."""
     testbed = plan.testbed
     clients = tuple(client.host.name for client in site.clients)
-    together = max(len(phase.devices) for phase in plan.workload.phase) or len(clients)
+    at_once = max(1 if phase.array else len(phase.devices) for phase in plan.workload.phase)
+    together = at_once or len(clients) or 1
     outstanding = max(job.outstanding for job in plan.jobs.values()) * together
     devices = tuple(
         {
-            **_device(device),
+            **_device(device, testbed.bus),
             "path": site.device_paths[device.name],
             "identity": site.identities.get(device.name),
         }
@@ -79,7 +80,7 @@ def planned(plan: Plan) -> Manifest:
         workload=workload.name,
         title=selection.title(workload.title, workload.precondition, testbed),
         reference=workload.reference or None,
-        testbed=Testbed(devices=tuple(_device(device) for device in testbed.device)),
+        testbed=Testbed(devices=tuple(_device(device, testbed.bus) for device in testbed.device)),
         tunables=(),
         working_set={"bytes": workload.working_set.size} if workload.working_set else None,
         phases=(),
@@ -90,7 +91,8 @@ def planned(plan: Plan) -> Manifest:
     )
 
 
-def _device(device: Device) -> dict[str, Any]:
+def _device(device: Device, buses: Buses) -> dict[str, Any]:
+    bus = buses[device.bus] if device.bus is not None else None
     return {
         "name": device.name,
         "role": device.role,
@@ -98,6 +100,7 @@ def _device(device: Device) -> dict[str, Any]:
         "size_bytes": device.size,
         "latency_ns": device.latency,
         "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
+        **({"bus": {"name": device.bus, **bus.model_dump(mode="json")}} if bus else {}),
     }
 
 

@@ -13,7 +13,7 @@ from kit.core.errors import ConfigError, HostError, KitError
 from kit.devices import partition
 from kit.hosts import settings as host_settings
 from kit.hosts.base import CommandFailed, Host, HostLost
-from kit.hosts.clock_offset import Clocks, read_clock_ns
+from kit.hosts.clock_offset import Clocks
 from kit.hosts.identity import read_identity
 from kit.instruments import server_activity
 from kit.load import fio, ordinary_user
@@ -22,6 +22,7 @@ from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
 from kit.plan import steps
 from kit.plan.names import Names, pool_spec, used_paths
+from kit.plan.plan import Plan
 from kit.rules import measurable, operations
 from kit.setup import manifest as manifests
 from kit.setup import precondition_devices
@@ -29,7 +30,7 @@ from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context
 from kit.store.manifest import DatasetState, Export, HostSetting, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
-from kit.trace.support import Tracing, find_tracing
+from kit.trace.support import Tracing, find_tracing, program
 from kit.zfs import openzfs_version, pool, properties, tunables
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
@@ -48,7 +49,10 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
     """Whether every tool is there, and which versions. Raises HostError."""
     zfs = openzfs_version.read(server)
     _check_workload(run, server, zfs)
-    tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
+    if run.plan.workload.over_nfs:
+        tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
+    else:
+        tracing = Tracing("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))
     manifests.add_limits(run.record, server, zfs, tracing, run.progress)
     text = refuse_small_arc(server, run.plan.tunables, agreed=run.site.beside_other_pools)
@@ -72,26 +76,25 @@ def _check_workload(run: Context, server: Host, zfs: ZfsVersion) -> None:
         raise placed_refusal(read_source(Path(plan.sources[0])).placed(problems))
 
 
-def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tuple[Bench, dict[str, FioJob]]:
-    """From bare devices to a filled, mounted working set, and the jobs that reach it."""
+def set_up(
+    run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing, claims: list[int], run_origin_ns: int
+) -> tuple[Bench, dict[str, FioJob]]:
+    """From devices (kit.setup.device_setup) to a filled, mounted working set, and the jobs that reach it."""
     plan, names, site = run.plan, run.names, run.site
-    claims = take_devices(run)
-    precondition(run, server)
-    run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(run.record.end_ns)
     with run.progress.step("building the pool"):
-        history = read_history_tunables(plan.tunables) if tracing.kind == "none" else ()
+        history = read_history_tunables(plan.tunables) if _needs_history(plan, tracing) else ()
         _set_tunables((*plan.tunables, *history), run, server)
-        set_host_settings(run, server)
         if site.guard:
-            # Preconditioning may have taken hours, and what lies on the devices is its own.
-            site.guard.before_writing(content=not _is_preconditioned(run.record.manifest))
+            # Preconditioning may have taken hours, and what lies on the devices is the run's own.
+            written = any(phase.on_devices for phase in plan.workload.phase)
+            site.guard.before_writing(content=not (written or _is_preconditioned(run.record.manifest)))
         device_paths = _partition_cache(run, server)
         built = _build_pool(run, server, claims)
-        read_back(run, server)
-    with run.progress.step("exporting it over NFS"):
         _check_mountpoint(server, names)
-        _share(run, server)
-        jobs = _jobs(run)
+    if plan.workload.over_nfs:
+        with run.progress.step("exporting it over NFS"):
+            _share(run, server)
+    jobs = _jobs(run)
     with run.progress.step("filling the working set"):
         ordinary = _fill(run, server, built)
     objset = int(pool.dataset_properties(server, names.dataset, ["objsetid"])["objsetid"])
@@ -110,6 +113,11 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
         storage=Storage(server, zfs, tracing, built, names.dataset, names.path, objset, log_devices),
     )
     return bench, jobs
+
+
+def _needs_history(plan: Plan, tracing: Tracing) -> bool:
+    """Whether shares of tiers come from the pool's list of reads."""
+    return tracing.kind == "none" or plan.has_phases_in_dataset
 
 
 def take_devices(run: Context) -> list[int]:
@@ -135,7 +143,7 @@ def _check_mountpoint(server: Host, names: Names) -> None:
 def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     """Settings that somebody else changed during the run, in words."""
     server, built = storage.server, storage.pool
-    assert manifest.pool and manifest.dataset and manifest.export, "the set-up has filled them in"
+    assert manifest.pool and manifest.dataset, "the set-up has filled them in"
     was_pool, was_dataset = manifest.pool.properties or {}, manifest.dataset.properties or {}
     changed = server_activity.changed(
         was_pool, pool.pool_properties(server, built, list(was_pool)), built.name
@@ -145,6 +153,8 @@ def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
     changed += changed_host_settings(server, manifest)
+    if manifest.export is None:
+        return changed
     try:
         lines = nfs_export.effective_export(server, storage.path)
     except HostError as error:

@@ -22,6 +22,7 @@ from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
 ProblemCode = Literal[
     "arc-zil-counters",
+    "array",
     "clock-offsets",
     "error",
     "fault-events",
@@ -207,11 +208,21 @@ class Part(Stored):
     apart_ios: Count = 0
 
 
+class ArrayOf(Stored):
+    """The md array that a load went to. `members`: names of devices, in order."""
+
+    level: str
+    chunk_bytes: Count
+    members: Many[str]
+
+
 class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
     Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
-    `target`: role of the bare devices that the load went to, None over NFS; `clients` are the devices then.
+    `target`: where the load went to, None over NFS. `clients` are the devices where it went to devices, and
+    `spans` the bytes of each that the load was between: the first, and that after the last; or the one
+    `array`. `in_order_ns`: latencies in the order of their ends, where asked for.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ, and for runs of before.
     """
@@ -222,6 +233,7 @@ class Phase(Stored):
     expected_tiers: Many[str] = ()
     tiers: Many[str] = ()
     target: str | None = None
+    spans: dict[str, tuple[Count, Count]] = Field(default_factory=dict)
     job: str | None = None
     is_random: bool | None = None
     block_bytes: Count | None = None
@@ -247,4 +259,11 @@ class Phase(Stored):
     cpu: Many[CpuUse] = ()
     devices: Many[DeviceUse] = ()
     arc: ArcUse | None = None
+    array: ArrayOf | None = None
+    in_order_ns: Many[Count] = ()
     forces: PhaseForces | None = None
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether the load went to bare devices, or to an array of them."""
+        return self.target not in (None, "dataset")

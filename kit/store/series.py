@@ -43,7 +43,7 @@ class Claim(Stored):
 class SeriesAxis(Stored):
     """An axis. `values`: names, the base's first; `kind`: what another value needs (docs/sweeps.md).
 
-    `phases`: those that it is about; none named: all.
+    `phases`: those that it is about; none named: all. `unit`: "%" where the values of its key are parts.
     """
 
     name: str
@@ -51,6 +51,7 @@ class SeriesAxis(Stored):
     kind: Literal["phase", "build", "nothing"]
     values: Many[str]
     phases: Many[str] = ()
+    unit: Literal["", "%"] = ""
     published: Many[Claim] = ()
 
 
@@ -91,6 +92,8 @@ class CellRun(Stored):
     """A cell in one run. `cpu_busy`: of 1, the busiest machine; `bytes`: on their way to the log devices.
 
     `ios_per_s_range`: holds the rate with 95 % confidence, by the spread of the latencies.
+    `never_written`: of reads on a device that was filled in part, the part (0 to 1) of their addresses that
+    nothing had written; `rotating`: whether the load went to disks, where that is known.
     """
 
     run: RunName
@@ -103,6 +106,8 @@ class CellRun(Stored):
     cpu_busy: float | None = None
     bytes: BytesOnTheWay | None = None
     forces: ForcesRow | None = None
+    never_written: float = 0.0
+    rotating: bool | None = None
     rows: Many[CellRow] = ()
 
 

@@ -12,6 +12,7 @@ from kit.store.phase import Check, Missing, Shares
 from kit.store.resource_use import ArcUse
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
+from kit.store.tables import SERVER
 
 Range = tuple[float, float]
 Verdict = Literal["valid", "invalid", "unknown"]
@@ -276,6 +277,12 @@ class Summary(Stored):
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)
+
+    @property
+    def main_rows(self) -> tuple[Row, ...]:
+        """Of each phase the server's rows; where no server was traced, those that it has."""
+        at_server = {row.phase for row in self.rows if row.layer == SERVER}
+        return tuple(row for row in self.rows if row.layer == SERVER or row.phase not in at_server)
 
 
 def read_summary(run: RunDir) -> Summary:

@@ -101,7 +101,7 @@ class _Run:
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The server's rows, or the clients' where no server was traced."""
-        return self.summary.rows_of(SERVER) or self.summary.rows
+        return self.summary.main_rows
 
     @cached_property
     def phases(self) -> dict[str, Phase]:

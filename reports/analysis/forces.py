@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from kit.core.units import format_latency
 from kit.store.forces import Latencies, PhaseForces
@@ -56,7 +56,13 @@ def _quantiles(latencies: Latencies | None) -> Json:
     return {name: found[name] for name in names}
 
 
-def sentences(rows: Sequence[Json]) -> Iterator[str]:
+def entry(manifest: Manifest) -> Json:
+    """The key of summary.json; none without forced writes."""
+    rows = list(describe(manifest))
+    return {"forces": rows} if rows else {}
+
+
+def sentences(rows: Iterable[Json]) -> Iterator[str]:
     """One for each phase: its rates, its latency, and whether that is worth anything."""
     for row in rows:
         rates = (

@@ -132,9 +132,16 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     accounting = summary.accounting
     checks = sum(len(phase.checks) for phase in accounting.phases)
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
-    matched = f"{accounting.server_ios or 0:,} of {accounting.client_ios or 0:,} I/Os matched"
-    if summary.rows_of(DEVICE):
-        matched = f"{accounting.client_ios or 0:,} I/Os, as fio and the devices' counters have them"
+    over_nfs = [phase for phase in accounting.phases if phase.server_ios is not None]
+    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
+    of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
+    others = (accounting.client_ios or 0) - of_clients
+    matched = f"{at_server:,} of {of_clients:,} I/Os matched" if over_nfs else ""
+    if others:
+        text = f"{others:,} I/Os, as fio and counters of the server have them"
+        if not over_nfs and summary.rows_of(DEVICE):
+            text = f"{others:,} I/Os, as fio and the devices' counters have them"
+        matched = f"{matched}; {text}" if matched else text
     words = (
         f"Complete: {matched}. "
         f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
@@ -150,7 +157,7 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     """The server's rows, or the clients' where no server was traced; without what is almost never there."""
     expected = {phase.name: phase.expected_tiers for phase in manifest.phases}
-    rows = summary.rows_of(SERVER) or summary.rows
+    rows = summary.main_rows
     ios: Counter[tuple[str, str]] = Counter()
     for row in rows:
         ios[row.phase, row.layer] += row.count
@@ -239,7 +246,7 @@ def _modes(summary: Summary) -> str:
 def _name(row: Row, manifest: Manifest) -> str:
     """What answered: a tier, or of a phase on devices these."""
     phase = next((phase for phase in manifest.phases if phase.name == row.phase), None)
-    if phase is None or not phase.target:
+    if phase is None or not phase.on_devices:
         return tier_name(row.tier)
     names = [each.host for each in phase.clients]
     return " and ".join(names) if len(names) < 3 else f"{len(names)} devices"
@@ -276,8 +283,11 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
     if manifest.import_:
         return f"Imported {manifest.import_.words.files}; latency: {manifest.import_.words.latency}."
     parts = list(dict.fromkeys(str(phase.title or phase.name) for phase in manifest.phases))
-    at = "the NFS server" if summary.rows_of(SERVER) else "the clients"
-    at = "the devices" if summary.rows_of(DEVICE) else at
+    layers = {row.layer for row in summary.main_rows}
+    if len(layers) > 1:
+        at = "the layer that stands beside each phase"
+    else:
+        at = {SERVER: "the NFS server", DEVICE: "the devices"}.get("".join(layers), "the clients")
     more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
     what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
     return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Median latency at {at}."

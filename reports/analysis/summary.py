@@ -19,7 +19,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, forces, observer_effect, resource_use, together
+from reports.analysis import band_table, clients, forces, observer_effect, resource_use, stripes, together
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
@@ -64,7 +64,6 @@ def summarise(
     judged = verdict.of(reasons, unmet, by_nature)
     if judged == "valid":
         unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
-    forced = list(forces.describe(manifest))
     value = {
         "format": SUMMARY_FORMAT,
         "run": manifest.run,
@@ -73,7 +72,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": [*manifest.notes, *together.sentences(bins, phases), *forces.sentences(forced)],
+        "notes": [*_notes(manifest, bins), *forces.sentences(forces.describe(manifest))],
         # A check that raised an exception stood here while manifests were not checked when read.
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,
@@ -88,10 +87,18 @@ def summarise(
         "power_loss": promised,
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
-        **({"forces": forced} if forced else {}),
+        **forces.entry(manifest),
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
+
+
+def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
+    """The run's own, and what its devices say beside one another."""
+    phases = manifest.phases
+    shared = together.sentences(latency, phases, manifest.testbed)
+    beside = (*shared, *stripes.sentences(latency, phases))
+    return [*manifest.notes, *beside]
 
 
 def _known_reference(name: str, reasons: list[str]) -> Reference | None:

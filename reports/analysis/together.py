@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.units import format_decimal_bytes
+from kit.store.manifest import Testbed
 from kit.store.phase import ClientRow, Phase
 from kit.store.tables import DEVICE
 
@@ -30,9 +31,26 @@ class Rate:
     error: float
 
 
-def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
+def sentences(latency: pl.DataFrame, phases: Sequence[Phase], testbed: Testbed) -> Iterator[str]:
     """One for each phase on several devices whose load each of them had alone, too."""
-    on_devices = [phase for phase in phases if phase.target and phase.block_bytes]
+    return (
+        _sentence(phase, before, now, _shared(phase, testbed))
+        for phase, before, now in _compared(latency, phases)
+    )
+
+
+def limited(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[str]:
+    """Names of the phases whose devices were slower together than alone: they share what limits them."""
+    compared = list(_compared(latency, phases))
+    shares = [(phase.name, *_share(before, now)) for phase, before, now in compared]
+    return [name for name, share, reach in shares if share + reach < AS_ALONE_MIN]
+
+
+def _compared(
+    latency: pl.DataFrame, phases: Sequence[Phase]
+) -> Iterator[tuple[Phase, dict[str, Rate], dict[str, Rate]]]:
+    """Each such phase, with the rates of its devices alone and together."""
+    on_devices = [phase for phase in phases if phase.block_bytes and phase.on_devices]
     for phase in on_devices:
         alone = _alone(phase, on_devices)
         if len(phase.clients) < 2 or not all(row.host in alone for row in phase.clients):
@@ -40,14 +58,19 @@ def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
         before = {row.host: _rate(latency, alone[row.host], row.host) for row in phase.clients}
         now = {row.host: _rate(latency, phase, row.host) for row in phase.clients}
         if all(rate.value for rate in (*before.values(), *now.values())):
-            yield _sentence(phase, before, now)
+            yield phase, before, now
 
 
-def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate]) -> str:
+def _share(before: dict[str, Rate], now: dict[str, Rate]) -> tuple[float, float]:
+    """The rate together as a share of that alone, and half of its 95 % range."""
     found, wanted = (sum(rate.value for rate in rates.values()) for rates in (now, before))
-    share = found / wanted
     errors = [rate.error / found for rate in now.values()] + [rate.error / wanted for rate in before.values()]
-    reach = _Z_95 * share * math.hypot(*errors)
+    return found / wanted, _Z_95 * found / wanted * math.hypot(*errors)
+
+
+def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate], shared: str) -> str:
+    found, wanted = (sum(rate.value for rate in rates.values()) for rates in (now, before))
+    share, reach = _share(before, now)
     moved = {"read": "read", "write": "wrote"}.get(phase.op or "", "moved")
     text = (
         f"{phase.name}: all {len(now)} devices at once {moved} {_per_s(found)}, {share:.1%} "
@@ -56,7 +79,7 @@ def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate]) -> st
     if share + reach < AS_ALONE_MIN:
         slowest = min(now, key=lambda name: now[name].value / before[name].value)
         return (
-            f"{text}. They share something that limits them, such as a bus, a controller or the CPU. "
+            f"{text}. They share something that limits them, {shared}. "
             f"{slowest} fell most, from {_per_s(before[slowest].value)} to {_per_s(now[slowest].value)}."
         )
     if share - reach < AS_ALONE_MIN:
@@ -64,6 +87,16 @@ def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate]) -> st
             f". These are too few I/Os to tell whether that is less than {AS_ALONE_MIN:.0%}: measure longer"
         )
     return f"{text}."
+
+
+def _shared(phase: Phase, testbed: Testbed) -> str:
+    """What the devices share as the testbed has it, or what that may be."""
+    devices = {row.host for row in phase.clients}
+    buses = [found.get("bus") for found in testbed.devices if found.get("name") in devices]
+    named = dict.fromkeys(f"{bus['name']} of {_per_s(bus['per_s'])}" for bus in buses if bus)
+    if not named:
+        return "such as a bus, a controller or the CPU"
+    return f"which the testbed has: the {'bus' if len(named) == 1 else 'buses'} {' and '.join(named)}"
 
 
 def _rate(latency: pl.DataFrame, phase: Phase, device: str) -> Rate:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kit.core.units import format_latency
-from kit.store.series import CellRow, Series, SeriesAxis, SeriesCell
+from kit.store.series import Series, SeriesAxis, SeriesCell
 from kit.store.stored import Json
-from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
+from reports.figures.series_lines import latencies, looks, rates
 from reports.figures.text import plotly_text
-from reports.series.view import bytes_rate_of, cells_of, cpu_of, merged_rows, rate_of
+from reports.series.view import (
+    Line,
+    bytes_rate_of,
+    cells_of,
+    cpu_of,
+    lines_of,
+    merged_rows,
+    never_written_of,
+    passes_of,
+    places_of,
+    rate_of,
+)
 
-_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_LATENCY, _BELOW = [0.42, 1.0], [0.0, 0.26]
+_UPPER, _LOWER = [0.42, 1.0], [0.0, 0.26]
 _LEFT, _RIGHT = [0.0, 0.44], [0.56, 1.0]
-Cells = Sequence[tuple[SeriesCell, str]]
+# Of an axis of places, such as addresses: rate above latency, both as wide as the page.
+_RATE, _LATENCY = [0.6, 1.0], [0.0, 0.46]
 
 
 def figures(series: Series) -> Iterator[tuple[SeriesAxis, str, Figure]]:
@@ -26,151 +37,179 @@ def figures(series: Series) -> Iterator[tuple[SeriesAxis, str, Figure]]:
     for axis in series.axes:
         for phase, cells in cells_of(series, axis):
             if len(cells) > 1:
-                yield axis, phase, _figure(series, axis, phase, cells)
+                yield axis, phase, _figure(axis, phase, _lines(series, axis, phase))
 
 
-def _figure(series: Series, axis: SeriesAxis, phase: str, cells: Cells) -> Figure:
-    x = _places([value for _, value in cells])
-    traces = [*_latencies(cells, x), *_throughput(cells, x)]
+def compared(named: Mapping[str, Series]) -> Iterator[Figure]:
+    """A figure for each axis and phase that all series have, with the lines of each under its name."""
+    first, *others = named.values()
+    for axis in first.axes:
+        keys = [[each.keys for each in other.axes if each.name == axis.name] for other in others]
+        for phase, cells in cells_of(first, axis):
+            lines = [
+                Line(", ".join(filter(None, (name, line.name))), line.cells)
+                for name, series in named.items()
+                if axis.name in {each.name for each in series.axes}
+                for line in _lines(series, series.axis(axis.name), phase)
+                if line.cells
+            ]
+            if len(cells) > 1 and all(axis.keys in each for each in keys) and len(lines) >= len(named):
+                yield _figure(axis, phase, lines)
+
+
+def _lines(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
+    """Along places also what is crossed with them; elsewhere that would be too many lines."""
+    lines, places = lines_of(series, axis, phase), places_of(axis.values)
+    return lines if places and places[1] else [Line("", lines[0].cells)]
+
+
+def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
+    known = {value for line in lines for _, value in line.cells}
+    # A series of another sweep may have values that this one has not; they stand last.
+    order = [*(v for v in axis.values if v in known), *sorted(known - set(axis.values))]
+    places = places_of(order)
+    place_of: dict[str, Any] = dict(zip(order, places[0] if places else map(plotly_text, order), strict=True))
+    drawn = looks(lines, place_of)
+    traces = [trace for look in drawn for trace in latencies(look)]
+    seen = [v for trace in traces for v in trace["y"] if v and v > figure.FLOOR_S]
+    span = min(seen, default=1e-6) / 2, max(seen, default=1e-3) * 2
     for trace in [each for each in traces if each["name"] == "published"][:1]:
         trace["showlegend"] = True
-    seen = [
-        v
-        for trace in traces
-        for v in trace["y"]
-        if v and v > figure.FLOOR_S and trace.get("yaxis", "y") == "y"
-    ]
-    low, high = min(seen, default=1e-6), max(seen, default=1e-3)
-    numeric = not isinstance(x[0], str)
+    if places and places[1]:
+        traces += [t for look in drawn for t in rates(look, bytes_rate_of, "bytes a second", "2")]
+        layout = _along_places(axis, lines, place_of, span)
+    else:
+        for number, value, name in (("2", rate_of, "I/Os a second"), ("3", cpu_of, "CPU")):
+            traces += [trace for look in drawn for trace in rates(look, value, name, number)]
+        layout = _beside(place_of, span, is_number=places is not None)
+    return Figure(
+        f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
+        narrow={"margin": {"l": 54 if places and places[1] else 46, "r": 12}},
+    )  # fmt: skip
+
+
+def _cells(lines: Sequence[Line]) -> list[tuple[Line, SeriesCell, str]]:
+    return [(line, cell, value) for line in lines for cell, value in line.cells]
+
+
+def _caption(lines: Sequence[Line]) -> str:
+    cells = _cells(lines)
+    parts = []
+    if any(never_written_of(cell) for _, cell, _ in cells):
+        parts.append("Shaded: never written: answered from the map, without flash.")
+    if any(passes_of(cell) for _, cell, _ in cells):
+        parts.append("Thin lines: each pass by itself.")
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for line, cell, value in cells:
+        if cell.excluded:
+            reasons.setdefault((line.name, cell.excluded), []).append(value)
+    if reasons:
+        listed = [
+            f"{name} ({', '.join(values)}): {reason}" if name else f"{', '.join(values)}: {reason}"
+            for (name, reason), values in reasons.items()
+        ]
+        parts.append("Hollow: kept out of ratios. " + "; ".join(listed))
+    return " ".join(parts)
+
+
+def _beside(place_of: Mapping[str, Any], span: tuple[float, float], *, is_number: bool) -> Json:
+    """Latency above; below it I/Os a second and CPU side by side. `span`: of latencies in seconds."""
     along: Json = (
-        {"type": "log", "tickvals": x, "ticktext": [plotly_text(v) for _, v in cells]}
-        if numeric
+        {"type": "log", "tickvals": list(place_of.values()), "ticktext": [plotly_text(v) for v in place_of]}
+        if is_number
         else {"type": "category"}
     )
-    layout = figure.layout(
+    return figure.layout(
         520, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
         annotations=[
             figure.panel_title("p50 with its 95 % interval, and p99", 0, 1),
-            figure.panel_title("I/Os a second", _LEFT[0], _BELOW[1]),
-            figure.panel_title("CPU busy", _RIGHT[0], _BELOW[1]),
+            figure.panel_title("I/Os a second", _LEFT[0], _LOWER[1]),
+            figure.panel_title("CPU busy", _RIGHT[0], _LOWER[1]),
         ],
-        legend={"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top", "font": {"size": 11}},
+        legend=_legend(),
         xaxis={**along, "anchor": "y"},
-        yaxis=figure.latency_axis(low / 2, high * 2, anchor="x", domain=_LATENCY, dtick="D2"),
+        yaxis=figure.latency_axis(*span, anchor="x", domain=_UPPER, dtick="D2"),
         xaxis2={**along, "anchor": "y2", "domain": _LEFT},
-        yaxis2={"anchor": "x2", "domain": _BELOW, "rangemode": "tozero", "tickformat": ".3~s"},
+        yaxis2={"anchor": "x2", "domain": _LOWER, "rangemode": "tozero", "tickformat": ".3~s"},
         xaxis3={**along, "anchor": "y3", "domain": _RIGHT},
-        yaxis3={"anchor": "x3", "domain": _BELOW, "range": [0, 1.05], "tickformat": ".0%"},
-    )  # fmt: skip
-    excluded = [f"{value}: {cell.excluded}" for cell, value in cells if cell.excluded]
-    caption = "Hollow: kept out of ratios. " + "; ".join(excluded) if excluded else ""
-    return Figure(
-        f"{axis.name}: {phase}", traces, layout, caption, about={"per": ""}, csv=_table(axis, cells),
-        narrow={"margin": {"l": 46, "r": 12}},
+        yaxis3={"anchor": "x3", "domain": _LOWER, "range": [0, 1.05], "tickformat": ".0%"},
     )  # fmt: skip
 
 
-def _places(values: Sequence[str]) -> list[Any]:
-    """Where the values stand: at their number, if each is one above 0; else at their name."""
-    numbers = []
-    for value in values:
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmgKMG]?)(?:i?[bB])?", value)
-        if match is None or not float(match[1]):
-            return [plotly_text(each) for each in values]
-        numbers.append(float(match[1]) * _FACTORS[match[2].lower()])
-    return numbers
+def _legend() -> Json:
+    return {"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top", "font": {"size": 11}}
 
 
-def _latencies(cells: Cells, x: Sequence[Any]) -> Iterator[Json]:
-    rows = [{(row.op, row.tier): row for row in merged_rows(cell)} for cell, _ in cells]
-    keys = sorted({key for each in rows for key in each}, key=lambda key: _height(rows, key))
-    ops = {op for op, _ in keys}
-    for op, tier in keys:
-        name = tier_name(tier) + (f", {op_name(op)}" if len(ops) > 1 else "")
-        yield from _tier(cells, x, [each.get((op, tier)) for each in rows], tier, name)
+def _along_places(
+    axis: SeriesAxis, lines: Sequence[Line], place_of: Mapping[str, float], span: tuple[float, float]
+) -> Json:
+    """Rate above latency along a linear axis; what was never written is shaded in both."""
+    places = sorted(place_of.values())
+    step = (places[-1] - places[0]) / (len(places) - 1)
+    along: Json = {
+        "type": "linear",
+        "range": [places[0] - step / 3, places[-1] + step],
+        "ticksuffix": axis.unit,
+    }
+    shaded = _unwritten(lines, place_of, step)
+    return figure.layout(
+        560, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
+        annotations=[
+            figure.panel_title(f"Bytes a second by {plotly_text(axis.name)}", 0, _RATE[1]),
+            figure.panel_title("p50 with its 95 % interval, and p99", 0, _LATENCY[1]),
+            *(_shade_name(end, names) for (_, end), names in shaded.items()),
+        ],
+        legend={**_legend(), "y": -0.12},
+        shapes=[shape for first, end in shaded for shape in _shade(first, end)],
+        xaxis={**along, "anchor": "y"},
+        yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY, dtick="D2"),
+        xaxis2={**along, "anchor": "y2", "matches": "x"},
+        yaxis2={
+            "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B",
+            "nticks": 6,
+        },
+    )  # fmt: skip
 
 
-def _height(rows: Sequence[dict[tuple[str, str], CellRow]], key: tuple[str, str]) -> float:
-    return min((each[key].p50_us or 1e12 for each in rows if key in each), default=1e12)
+def _unwritten(
+    lines: Sequence[Line], place_of: Mapping[str, float], step: float
+) -> dict[tuple[float, float], list[str]]:
+    """Stretches of places whose reads met addresses that were never written, and the lines with them."""
+    stretches: dict[tuple[float, float], list[str]] = {}
+    for line in lines:
+        found = sorted(place_of[value] for cell, value in line.cells if never_written_of(cell))
+        starts = [place for n, place in enumerate(found) if not n or place - found[n - 1] > 1.5 * step]
+        for first, after in itertools.zip_longest(starts, starts[1:], fillvalue=math.inf):
+            last = max(place for place in found if first <= place < after)
+            stretches.setdefault((first, last + step), []).append(line.name)
+    return stretches
 
 
-def _tier(
-    cells: Cells, x: Sequence[Any], rows: Sequence[CellRow | None], tier: str, name: str
-) -> Iterator[Json]:
-    colour = palette.scale(tier)[1][1]
-    hollow = [
-        bool(cell.excluded) or row is None or row.p50_us is None
-        for (cell, _), row in zip(cells, rows, strict=True)
-    ]
-    p50 = [row.p50_us / 1e6 if row and row.p50_us else None for row in rows]
-    reach = [
-        [
-            abs(row.p50_range_us[end] - row.p50_us) / 1e6 if row and row.p50_us and row.p50_range_us else 0
-            for row in rows
-        ]
-        for end in (1, 0)
-    ]
-    common: Json = {"type": "scatter", "x": list(x), "xaxis": "x", "yaxis": "y", "legendgroup": name,
-                    "meta": {"tier": tier}}  # fmt: skip
-    yield {
-        **common, "y": p50, "mode": "lines+markers", "name": plotly_text(name),
-        "line": {"color": colour, "width": 2},
-        "marker": {"size": 8, "color": colour, "symbol": ["circle-open" if h else "circle" for h in hollow]},
-        "error_y": {"type": "data", "array": reach[0], "arrayminus": reach[1], "thickness": 1.5, "width": 4},
-        "customdata": [_words(cell, value, row) for (cell, value), row in zip(cells, rows, strict=True)],
-        "hovertemplate": "%{customdata}<extra>" + plotly_text(name) + "</extra>",
-    }  # fmt: skip
-    yield {
-        **common, "y": [row.p99_us / 1e6 if row and row.p99_us else None for row in rows], "mode": "markers",
-        "name": f"{plotly_text(name)} p99", "showlegend": False,
-        "marker": {"size": 9, "color": colour, "symbol": "line-ew-open"},
-        "hovertemplate": "p99 %{y:.3~s}s<extra>" + plotly_text(name) + "</extra>",
-    }  # fmt: skip
-    spans = [
-        (place, row.published_us) for place, row in zip(x, rows, strict=True) if row and row.published_us
-    ]
-    for place, span in spans:
+def _shade(first: float, end: float) -> Iterator[Json]:
+    for number in ("", "2"):
         yield {
-            **common, "meta": {}, "x": [place, place],
-            "y": [max(edge / 1e6, figure.FLOOR_S) for edge in span],
-            "mode": "lines+markers", "name": "published", "legendgroup": "published",
-            "showlegend": False,
-            "line": {"color": palette.PUBLISHED, "width": 3, "dash": "dot"},
-            "marker": {"symbol": "line-ew-open", "size": 12, "color": palette.PUBLISHED},
-            "hovertemplate": "published range: %{y:.3~s}s<extra></extra>",
+            "type": "rect", "xref": f"x{number}", "yref": f"y{number} domain", "x0": first, "x1": end,
+            "y0": 0, "y1": 1, "fillcolor": palette.GAP, "line": {"width": 0}, "layer": "below",
         }  # fmt: skip
 
 
-def _words(cell: SeriesCell, value: str, row: CellRow | None) -> str:
-    if row is None:
-        return plotly_text(f"{value}: no I/O of this tier")
-    p50 = "n too small" if row.p50_us is None else format_latency(row.p50_us)
-    p99 = "n too small" if row.p99_us is None else format_latency(row.p99_us)
-    text = f"{value}: p50 {p50}, p99 {p99}, {row.count:,} I/Os"
-    return plotly_text(f"{text}; {cell.excluded}" if cell.excluded else text, 200)
+def _shade_name(end: float, names: Sequence[str]) -> Json:
+    text = "<br>".join([*map(plotly_text, filter(None, names)), "never written:", "answered from the map"])
+    return {
+        "xref": "x2", "yref": "y2 domain", "x": end, "y": 0.02, "xanchor": "right", "yanchor": "bottom",
+        "showarrow": False, "align": "right", "text": text, "font": {"size": 10}, "bgcolor": "rgba(0,0,0,0)",
+    }  # fmt: skip
 
 
-def _throughput(cells: Cells, x: Sequence[Any]) -> Iterator[Json]:
-    symbols = ["circle-open" if cell.excluded else "circle" for cell, _ in cells]
-    marker: Json = {"size": 7, "symbol": symbols}
-    for number, values, name in (("2", [rate_of(cell) for cell, _ in cells], "I/Os a second"),
-                                 ("3", [cpu_of(cell) for cell, _ in cells], "CPU")):  # fmt: skip
-        yield {
-            "type": "scatter", "x": list(x), "y": values, "xaxis": f"x{number}", "yaxis": f"y{number}",
-            "mode": "lines+markers", "name": name, "showlegend": False, "marker": marker,
-            "line": {"width": 2}, "meta": {"ink": True},
-            "hovertemplate": "%{y:.4~g}<extra>" + name + "</extra>",
-        }  # fmt: skip
-
-
-def _table(axis: SeriesAxis, cells: Cells) -> list[list[Any]]:
+def _table(axis: SeriesAxis, lines: Sequence[Line]) -> list[list[Any]]:
     head = [axis.name, "layer", "op", "tier", "ios", "p50_us", "p50_low_us", "p50_high_us", "p99_us",
-            "ios_per_s", "bytes_per_s", "cpu_busy", "excluded"]  # fmt: skip
+            "ios_per_s", "bytes_per_s", "cpu_busy", "excluded", "never_written", "line"]  # fmt: skip
     table: list[list[Any]] = [head]
-    for cell, value in cells:
+    for line, cell, value in _cells(lines):
         for row in merged_rows(cell):
             low, high = row.p50_range_us or ("", "")
             numbers = (row.p50_us, low, high, row.p99_us, rate_of(cell), bytes_rate_of(cell), cpu_of(cell))
             shown = ["" if number is None else number for number in numbers]
-            table.append([value, row.layer, row.op, row.tier, row.count, *shown, cell.excluded or ""])
+            words = [cell.excluded or "", never_written_of(cell), line.name]
+            table.append([value, row.layer, row.op, row.tier, row.count, *shown, *words])
     return table

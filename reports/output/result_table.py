@@ -76,7 +76,9 @@ def wrapped(text: str, width: int, mark: str = "") -> list[str]:
 def _verdict(summary: Summary, headline: Headline) -> str:
     """Such as "VALID  7,304 of 7,304 I/Os matched, 36/36 checks, emulated lab"."""
     accounting = summary.accounting
-    at_clients, at_server = accounting.client_ios, accounting.server_ios
+    over_nfs = [phase for phase in accounting.phases if phase.server_ios is not None]
+    at_clients = sum(phase.client_ios or 0 for phase in over_nfs)
+    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
     if not (at_clients and at_server):
         # An import of one layer, a server that was not traced, or a run without I/O.
         parts = [f"{sum(line.row.count for line in headline.lines):,} I/Os"]
@@ -84,6 +86,9 @@ def _verdict(summary: Summary, headline: Headline) -> str:
         parts = [f"{at_server:,} of {at_clients:,} I/Os matched"]
     else:
         parts = [f"{at_server:,} I/Os at the server, {at_clients:,} of the clients"]
+    others = sum(phase.client_ios or 0 for phase in accounting.phases if phase.server_ios is None)
+    if at_server and others:
+        parts.append(f"{others:,} on the server itself")
     checks = [check.ok for phase in accounting.phases for check in phase.checks]
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
     if checks:

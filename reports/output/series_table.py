@@ -13,6 +13,7 @@ from reports.analysis.tier_names import op_name, tier_name
 from reports.output.result_table import PROSE_WIDTH, wrapped
 from reports.output.sync_table import sync_lines
 from reports.published import references
+from reports.series.addresses import address_sentences
 from reports.series.batches import batches_of
 from reports.series.sync_methods import sync_table
 from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
@@ -47,6 +48,8 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
             yield ""
             yield safe_text(f"{axis.name}: {phase}")
             yield from _table([row for cell, value in cells for row in _rows(series, cell, axis.name, value)])
+        for sentence in address_sentences(series, axis):
+            yield from wrapped(sentence, prose, "- ")
     crossed = [cell for cell in series.cells if len(cell.at) > 1]
     if crossed:
         yield ""

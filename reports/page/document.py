@@ -17,7 +17,9 @@ from markupsafe import Markup
 from kit.core.sample_size import sample_needed
 from kit.store.stored import Json
 from reports.analysis import damage
+from reports.analysis.stripes import Stripes, sentences_of
 from reports.figures import encoding, palette
+from reports.figures import stripes as stripes_figures
 from reports.figures.figure import Figure
 from reports.figures.text import plotly_text
 from reports.page import filters
@@ -56,6 +58,14 @@ class Figures:
             self._cells[id(figure.cells)] = name, figure.cells
             self.scripts[name] = _packed(figure.cells)
         return self._cells[id(figure.cells)][0]
+
+
+def stripes_part(found: Stripes | None, collected: Figures) -> Json | None:
+    """What stripes.html.j2 shows; None for a run without arrays of whole stripes."""
+    if found is None:
+        return None
+    figures = [collected.add(each, "stripes") for each in stripes_figures.figures(found)]
+    return {"found": found, "sentences": list(sentences_of(found)), "figures": figures}
 
 
 def _packed(value: Json) -> Markup:

@@ -98,6 +98,10 @@ def parameters(device: Any) -> str:
     for part in (model or {}).values():
         if isinstance(part, dict):
             shown += [f"{name} {text(value)}" for name, value in part.items() if value is not None]
+    bus = device.get("bus") if isinstance(device, dict) else None
+    if isinstance(bus, dict):
+        rest = ", ".join(f"{key} {text(value)}" for key, value in bus.items() if key != "name")
+        shown.append(f"bus {text(bus.get('name'))}: {rest}")
     return ", ".join(shown) or "-"
 
 

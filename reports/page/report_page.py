@@ -19,7 +19,8 @@ from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline, Line
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
-from reports.figures import ageing, heat_map, hero, phase_maps
+from reports.analysis.stripes import stripes_of
+from reports.figures import ageing, busy, heat_map, hero, phase_maps
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
@@ -51,20 +52,15 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
     source = _year(summary)
     both = zip(listed, manifest.phases, strict=True)
     subjects = [list(_subjects(latency, each, typed, summary, manifest, source)) for each, typed in both]
-    panels = [
-        Panel(each.name, heat_map.grid(each.frame, each.phase))
-        for of_phase in subjects
-        for each in of_phase
-        if manifest.import_ or each.layer == of_phase[0].layer
-    ]
+    panels = list(_panels(subjects, manifest))
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
     first = collected.add(
         hero.hero(panels, headline.bars, source, published, timed, headline.unpublished), "hero"
     )
     phases = [
-        _phase(phase, of_phase, manifest, summary, collected)
-        for phase, of_phase in zip(listed, subjects, strict=True)
+        _phase(each, typed, of_phase, manifest, summary, collected)
+        for each, typed, of_phase in zip(listed, manifest.phases, subjects, strict=True)
     ]
     curves = ageing.figures(aged) if aged is not None and aged.height else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
@@ -86,6 +82,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         phases=phases,
         curve=drawn[0] if rounds else None,
         ageing=drawn[1:] if rounds else drawn,
+        stripes=document.stripes_part(stripes_of(latency.bins, manifest.phases), collected),
         title=import_source.title(manifest),
         imported=stored.get("import"),
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
@@ -96,6 +93,14 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         cpu_bound=CPU_BOUND,
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
+
+
+def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest) -> Iterator[Panel]:
+    """Of the first screen: each phase's first layer; of an import, all."""
+    for of_phase in subjects:
+        for each in of_phase:
+            if manifest.import_ or each.layer == of_phase[0].layer:
+                yield Panel(each.name, heat_map.grid(each.frame, each.phase))
 
 
 def _address(finding: Finding) -> str:
@@ -142,18 +147,26 @@ def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:
 
 
 def _phase(
-    phase: Json, subjects: Sequence[Subject], manifest: Manifest, summary: Summary, collected: Figures
+    phase: Json,
+    typed: Phase,
+    subjects: Sequence[Subject],
+    manifest: Manifest,
+    summary: Summary,
+    collected: Figures,
 ) -> Json:
-    """The figures of a phase: open ones, and those that are folded."""
+    """The figures of a phase: open ones, and those that are folded. `typed`: the same phase."""
     drawn = [
         figure
         for each in subjects
         for figure in _figures(each, each.layer == subjects[0].layer, manifest, collected)
     ]
+    title = import_source.name(manifest, phase)
+    if strip := busy.strip(typed, title):
+        drawn.append(collected.add(strip, "busy"))
     expected = {str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []}
     seen = {row.tier for row in summary.rows if row.phase == phase["name"]}
     return {
-        **phase, "title": import_source.name(manifest, phase), "load": load_of(phase, manifest),
+        **phase, "title": title, "load": load_of(phase, manifest),
         "figures": [figure for figure in drawn if figure["kind"] not in _FOLDED],
         "folded": [figure for figure in drawn if figure["kind"] in _FOLDED],
         "missing": set() if manifest.import_ or manifest.appliance else expected - seen,

@@ -13,6 +13,7 @@ from kit.store.series import Series, SeriesCell
 from kit.store.stored import Json
 from kit.store.tables import deciding_layer
 from reports.analysis.import_source import phase_frame
+from reports.analysis.stripes import stripes_of
 from reports.figures import heat_map
 from reports.figures import series as figures
 from reports.figures.batches import batches_figure
@@ -68,11 +69,16 @@ def render(series: Series, runs: Runs) -> str:
         verdict=verdict,
         axes=axes,
         matrices=list(_matrices(series)),
+        stripes=[part for run in runs.values() if (part := _stripes(*run, collected))],
         rows=list(_rows(series)),
         sync=sync_table(series, references.forces_of_series(series.reference)),
         bytes_rows=list(_bytes(series)),
         axis_names=[axis.name for axis in series.axes],
     )
+
+
+def _stripes(manifest: Manifest, latency: Latency, collected: Figures) -> Json | None:
+    return document.stripes_part(stripes_of(latency.bins, manifest.phases), collected)
 
 
 def _thumbnails(series: Series, axis: str, phase: str, runs: Runs) -> Iterator[Json]:

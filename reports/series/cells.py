@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import polars as pl
 
@@ -15,6 +16,7 @@ from kit.store.phase import Phase
 from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell, SeriesRun
 from kit.store.summary import Range, Row, Summary, Verdict
 from kit.store.tables import ISSUERS
+from reports.series.written import never_written
 from reports.statistics.quantiles import Bins, rank_ns
 from reports.verdict import forces
 
@@ -64,7 +66,21 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
         bytes=use.bytes if use else None,
         forces=next((each for each in stored.summary.forces if each.phase == cell.in_run), None),
         rows=tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
+        **_of_devices(stored.manifest, phase),
     )
+
+
+def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:
+    """Of a phase on devices, as far as it is known."""
+    known: dict[str, Any] = {}
+    if unwritten := never_written(manifest, phase):
+        known["never_written"] = unwritten
+    loaded = phase.spans if phase else {}
+    settings = [each.get("settings") or {} for each in manifest.testbed.devices if each.get("name") in loaded]
+    kinds = {each.get("rotational") for each in settings}
+    if len(kinds) == 1 and isinstance(kind := kinds.pop(), bool):
+        known["rotating"] = kind
+    return known
 
 
 def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[Verdict, list[str]]:

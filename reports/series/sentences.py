@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 from kit.store.series import Series, SeriesAxis
 from reports.analysis.tier_names import op_name, tier_name
+from reports.series.addresses import address_sentences
 from reports.series.view import cell_ratio, cells_of, merged_rows
 
 
 def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
-    """For each phase and tier: the ratios to the base, and what was published about the same."""
+    """Of addresses what they say; for each phase and tier the ratios to the base, and what was published."""
+    of_addresses = list(address_sentences(series, axis))
+    yield from of_addresses
+    if of_addresses and not axis.published:
+        return  # a ratio for each place would say the same once more
     for phase, cells in cells_of(series, axis):
         keys = dict.fromkeys((row.op, row.tier) for cell, _ in cells for row in merged_rows(cell))
         for op, tier in keys:

@@ -2,24 +2,76 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from kit.store.series import CellRow, Ratio, Series, SeriesAxis, SeriesCell
 from kit.store.tables import deciding_layer
 
+_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
-def cells_of(series: Series, axis: SeriesAxis) -> Iterator[tuple[str, list[tuple[SeriesCell, str]]]]:
+# Cells with their value on an axis.
+Cells = Sequence[tuple[SeriesCell, str]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Cells along an axis, the same on all others. `name`: what tells it from other lines of a figure."""
+
+    name: str
+    cells: Cells
+
+
+def cells_of(series: Series, axis: SeriesAxis) -> Iterator[tuple[str, Cells]]:
     """For each phase that an axis is about: its cells with their value, in order. Only it varies."""
     phases = list(dict.fromkeys(cell.phase for cell in series.cells if axis.name in cell.at))
     for phase in phases:
-        cells = []
-        for value in axis.values:
-            at = {} if value == axis.values[0] else {axis.name: value}
-            cell = next((c for c in series.cells if c.phase == phase and c.at == at and not c.again), None)
-            if cell is not None:
-                cells.append((cell, value))
-        yield phase, cells
+        yield phase, _along(series, axis, phase, {})
+
+
+def lines_of(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
+    """The base's line along the axis, and one for each combination of values on axes crossed with it."""
+    besides: list[dict[str, str]] = [{}]
+    for cell in series.cells:
+        beside = {name: value for name, value in cell.at.items() if name != axis.name}
+        if cell.phase == phase and axis.name in cell.at and beside not in besides:
+            besides.append(beside)
+    crossed = {name for beside in besides for name in beside}
+    lines = []
+    for beside in besides:
+        values = {name: beside.get(name, series.axis(name).values[0]) for name in sorted(crossed)}
+        name = ", ".join(f"{name} {value}{series.axis(name).unit}" for name, value in values.items())
+        lines.append(Line(name, _along(series, axis, phase, beside)))
+    return lines
+
+
+def _along(series: Series, axis: SeriesAxis, phase: str, beside: Mapping[str, str]) -> Cells:
+    cells = []
+    for value in axis.values:
+        at = {**beside, **({} if value == axis.values[0] else {axis.name: value})}
+        cell = next((c for c in series.cells if c.phase == phase and c.at == at and not c.again), None)
+        if cell is not None:
+            cells.append((cell, value))
+    return cells
+
+
+def places_of(values: Sequence[str]) -> tuple[list[float], bool] | None:
+    """Where values stand on an axis, and whether it is linear: from 0, or in equal steps; else logarithmic.
+
+    None where one is not a number, with a unit or without: then they stand by their names.
+    """
+    numbers = []
+    for value in values:
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmgKMG]?)(?:i?[bB])?", value)
+        if match is None:
+            return None
+        numbers.append(float(match[1]) * _FACTORS[match[2].lower()])
+    steps = {round(b - a, 9) for a, b in itertools.pairwise(numbers)}
+    is_linear = len(numbers) > 2 and (min(numbers) == 0 or len(steps) == 1)
+    return (numbers, is_linear) if is_linear or min(numbers, default=0) > 0 else None
 
 
 def merged_rows(cell: SeriesCell) -> list[CellRow]:
@@ -86,3 +138,14 @@ def cell_ratio(series: Series, cell: SeriesCell, axis: str | None, row: CellRow)
             if key == (cell.phase, row.layer, row.op, row.tier, beside):
                 return ratio
     return None
+
+
+def passes_of(cell: SeriesCell) -> list[SeriesCell]:
+    """The cell as each of its rounds alone has it; none where there is one."""
+    alone = [cell.model_copy(update={"runs": (run,)}) for run in cell.runs]
+    return alone if len(alone) > 1 else []
+
+
+def never_written_of(cell: SeriesCell) -> float:
+    """Part of the addresses that nothing had written when they were read, the most of the rounds."""
+    return max((run.never_written for run in cell.runs), default=0.0)

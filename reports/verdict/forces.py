@@ -33,7 +33,7 @@ def durability(manifest: Manifest, phase: Phase) -> Durability:
     if phase.forces.method == "none":
         return Durability("unforced", "nothing forces its writes: they are in memory")
     dataset = manifest.dataset.properties if manifest.dataset else None
-    if not phase.target and (dataset or {}).get("sync") == "disabled":
+    if not phase.on_devices and (dataset or {}).get("sync") == "disabled":
         return Durability("memory", "sync=disabled: the server answers from memory, and nothing is durable")
     return _flushed(manifest, phase)
 
@@ -44,7 +44,7 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     known = {str(each.get("name")): each for each in manifest.testbed.devices}
     used = [each for each in phase.devices if each.samples and each.samples[-1].writes]
     logs = [each for each in used if known.get(each.device, {}).get("role") == "log"]
-    holding = used if phase.target else logs or used
+    holding = used if phase.on_devices else logs or used
     if not holding:
         return Durability("unknown", "no device is known to hold its writes")
     caches = {

@@ -105,7 +105,8 @@ def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[str]:
 def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
     """Why this phase cannot be judged, as sentences."""
     if phase.target:
-        return _load_trouble(phase, rows, DEVICE, "fio")
+        layer = DEVICE if phase.on_devices else CLIENT
+        return _load_trouble(phase, rows, layer, "fio")
     if manifest.appliance:
         return _load_trouble(phase, rows, CLIENT, "the clients")
     return _phase_trouble(phase, rows)

@@ -5,7 +5,10 @@ import re
 import pytest
 
 import reports
+from reports.page import series_comparison_page, series_page
+from reports.series.compare import compare_series
 from tests.browser.page import ATTACK, violations
+from tests.reports import addresses
 from tests.reports import synthetic_series as synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -50,3 +53,31 @@ def test_a_thumbnail_opens_the_report_of_its_cell(show, path):
     links = show(path).locator(".thumbs a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
     assert len(links) == 3
     assert all((path.parent / link.split("#")[0]).is_file() for link in links)
+
+
+@pytest.fixture(scope="module")
+def along_addresses(tmp_path_factory):
+    """Pages of three passes over a half filled SSD, and of two such series."""
+    folder = tmp_path_factory.mktemp("addresses")
+    a, b = (addresses.half_filled(rounds=3, identity=identity) for identity in ("aaaaaa", "bbbbbb"))
+    (folder / "one.html").write_text(series_page.render(a, {}))
+    across = {"versions.kernel": ("6.12", ATTACK)}
+    two = series_comparison_page.render(compare_series(a, b), a, b, across)
+    (folder / "two.html").write_text(two)
+    return folder
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_figures_along_addresses_fit_and_are_accessible(show, along_addresses, name, width):
+    page = show(along_addresses / f"{name}.html", width)
+    assert violations(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
+    shaded, thin = page.evaluate(
+        """[document.querySelector('.plot').layout.shapes.length,
+            document.querySelector('.plot').data.filter(t => t.mode === 'lines').length]"""
+    )
+    assert shaded == 2 and thin == {"one": 12, "two": 24}[name]
+    assert page.evaluate("window.hit") is None
+    labels = "d => d._fullLayout.yaxis2._vals.map(v => v.text).filter(Boolean)"
+    rates = page.locator(".plot").first.evaluate(labels)
+    assert len(rates) > 2 and all(re.fullmatch(r"[0-9.]+[kMG]?B", text) for text in rates)

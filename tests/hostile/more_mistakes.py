@@ -299,12 +299,21 @@ MORE = (
         at="share_min = 0.6",
     ),
     Mistake(
-        "phase on devices beside phases over NFS",
+        "phase on devices after phases over NFS",
         W,
         'tiers = ["slog"]',
         'target = "device:log"',
         "phase[1].target",
-        "give each kind its own",
+        "put phases on devices before the others",
+    ),
+    Mistake(
+        "array of a phase over NFS",
+        W,
+        'tiers = ["slog"]',
+        'tiers = ["slog"]\narray = { level = "raid0" }',
+        "phase[1].array",
+        'array is for a phase with target = "array"',
+        at="array =",
     ),
     Mistake(
         "layout without its devices",

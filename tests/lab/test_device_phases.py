@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -202,91 +201,3 @@ def test_the_write_cache_doubles_writes_in_order_and_not_reads(image: Image, tmp
     assert rates["read-slc-on"] == pytest.approx(rates["read-slc-off"], rel=0.05)
     caches = {each["name"]: each["settings"]["write_cache"] for each in done.manifest["testbed"]["devices"]}
     assert caches == {"slc-on": "write back", "slc-off": "write through"}
-
-
-ADDRESSES = """\
-format = 1
-name = "whole"
-title = "Addresses"
-base = "addresses"
-
-[precondition]
-method = "fills"
-fills = 2
-roles = ["cache"]
-ios = 400
-
-[[phase]]
-name = "read"
-duration = "600ms"
-
-[[phase]]
-name = "ssd"
-base = "read"
-target = "device:cache"
-duration = "300ms"
-"""
-WHOLE = """
-[[device]]
-name = "disk"
-role = "data"
-size = "{size}B"
-preset = "disk-7200"
-set = {{ stroke_percent = 100 }}
-
-[[device]]
-name = "ssd"
-role = "cache"
-size = "64MiB"
-preset = "ssd-2009-read"
-"""
-
-
-def disk_rate(first: float, last: float) -> float:
-    """Bytes a second between two parts of a disk's addresses, by its zones (kit/emulation/models/geometry.c).
-
-    A zone has as many cylinders as another, so its share of the addresses is that of its rate.
-    """
-    disk = find_preset("disk-7200").disk
-    assert disk is not None
-    fall = disk.outer_per_s - disk.inner_per_s
-    rates = [disk.outer_per_s - fall * (2 * z + 1) / (2 * disk.zones) for z in range(disk.zones)]
-    at, seconds = 0.0, 0.0
-    for rate in rates:
-        end = at + rate / sum(rates)
-        seconds += max(0.0, min(end, last) - max(at, first)) / rate
-        at = end
-    return (last - first) / seconds
-
-
-def test_a_disk_is_faster_outside_and_a_filled_ssd_is_not(image: Image, tmp_path: Path) -> None:
-    (tmp_path / "whole.toml").write_text(ADDRESSES)
-    testbed = LAB_TESTBED.read_text().split("[[device]]")[0] + WHOLE.format(size=DISK_BYTES)
-    (tmp_path / "disk.toml").write_text(testbed)
-    words = (
-        "run",
-        os.fspath(tmp_path / "whole.toml"),
-        "--testbed",
-        os.fspath(tmp_path / "disk.toml"),
-        "--json",
-    )
-    process = hsp(*words, results=tmp_path)
-    stdout, stderr = process.communicate(timeout=500)
-    assert process.returncode == 0, stderr
-    series = json.loads(stdout)
-    (run,) = {run["run"] for cell in series["cells"] for run in cell["runs"]}
-    summary = json.loads((tmp_path / "whole" / run / "summary.json").read_text())
-    # Without the first I/O, which moves the arm to the place: nothing else takes as long.
-    rates = {
-        row["phase"]: 1e6 * (row["count"] - 1) / (row["mean_us"] * row["count"] - row["max_us"])
-        for row in summary["rows"]
-    }
-    disk, ssd = (
-        [rates[cell["in_run"]] for cell in series["cells"] if cell["phase"] == phase and not cell["again"]]
-        for phase in ("read", "ssd")
-    )
-    assert len(disk) == len(ssd) == 10
-    # The last tenth is not read to its end.
-    end = 0.9 + min(0.1, disk[-1] * 0.6 * (128 << 10) / DISK_BYTES)
-    assert disk[0] / disk[-1] == pytest.approx(disk_rate(0, 0.1) / disk_rate(0.9, end), rel=0.03), disk
-    assert max(ssd) / min(ssd) < 1.05, ssd

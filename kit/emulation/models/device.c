@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus.h"
 #include "faults.h"
 #include "impl.h"
 #include "serialize.h"
@@ -33,8 +34,19 @@ static const char *const NAMES[HSP_COUNTS] = {
 	[HSP_PAGES_BUFFERED] = "pages_buffered",
 };
 
+/* A request without an answer yet: the model decides later, or its data waits for the bus; or the answer. */
+struct later {
+	enum { NO_REQUEST, AT_MODEL, AT_BUS, ANSWERED } where;
+	uint64_t done_ns; /* at the bus: its data is ready */
+	uint64_t data_bytes; /* to move over the bus when they are read */
+	int32_t error;
+};
+
 struct hsp_device {
 	struct hsp_model *model;
+	struct hsp_bus *bus; /* or NULL */
+	struct later later[HSP_TAGS];
+	unsigned answered, at_bus;
 	struct hsp_faults faults;
 	uint64_t last_ns; /* newest time seen: time never decreases */
 	uint64_t spec_digest;
@@ -102,8 +114,18 @@ void hsp_device_free(struct hsp_device *device)
 {
 	if (!device)
 		return;
+	if (device->bus)
+		hsp_bus_remove(device->bus, device);
 	device->model->ops->free(device->model);
 	free(device);
+}
+
+int hsp_device_join(struct hsp_device *device, struct hsp_bus *bus)
+{
+	if (device->bus || hsp_bus_add(bus, device))
+		return -1;
+	device->bus = bus;
+	return 0;
 }
 
 unsigned hsp_device_attributes(const struct hsp_device *device)
@@ -142,6 +164,129 @@ static void count_request(struct hsp_device *device, const struct hsp_request *r
 	}
 }
 
+/* --- Answers that are given later ------------------------------------------------------------ */
+
+/* The device of which something is known next, its own model's decision or the data of its reads. */
+static uint64_t next_event_ns(const struct hsp_device *device, unsigned *data_tag)
+{
+	const struct hsp_model *model = device->model;
+	uint64_t first_ns = model->ops->next_ns ? model->ops->next_ns(model) : HSP_NEVER;
+
+	*data_tag = HSP_TAGS;
+	for (unsigned tag = 0; device->at_bus && tag < HSP_TAGS; tag++)
+		if (device->later[tag].where == AT_BUS && device->later[tag].done_ns < first_ns) {
+			first_ns = device->later[tag].done_ns;
+			*data_tag = tag;
+		}
+	return first_ns;
+}
+
+/* A request is done at the device: its data moves over the bus when it is there, or it is answered. */
+static void done_at_device(struct hsp_device *device, uint8_t tag, uint64_t done_ns)
+{
+	struct later *later = &device->later[tag];
+	int waits = device->bus && later->data_bytes && !later->error;
+
+	later->done_ns = hsp_later(done_ns, device->faults.stalled_until_ns);
+	later->where = waits ? AT_BUS : ANSWERED;
+	device->at_bus += (unsigned)waits;
+	device->answered += (unsigned)!waits;
+}
+
+static void take_event(struct hsp_device *device, uint64_t at_ns, unsigned data_tag)
+{
+	struct later *later = &device->later[data_tag % HSP_TAGS];
+	uint64_t done_ns;
+	uint8_t tag;
+
+	if (data_tag == HSP_TAGS) {
+		while (device->model->ops->collect(device->model, at_ns, &tag, &done_ns))
+			done_at_device(device, tag, done_ns);
+		return;
+	}
+	later->done_ns = hsp_bus_take(device->bus, later->done_ns, 0, later->data_bytes);
+	later->where = ANSWERED;
+	device->at_bus--;
+	device->answered++;
+}
+
+/* What is decided before now_ns, at all devices of the bus in the order of time. */
+static void advance_answers(struct hsp_device *device, uint64_t now_ns)
+{
+	struct hsp_device *const *devices = device->bus ? device->bus->devices : &device;
+	unsigned count = device->bus ? device->bus->count : 1, data_tag, first_tag;
+
+	for (;;) {
+		struct hsp_device *first = NULL;
+		uint64_t first_ns = now_ns;
+
+		for (unsigned i = 0; i < count; i++) {
+			uint64_t event_ns = next_event_ns(devices[i], &data_tag);
+
+			if (event_ns < first_ns) {
+				first = devices[i];
+				first_ns = event_ns;
+				first_tag = data_tag;
+			}
+		}
+		if (!first)
+			return;
+		take_event(first, first_ns, first_tag);
+	}
+}
+
+uint64_t hsp_device_next_ns(const struct hsp_device *device)
+{
+	unsigned data_tag;
+
+	return device->answered ? 0 : next_event_ns(device, &data_tag);
+}
+
+int hsp_device_collect(struct hsp_device *device, uint64_t now_ns, uint8_t *tag, struct hsp_answer *answer)
+{
+	struct later *later = device->later;
+
+	now_ns = advance_time(device, now_ns);
+	advance_answers(device, now_ns + 1);
+	if (!device->answered)
+		return 0;
+	while (later->where != ANSWERED)
+		later++;
+	*tag = (uint8_t)(later - device->later);
+	*answer = (struct hsp_answer){ .done_ns = later->done_ns, .error = later->error };
+	if (device->faults.is_gone)
+		*answer = failed_answer(HSP_NEVER, ENODEV);
+	later->where = NO_REQUEST;
+	device->answered--;
+	return 1;
+}
+
+void hsp_device_deliver(struct hsp_device *device, struct hsp_request *request)
+{
+	uint64_t bytes = request->op == HSP_WRITE ? (uint64_t)request->sectors * HSP_SECTOR_BYTES : 0;
+
+	if (!device->bus || request->arrival_ns >= LAST_ARRIVAL_NS)
+		return;
+	advance_answers(device, request->arrival_ns);
+	request->arrival_ns = hsp_bus_take(device->bus, request->arrival_ns, device->bus->command_ns, bytes);
+}
+
+/* The answer of the model, or HSP_LATER: then it is collected. */
+static uint64_t submit_to_model(struct hsp_device *device, const struct hsp_request *request, int32_t error)
+{
+	uint64_t done_ns = device->model->ops->submit(device->model, request);
+	struct later later = { .where = AT_MODEL, .error = error };
+
+	if (request->op == HSP_READ)
+		later.data_bytes = (uint64_t)request->sectors * HSP_SECTOR_BYTES;
+	if (done_ns != HSP_LATER && (!device->bus || !later.data_bytes || error))
+		return hsp_later(done_ns, device->faults.stalled_until_ns);
+	device->later[request->tag] = later;
+	if (done_ns != HSP_LATER)
+		done_at_device(device, request->tag, done_ns);
+	return HSP_LATER;
+}
+
 struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_request *original)
 {
 	struct hsp_request request = *original;
@@ -161,6 +306,8 @@ struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_
 		return failed_answer(request.arrival_ns, EIO);
 	else if (!request.sectors)
 		return failed_answer(request.arrival_ns, 0);
+	if (request.tag >= HSP_TAGS || (request.op != HSP_FLUSH && device->later[request.tag].where != NO_REQUEST))
+		return failed_answer(request.arrival_ns, EBUSY);
 	answer.error = hsp_faults_error(&device->faults, &request);
 	if (answer.error && request.op != HSP_READ) {
 		/* A failed write changes nothing and takes as long as a read of the same sectors. */
@@ -168,8 +315,9 @@ struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_
 	}
 	if (!answer.error)
 		count_request(device, &request);
-	answer.done_ns = hsp_later(device->model->ops->submit(device->model, &request),
-				   device->faults.stalled_until_ns);
+	answer.done_ns = submit_to_model(device, &request, answer.error);
+	if (answer.done_ns == HSP_LATER)
+		answer.error = 0;
 	return answer;
 }
 
@@ -184,6 +332,8 @@ void hsp_device_power_loss(struct hsp_device *device, uint64_t now_ns)
 {
 	device->model->ops->power_loss(device->model, advance_time(device, now_ns));
 	device->faults.stalled_until_ns = 0;
+	memset(device->later, 0, sizeof(device->later));
+	device->answered = device->at_bus = 0;
 }
 
 int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fault, char *error,
@@ -266,16 +416,40 @@ int hsp_device_load(struct hsp_device *device, const void *bytes, size_t size, c
 	return 0;
 }
 
+/* Collect what is decided by now_ns; `answers` has the place for the request with each tag, or NULL. */
+static void collect_many(struct hsp_device *device, uint64_t now_ns, struct hsp_answer *const *answers)
+{
+	struct hsp_answer answer;
+	uint8_t tag;
+
+	while (hsp_device_next_ns(device) <= now_ns)
+		while (hsp_device_collect(device, now_ns, &tag, &answer))
+			if (answers[tag])
+				*answers[tag] = answer;
+}
+
 void hsp_device_submit_many(struct hsp_device *device, struct hsp_request *requests,
 			    struct hsp_answer *answers, size_t count, int closed_loop, uint64_t think_ns)
 {
 	uint64_t arrival_ns = count ? requests[0].arrival_ns : 0;
+	struct hsp_answer *of[HSP_TAGS] = { NULL };
 
 	for (size_t i = 0; i < count; i++) {
+		uint8_t tag = 0;
+
 		if (closed_loop)
 			requests[i].arrival_ns = arrival_ns;
+		collect_many(device, requests[i].arrival_ns, of);
+		while (tag < HSP_TAGS - 1 && device->later[tag].where != NO_REQUEST)
+			tag++;
+		requests[i].tag = tag;
+		of[tag] = &answers[i];
 		answers[i] = hsp_device_submit(device, &requests[i]);
+		while (closed_loop && answers[i].done_ns == HSP_LATER)
+			collect_many(device, hsp_device_next_ns(device), of);
 		if (answers[i].done_ns != HSP_NEVER)
 			arrival_ns = answers[i].done_ns + think_ns;
 	}
+	while (hsp_device_next_ns(device) != HSP_NEVER)
+		collect_many(device, hsp_device_next_ns(device), of);
 }

@@ -1,15 +1,16 @@
 /*
  * Model of a hard disk: an arm, a platter that always rotates, a track buffer with read-ahead, and
- * an optional write cache.
+ * an optional write cache and command queue.
  *
- * The arm serves one request at a time. Cached writes are destaged in elevator order when the disk
+ * The arm serves one request at a time, in their order or as the queue chooses (queue.h). Cached writes are destaged in elevator order when the disk
  * has been idle for a while or the cache is half full. A started destage is never interrupted.
  */
 #include <stdlib.h>
 
+#include "arm.h"
 #include "dirty_bitmap.h"
-#include "geometry.h"
 #include "impl.h"
+#include "queue.h"
 #include "rng.h"
 #include "durability.h"
 
@@ -22,15 +23,14 @@ struct stream {
 
 struct disk {
 	struct hsp_model model;
-	struct hsp_geometry geometry;
 	uint64_t command_ns, command_spread_ns, write_settle_ns, link_bytes_per_s, destage_idle_ns;
 	uint64_t buffer_sectors, read_ahead_sectors, cache_sectors; /* cache_sectors 0: cache off */
 
 	struct hsp_rng rng;
 	struct hsp_durability durability;
 	struct stream stream;
-	struct hsp_place arm;
-	uint64_t phase_ns; /* rotation of the platter at time 0 */
+	struct hsp_arm arm;
+	struct hsp_queue queue;
 	uint64_t now_ns, free_ns, last_command_ns;
 
 	struct hsp_dirty dirty; /* sectors in the cache */
@@ -46,47 +46,16 @@ static struct disk *disk_of(struct hsp_model *model)
 	return (struct disk *)model;
 }
 
-/* --- Arm and platter ------------------------------------------------------------------------- */
-
-static uint64_t rotation_delay_ns(const struct disk *disk, uint64_t now_ns, const struct hsp_place *place)
-{
-	uint64_t rotation_ns = disk->geometry.rotation_ns, at_ns = (now_ns + disk->phase_ns) % rotation_ns;
-
-	return (hsp_angle_ns(&disk->geometry, place) + rotation_ns - at_ns) % rotation_ns;
-}
-
-/* Move the arm to the track and wait for the sector; returns when it is under the head. */
-static uint64_t seek_and_rotate(struct disk *disk, uint64_t now_ns, const struct hsp_place *place)
-{
-	now_ns += hsp_seek_ns(&disk->geometry, &disk->arm, place);
-	disk->arm = *place;
-	return now_ns + rotation_delay_ns(disk, now_ns, place);
-}
-
-/* Pass the sectors under the head, track by track; returns the end of the last one. */
-static uint64_t transfer_sectors(struct disk *disk, uint64_t now_ns, uint64_t sector, uint64_t end)
-{
-	while (sector < end) {
-		struct hsp_place place = hsp_place_of(&disk->geometry, sector);
-		uint64_t rest = place.track_sectors - place.offset;
-		uint32_t sectors = (uint32_t)(rest < end - sector ? rest : end - sector);
-
-		now_ns = seek_and_rotate(disk, now_ns, &place);
-		now_ns += hsp_offset_ns(&disk->geometry, &place, place.offset + sectors) -
-			  hsp_offset_ns(&disk->geometry, &place, place.offset);
-		sector += sectors;
-	}
-	return now_ns;
-}
+/* --- Platter and read-ahead ------------------------------------------------------------------ */
 
 /* Advance read-ahead to a time, or to its limit. */
 static void advance_read_ahead(struct disk *disk, uint64_t until_ns)
 {
 	struct stream *stream = &disk->stream;
-	uint64_t rotation_ns = disk->geometry.rotation_ns;
+	uint64_t rotation_ns = disk->arm.geometry.rotation_ns;
 
 	while (stream->is_running && stream->next < stream->limit && stream->next_ns < until_ns) {
-		struct hsp_place place = hsp_place_of(&disk->geometry, stream->next);
+		struct hsp_place place = hsp_place_of(&disk->arm.geometry, stream->next);
 		uint64_t time_ns = until_ns - stream->next_ns, sectors = place.track_sectors - place.offset;
 		uint64_t passed = (time_ns < rotation_ns ? time_ns : rotation_ns) * place.track_sectors / rotation_ns;
 		uint64_t left = stream->limit - stream->next;
@@ -96,14 +65,14 @@ static void advance_read_ahead(struct disk *disk, uint64_t until_ns)
 			sectors = passed;
 		if (!sectors)
 			break;
-		disk->arm = place;
-		stream->next_ns += hsp_offset_ns(&disk->geometry, &place, place.offset + (uint32_t)sectors) -
-				   hsp_offset_ns(&disk->geometry, &place, place.offset);
+		disk->arm.at = place;
+		stream->next_ns += hsp_offset_ns(&disk->arm.geometry, &place, place.offset + (uint32_t)sectors) -
+				   hsp_offset_ns(&disk->arm.geometry, &place, place.offset);
 		stream->next += sectors;
 		stream->read_ns = stream->next_ns;
 		if (place.offset + sectors == place.track_sectors && stream->next < disk->model.sectors) {
-			place = hsp_place_of(&disk->geometry, stream->next);
-			stream->next_ns = seek_and_rotate(disk, stream->next_ns, &place);
+			place = hsp_place_of(&disk->arm.geometry, stream->next);
+			stream->next_ns = hsp_arm_move(&disk->arm, stream->next_ns, &place);
 		}
 	}
 	if (stream->next - stream->first > disk->buffer_sectors)
@@ -141,16 +110,14 @@ static uint64_t stop_read_ahead(struct disk *disk, uint64_t ready_ns)
 /* Seek, wait for the sector and transfer; returns the end, when the arm is free again. */
 static uint64_t access_platter(struct disk *disk, uint64_t start_ns, uint64_t sector, uint64_t end, uint64_t settle_ns)
 {
-	struct hsp_place place = hsp_place_of(&disk->geometry, sector);
-	uint64_t seek_ns = hsp_seek_ns(&disk->geometry, &disk->arm, &place), rotation_ns;
+	struct hsp_place place = hsp_place_of(&disk->arm.geometry, sector);
+	uint64_t seek_ns = hsp_arm_seek_ns(&disk->arm, &place, settle_ns), rotation_ns;
 
-	if (disk->arm.cylinder != place.cylinder)
-		seek_ns += settle_ns;
-	disk->arm = place;
-	rotation_ns = rotation_delay_ns(disk, start_ns + seek_ns, &place);
+	disk->arm.at = place;
+	rotation_ns = hsp_arm_rotation_ns(&disk->arm, start_ns + seek_ns, &place);
 	disk->model.counts.of[HSP_SEEKS]++;
 	disk->model.counts.of[HSP_ROTATION_NS] += rotation_ns;
-	disk->free_ns = transfer_sectors(disk, start_ns + seek_ns + rotation_ns, sector, end);
+	disk->free_ns = hsp_arm_pass(&disk->arm, start_ns + seek_ns + rotation_ns, sector, end);
 	return disk->free_ns;
 }
 
@@ -161,9 +128,9 @@ static uint64_t platter_read(struct disk *disk, uint64_t ready_ns, uint64_t sect
 		(struct stream){ .first = sector, .next = end, .next_ns = disk->free_ns, .is_running = 1 };
 	set_limit(disk, end);
 	if (end < disk->model.sectors) {
-		struct hsp_place place = hsp_place_of(&disk->geometry, end);
+		struct hsp_place place = hsp_place_of(&disk->arm.geometry, end);
 
-		disk->stream.next_ns = seek_and_rotate(disk, disk->free_ns, &place);
+		disk->stream.next_ns = hsp_arm_move(&disk->arm, disk->free_ns, &place);
 	}
 	return disk->free_ns;
 }
@@ -185,7 +152,7 @@ static uint64_t platter_write(struct disk *disk, uint64_t ready_ns, uint64_t sec
 static uint64_t destage(struct disk *disk, uint64_t ready_ns, int promised)
 {
 	uint64_t first = hsp_dirty_next(&disk->dirty, disk->elevator), end = first + 1, done_ns, start_ns;
-	struct hsp_place place = hsp_place_of(&disk->geometry, first);
+	struct hsp_place place = hsp_place_of(&disk->arm.geometry, first);
 	uint64_t track_end = first - place.offset + place.track_sectors;
 
 	while (end < track_end && end < disk->model.sectors && hsp_dirty_has(&disk->dirty, end))
@@ -206,21 +173,6 @@ static uint64_t destage(struct disk *disk, uint64_t ready_ns, int promised)
 	return done_ns;
 }
 
-static void advance(struct disk *disk, uint64_t now_ns)
-{
-	while (disk->dirty.count) {
-		uint64_t idle_ns = hsp_later(disk->last_command_ns, disk->free_ns) + disk->destage_idle_ns;
-		uint64_t ready_ns = hsp_later(disk->free_ns, disk->half_full_ns);
-
-		ready_ns = ready_ns < idle_ns ? ready_ns : idle_ns;
-		if (ready_ns >= now_ns)
-			break;
-		destage(disk, ready_ns, 0);
-	}
-	if (disk->busy_ns <= now_ns)
-		disk->busy = 0;
-}
-
 static uint64_t wait_for_room(struct disk *disk, uint64_t now_ns, uint64_t sectors)
 {
 	while (disk->dirty.count + disk->busy + sectors > disk->cache_sectors) {
@@ -233,11 +185,27 @@ static uint64_t wait_for_room(struct disk *disk, uint64_t now_ns, uint64_t secto
 	return now_ns;
 }
 
-/* --- Host requests --------------------------------------------------------------------------- */
+/* --- Reads and writes ------------------------------------------------------------------------ */
 
 static uint64_t link_ns(const struct disk *disk, uint64_t sectors)
 {
 	return hsp_transfer_ns(sectors * HSP_SECTOR_BYTES, disk->link_bytes_per_s);
+}
+
+/* Whether the buffer or the write cache has these sectors. */
+static int is_cached(struct disk *disk, uint64_t sector, uint64_t end)
+{
+	return (sector >= disk->stream.first && end <= disk->stream.next) ||
+	       (disk->dirty.count && hsp_dirty_count(&disk->dirty, sector, end) == end - sector);
+}
+
+/* Whether read-ahead comes to these sectors. */
+static int is_ahead(const struct disk *disk, uint64_t sector, uint64_t end)
+{
+	const struct stream *stream = &disk->stream;
+
+	return stream->is_running && sector >= stream->first && sector <= stream->next &&
+	       stream->next < stream->limit && end <= stream->limit;
 }
 
 static uint64_t read_sectors(struct disk *disk, uint64_t now_ns, uint64_t sector, uint64_t end)
@@ -255,17 +223,16 @@ static uint64_t read_sectors(struct disk *disk, uint64_t now_ns, uint64_t sector
 		if (stream->is_running && stream->next == stream->limit && end + disk->read_ahead_sectors > stream->limit &&
 		    stream->next < disk->model.sectors) {
 			/* It had stopped at its limit, and continues when its next sector comes round. */
-			struct hsp_place place = hsp_place_of(&disk->geometry, stream->next);
+			struct hsp_place place = hsp_place_of(&disk->arm.geometry, stream->next);
 
 			stream->next_ns = hsp_later(stream->next_ns, now_ns);
-			stream->next_ns += rotation_delay_ns(disk, stream->next_ns, &place);
+			stream->next_ns += hsp_arm_rotation_ns(&disk->arm, stream->next_ns, &place);
 		}
 		if (stream->limit < end + disk->read_ahead_sectors)
 			set_limit(disk, end);
 		return now_ns + all_ns;
 	}
-	if (stream->is_running && sector >= stream->first && sector <= stream->next && stream->next < stream->limit &&
-	    end <= stream->limit) {
+	if (is_ahead(disk, sector, end)) {
 		disk->model.counts.of[HSP_CACHE_HITS]++;
 		until_ns = read_ahead_to(disk, end);
 		disk->free_ns = hsp_later(disk->free_ns, until_ns);
@@ -273,6 +240,11 @@ static uint64_t read_sectors(struct disk *disk, uint64_t now_ns, uint64_t sector
 		return hsp_later(now_ns + all_ns, until_ns + last_ns);
 	}
 	return hsp_later(now_ns + all_ns, platter_read(disk, now_ns, sector, end) + last_ns);
+}
+
+static int is_through(const struct disk *disk, const struct hsp_request *request)
+{
+	return request->fua || request->sectors > disk->cache_sectors;
 }
 
 /* Write past the cache to the platter; cached content of these sectors is dropped. */
@@ -290,14 +262,13 @@ static uint64_t write_sectors(struct disk *disk, uint64_t now_ns, const struct h
 {
 	uint64_t sector = request->sector, end = sector + request->sectors;
 
-	hsp_durability_set_volatile(&disk->durability, disk->now_ns, sector, end - sector);
 	if (sector < disk->stream.limit && end > disk->stream.first) {
 		advance_read_ahead(disk, now_ns); /* the arm stays where read-ahead left it */
 		disk->stream = (struct stream){ 0 };
 	}
 	if (request->op == HSP_WRITE)
 		now_ns += link_ns(disk, end - sector);
-	if (request->fua || end - sector > disk->cache_sectors)
+	if (is_through(disk, request))
 		return write_through(disk, now_ns, sector, end);
 	now_ns = wait_for_room(disk, now_ns, end - sector - hsp_dirty_count(&disk->dirty, sector, end));
 	hsp_dirty_add(&disk->dirty, sector, end);
@@ -306,8 +277,104 @@ static uint64_t write_sectors(struct disk *disk, uint64_t now_ns, const struct h
 	return now_ns;
 }
 
+/* Answer a read or write whose command is processed at now_ns. */
+static uint64_t serve(struct disk *disk, uint64_t now_ns, const struct hsp_request *request)
+{
+	if (request->op == HSP_READ)
+		return read_sectors(disk, now_ns, request->sector, request->sector + request->sectors);
+	return write_sectors(disk, now_ns, request);
+}
+
+/* --- Command queue --------------------------------------------------------------------------- */
+
+static uint64_t positioning_ns(void *of, uint64_t at_ns, const struct hsp_request *request)
+{
+	struct disk *disk = of;
+	struct hsp_place place = hsp_place_of(&disk->arm.geometry, request->sector);
+	uint64_t end = request->sector + request->sectors, seek_ns;
+
+	advance_read_ahead(disk, at_ns);
+	if (request->op == HSP_READ &&
+	    (is_cached(disk, request->sector, end) || is_ahead(disk, request->sector, end)))
+		return 0;
+	seek_ns = hsp_arm_seek_ns(&disk->arm, &place, request->op == HSP_READ ? 0 : disk->write_settle_ns);
+	return seek_ns + hsp_arm_rotation_ns(&disk->arm, at_ns + seek_ns, &place);
+}
+
+static uint64_t next_order_ns(const struct disk *disk)
+{
+	return hsp_queue_next_ns(&disk->queue, disk->free_ns);
+}
+
+static void serve_next(struct disk *disk)
+{
+	struct hsp_queued next = hsp_queue_take(&disk->queue, next_order_ns(disk), positioning_ns, disk);
+
+	hsp_queue_decide(&disk->queue, next.request.tag, serve(disk, next.ready_ns, &next.request));
+}
+
+static uint64_t next_destage_ns(const struct disk *disk)
+{
+	uint64_t idle_ns = hsp_later(disk->last_command_ns, disk->free_ns) + disk->destage_idle_ns;
+	uint64_t full_ns = hsp_later(disk->free_ns, disk->half_full_ns);
+
+	if (!disk->dirty.count)
+		return HSP_NEVER;
+	return disk->queue.waiting_count || full_ns < idle_ns ? full_ns : idle_ns;
+}
+
+static void advance(struct disk *disk, uint64_t now_ns)
+{
+	for (;;) {
+		uint64_t order_ns = next_order_ns(disk), destage_ns = next_destage_ns(disk);
+
+		if (order_ns >= now_ns && destage_ns >= now_ns)
+			break;
+		if (order_ns <= destage_ns)
+			serve_next(disk);
+		else
+			destage(disk, destage_ns, 0);
+	}
+	if (disk->busy_ns <= now_ns)
+		disk->busy = 0;
+}
+
+/*
+ * Put a request into the queue if it needs the arm, and that is not free when its command is
+ * processed at now_ns. A request that finds the arm free takes it at once.
+ */
+static int is_queued(struct disk *disk, uint64_t now_ns, const struct hsp_request *request)
+{
+	struct hsp_queued queued = { *request, now_ns, now_ns };
+
+	if (disk->queue.depth == 1)
+		return 0;
+	if (request->op == HSP_WRITE)
+		queued.start_ns += link_ns(disk, request->sectors);
+	if (!disk->queue.waiting_count && disk->free_ns <= queued.start_ns)
+		return 0;
+	if (request->op == HSP_READ) {
+		advance_read_ahead(disk, request->arrival_ns);
+		if (is_cached(disk, request->sector, request->sector + request->sectors))
+			return 0;
+	} else if (!is_through(disk, request)) {
+		while (hsp_queue_overlaps(&disk->queue, request)) /* rare: the cache must not be older than the platter */
+			serve_next(disk);
+		return 0;
+	}
+	hsp_queue_add(&disk->queue, &queued);
+	return 1;
+}
+
+/* --- Host requests --------------------------------------------------------------------------- */
+
 static uint64_t flush(struct disk *disk, uint64_t now_ns)
 {
+	/* A flush is not queued: Linux waits for the queued commands first (ata_std_qc_defer, libata-core.c). */
+	while (disk->queue.waiting_count) {
+		serve_next(disk);
+		now_ns = hsp_later(now_ns, disk->free_ns);
+	}
 	if (disk->busy_ns > now_ns)
 		hsp_durability_promise(&disk->durability, disk->busy_ns, disk->busy_first, disk->busy_end - disk->busy_first);
 	/* A write past the cache may have replaced content that was in it. */
@@ -327,16 +394,33 @@ static uint64_t disk_submit(struct hsp_model *model, const struct hsp_request *r
 	disk->last_command_ns = now_ns;
 	now_ns += disk->command_ns + hsp_rng_skewed(&disk->rng, disk->command_spread_ns);
 	switch (request->op) {
-	case HSP_READ:
-		return read_sectors(disk, now_ns, request->sector, request->sector + request->sectors);
 	case HSP_WRITE:
 	case HSP_WRITE_ZEROES:
-		return write_sectors(disk, now_ns, request);
+		hsp_durability_set_volatile(&disk->durability, disk->now_ns, request->sector, request->sectors);
+		/* fall through */
+	case HSP_READ:
+		return is_queued(disk, now_ns, request) ? HSP_LATER : serve(disk, now_ns, request);
 	case HSP_FLUSH:
 		return flush(disk, now_ns);
 	default: /* a disk ignores discards */
 		return now_ns;
 	}
+}
+
+static uint64_t disk_next_ns(const struct hsp_model *model)
+{
+	const struct disk *disk = (const struct disk *)model;
+
+	return disk->queue.decided_count ? 0 : next_order_ns(disk);
+}
+
+static int disk_collect(struct hsp_model *model, uint64_t now_ns, uint8_t *tag, uint64_t *done_ns)
+{
+	struct disk *disk = disk_of(model);
+
+	disk->now_ns = hsp_later(disk->now_ns, now_ns);
+	advance(disk, now_ns + 1);
+	return hsp_queue_collect(&disk->queue, tag, done_ns);
 }
 
 /* --- Power loss, saved state, creation ------------------------------------------------------- */
@@ -359,6 +443,7 @@ static void disk_power_loss(struct hsp_model *model, uint64_t now_ns)
 	advance_read_ahead(disk, now_ns);
 	hsp_dirty_clear(&disk->dirty);
 	hsp_durability_clear(&disk->durability);
+	hsp_queue_clear(&disk->queue);
 	disk->stream = (struct stream){ 0 };
 	disk->busy = disk->busy_ns = disk->write_through_end_ns = 0;
 	disk->half_full_ns = UINT64_MAX;
@@ -373,9 +458,9 @@ static void disk_save(struct hsp_model *model, uint64_t now_ns, struct hsp_state
 	advance(disk, now_ns);
 	advance_read_ahead(disk, now_ns);
 	hsp_state_put(state, disk->rng.state, 8);
-	hsp_state_put(state, disk->arm.cylinder, 4);
-	hsp_state_put(state, disk->arm.head, 4);
-	hsp_state_put(state, (now_ns + disk->phase_ns) % disk->geometry.rotation_ns, 8);
+	hsp_state_put(state, disk->arm.at.cylinder, 4);
+	hsp_state_put(state, disk->arm.at.head, 4);
+	hsp_state_put(state, (now_ns + disk->arm.phase_ns) % disk->arm.geometry.rotation_ns, 8);
 	hsp_state_put(state, disk->elevator, 8);
 }
 
@@ -384,9 +469,9 @@ static void disk_load(struct hsp_model *model, struct hsp_state *state)
 	struct disk *disk = disk_of(model);
 
 	disk->rng.state = hsp_state_get(state, 8);
-	disk->arm.cylinder = (uint32_t)hsp_state_get_upto(state, 4, disk->geometry.cylinders - 1);
-	disk->arm.head = (uint32_t)hsp_state_get_upto(state, 4, disk->geometry.heads - 1);
-	disk->phase_ns = hsp_state_get_upto(state, 8, disk->geometry.rotation_ns - 1);
+	disk->arm.at.cylinder = (uint32_t)hsp_state_get_upto(state, 4, disk->arm.geometry.cylinders - 1);
+	disk->arm.at.head = (uint32_t)hsp_state_get_upto(state, 4, disk->arm.geometry.heads - 1);
+	disk->arm.phase_ns = hsp_state_get_upto(state, 8, disk->arm.geometry.rotation_ns - 1);
 	disk->elevator = hsp_state_get_upto(state, 8, model->sectors - 1);
 }
 
@@ -401,6 +486,8 @@ static void disk_free(struct hsp_model *model)
 
 static const struct hsp_model_ops DISK_OPS = {
 	.submit = disk_submit,
+	.next_ns = disk_next_ns,
+	.collect = disk_collect,
 	.is_volatile = disk_is_volatile,
 	.power_loss = disk_power_loss,
 	.save = disk_save,
@@ -419,7 +506,7 @@ static struct hsp_model *disk_new(struct hsp_spec *spec, uint64_t sectors)
 	}
 	disk->model = (struct hsp_model){ .ops = &DISK_OPS, .sectors = sectors };
 	disk->rng.state = hsp_spec_number(spec, "seed", 0, UINT64_MAX);
-	hsp_geometry_init(&disk->geometry, spec, sectors);
+	hsp_geometry_init(&disk->arm.geometry, spec, sectors);
 	disk->command_ns = hsp_spec_number(spec, "command_ns", 0, max_ns);
 	disk->command_spread_ns = hsp_spec_number(spec, "command_spread_ns", 0, max_ns);
 	disk->write_settle_ns = hsp_spec_number(spec, "write_settle_ns", 0, max_ns);
@@ -428,11 +515,14 @@ static struct hsp_model *disk_new(struct hsp_spec *spec, uint64_t sectors)
 	disk->read_ahead_sectors = hsp_spec_number(spec, "read_ahead_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
 	disk->cache_sectors = hsp_spec_number(spec, "write_cache_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
 	disk->destage_idle_ns = hsp_spec_number(spec, "destage_idle_ns", 0, UINT64_C(1) << 50);
+	disk->queue.depth = (unsigned)hsp_spec_number_or(spec, "queue_depth", 1, HSP_TAGS, 1);
+	if (disk->queue.depth > 1 && spec->prefix[0])
+		hsp_spec_fail(spec, "%squeue_depth is above 1: a controller gives its disk one request at a time", spec->prefix);
 	disk->model.attributes = HSP_ROTATIONAL | (disk->cache_sectors ? HSP_VOLATILE_CACHE : 0);
 	disk->half_full_ns = UINT64_MAX;
 	if (!spec->failed) {
-		disk->arm = hsp_place_of(&disk->geometry, 0);
-		disk->phase_ns = hsp_rng_next(&disk->rng) % disk->geometry.rotation_ns;
+		disk->arm.at = hsp_place_of(&disk->arm.geometry, 0);
+		disk->arm.phase_ns = hsp_rng_next(&disk->rng) % disk->arm.geometry.rotation_ns;
 		if (hsp_dirty_init(&disk->dirty, sectors) || hsp_durability_init(&disk->durability, sectors))
 			hsp_spec_fail(spec, "no memory for the model");
 	}

@@ -41,7 +41,11 @@ struct hsp_model {
 };
 
 struct hsp_model_ops {
-	uint64_t (*submit)(struct hsp_model *model, const struct hsp_request *request); /* completion time, ns */
+	/* Completion time, ns. HSP_LATER only with next_ns and collect, and never for a flush. */
+	uint64_t (*submit)(struct hsp_model *model, const struct hsp_request *request);
+	/* As hsp_device_next_ns and hsp_device_collect; NULL: the model knows every answer at once. */
+	uint64_t (*next_ns)(const struct hsp_model *model);
+	int (*collect)(struct hsp_model *model, uint64_t now_ns, uint8_t *tag, uint64_t *done_ns);
 	int (*is_volatile)(struct hsp_model *model, uint64_t now_ns, uint64_t sector);
 	void (*power_loss)(struct hsp_model *model, uint64_t now_ns); /* nothing is volatile or busy afterwards */
 	/* Save the state that a power loss at now_ns would leave; load it into a new model, whose time starts at 0. */

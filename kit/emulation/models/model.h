@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HSP_SECTOR_BYTES = 512 };
+enum { HSP_SECTOR_BYTES = 512, HSP_TAGS = 64 };
 
 enum hsp_op {
 	HSP_READ,
@@ -27,16 +27,18 @@ struct hsp_request {
 	uint32_t sectors; /* 0 for a flush */
 	uint8_t op;       /* enum hsp_op */
 	uint8_t fua;      /* the write counts as done only when it survives a power loss */
-	uint8_t pad[2];
+	uint8_t tag;      /* below HSP_TAGS; no other request with this tag waits for its answer */
+	uint8_t pad;
 };
 
 struct hsp_answer {
-	uint64_t done_ns; /* >= arrival_ns; HSP_NEVER: the device has failed and does not answer */
+	uint64_t done_ns; /* >= arrival_ns; HSP_NEVER: the device has failed and does not answer; HSP_LATER */
 	int32_t error;    /* 0, or a positive errno such as EIO or ENODEV, reported at done_ns */
 	int32_t pad;
 };
 
 #define HSP_NEVER UINT64_MAX
+#define HSP_LATER (UINT64_MAX - 1) /* requests to come can change the answer: see hsp_device_collect */
 
 enum {
 	HSP_ROTATIONAL = 1,     /* as /sys/block/X/queue/rotational */
@@ -57,6 +59,32 @@ unsigned hsp_device_attributes(const struct hsp_device *device);
 
 /* Process a request; the answer has its completion time. The state advances to its arrival. */
 struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_request *request);
+
+/*
+ * Answers that are given later: of a disk that chooses the order of its requests, and of reads over
+ * a bus. `next_ns`: when one is decided next, or HSP_NEVER. `collect` takes one that is decided by
+ * `now_ns`, with its tag; 0 if there is none. After each submit, and at `next_ns`, collect them all.
+ */
+uint64_t hsp_device_next_ns(const struct hsp_device *device);
+int hsp_device_collect(struct hsp_device *device, uint64_t now_ns, uint8_t *tag, struct hsp_answer *answer);
+
+/*
+ * A bus that several devices share, such as a host bus adapter: one transfer at a time, in the order
+ * in which they are ready. A request takes `command_ns` and the time of its data. A device joins the
+ * bus when it is new, and leaves it when it is freed. NULL, or -1: no memory, a rate of 0 or above
+ * 16 GB/s, or more than HSP_BUS_DEVICES.
+ */
+struct hsp_bus;
+enum { HSP_BUS_DEVICES = 64 };
+struct hsp_bus *hsp_bus_new(uint64_t bytes_per_s, uint64_t command_ns);
+void hsp_bus_free(struct hsp_bus *bus);
+int hsp_device_join(struct hsp_device *device, struct hsp_bus *bus);
+
+/*
+ * Move a request over the bus to the device: arrival_ns becomes the time when it has come there. To
+ * call before hsp_device_submit, and before its sectors are looked at; without a bus nothing changes.
+ */
+void hsp_device_deliver(struct hsp_device *device, struct hsp_request *request);
 
 /*
  * Whether a power loss at `now_ns` would lose the newest content of the sector. The server keeps
@@ -93,8 +121,8 @@ int hsp_device_load(struct hsp_device *device, const void *bytes, size_t size, c
 
 /*
  * Submit `count` requests in order. With `closed_loop` each arrives `think_ns` after the answer to
- * the previous one (arrival_ns is written to the request), otherwise at its own arrival_ns. For
- * tests and benchmarks that call from another language.
+ * the previous one (arrival_ns is written to the request), otherwise at its own arrival_ns; the tags
+ * are written. For tests and benchmarks that call from another language.
  */
 void hsp_device_submit_many(struct hsp_device *device, struct hsp_request *requests,
 			    struct hsp_answer *answers, size_t count, int closed_loop, uint64_t think_ns);

@@ -109,6 +109,11 @@ uint64_t hsp_spec_number(struct hsp_spec *spec, const char *key, uint64_t min, u
 	return value;
 }
 
+uint64_t hsp_spec_number_or(struct hsp_spec *spec, const char *key, uint64_t min, uint64_t max, uint64_t otherwise)
+{
+	return line_of(spec, spec->prefix, key) ? hsp_spec_number(spec, key, min, max) : otherwise;
+}
+
 unsigned hsp_spec_word(struct hsp_spec *spec, const char *key, const char *const *words)
 {
 	const char *text = value_of(spec, key);

@@ -1,4 +1,4 @@
-/* Spec of a device: lines of "key value". Every key is required; unknown keys are refused. */
+/* Spec of a device: lines of "key value". Every key is required, but for those read with a default; unknown keys are refused. */
 #ifndef HSP_SPEC_H
 #define HSP_SPEC_H
 
@@ -28,6 +28,12 @@ int hsp_spec_parse(struct hsp_spec *spec, const char *text, char *error, size_t 
 
 /* The number of `key`; `min` and a failed spec if it is missing, not a number or out of range. */
 uint64_t hsp_spec_number(struct hsp_spec *spec, const char *key, uint64_t min, uint64_t max);
+
+/*
+ * As hsp_spec_number, but `otherwise` if the key is missing: for what was added to a model. So the
+ * spec of a device without it, and with it each saved state, stays as it was.
+ */
+uint64_t hsp_spec_number_or(struct hsp_spec *spec, const char *key, uint64_t min, uint64_t max, uint64_t otherwise);
 
 /* Index of the value in `words` (ended by NULL); 0 and a failed spec if it is none of them. */
 unsigned hsp_spec_word(struct hsp_spec *spec, const char *key, const char *const *words);

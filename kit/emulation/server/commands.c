@@ -117,7 +117,7 @@ static int load(struct hsp_served *device, const char *path, struct answer *answ
 	int result = -1;
 	char *state = NULL;
 	/* Only a new model can load a state, and the kernel has already read from this one. */
-	struct hsp_device *model = hsp_device_new(device->spec, device->sectors, error, sizeof error);
+	struct hsp_device *model = hsp_served_model(device, error, sizeof error);
 	if (!model)
 		append_answer(answer, "%s", error);
 	else if (read(file, magic, sizeof magic) != sizeof magic || memcmp(magic, MAGIC, sizeof MAGIC) ||

@@ -2,8 +2,8 @@
  * hsp-devices serve FILE [--foreground]   serve the block devices /dev/ublkbN that FILE describes
  * hsp-devices tell SOCKET WORDS...        send a command to the server (commands.c)
  *
- * FILE: lines "dilation N", "socket PATH", then for each device "device NAME SECTORS", the lines
- * of its spec, "end". `serve` prints the devices as JSON and continues in the background.
+ * FILE: lines "dilation N", "socket PATH", for each bus "bus NAME BYTES_PER_S COMMAND_NS", then for each
+ * device "device NAME SECTORS [BUS]", the lines of its spec, "end". `serve` prints the devices as JSON and continues in the background.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -73,24 +73,40 @@ static int append(char **text, const char *line)
 	return 0;
 }
 
+static struct hsp_served_bus *find_bus(struct hsp_server *server, const char *name)
+{
+	for (unsigned number = 0; number < server->bus_count; number++)
+		if (!strcmp(server->buses[number].name, name))
+			return &server->buses[number];
+	return NULL;
+}
+
 /* Parse the description. Returns 0, or an exit code after printing an error. */
 static int parse(char *text, struct hsp_server *server, char *socket_path, size_t socket_size)
 {
 	struct hsp_served *open_device = NULL;
 	for (char *line; (line = strsep(&text, "\n"));) {
-		char name[HSP_NAME_BYTES];
+		char name[HSP_NAME_BYTES], bus_name[HSP_NAME_BYTES] = "";
+		struct hsp_served_bus bus = { .bus = NULL };
 		uint64_t sectors;
 		if (open_device && strcmp(line, "end")) {
 			if (append(&open_device->spec, line))
 				return refuse("out of memory");
 		} else if (open_device) {
 			open_device = NULL;
-		} else if (sscanf(line, "device %31s %" SCNu64, name, &sectors) == 2 && sectors) {
+		} else if (sscanf(line, "bus %31s %" SCNu64 " %" SCNu64, bus.name, &bus.bytes_per_s, &bus.command_ns) == 3) {
+			if (server->bus_count == HSP_MAX_DEVICES)
+				return refuse("too many buses");
+			server->buses[server->bus_count++] = bus;
+		} else if (sscanf(line, "device %31s %" SCNu64 " %31s", name, &sectors, bus_name) >= 2 && sectors) {
 			if (server->count == HSP_MAX_DEVICES)
 				return refuse("too many devices");
 			if (!(open_device = new_device(name, sectors)))
 				return refuse("not enough memory for the devices");
 			server->devices[server->count++] = open_device;
+			open_device->bus = find_bus(server, bus_name);
+			if (*bus_name && !open_device->bus)
+				return refuse("a device names a bus that is not described before it");
 		} else if (!strncmp(line, "socket ", 7)) {
 			snprintf(socket_path, socket_size, "%s", line + 7);
 		} else if (sscanf(line, "dilation %" SCNu32, &server->dilation) != 1 && *line) {
@@ -103,19 +119,38 @@ static int parse(char *text, struct hsp_server *server, char *socket_path, size_
 	return 0;
 }
 
+struct hsp_device *hsp_served_model(const struct hsp_served *device, char *error, size_t error_size)
+{
+	struct hsp_device *model = hsp_device_new(device->spec, device->sectors, error, error_size);
+	if (model && device->bus && hsp_device_join(model, device->bus->bus)) {
+		snprintf(error, error_size, "the bus %s is full", device->bus->name);
+		hsp_device_free(model);
+		return NULL;
+	}
+	return model;
+}
+
 /* Make new models in each server process: after a crash the devices start without state. */
 static int make_models(struct hsp_server *server)
 {
+	for (unsigned number = 0; number < server->bus_count; number++) {
+		struct hsp_served_bus *bus = &server->buses[number];
+		if (!(bus->bus = hsp_bus_new(bus->bytes_per_s, bus->command_ns))) {
+			fprintf(stderr, "hsp-devices: %s: no bus has this rate\n", bus->name);
+			return -1;
+		}
+	}
 	for (unsigned number = 0; number < server->count; number++) {
 		struct hsp_served *device = server->devices[number];
 		char error[256] = "";
-		device->model = hsp_device_new(device->spec, device->sectors, error, sizeof error);
+		device->model = hsp_served_model(device, error, sizeof error);
 		if (!device->model) {
 			fprintf(stderr, "hsp-devices: %s: %s\n", device->name, error);
 			return -1;
 		}
 		hsp_store_serve(device->store, device->model);
 		memset(device->inflight, 0, sizeof device->inflight);
+		device->decision_ns = HSP_NEVER;
 	}
 	return 0;
 }

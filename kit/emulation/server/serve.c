@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* user_data of a completion on the ring: kind, device, tag, generation of the tag. */
-enum kind { REQUEST = 1, TIMER, STARTED, COMMAND };
+enum kind { REQUEST = 1, TIMER, STARTED, COMMAND, DECISION };
 
 #define USER_DATA(kind, device, tag, generation) \
 	((uint64_t)(kind) << 56 | (uint64_t)(device) << 48 | (uint64_t)(tag) << 32 | (uint32_t)(generation))
@@ -26,6 +26,7 @@ enum {
 	CALIBRATION_PAUSE_NS = 1000000,
 };
 
+_Static_assert((int)UBLK_DEPTH <= (int)HSP_TAGS, "a request of the kernel has its tag at the model too");
 _Static_assert(RING_ENTRIES > HSP_MAX_DEVICES * (UBLK_DEPTH + 1), "no entry is used twice before all devices are up");
 
 uint64_t hsp_host_ns(void)
@@ -83,6 +84,16 @@ static void commit(struct hsp_server *server, unsigned number, uint16_t tag)
 	ublk_commit(&device->ublk, &server->ring, tag, inflight->result, USER_DATA(REQUEST, number, tag, 0));
 }
 
+/* `due` must stay until the ring is submitted. */
+static void set_timer(struct hsp_server *server, struct __kernel_timespec *due, uint64_t due_ns, uint64_t user_data)
+{
+	struct io_uring_sqe *entry = ublk_entry(&server->ring);
+	due->tv_sec = (long long)(due_ns / 1000000000u);
+	due->tv_nsec = (long long)(due_ns % 1000000000u);
+	io_uring_prep_timeout(entry, due, 0, IORING_TIMEOUT_ABS);
+	entry->user_data = user_data;
+}
+
 /* Complete the request now, or at `due_ns` of the host's clock. */
 static void answer_at(struct hsp_server *server, unsigned number, uint16_t tag, uint64_t due_ns)
 {
@@ -94,11 +105,39 @@ static void answer_at(struct hsp_server *server, unsigned number, uint16_t tag, 
 		commit(server, number, tag);
 		return;
 	}
-	inflight->due.tv_sec = (long long)(due_ns / 1000000000u);
-	inflight->due.tv_nsec = (long long)(due_ns % 1000000000u);
-	struct io_uring_sqe *entry = ublk_entry(&server->ring);
-	io_uring_prep_timeout(entry, &inflight->due, 0, IORING_TIMEOUT_ABS);
-	entry->user_data = USER_DATA(TIMER, number, tag, inflight->generation);
+	set_timer(server, &inflight->due, due_ns, USER_DATA(TIMER, number, tag, inflight->generation));
+}
+
+/* Give the model's answer to the kernel when it is due. */
+static void give_answer(struct hsp_server *server, unsigned number, uint16_t tag, const struct hsp_answer *answer)
+{
+	struct hsp_served *device = server->devices[number];
+	uint64_t due_ns = answer->done_ns;
+	if (answer->error)
+		device->inflight[tag].result = -answer->error;
+	if (due_ns == HSP_NEVER && answer->error) /* the device has failed: report it to the kernel at once */
+		due_ns = hsp_host_ns();
+	else if (due_ns != HSP_NEVER)
+		due_ns = server->epoch_ns + due_ns * server->dilation - device->own_cost_ns;
+	answer_at(server, number, tag, due_ns);
+}
+
+/* Give the answers that the model has decided since, and come back when it decides the next one. */
+static void collect_answers(struct hsp_server *server, unsigned number)
+{
+	struct hsp_served *device = server->devices[number];
+	struct hsp_answer answer;
+	uint8_t tag;
+	if (hsp_device_next_ns(device->model) == HSP_NEVER)
+		return;
+	while (hsp_device_collect(device->model, hsp_model_ns(server), &tag, &answer))
+		give_answer(server, number, tag, &answer);
+	uint64_t next_ns = hsp_device_next_ns(device->model);
+	if (next_ns == device->decision_ns || next_ns == HSP_NEVER)
+		return;
+	device->decision_ns = next_ns; /* an earlier timer may come too, and finds nothing */
+	set_timer(server, &device->decision, server->epoch_ns + next_ns * server->dilation,
+		  USER_DATA(DECISION, number, 0, 0));
 }
 
 static void accept_request(struct hsp_server *server, unsigned number, uint16_t tag)
@@ -125,16 +164,15 @@ static void accept_request(struct hsp_server *server, unsigned number, uint16_t 
 		.sectors = op == HSP_FLUSH ? 0 : request->nr_sectors,
 		.op = (uint8_t)op,
 		.fua = (request->op_flags & UBLK_IO_F_FUA) != 0,
+		.tag = (uint8_t)tag,
 	};
+	hsp_device_deliver(device->model, &model_request);
 	struct hsp_answer answer = submit_to_model(device, &model_request, device->ublk.buffers[tag]);
-	if (answer.error)
-		inflight->result = -answer.error;
-	uint64_t due_ns = answer.done_ns;
-	if (due_ns == HSP_NEVER && answer.error) /* the device has failed: report it to the kernel at once */
-		due_ns = host_ns;
-	else if (due_ns != HSP_NEVER)
-		due_ns = host_ns + (due_ns - model_request.arrival_ns) * server->dilation - device->own_cost_ns;
-	answer_at(server, number, tag, due_ns);
+	if (answer.done_ns == HSP_LATER)
+		inflight->active = 1;
+	else
+		give_answer(server, number, tag, &answer);
+	collect_answers(server, number);
 }
 
 void hsp_power_loss(struct hsp_server *server, struct hsp_served *device)
@@ -205,6 +243,10 @@ static int handle(struct hsp_server *server, uint64_t user_data, int32_t result,
 	case TIMER:
 		if (inflight->active && inflight->generation == (uint32_t)user_data)
 			commit(server, number, tag);
+		return 0;
+	case DECISION:
+		server->devices[number]->decision_ns = HSP_NEVER;
+		collect_answers(server, number);
 		return 0;
 	case STARTED:
 		++*started;

@@ -15,14 +15,23 @@ struct hsp_inflight {
 	struct __kernel_timespec due;
 };
 
+struct hsp_served_bus {
+	char name[HSP_NAME_BYTES];
+	uint64_t bytes_per_s, command_ns;
+	struct hsp_bus *bus; /* of this server process */
+};
+
 struct hsp_served {
 	char name[HSP_NAME_BYTES];
+	struct hsp_served_bus *bus; /* or NULL */
 	char *spec;
 	uint64_t sectors;
 	struct hsp_store *store; /* shared memory: survives a crash of the server process */
 	struct hsp_device *model;
 	struct ublk ublk;
 	struct hsp_inflight inflight[UBLK_DEPTH];
+	uint64_t decision_ns; /* a timer is set for it, HSP_NEVER: none; the model then has answers to collect */
+	struct __kernel_timespec decision;
 	uint64_t own_cost_ns; /* of this server, host clock; subtracted from each answer's delay */
 	int calibrating;
 	int is_made; /* added to the driver */
@@ -41,6 +50,8 @@ struct hsp_server {
 	uint64_t epoch_ns; /* host clock when the devices were made */
 	unsigned count;
 	struct hsp_served *devices[HSP_MAX_DEVICES];
+	unsigned bus_count;
+	struct hsp_served_bus buses[HSP_MAX_DEVICES];
 	int stopping, is_ready;
 	unsigned fault_count; /* of all; `faults` is a ring of the newest */
 	struct hsp_fault faults[HSP_KEPT_FAULTS];
@@ -56,6 +67,9 @@ uint64_t hsp_model_ns(const struct hsp_server *server);
  * once, when all devices exist and are calibrated. Returns 0 after a stop, or a negative errno.
  */
 int hsp_serve(struct hsp_server *server, int recovered, void (*ready)(struct hsp_server *));
+
+/* Make the model of a device, on its bus. NULL and a message in `error` if that cannot be. */
+struct hsp_device *hsp_served_model(const struct hsp_served *device, char *error, size_t error_size);
 
 /* Power loss of one device: requests in flight fail. */
 void hsp_power_loss(struct hsp_server *server, struct hsp_served *device);

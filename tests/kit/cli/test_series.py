@@ -68,7 +68,29 @@ def test_compare_takes_one_series_a_side(hsp_here, path, tmp_path):
         done = hsp_here("compare", *side)
         assert done.returncode == 2 and "one other series" in done.stderr
     done = hsp_here("compare", str(path), "--", str(path), "--across", "versions")
-    assert done.returncode == 2 and "are for runs" in done.stderr
+    assert done.returncode == 2 and "--across and --markdown are for runs" in done.stderr
+
+
+def kernel_of(series, kernel):
+    for run in series.parent.glob("2*"):
+        manifest = json.loads((run / "manifest.json").read_text())
+        manifest["versions"]["kernel"] = kernel
+        (run / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_two_series_make_one_page_with_what_differs(hsp_here, path, tmp_path):
+    other = synthetic.series(tmp_path / "other", id="series-20261121T060000Z-bbbbbb")
+    reports.analyse_series(other, ended=True)
+    kernel_of(path, "6.12")
+    kernel_of(other, "6.1-<i>x")
+    html = tmp_path / "both.html"
+    done = hsp_here("compare", str(path), "--", str(other), "--html", str(html), "--json")
+    assert done.returncode == 0, done.stderr
+    page = html.read_text()
+    assert "A: kernel 6.12" in page and "B: kernel 6.1-&lt;i&gt;x" in page and "<i>x" not in page
+    assert "Across versions.kernel: A has" in page
+    assert page.count('<th scope="row">') == len(json.loads(done.stdout)["rows"]) > 10
+    assert f"page: {html}" in done.stderr
 
 
 def test_list_has_series_and_runs(hsp_here, path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,9 @@ def test_a_file_is_found_beside_the_testbed(tmp_path: Path) -> None:
         ('backing = "ssd-2009-wriet"', "controller.backing", "known presets: "),
         ('backing = "controller-bypass"', "controller.backing", "controller itself"),
         ("#backing", "controller", "needs exactly one of backing"),
+        ("queue_depth = 0", "disk.queue_depth", "greater than or equal to 1"),
+        ("queue_depth = 33", "disk.queue_depth", "less than or equal to 32"),
+        ('read_ahead = "9MiB"', "controller.read_ahead", "more than half of cache_size (16777216 bytes)"),
     ],
 )
 def test_an_impossible_parameter_is_named(tmp_path: Path, changed: str, field: str, message: str) -> None:
@@ -167,6 +171,40 @@ def test_a_controller_may_have_its_device_in_a_table(tmp_path: Path) -> None:
     assert device.controller and device.controller.device == find_preset("nvme-consumer").ssd
     deeper = resolve(file=str(path), overrides={"ssd": {"channels": 2}})
     assert deeper.controller and deeper.controller.ssd and deeper.controller.ssd.channels == 2
+
+
+def test_what_was_added_is_in_spec_and_dump_only_if_it_is_asked_for() -> None:
+    """So a kept state and a stored run of a device without it stay what they are."""
+    for name, key, value, line in (
+        ("disk-7200", "queue_depth", 32, "\nqueue_depth 32\n"),
+        ("controller-battery", "read_ahead", "1MiB", "\nread_ahead_bytes 1048576\n"),
+    ):
+        plain, changed = find_preset(name), resolve(name, overrides={key: value})
+        assert line not in to_spec(plain) and line in to_spec(changed)
+        assert key not in plain.table.model_dump(mode="json")
+        assert key in changed.table.model_dump(mode="json")
+    assert find_preset("disk-7200") == resolve("disk-7200", overrides={"queue_depth": 1})
+
+
+def test_what_a_controller_cannot_have_is_refused() -> None:
+    disk = {**tomllib.loads((PRESETS / "disk-7200.toml").read_text())["disk"], "queue_depth": 8}
+    for overrides, message in (
+        ({"read_ahead": "1MiB"}, 'set.read_ahead: needs a cache, and "bypass" has none'),
+        ({"backing": None, "disk": disk}, "set.disk.queue_depth: 8: a controller gives its disk one request"),
+        ({"cache": "through"}, "set.cache: "),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            resolve("controller-bypass", overrides=overrides)
+        assert message in caught.value.message
+
+
+def test_a_cache_that_keeps_what_was_read_counts_as_dram() -> None:
+    buffer = find_preset("disk-7200").read_cache
+    assert buffer == 16 * MIB
+    behind = {"backing": "disk-7200"}
+    assert resolve("controller-battery", overrides=behind).read_cache == buffer
+    for more in ({"cache": "write-through"}, {"read_ahead": "1MiB"}):
+        assert resolve("controller-battery", overrides={**behind, **more}).read_cache == buffer + 16 * MIB
 
 
 def test_seeds_tell_devices_of_one_model_apart() -> None:

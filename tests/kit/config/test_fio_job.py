@@ -209,3 +209,19 @@ def test_whatever_passes_is_harmless(tmp_path_factory: pytest.TempPathFactory, d
             assert "`" not in value
             assert "$" not in value or value in ("${HSP_DIRECTORY}", "${HSP_SIZE}", "${HSP_RUNTIME}")
             assert name != "filename" or ("/" not in value and ":" not in value and ".." not in value)
+
+
+@pytest.mark.parametrize(
+    ("options", "span"),
+    [
+        ("", (0, 1000)),
+        ("size=${HSP_SIZE}\n", (0, 1000)),
+        ("offset=90%\nsize=10%\n", (900, 1000)),
+        ("offset=512\nsize=100\n", (512, 612)),
+        ("offset=50%\n", (500, 1000)),
+        ("offset=30%\nsize=10%\n[b]\nrw=read\noffset=70%\nsize=20%\n", (300, 900)),
+    ],
+)
+def test_between_which_bytes_of_a_device(tmp_path: Path, options: str, span: tuple[int, int]) -> None:
+    (tmp_path / "a.fio").write_text(f"[a]\nrw=read\n{options}")
+    assert read_job(tmp_path / "a.fio").span(1000) == span

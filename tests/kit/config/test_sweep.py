@@ -30,6 +30,20 @@ def test_values_have_names_and_the_first_is_the_base(tmp_path: Path) -> None:
     assert (threads.kind, threads.base, list(threads.values)) == ("phase", "1", ["1", "2", "4"])
 
 
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ('{ 0 = "0%", 90 = "90%" }', "%"),
+        ('{ 0 = "0%", 90 = "512m" }', ""),
+        ("[1, 2]", ""),
+        ('["4k", "8k"]', ""),
+    ],
+)
+def test_parts_have_a_unit(tmp_path: Path, values: str, unit: str) -> None:
+    sweep = swept(tmp_path, f'[sweep.at]\nset = "job.rwmixread"\nto = {values}\n')
+    assert sweep is not None and sweep.axes["at"].unit == unit
+
+
 def test_a_workload_without_axes_sweeps_nothing(tmp_path: Path) -> None:
     assert swept(tmp_path, "") is None
 

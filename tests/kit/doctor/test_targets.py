@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +14,7 @@ from kit.config.address import HostAddress
 from kit.config.testbed import read_testbed
 from kit.config.workload_source import find_workload
 from kit.core.errors import HostError
+from kit.doctor.diagnosis import Target, _examinations
 from kit.doctor.targets import requirements_of, targets_of
 
 DISK = (
@@ -65,3 +68,12 @@ def test_targets_of_a_testbed(
 def test_requirements_of_a_workload() -> None:
     requirements = requirements_of(find_workload("top-speeds"), clients=4)
     assert requirements.nfs_version == "3" and requirements.outstanding == 4
+
+
+def test_a_workload_on_devices_needs_no_pool_no_nfs_and_no_clients() -> None:
+    on_devices, over_nfs = (requirements_of(find_workload(name), clients=1) for name in ("drives", "ageing"))
+    assert (on_devices.pool, on_devices.over_nfs) == (False, False)
+    assert (over_nfs.pool, over_nfs.over_nfs) == (True, True)
+    server = Target("nas", ("server",), lambda: nullcontext(Mock()))
+    every, fewer = (set(_examinations(server, each)) for each in (over_nfs, on_devices))
+    assert every - fewer >= {"zfs-module", "pyzfs", "nfsd", "exports", "bpftrace"} and "python" in fewer

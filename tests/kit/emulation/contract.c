@@ -1,5 +1,7 @@
 /*
- * Random requests to a device, and what a server may rely on: contract SPEC SECTORS PAGE_SECTORS SEED COUNT
+ * Random requests to a device, and what a server may rely on: contract SPEC SECTORS PAGE_SECTORS SEED COUNT BUS
+ *
+ * BUS: bytes a second of a bus that the device is on, or 0.
  *
  * The driver keeps content as the server does, a version number a sector and one older version to
  * go back to. After each power loss every sector holds a version that is no older than the newest
@@ -30,14 +32,17 @@ struct pending {
 	uint64_t sector;
 	uint32_t sectors, version;
 	int op, fua;
+	uint8_t tag;
 };
 
 static struct hsp_device *device;
+static struct hsp_bus *bus;
 static uint64_t sectors, page_sectors, now_ns, random_state;
 static uint32_t *content, *undo, *floor_version, *forgotten, next_version = 1;
 static uint8_t *has_undo;
 static struct pending pending[PENDING];
-static size_t pending_count, asked, losses, lost_sectors;
+static size_t pending_count, asked, losses, lost_sectors, later;
+static uint8_t waits[HSP_TAGS]; /* a request with this tag is answered later */
 static int lies, needs_flush, may_lose;
 static char spec[16384];
 
@@ -89,6 +94,47 @@ static void settle_pending(void)
 	pending_count = kept;
 }
 
+/* Take the answers that are decided by now. */
+static void collect(void)
+{
+	struct hsp_answer answer;
+	uint8_t tag;
+
+	while (hsp_device_collect(device, now_ns, &tag, &answer)) {
+		CHECK(tag < HSP_TAGS && waits[tag], "an answer to no request, tag %u", tag);
+		CHECK(!answer.error && answer.done_ns < now_ns + UINT64_C(3600000000000), "tag %u: %d, done %" PRIu64, tag,
+		      answer.error, answer.done_ns);
+		waits[tag] = 0;
+		for (size_t i = 0; i < pending_count; i++)
+			if (pending[i].done_ns == HSP_LATER && pending[i].tag == tag) {
+				CHECK(answer.done_ns >= pending[i].arrival_ns, "done before it came");
+				pending[i].done_ns = answer.done_ns;
+			}
+	}
+}
+
+/* Let time go on to the next answer that is decided later, if there is one. */
+static int await_answer(void)
+{
+	uint64_t next_ns = hsp_device_next_ns(device);
+
+	if (next_ns == HSP_NEVER)
+		return 0;
+	now_ns = next_ns > now_ns ? next_ns : now_ns;
+	collect();
+	return 1;
+}
+
+static uint8_t free_tag(void)
+{
+	for (;;) {
+		for (uint8_t tag = 0; tag < HSP_TAGS; tag++)
+			if (!waits[tag])
+				return tag;
+		CHECK(await_answer(), "no request is answered");
+	}
+}
+
 static void note_write(const struct hsp_request *request, uint32_t version, uint64_t first, uint64_t count)
 {
 	for (uint64_t s = first; s < first + count; s++) {
@@ -114,6 +160,8 @@ static struct hsp_request draw_request(void)
 		now_ns += draw(200000000);
 	else
 		now_ns += draw(20000);
+	collect();
+	request.tag = free_tag();
 	request.arrival_ns = now_ns;
 	request.sector = draw(4) ? draw(sectors) : draw(sectors < 16 ? sectors : 16); /* a hot spot */
 	request.sectors = (uint32_t)(1 + draw(most));
@@ -151,17 +199,23 @@ static void ask(void)
 	struct hsp_answer answer;
 	uint32_t version = next_version++;
 
+	hsp_device_deliver(device, &request);
 	if (request.op == HSP_WRITE)
 		note_write(&request, version, request.sector, request.sectors);
 	if (request.op == HSP_WRITE_ZEROES)
 		for (uint64_t s = request.sector; s < request.sector + request.sectors; s++)
 			note_write(&request, version, s, 1);
 	answer = hsp_device_submit(device, &request);
+	now_ns = request.arrival_ns;
 	asked++;
 	CHECK(!answer.error, "error %d", answer.error);
+	waits[request.tag] = answer.done_ns == HSP_LATER;
+	later += waits[request.tag];
+	CHECK(answer.done_ns != HSP_LATER || request.op != HSP_FLUSH, "a flush is answered later");
 	CHECK(answer.done_ns >= request.arrival_ns, "done %" PRIu64 " before %" PRIu64, answer.done_ns,
 	      request.arrival_ns);
-	CHECK(answer.done_ns < request.arrival_ns + UINT64_C(3600000000000), "it takes an hour");
+	CHECK(answer.done_ns == HSP_LATER || answer.done_ns < request.arrival_ns + UINT64_C(3600000000000),
+	      "it takes an hour");
 	if (request.op == HSP_DISCARD || request.op == HSP_WRITE_ZEROES)
 		for (uint64_t s = request.sector; s < request.sector + request.sectors; s++)
 			if (is_whole_page(&request, s) && hsp_device_attributes(device) & HSP_DISCARDS) {
@@ -178,9 +232,11 @@ static void ask(void)
 		if (pending_count == PENDING)
 			pending_count = 0; /* forgets promises, which is safe: it only asks for less */
 		pending[pending_count++] = (struct pending){ request.arrival_ns, answer.done_ns, request.sector,
-							     request.sectors,	 version,	   request.op, request.fua };
+							     request.sectors,	 version,	   request.op, request.fua, request.tag };
 	}
-	if (!draw(8))
+	while (!draw(8) && await_answer())
+		;
+	if (!draw(8) && answer.done_ns != HSP_LATER)
 		now_ns = answer.done_ns > now_ns ? answer.done_ns : now_ns;
 }
 
@@ -205,6 +261,7 @@ static void check_mapping(void)
 
 static void lose_power(void)
 {
+	collect();
 	collect_promises();
 	for (uint64_t s = 0; s < sectors; s++) {
 		if (hsp_device_is_volatile(device, now_ns, s)) {
@@ -224,6 +281,8 @@ static void lose_power(void)
 		CHECK(!hsp_device_is_volatile(device, now_ns, s), "sector %" PRIu64 " is volatile still", s);
 	if (!strncmp(spec, "model ssd", 9))
 		check_mapping();
+	CHECK(hsp_device_next_ns(device) == HSP_NEVER, "an answer is decided after the power loss");
+	memset(waits, 0, sizeof(waits));
 	pending_count = 0;
 	losses++;
 }
@@ -238,6 +297,26 @@ static uint8_t *save(struct hsp_device *from, uint64_t at_ns, size_t *size)
 	return bytes;
 }
 
+static uint64_t later_of(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* Wait for all answers to the probes, by their tags; returns when the last one was decided. */
+static uint64_t drain(struct hsp_device *of, struct hsp_answer *answers)
+{
+	uint64_t at_ns = 0;
+	struct hsp_answer answer;
+	uint8_t tag;
+
+	while (hsp_device_next_ns(of) != HSP_NEVER) {
+		at_ns = later_of(at_ns, hsp_device_next_ns(of));
+		while (hsp_device_collect(of, at_ns, &tag, &answer))
+			answers[tag] = answer;
+	}
+	return at_ns;
+}
+
 /* A device made from the saved state has the future of one that lost power at that time. */
 static void compare_with_saved(void)
 {
@@ -245,6 +324,8 @@ static void compare_with_saved(void)
 	size_t size, other_size;
 	uint8_t *saved = save(device, now_ns, &size), *other;
 	struct hsp_device *copy = hsp_device_new(spec, sectors, error, sizeof(error));
+	struct hsp_answer here[PROBES], there[PROBES];
+	uint64_t end_ns;
 
 	CHECK(!hsp_device_load(copy, saved, size, error, sizeof(error)), "%s", error);
 	lose_power();
@@ -256,14 +337,19 @@ static void compare_with_saved(void)
 	free(other);
 	for (unsigned i = 0; i < PROBES; i++) {
 		struct hsp_request request = { .arrival_ns = i * 100000, .sector = draw(sectors), .sectors = 1 };
-		struct hsp_answer here, there = hsp_device_submit(copy, &request);
 
+		request.tag = (uint8_t)i;
+		there[i] = hsp_device_submit(copy, &request);
 		request.arrival_ns += now_ns;
-		here = hsp_device_submit(device, &request);
-		CHECK(here.done_ns == there.done_ns + now_ns, "probe %u: %" PRIu64 " and %" PRIu64, i,
-		      here.done_ns - now_ns, there.done_ns);
+		here[i] = hsp_device_submit(device, &request);
 	}
-	now_ns += PROBES * 100000;
+	end_ns = now_ns + PROBES * 100000;
+	drain(copy, there);
+	end_ns = later_of(end_ns, drain(device, here));
+	for (unsigned i = 0; i < PROBES; i++)
+		CHECK(here[i].done_ns == there[i].done_ns + now_ns, "probe %u: %" PRIu64 " and %" PRIu64, i,
+		      here[i].done_ns - now_ns, there[i].done_ns);
+	now_ns = end_ns;
 	hsp_device_free(copy);
 }
 
@@ -272,7 +358,7 @@ int main(int count, char **words)
 	static char text[16384];
 	char error[200];
 	size_t length = 0, requests;
-	FILE *file = count == 6 ? fopen(words[1], "r") : NULL;
+	FILE *file = count == 7 ? fopen(words[1], "r") : NULL;
 
 	if (!file)
 		return 2;
@@ -290,6 +376,11 @@ int main(int count, char **words)
 		printf("%s\n", error);
 		return 2;
 	}
+	if (strtoull(words[6], NULL, 10)) {
+		bus = hsp_bus_new(strtoull(words[6], NULL, 10), 1000);
+		if (!bus || hsp_device_join(device, bus))
+			return 2;
+	}
 	needs_flush = (hsp_device_attributes(device) & HSP_VOLATILE_CACHE) != 0;
 	/* Without a cache there is no volatile one, but a write under way is not safe yet. */
 	may_lose = needs_flush || ((strstr(spec, "rpm") || strstr(spec, "write_cache off")) &&
@@ -303,11 +394,13 @@ int main(int count, char **words)
 		ask();
 		if (!draw(200))
 			lose_power();
-		if (!draw(400))
+		if (!draw(400) && !bus) /* that of a copy would be free */
 			compare_with_saved();
 	}
-	printf("%zu requests, %zu power losses, %zu sectors lost\n", asked, losses, lost_sectors);
+	printf("%zu requests, %zu answered later, %zu power losses, %zu sectors lost\n", asked, later, losses,
+	       lost_sectors);
 	hsp_device_free(device);
+	hsp_bus_free(bus);
 	free(content);
 	free(undo);
 	free(floor_version);

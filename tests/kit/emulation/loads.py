@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tests.kit.emulation.model_library import ModelDevice, Op, requests
+from tests.kit.emulation.model_library import LATER_NS, ModelDevice, Op, requests
 
 Spec = dict[str, int | str]
 Latencies = npt.NDArray[np.int64]
@@ -57,24 +59,56 @@ class Load:
 
     def in_flight(self, op: int, sectors: int, count: int, depth: int, align: int = 0) -> Latencies:
         """At random, `depth` requests at a time, at multiples of `align` sectors (0: of their size)."""
-        ready = [self.now_ns] * depth
-        latencies, step = np.zeros(count, np.int64), align or sectors
-        for at, sector in enumerate(
-            self.random.integers(0, (self.device.sectors - sectors) // step + 1, count) * step
-        ):
-            slot = ready.index(min(ready))
-            arrival_ns = ready[slot]
-            ready[slot], error = self.device.submit(arrival_ns, op, int(sector), sectors)
-            assert not error
-            latencies[at] = ready[slot] - arrival_ns
-        self.now_ns = max(ready)
-        return latencies
+        step = align or sectors
+        sectors_of = self.random.integers(0, (self.device.sectors - sectors) // step + 1, count) * step
+        (latencies,) = together([self.device], op, sectors, [sectors_of], depth, self.now_ns)
+        self.now_ns += int(latencies[:, 1].max())
+        return latencies[:, 0]
 
     def age(self) -> None:
         """Twice the capacity in order, then one and a half times at random."""
         for _ in range(2):
             self.in_order(Op.WRITE, 256)
         self.at_random(Op.WRITE, 8, self.device.sectors * 3 // 2 // 8)
+
+
+def together(
+    devices: Sequence[ModelDevice],
+    op: int,
+    sectors: int,
+    places: Sequence[npt.NDArray[np.int64]],
+    depth: int,
+    now_ns: int = 0,
+) -> list[Latencies]:
+    """A closed loop at each device, `depth` requests at a time, at the places it is given, in their order.
+
+    Of each device a row a request: latency, and when it was done (ns from now_ns on).
+    """
+    left = [iter(map(int, each)) for each in places]
+    done: list[list[tuple[int, int]]] = [[] for _ in devices]
+    begun: dict[tuple[int, int], int] = {}
+    free = [(now_ns, number, tag) for number in range(len(devices)) for tag in range(depth)]
+    heapq.heapify(free)
+
+    def answer(number: int, tag: int, done_ns: int) -> None:
+        done[number].append((done_ns - begun[number, tag], done_ns - now_ns))
+        heapq.heappush(free, (done_ns, number, tag))
+
+    while True:
+        decided_ns, first = min((device.next_ns, number) for number, device in enumerate(devices))
+        if free and free[0][0] <= decided_ns:
+            at_ns, number, tag = heapq.heappop(free)
+            if (sector := next(left[number], None)) is None:
+                continue
+            begun[number, tag] = at_ns
+            done_ns = devices[number].begin(at_ns, op, sector, sectors, tag)
+            if done_ns != LATER_NS:
+                answer(number, tag, done_ns)
+        elif decided_ns <= LATER_NS:
+            for tag, done_ns in devices[first].collect(decided_ns):
+                answer(first, tag, done_ns)
+        else:
+            return [np.array(each, np.int64) for each in done]
 
 
 def shortest_range(latencies: Latencies, share: float = 0.95) -> tuple[int, int]:
@@ -107,7 +141,7 @@ def random_device(seed: int) -> RandomDevice:
     return RandomDevice(text, str(spec["model"]), draw.choice([1, 7, 64, 100, 1000, 4099]), page_bytes // 512)
 
 
-def _disk(draw: random.Random) -> Spec:
+def _disk(draw: random.Random, is_backing: bool = False) -> Spec:
     settle_ns = draw.randint(1, 10**6)
     average_ns = settle_ns + draw.randint(0, 10**7)
     outer = draw.randint(10**6, 3 * 10**8)
@@ -132,6 +166,7 @@ def _disk(draw: random.Random) -> Spec:
         "track_buffer_bytes": draw.choice([0, 4096, 2**20]),
         "read_ahead_bytes": draw.choice([0, 4096, 2**20]),
         "write_cache_bytes": draw.choice([0, 2**16, 2**20]),
+        **({"queue_depth": depth} if (depth := draw.choice([1, 1, 2, 32])) > 1 and not is_backing else {}),
     }
 
 
@@ -172,12 +207,18 @@ def _ssd(draw: random.Random) -> Spec:
 
 
 def _controller(draw: random.Random) -> Spec:
-    backing = draw.choice([_disk, _ssd])(draw)
+    backing = _disk(draw, is_backing=True) if draw.random() < 0.5 else _ssd(draw)
+    cache, cache_bytes = (
+        draw.choice(["battery", "battery", "bypass", "write-through"]),
+        draw.choice([4096, 2**16, 2**20]),
+    )
+    read_ahead = draw.choice([0, 512, cache_bytes // 2]) if cache != "bypass" else 0
     return {
         "model": "controller",
         "seed": draw.randint(0, 2**64 - 1),
-        "cache": draw.choice(["battery", "battery", "bypass"]),
-        "cache_bytes": draw.choice([4096, 2**16, 2**20]),
+        "cache": cache,
+        "cache_bytes": cache_bytes,
+        **({"read_ahead_bytes": read_ahead} if read_ahead else {}),
         "command_ns": draw.choice([0, 10**4]),
         "command_spread_ns": draw.choice([0, 10**4]),
         "link_bytes_per_s": draw.choice([10**9, 16 * 10**9]),

@@ -18,6 +18,8 @@ from kit.hosts.base import Closing
 from kit.hosts.compilation import compiled
 
 NEVER_NS = 2**64 - 1
+LATER_NS = NEVER_NS - 1  # HSP_LATER: the answer is to collect
+TAGS = 64
 ROTATIONAL, VOLATILE_CACHE, DISCARDS = 1, 2, 4
 
 
@@ -28,9 +30,22 @@ class Op(enum.IntEnum):
 
 
 REQUEST = np.dtype(
-    [("arrival_ns", "<u8"), ("sector", "<u8"), ("sectors", "<u4"), ("op", "u1"), ("fua", "u1"), ("pad", "V2")]
+    [
+        ("arrival_ns", "<u8"),
+        ("sector", "<u8"),
+        ("sectors", "<u4"),
+        ("op", "u1"),
+        ("fua", "u1"),
+        ("tag", "u1"),
+        ("pad", "u1"),
+    ]
 )
 ANSWER = np.dtype([("done_ns", "<u8"), ("error", "<i4"), ("pad", "<i4")])
+
+
+class _Answer(ctypes.Structure):
+    _fields_ = (("done_ns", ctypes.c_uint64), ("error", ctypes.c_int32), ("pad", ctypes.c_int32))
+
 
 Requests = npt.NDArray[np.void]
 Answers = npt.NDArray[np.void]
@@ -58,12 +73,33 @@ def _library() -> ctypes.CDLL:
         "counter_names": (text, [device]),
         "save": (size, [device, u64, memory, size]),
         "load": (number, [device, memory, size, memory, size]),
+        "next_ns": (u64, [device]),
+        "collect": (number, [device, u64, memory, memory]),
+        "join": (number, [device, device]),
+        "deliver": (None, [device, memory]),
+        "submit": (_Answer, [device, memory]),
         "submit_many": (None, [device, memory, memory, size, number, u64]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(functions, f"hsp_device_{name}")
         function.restype, function.argtypes = result, arguments
+    functions.hsp_bus_new.restype, functions.hsp_bus_new.argtypes = device, [u64, u64]
+    functions.hsp_bus_free.restype, functions.hsp_bus_free.argtypes = None, [device]
     return functions
+
+
+class ModelBus(Closing):
+    """A bus that devices share; they are closed before it."""
+
+    def __init__(self, bytes_per_s: int, command_ns: int = 0) -> None:
+        self._library = _library()
+        self.bus = self._library.hsp_bus_new(bytes_per_s, command_ns)
+        assert self.bus
+
+    def close(self) -> None:
+        if self.bus:
+            self._library.hsp_bus_free(self.bus)
+            self.bus = None
 
 
 def requests(count: int) -> Requests:
@@ -74,7 +110,9 @@ def requests(count: int) -> Requests:
 class ModelDevice(Closing):
     """A device of the library. Times are ns since it was made; arrivals never decrease."""
 
-    def __init__(self, device: DeviceModel | str, size_bytes: int, seed: int = 1) -> None:
+    def __init__(
+        self, device: DeviceModel | str, size_bytes: int, seed: int = 1, bus: ModelBus | None = None
+    ) -> None:
         """`device` may be a spec's text. Raises ConfigError if the library does not take it."""
         spec = device if isinstance(device, str) else to_spec(device, seed)
         if size_bytes <= 0 or size_bytes % SECTOR_BYTES:
@@ -85,13 +123,39 @@ class ModelDevice(Closing):
         self._device = self._library.hsp_device_new(spec.encode(), self.sectors, self._error, 256)
         if not self._device:
             raise ConfigError(f"the device model: {self._error.value.decode()}")
+        if bus:
+            assert not self._library.hsp_device_join(self._device, bus.bus)
+
+    def begin(
+        self, arrival_ns: int, op: int, sector: int, sectors: int, tag: int, *, fua: bool = False
+    ) -> int:
+        """When the request is done (ns), or LATER_NS: then it is to collect, by its tag."""
+        request = requests(1)
+        request[0] = (arrival_ns, sector, sectors, op, fua, tag, 0)
+        self._library.hsp_device_deliver(self._device, request.ctypes.data)
+        answer = self._library.hsp_device_submit(self._device, request.ctypes.data)
+        assert not answer.error
+        return int(answer.done_ns)
+
+    @property
+    def next_ns(self) -> int:
+        """When there is something to collect."""
+        return int(self._library.hsp_device_next_ns(self._device))
+
+    def collect(self, now_ns: int) -> list[tuple[int, int]]:
+        """Tags of what is decided by then, each with the time when it is done (ns)."""
+        tag, answer, found = ctypes.c_uint8(), np.zeros(1, ANSWER), []
+        while self._library.hsp_device_collect(self._device, now_ns, ctypes.byref(tag), answer.ctypes.data):
+            assert not answer["error"][0]
+            found.append((tag.value, int(answer["done_ns"][0])))
+        return found
 
     def submit(
         self, arrival_ns: int, op: int, sector: int = 0, sectors: int = 0, *, fua: bool = False
     ) -> tuple[int, int]:
         """When the request is done (ns), and its errno or 0."""
         request = requests(1)
-        request[0] = (arrival_ns, sector, sectors, op, fua, b"")
+        request[0] = (arrival_ns, sector, sectors, op, fua, 0, 0)
         answer = self.submit_many(request)[0]
         return int(answer["done_ns"]), int(answer["error"])
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import numpy as np
 import pytest
 
-from kit.config.device_model import resolve
+from kit.config.device_model import preset_path, resolve
 from tests.kit.emulation.loads import Load
 from tests.kit.emulation.model_library import ROTATIONAL, VOLATILE_CACHE, ModelDevice, Op
 
@@ -85,3 +87,96 @@ def test_bypass_passes_everything_on() -> None:
 @pytest.mark.parametrize(("backing", "rotational"), [("disk-10k", True), ("nvme-datacentre", False)])
 def test_it_is_of_the_kind_of_what_is_behind_it(backing: str, rotational: bool) -> None:
     assert bool(controller("controller-battery", backing=backing).attributes & ROTATIONAL) is rotational
+
+
+# --- Write-through and read-ahead ------------------------------------------------------------------------
+
+
+def test_write_through_answers_writes_as_bypass_does_and_keeps_them_for_reads() -> None:
+    """A write completes when the device has it: the latencies of both are the same."""
+    through, bypass = (
+        Load(controller("controller-bypass", backing="disk-7200", cache=cache))
+        for cache in ("write-through", "bypass")
+    )
+    assert (through.at_random(Op.WRITE, 8, 300) == bypass.at_random(Op.WRITE, 8, 300)).all()
+    written = through.device.counters()
+    through.random, bypass.random = np.random.default_rng(1), np.random.default_rng(1)
+    # The same places again, to read: of the cache, and of the platter.
+    assert through.at_random(Op.READ, 8, 300).max() < 100 * US
+    assert np.median(bypass.at_random(Op.READ, 8, 300)) > 1000 * US
+    after = through.device.counters()
+    assert after["cache_hits"] - written["cache_hits"] == 300
+    assert after["seeks"] == written["seeks"]
+
+
+def test_write_through_keeps_what_was_read_and_drops_the_oldest() -> None:
+    load = Load(
+        controller("controller-bypass", backing="disk-7200", cache="write-through", cache_size="1MiB")
+    )
+    load.device.submit(0, Op.READ, 0, 8)
+    load.now_ns = S
+    assert load.in_order(Op.READ, 8, 1).max() < 100 * US
+    for first in range(40_000, 120_000, 320):  # 250 lines of 4 KiB: not yet all of 1 MiB
+        load.in_order(Op.READ, 8, 1, first)
+    assert load.in_order(Op.READ, 8, 1).max() < 100 * US
+    for first in range(40_000, 122_240, 320):  # 257 lines
+        load.in_order(Op.READ, 8, 1, first + 160)
+    seeks = load.device.counters()["seeks"]
+    load.in_order(Op.READ, 8, 1)
+    assert load.device.counters()["seeks"] == seeks + 1
+
+
+def test_a_write_through_cache_is_as_volatile_as_the_device_and_cold_after_a_power_loss() -> None:
+    device = controller("controller-bypass", backing="nvme-consumer", cache="write-through")
+    assert device.attributes & VOLATILE_CACHE
+    now_ns, _ = device.submit(0, Op.WRITE, 8, 8)
+    assert device.is_volatile(now_ns, 8)
+    flushed_ns, _ = device.submit(now_ns, Op.FLUSH)
+    assert flushed_ns - now_ns > 600 * US and not device.is_volatile(flushed_ns, 8)
+    hits = device.counters()["cache_hits"]
+    device.power_loss(flushed_ns)
+    device.submit(flushed_ns, Op.READ, 8, 8)
+    assert device.counters()["cache_hits"] == hits
+
+
+def test_zeroes_and_discards_leave_nothing_in_the_cache() -> None:
+    for op in (Op.WRITE_ZEROES, Op.DISCARD):
+        device = controller("controller-bypass", backing="disk-7200", cache="write-through")
+        now_ns, _ = device.submit(0, Op.WRITE, 8, 8)
+        now_ns, _ = device.submit(now_ns, op, 12, 8)
+        device.submit(now_ns, Op.READ, 8, 8)
+        assert device.counters()["seeks"] >= 2 and device.counters()["cache_hits"] == 0
+
+
+def bare_disk(**overrides: object) -> ModelDevice:
+    """A controller before a disk that has no buffer of its own."""
+    document = tomllib.loads(preset_path("disk-7200").read_text())["disk"]
+    still = {**document, "track_buffer": "0B", "read_ahead": "0B"}
+    return controller("controller-bypass", **{"backing": None, "disk": still, **overrides})
+
+
+@pytest.mark.parametrize("cache", ["write-through", "battery"])
+def test_read_ahead_hides_the_device_from_reads_in_order(cache: str) -> None:
+    """Of a disk without a buffer each read misses its turn; a piece of 256 KiB has 32 of them."""
+    each, ahead = (
+        Load(bare_disk(cache=cache, read_ahead=size)).in_order(Op.READ, 16, 600).mean()
+        for size in ("0B", "256KiB")
+    )
+    assert each > 8000 * US
+    assert ahead < 2 * each / 32
+
+
+def test_reads_at_random_are_not_read_ahead_of() -> None:
+    plain, ahead = (
+        Load(controller("controller-bypass", backing="disk-7200", cache="write-through", read_ahead=size))
+        for size in ("0B", "256KiB")
+    )
+    assert (plain.at_random(Op.READ, 8, 500) == ahead.at_random(Op.READ, 8, 500)).all()
+
+
+def test_dirty_lines_take_the_room_of_what_was_read_ahead() -> None:
+    load = Load(bare_disk(cache="battery", cache_size="1MiB", read_ahead="256KiB"))
+    load.in_order(Op.READ, 8, 10)
+    assert load.in_order(Op.READ, 8, 1).max() < 100 * US
+    load.in_order(Op.WRITE, 8, 256, 50_000)  # 1 MiB
+    assert load.in_order(Op.READ, 8, 1).max() > 500 * US

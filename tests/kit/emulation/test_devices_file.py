@@ -35,6 +35,19 @@ def test_each_device_gets_its_spec_its_size_and_a_seed_of_its_own(tmp_path: Path
     assert "device ssd1 131072" in lines and lines.count("end") == 2
 
 
+BUS = '[bus.hba0]\nper_s = "300MB"\ncommand = "2us"\n'
+ON_BUS = GOOD + 'bus = "hba0"\n'
+
+
+def test_devices_of_one_bus_are_described_with_it(tmp_path: Path) -> None:
+    text = ON_BUS + ON_BUS.replace("ssd0", "ssd1") + GOOD.replace("ssd0", "ssd2") + BUS
+    emulation = read_emulation(written(tmp_path, text))
+    lines = description(served_devices(emulation.device, emulation.bus), 4).splitlines()
+    assert [line for line in lines if line.startswith("bus")] == ["bus hba0 300000000 2000"]
+    assert lines.index("bus hba0 300000000 2000") < lines.index("device ssd0 131072 hba0")
+    assert "device ssd1 131072 hba0" in lines and "device ssd2 131072" in lines
+
+
 def test_a_file_beside_it_is_a_model_too(tmp_path: Path) -> None:
     preset = (compilation.HERE / "presets" / "disk-7200.toml").read_text()
     written(tmp_path, preset, "my-disk.toml")
@@ -56,6 +69,11 @@ def test_a_file_beside_it_is_a_model_too(tmp_path: Path) -> None:
         (GOOD.replace('preset = "nvme-consumer"\n', ""), "one of preset, file and emulated"),
         (GOOD.replace("64MiB", "1MiB"), "at least 64MiB"),
         (GOOD + GOOD, "two devices are called 'ssd0'"),
+        (ON_BUS, r"devices.toml:5: device\[0\].bus: 'ssd0' is on 'hba0', and there is no table"),
+        (ON_BUS.replace("hba0", "hba1") + BUS, "is on 'hba1', and there is hba0: add"),
+        (GOOD + BUS, r'devices.toml:5: bus.hba0: no device has bus = "hba0"'),
+        (ON_BUS + BUS.replace("300MB", "0MB"), r"devices.toml:7: bus.hba0.per_s"),
+        (ON_BUS + BUS.replace("per_s", "rate"), r"bus.hba0.*per_s"),
         (GOOD.replace("ssd0", "../x"), "name"),
         (GOOD.replace("ssd0", "a b"), "name"),
         ("", "device"),
@@ -106,13 +124,15 @@ def test_flash_ages_and_nothing_else(tmp_path: Path, how: str, is_aged: bool) ->
         ("128MiB", 'model = "null_blk"\nlatency = "1ms"\npreset = "disk-7200"', "has no preset"),
         ("128MiB", 'model = "null_blk"\nlatency = "1ms"\nset = { rpm = 1 }', "has no set"),
         ("128MiB", 'preset = "disk_7200"', "unknown preset"),
+        ("128MiB", 'model = "null_blk"\nlatency = "1ms"\nbus = "hba0"\n' + BUS, "has no bus; remove it"),
+        ("128MiB", 'preset = "disk-7200"\nbus = "hba1"', "bad.toml:12: .*there is no table"),
     ],
 )
 def test_a_testbed_with_impossible_devices_is_refused(
     tmp_path: Path, size: str, how: str, complaint: str
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        read_testbed(written(tmp_path, TESTBED.format(size=size, how=how)))
+        read_testbed(written(tmp_path, TESTBED.format(size=size, how=how), "bad.toml"))
 
 
 def test_the_presets_are_listed_and_an_unknown_one_exits_2(tmp_path: Path) -> None:
@@ -143,7 +163,8 @@ def test_the_server_is_compiled_and_says_how_it_is_used() -> None:
     assert done.returncode == 2
     assert "usage" in done.stderr
     cut_short = "dilation 1\nsocket /x\ndevice a 1000\n"
-    for bad in ("", "dilation 0\n", cut_short, "dilation 1\nsocket /x\nnonsense\n"):
+    no_bus = "dilation 1\nsocket /x\ndevice a 1000 hba0\nend\n"
+    for bad in ("", "dilation 0\n", cut_short, no_bus, "dilation 1\nsocket /x\nnonsense\n"):
         refused = subprocess.run(
             [os.fspath(compilation.server()), "serve", "/dev/stdin"],
             input=bad, capture_output=True, text=True, timeout=60,

@@ -94,7 +94,9 @@ def test_shares_of_writes_are_the_zils() -> None:
 
 
 def test_entry_of_the_manifest() -> None:
-    report = read_history.report({"read": 3456}, Counters({"l2_hits": 0}, {}), Reads(3000, 456, 3456))
+    report = read_history.report(
+        {"read": 3456}, Counters({"l2_hits": 0}, {}), Reads(3000, 456, 3456), "not traced"
+    )
     assert report.entry["server_ios"] == 3456 and set(report.entry["shares"].counts)
     assert {check.name for check in report.checks} == {"I/Os by tier", "latency at the server"}
     assert all(isinstance(check, Missing) for check in report.checks)
@@ -102,7 +104,7 @@ def test_entry_of_the_manifest() -> None:
 
 def test_shares_of_a_phase_that_also_writes_are_those_of_its_reads() -> None:
     change = Counters({"l2_hits": 0}, {"zil_itx_metaslab_slog_count": 100})
-    report = read_history.report({"read": 3456, "write": 100}, change, Reads(3000, 456, 3456))
+    report = read_history.report({"read": 3456, "write": 100}, change, Reads(3000, 456, 3456), "not traced")
     assert report.entry["server_ios"] == 3556
     assert report.entry["shares"].counts == {"dram": 3000, "l2arc": 0, "disk": 456}
 
@@ -113,7 +115,7 @@ def test_shares_of_a_phase_that_also_writes_are_those_of_its_reads() -> None:
 )
 def test_a_full_list_is_a_problem_of_reads(op: str, entries: int, problems: int) -> None:
     reads = read_history.parse(answer(f"{entries} 0x36 2 0 0x2 nfsd\n"), 0x36)
-    assert len(read_history.report({op: 1}, Counters({}, {}), reads).problems) == problems
+    assert len(read_history.report({op: 1}, Counters({}, {}), reads, "not traced").problems) == problems
 
 
 # As spa_read_history_show() prints it; where a read came from is empty in most versions.

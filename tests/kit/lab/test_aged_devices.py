@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from kit.config.precondition_table import Precondition
+from kit.config.testbed import NO_BUSES, Bus, Device, resolve_devices
+from kit.core.progress import Progress
 from kit.emulation import compilation
 from kit.lab import aged_devices
 
@@ -85,3 +88,22 @@ def test_a_proof_that_is_no_object(place: Path, text: str) -> None:
 def test_models_of_other_sources_are_not_current(place: Path) -> None:
     (place / "proof.json").write_text(json.dumps(proof(sources="0123456789abcdef")))
     assert not aged_devices.current(place)
+
+
+def test_a_device_on_a_bus_ages_apart_from_one_without(tmp_path: Path) -> None:
+    """The same device, its name and that of its bus do not matter, the rate of the bus does."""
+
+    def place(name: str, bus: str | None, per_s: str = "300MB") -> Path:
+        device = Device.model_validate(
+            {"name": name, "role": "log", "size": "64MiB", "preset": "nvme-consumer", "bus": bus}
+        )
+        buses = {bus: Bus.model_validate({"per_s": per_s})} if bus else NO_BUSES
+        devices = resolve_devices((device,), tmp_path)
+        states = aged_devices.AgedStates(
+            cast(Any, None), cast(Any, None), devices, 4, Progress(quiet=True), False, buses
+        )
+        return states._path(name, Precondition(method="fills", fills=1))
+
+    assert place("log0", None) == place("log1", None)
+    assert place("log0", "hba0") == place("log1", "hba1") != place("log0", None)
+    assert place("log0", "hba0", "200MB") != place("log0", "hba0")

@@ -38,6 +38,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
         "options": ["hard"],
     },
     "partition": {"device_path": "/dev/disk/by-id/x"},
+    "array": {"name": "hsp-abcdef", "uuid": "0" * 32, "members": ["/dev/disk/by-id/x"], "serials": ["S"]},
     "mount": {"target": TARGET},
 }  # fmt: skip
 
@@ -56,6 +57,7 @@ def test_every_kind_is_stored_and_read_as_the_same_value(tmp_path: Path) -> None
 
 
 HOSTILE = [
+    ("array", "name", "md0"), ("array", "uuid", "x" * 32), ("array", "members", []),
     ("pool", "name", "tank"), ("pool", "name", "hsp-abcdef\n"), ("pool", "run_id", "-"),
     ("pool", "devices", []), ("export-directory", "source", "-o x:/y"),
     ("pool", "devices", ["/dev/../etc/passwd"]), ("pool", "devices", "sda"), ("pool", "guid", "-1"),

@@ -129,7 +129,7 @@ def test_the_plan_says_how_long_devices_are_written_to(tmp_path: Path) -> None:
         (PHASE + EXPECT.replace('op = "write"', 'op = "read"'), "expect[0].op: read: the job write.fio"),
         (
             f'{PHASE}[[phase]]\nname = "x"\ntitle = "x"\njob = "x.fio"\ntiers = ["disk"]\nduration = "1s"\n',
-            "drives.toml:12: phase[1].target: phases on devices and phases over NFS in one workload",
+            "drives.toml:1: working_set: which file do the phases read and write?",
         ),
         (PHASE.replace('target = "device:data"', 'each = "in turn"\ntiers = ["disk"]'), "[0].each: each is"),
     ],

@@ -39,7 +39,7 @@ TRACE = Path(__file__).parents[1] / "data" / "trace-read.json"
 def planned(trace: str = "auto", engine: str = "kernel", appliance: bool = False) -> Any:
     server = SimpleNamespace(trace=trace)
     testbed = SimpleNamespace(name="mynas", is_appliance=appliance, server=server)
-    workload = SimpleNamespace(nfs=SimpleNamespace(engine=engine), on_devices=False)
+    workload = SimpleNamespace(nfs=SimpleNamespace(engine=engine), over_nfs=True)
     return SimpleNamespace(testbed=testbed, workload=workload)
 
 

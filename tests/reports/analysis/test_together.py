@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from kit.store import manifest
 from kit.store.phase import Phase
 from reports.analysis import together
 
@@ -31,7 +32,7 @@ def phase(name: str, ios: dict[str, int], seconds: float = 2.0, **more: Any) -> 
 ALONE = [phase("w-a", {"a": 100}), phase("w-b", {"b": 200})]
 
 
-def said(*phases: Phase, spread: float = 0.02) -> list[str]:
+def said(*phases: Phase, spread: float = 0.02, bus: dict[str, Any] | None = None) -> list[str]:
     """Each I/O of a phase in one of two bins, `spread` of their middle apart."""
     rows = [
         {
@@ -42,7 +43,10 @@ def said(*phases: Phase, spread: float = 0.02) -> list[str]:
         for client in each.clients
         for low in (round(1e6 * (1 - spread)), round(1e6 * (1 + spread)))
     ]  # fmt: skip
-    return [*together.sentences(pl.DataFrame(rows), phases)]
+    testbed = manifest.Testbed(
+        devices=tuple({"name": name, **({"bus": bus} if bus else {})} for name in "ab")
+    )
+    return [*together.sentences(pl.DataFrame(rows), phases, testbed)]
 
 
 def test_devices_that_share_nothing_are_as_fast_together() -> None:
@@ -56,6 +60,11 @@ def test_a_shortfall_is_named_with_the_device_that_fell_most() -> None:
     (text,) = said(*ALONE, phase("all", {"a": 90, "b": 100}))
     assert "95 MB/s, 63.3%" in text and "They share something that limits them" in text
     assert "b fell most, from 100 MB/s to 50 MB/s" in text
+
+
+def test_the_bus_of_the_testbed_is_named() -> None:
+    (text,) = said(*ALONE, phase("all", {"a": 90, "b": 100}), bus={"name": "hba0", "per_s": 95 * 10**6})
+    assert "something that limits them, which the testbed has: the bus hba0 of 95 MB/s. b fell most" in text
 
 
 def test_too_few_ios_say_so() -> None:

@@ -1,0 +1,36 @@
+"""The md array of a phase: made right before it, stopped right after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from kit.config.phase_table import Phase
+from kit.devices import array
+from kit.plan import array_steps
+from kit.recovery import undo
+from kit.setup.bench import Array, Bench
+from kit.setup.context import Context
+
+
+@contextmanager
+def assembled(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
+    """The bench with the phase's array, if it has one. Raises KitError.
+
+    mdadm opens the members exclusively, as the array does: the claim is given up meanwhile. What cannot be
+    undone here is pending still: the run's end tries again, and says so.
+    """
+    server, guard = run.site.server, run.site.guard
+    if phase.array is None or server is None:
+        yield bench
+        return
+    spec = array_steps.spec_of(run.names, phase)
+    with run.step(array_steps.make_array(run.plan, run.names, phase)) as number:
+        if guard:
+            guard.release()
+        size_bytes = array.create(server, spec)
+    yield replace(bench, array=Array(spec, phase.array, phase.devices, size_bytes))
+    run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
+    if guard:
+        guard.claim()

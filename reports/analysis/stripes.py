@@ -1,0 +1,242 @@
+"""Arrays of N drives beside what their drives do alone: N times the mean, N times the slowest, the bracket.
+
+Rates are by mean latencies: of one drive its chunk over its mean latency, of an array with Q stripes on their
+way Q stripes over theirs (Little's law). How well a mean is known comes from batch means, as consecutive
+latencies depend on one another. The bracket: see reports.statistics.worst_of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from kit.core.units import format_decimal_bytes
+from kit.store.phase import Phase
+from reports.analysis import together
+from reports.statistics.worst_of import Floats, long_run, reach, stripe_times
+
+UP_TO = 32
+# Runs that even out what a buffer does: between the two bounds.
+RUN = 16
+# Fewer latencies of a drive alone do not show its slow requests.
+LEAST = 100
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Bytes a second of `number` drives: N times the mean and the slowest, and what the drives alone say.
+
+    `single`, `run`, `long`: by single requests, runs of `RUN`, and the longest runs. `p50_ns`, `p99_ns`: of a
+    stripe of single requests. `reach`: half of the 95 % range of the drives' mean, of 1.
+    """
+
+    number: int
+    mean: float
+    slowest: float
+    single: float
+    run: float
+    long: float
+    p50_ns: float
+    p99_ns: float
+    reach: float
+
+
+@dataclass(frozen=True)
+class MeasuredArray:
+    """`reach`: half of the 95 % range of its rate, of 1. `holds`: the bracket does; None if queued."""
+
+    phase: str
+    number: int
+    outstanding: int
+    bytes_per_s: float
+    reach: float
+    p50_ns: float
+    p99_ns: float
+    holds: bool | None = None
+
+
+@dataclass(frozen=True)
+class Stripes:
+    """`drives`: names, in the order in which arrays take them. `limited`: phases that a bus limited."""
+
+    op: str
+    chunk_bytes: int
+    drives: tuple[str, ...]
+    samples: int
+    scales: tuple[Scale, ...]
+    arrays: tuple[MeasuredArray, ...]
+    limited: tuple[str, ...] = ()
+
+    def scale(self, number: int) -> Scale:
+        """That of so many drives, from 1."""
+        return self.scales[number - 1]
+
+    def lock_step(self) -> list[MeasuredArray]:
+        """The arrays with one stripe on its way, by number of drives."""
+        return sorted((each for each in self.arrays if each.outstanding == 1), key=lambda each: each.number)
+
+    def queued(self) -> dict[int, list[MeasuredArray]]:
+        """The others, by how many stripes."""
+        depths = sorted({each.outstanding for each in self.arrays if each.outstanding > 1})
+        return {
+            depth: sorted(
+                (each for each in self.arrays if each.outstanding == depth), key=lambda each: each.number
+            )
+            for depth in depths
+        }
+
+
+def stripes_of(latency: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | None:
+    """What a run says of raid0 arrays of whole stripes; None without one, or without its drives alone."""
+    arrays = [phase for phase in phases if _whole_stripes(phase)]
+    if not arrays:
+        return None
+    largest = max(arrays, key=lambda phase: len(phase.array.members) if phase.array else 0)
+    assert largest.array is not None, "it was chosen by its array"
+    alone = {phase.clients[0].host: _latencies(phase) for phase in phases if _is_alone(phase, largest)}
+    drives = tuple(name for name in largest.array.members if name in alone)
+    if drives != largest.array.members or min(alone[name].size for name in drives) < LEAST:
+        return None
+    records, chunk = [alone[name] for name in drives], largest.array.chunk_bytes
+    scales = tuple(_scale(records, chunk, number) for number in range(1, max(UP_TO, len(drives)) + 1))
+    alike = [each for each in arrays if _alike(each, largest, drives)]
+    measured = tuple(_measured(phase, scales) for phase in alike)
+    limited = tuple(together.limited(latency, phases))
+    size = min(record.size for record in records)
+    return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited)
+
+
+def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
+    """What its arrays say, if the run has any."""
+    found = stripes_of(latency, phases)
+    if found is not None:
+        yield from sentences_of(found)
+
+
+def sentences_of(found: Stripes) -> Iterator[str]:
+    """Shortfall, bracket, prediction, and queued requests."""
+    if found.limited:
+        yield (
+            f"Stripes: {', '.join(found.limited)} was slower than the drives alone: they share something "
+            "that limits them, so arrays of them say nothing about the drives."
+        )
+        return
+    lock_step = [each for each in found.lock_step() if each.number > 1]
+    if lock_step:
+        yield from _shortfall(found, lock_step)
+    most = found.scales[-1]
+    low, high = sorted((1 - most.single / most.mean, 1 - most.long / most.mean))
+    yield (
+        f"{most.number} drives like these would lose {low:.1%} to {high:.1%} of {most.number} times their "
+        "mean to the slowest of each stripe, by what each does alone."
+    )
+    for depth, arrays in found.queued().items():
+        yield from _queued(found, depth, arrays)
+
+
+def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[str]:
+    last = lock_step[-1]
+    scale = found.scale(last.number)
+    share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
+    lost = f"{abs(1 - share):.1%} (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
+    yield (
+        f"Stripes of {last.number} drives, one on its way: {_per_s(last.bytes_per_s)}, {lost} than "
+        f"{last.number} times the mean drive ({_per_s(scale.mean)}; {last.number} times the slowest: "
+        f"{_per_s(scale.slowest)})."
+    )
+    low, high = sorted((scale.single, scale.long))
+    outside = [str(each.number) for each in lock_step if not each.holds]
+    text = f"The bracket by the drives alone is {_per_s(low)} to {_per_s(high)} there"
+    if outside:
+        yield (
+            f"{text}; it does not hold the array of {', '.join(outside)} drives, so a drive in an array is "
+            "not what it is alone: did its state change meanwhile?"
+        )
+    else:
+        numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
+        yield f"{text}, and it holds the measured array at {numbers} drives."
+
+
+def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iterator[str]:
+    """How arrays scale whose stripes do not wait for one another: to one drive with as many requests."""
+    one, last = arrays[0], arrays[-1]
+    beside = {each.number: each for each in found.lock_step()}
+    if one.number != 1 or last.number == 1 or not {1, last.number} <= beside.keys():
+        return
+    scaled = last.bytes_per_s / one.bytes_per_s
+    in_step = beside[last.number].bytes_per_s / beside[1].bytes_per_s
+    yield (
+        f"With {depth} stripes on their way {last.number} drives do {_per_s(last.bytes_per_s)}, "
+        f"{scaled:.2f} times one drive with {depth}; one by one it is {in_step:.2f} times."
+    )
+
+
+def _whole_stripes(phase: Phase) -> bool:
+    array = phase.array
+    return (
+        array is not None
+        and array.level == "raid0"
+        and phase.block_bytes == array.chunk_bytes * len(array.members)
+        and len(phase.in_order_ns) > 1
+        and bool(phase.outstanding)
+    )
+
+
+def _is_alone(phase: Phase, array: Phase) -> bool:
+    """A drive by itself, with chunks of that array, one at a time."""
+    assert array.array is not None, "it is an array's phase"
+    return (
+        phase.array is None
+        and len(phase.clients) == 1
+        and len(phase.in_order_ns) > 1
+        and phase.block_bytes == array.array.chunk_bytes
+        and phase.outstanding == 1
+        and (phase.op, phase.is_random) == (array.op, array.is_random)
+    )
+
+
+def _alike(phase: Phase, largest: Phase, drives: tuple[str, ...]) -> bool:
+    """An array of the first drives, with the same chunks."""
+    array, other = phase.array, largest.array
+    assert array is not None and other is not None, "both are of arrays"
+    same = (phase.op, phase.is_random, array.chunk_bytes) == (
+        largest.op,
+        largest.is_random,
+        other.chunk_bytes,
+    )
+    return same and array.members == drives[: len(array.members)]
+
+
+def _latencies(phase: Phase) -> Floats:
+    return np.array(phase.in_order_ns, dtype=np.float64)
+
+
+def _scale(drives: Sequence[Floats], chunk_bytes: int, number: int) -> Scale:
+    mine = drives[:number]
+    rates = [chunk_bytes * 1e9 / float(each.mean()) for each in mine]
+    mean = sum(rates) / len(mine) * number
+    drawn = [stripe_times(drives, number, run) for run in (1, RUN, long_run(drives))]
+    single, run, long = (number * chunk_bytes * 1e9 / float(each.mean()) for each in drawn)
+    p50, p99 = (float(np.quantile(drawn[0], q)) for q in (0.5, 0.99))
+    known = math.hypot(*(reach(each) for each in mine)) / len(mine)
+    return Scale(number, mean, number * min(rates), single, run, long, p50, p99, known)
+
+
+def _measured(phase: Phase, scales: Sequence[Scale]) -> MeasuredArray:
+    assert phase.array is not None and phase.block_bytes and phase.outstanding, "it has whole stripes"
+    latencies, number = _latencies(phase), len(phase.array.members)
+    rate = phase.outstanding * phase.block_bytes * 1e9 / float(latencies.mean())
+    around, scale = reach(latencies), scales[number - 1]
+    low, high = sorted((scale.single, scale.long))
+    off = math.hypot(around, scale.reach)
+    holds = low * (1 - off) <= rate <= high * (1 + off) if phase.outstanding == 1 else None
+    p50, p99 = (float(np.quantile(latencies, q)) for q in (0.5, 0.99))
+    return MeasuredArray(phase.name, number, phase.outstanding, rate, around, p50, p99, holds)
+
+
+def _per_s(bytes_per_s: float) -> str:
+    return f"{format_decimal_bytes(round(bytes_per_s))}/s"

@@ -1,0 +1,170 @@
+"""Arrays by their number of drives: measured, N times the mean and the slowest drive, bracket, prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kit.store.stored import Json
+from reports.analysis.stripes import RUN, MeasuredArray, Scale, Stripes
+from reports.figures import figure, palette
+from reports.figures.figure import Figure
+
+_TICKS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32]
+_SHARE, _BELOW = [0.46, 1.0], [0.0, 0.28]
+_LEFT, _RIGHT = [0.0, 0.44], [0.56, 1.0]
+_BAND = "rgba(79, 149, 230, 0.22)"
+_NO_LINE: Json = {"width": 0}
+# Hues of the tiers, as those are told apart on light and dark pages.
+_LOCK_STEP, _QUEUED, _ALONE = "slog", "pool", "l2arc"
+
+
+def figures(found: Stripes) -> list[Figure]:
+    """One figure: the share of N times the mean drive, MB/s, and latencies of a stripe."""
+    traces = [*_shares(found), *_rates(found), *_latencies(found)]
+    seen = [v for trace in traces if trace.get("yaxis") == "y3" for v in trace["y"]]
+    low, high = min(seen, default=1e-3), max(seen, default=1e-2)
+    ticks = [tick for tick in _TICKS if tick <= found.scales[-1].number]
+    along: Json = {"type": "log", "tickvals": ticks, "ticktext": [str(tick) for tick in ticks]}
+    layout = figure.layout(
+        560, {"l": 62, "r": 30, "t": 40, "b": 110}, dragmode="zoom",
+        annotations=[
+            figure.panel_title("Rate, of N times the mean drive", 0, 1),
+            figure.panel_title("Bytes a second", _LEFT[0], _BELOW[1]),
+            figure.panel_title("A stripe: p50 and p99", _RIGHT[0], _BELOW[1]),
+        ],
+        legend={"orientation": "h", "x": 0, "y": -0.15, "yanchor": "top", "font": {"size": 11}},
+        xaxis={**along, "anchor": "y", "title": {"text": "drives", "standoff": 4}},
+        yaxis={"anchor": "x", "domain": _SHARE, "tickformat": ".0%"},
+        xaxis2={**along, "anchor": "y2", "domain": _LEFT},
+        yaxis2={"type": "log", "anchor": "x2", "domain": _BELOW, "tickformat": ".3~s", "ticksuffix": "B/s"},
+        xaxis3={**along, "anchor": "y3", "domain": _RIGHT},
+        yaxis3=figure.latency_axis(low / 1.5, high * 1.5, anchor="x3", domain=_BELOW),
+    )  # fmt: skip
+    caption = (
+        f"From {found.samples:,} chunks of each drive alone. The band: as if each request of a drive were by "
+        "itself (below), and as if a drive that waits caught up over long runs (above). Beyond the measured "
+        "arrays it is a prediction. Bars: 95 % range."
+    )
+    return [
+        Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),
+               narrow={"margin": {"l": 46, "r": 12}})
+    ]  # fmt: skip
+
+
+def _line(x: Sequence[int], y: Sequence[float], name: str, axis: str = "", **values: Any) -> Json:
+    return {
+        "type": "scatter", "mode": "lines", "x": list(x), "y": list(y), "name": name, "legendgroup": name,
+        "xaxis": f"x{axis}", "yaxis": f"y{axis}",
+        "hovertemplate": "%{x} drives: %{y:.3~s}B/s<extra>" + name + "</extra>",
+        **values,
+    }  # fmt: skip
+
+
+def _shares(found: Stripes) -> list[Json]:
+    numbers = [scale.number for scale in found.scales]
+
+    def share(name: str) -> list[float]:
+        return [getattr(scale, name) / scale.mean for scale in found.scales]
+
+    measured = max((each.number for each in found.lock_step()), default=1)
+    percent = {"hovertemplate": "%{x} drives: %{y:.1%}<extra>%{fullData.name}</extra>"}
+    ink: Json = {"meta": {"ink": True}}
+    traces = [
+        _line(numbers, share("long"), "bracket", line=_NO_LINE, showlegend=False, **percent),
+        _line(numbers, share("single"), "bracket", line=_NO_LINE, fill="tonexty", fillcolor=_BAND, **percent),
+        _line(numbers, [1.0] * len(numbers), "N times the mean drive", line={"width": 1.5}, **ink, **percent),
+        _line(numbers, share("slowest"), "N times the slowest", line={"width": 1.5, "dash": "dash"}, **ink,
+              **percent),
+        _line(numbers, share("run"), f"runs of {RUN}", line=_hue(_ALONE, width=1.5, dash="dot"),
+              meta={"tier": _ALONE}, **percent),
+        _line(numbers[measured - 1 :], share("single")[measured - 1 :], "predicted",
+              line=_hue(_ALONE, width=1.5, dash="dash"), meta={"tier": _ALONE}, **percent),
+        _line(numbers[measured - 1 :], share("long")[measured - 1 :], "predicted", showlegend=False,
+              line=_hue(_ALONE, width=1.5, dash="dash"), meta={"tier": _ALONE}, **percent),
+        _points(found.lock_step(), [found.scale(each.number).mean for each in found.lock_step()],
+                "measured, one stripe on its way", _LOCK_STEP),
+    ]  # fmt: skip
+    for depth, arrays in found.queued().items():
+        if arrays[0].number == 1:
+            whole = [arrays[0].bytes_per_s * each.number for each in arrays]
+            traces.append(_points(arrays, whole, f"{depth} on their way, of N times one drive so", _QUEUED))
+    return traces
+
+
+def _points(arrays: Sequence[MeasuredArray], whole: Sequence[float], name: str, hue: str) -> Json:
+    """Measured rates over `whole`, with what their I/Os leave open."""
+    shares = [each.bytes_per_s / of for each, of in zip(arrays, whole, strict=True)]
+    around = [share * each.reach for each, share in zip(arrays, shares, strict=True)]
+    return {
+        **_line([each.number for each in arrays], shares, name, line=_hue(hue, width=2), meta={"tier": hue}),
+        "mode": "lines+markers", "marker": {"size": 8, "color": palette.scale(hue)[1][1]},
+        "error_y": {"type": "data", "array": around, "thickness": 1.5, "width": 4},
+        "hovertemplate": "%{x} drives: %{y:.1%}<extra>" + name + "</extra>",
+    }  # fmt: skip
+
+
+def _rates(found: Stripes) -> list[Json]:
+    numbers = [scale.number for scale in found.scales]
+    traces = [
+        _line(numbers, [scale.mean for scale in found.scales], "N times the mean drive", "2",
+              line={"width": 1.5}, meta={"ink": True}, showlegend=False),
+    ]  # fmt: skip
+    for name, hue, arrays in _series(found):
+        traces.append(
+            {**_line([each.number for each in arrays], [each.bytes_per_s for each in arrays], name, "2",
+                     line=_hue(hue, width=2), meta={"tier": hue}, showlegend=False),
+             "mode": "lines+markers", "marker": {"size": 6, "color": palette.scale(hue)[1][1]},
+             "hovertemplate": "%{x} drives: %{y:.3~s}B/s<extra>" + name + "</extra>"}
+        )  # fmt: skip
+    return traces
+
+
+def _latencies(found: Stripes) -> list[Json]:
+    scales, arrays = found.scales, found.lock_step()
+    numbers = [scale.number for scale in scales]
+    own: Json = {"showlegend": False, "meta": {"tier": _ALONE}}
+    traces = []
+    for quantile, dash in (("p50_ns", "solid"), ("p99_ns", "dash")):
+        words = quantile.removesuffix("_ns")
+        hover = {"hovertemplate": "%{x} drives: %{y:.3~s}s<extra>" + words + "</extra>"}
+        traces.append(
+            _line(numbers, [getattr(each, quantile) / 1e9 for each in scales], f"predicted {words}", "3",
+                  line=_hue(_ALONE, width=1.5, dash=dash), **own, **hover)
+        )  # fmt: skip
+        traces.append(
+            {**_line([each.number for each in arrays], [getattr(each, quantile) / 1e9 for each in arrays],
+                     f"measured {words}", "3", line=_hue(_LOCK_STEP, width=2, dash=dash), showlegend=False,
+                     meta={"tier": _LOCK_STEP}, **hover),
+             "mode": "lines+markers", "marker": {"size": 6, "color": palette.scale(_LOCK_STEP)[1][1]}}
+        )  # fmt: skip
+    return traces
+
+
+def _series(found: Stripes) -> list[tuple[str, str, list[MeasuredArray]]]:
+    queued = [(f"{depth} on their way", _QUEUED, arrays) for depth, arrays in found.queued().items()]
+    return [("one on its way", _LOCK_STEP, found.lock_step()), *queued]
+
+
+def _hue(tier: str, **line: Any) -> Json:
+    return {"color": palette.scale(tier)[1][1], **line}
+
+
+def _table(found: Stripes) -> list[list[Any]]:
+    head = ["drives", "mean_bytes_per_s", "slowest_bytes_per_s", "single_bytes_per_s",
+            f"runs_of_{RUN}_bytes_per_s", "long_runs_bytes_per_s", "predicted_p50_us", "predicted_p99_us",
+            "outstanding", "measured_bytes_per_s", "reach", "measured_p50_us", "measured_p99_us"]  # fmt: skip
+    table: list[list[Any]] = [head]
+    for scale in found.scales:
+        mine = [each for each in found.arrays if each.number == scale.number]
+        table += [[*_scale(scale), *_measured(each)] for each in mine] or [[*_scale(scale), *[""] * 5]]
+    return table
+
+
+def _scale(scale: Scale) -> list[float]:
+    rates = [scale.mean, scale.slowest, scale.single, scale.run, scale.long]
+    return [scale.number, *rates, scale.p50_ns / 1e3, scale.p99_ns / 1e3]
+
+
+def _measured(each: MeasuredArray) -> list[float]:
+    return [each.outstanding, each.bytes_per_s, each.reach, each.p50_ns / 1e3, each.p99_ns / 1e3]

@@ -1,0 +1,49 @@
+"""One page of two series: both on one figure for each axis that they share, and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kit.store.series import Series
+from kit.store.stored import Json
+from reports.comparison.comparability import differences
+from reports.figures.series import compared
+from reports.page import document
+
+# A line is named by these first: what a series is measured again for.
+_NAMED_BY = ("versions.kernel", "versions.zfs", ".settings.driver", "versions.", ".settings.", "testbed.")
+_MOST_CHARACTERS = 40
+
+
+@document.damage_refused("series.json of a series", "draw each series alone")
+def render(result: Json, a: Series, b: Series, across: Mapping[str, tuple[Any, Any]]) -> str:
+    """The page as HTML that needs nothing else. `across`: settings that differ, key -> (A's, B's)."""
+    names = dict(zip(("A", "B"), _names(across), strict=True))
+    collected = document.Figures()
+    figures = [
+        collected.add(figure, "series") for figure in compared(dict(zip(names.values(), (a, b), strict=True)))
+    ]
+    stamp = [document.plain(line) for line in (*names.values(), f"A: {a.id}, B: {b.id}")]
+    return document.render(
+        "compare-series.html.j2",
+        collected,
+        stamp,
+        result=result,
+        names=names,
+        titles=list(dict.fromkeys((a.title, b.title))),
+        figures=figures,
+        across=differences(across),
+    )
+
+
+def _names(across: Mapping[str, tuple[Any, Any]]) -> tuple[str, str]:
+    """A and B by the setting that tells them apart, such as "A: kernel 6.1"; without one by their letter."""
+    for wanted in _NAMED_BY:
+        for key, values in across.items():
+            is_wanted = key.startswith(wanted) or (wanted.startswith(".") and wanted in key)
+            if is_wanted and None not in values:
+                said = key.rpartition(".")[2]
+                first, second = (str(value)[:_MOST_CHARACTERS] for value in values)
+                return f"A: {said} {first}", f"B: {said} {second}"
+    return "A", "B"

@@ -1,0 +1,173 @@
+"""reports.analysis.stripes: arrays beside what their drives do alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from kit.store.phase import ArrayOf, ClientRow, Phase
+from kit.store.resource_use import DeviceSample, DeviceUse
+from kit.store.tables import LATENCY_SCHEMA
+from reports.analysis.stripes import Stripes, sentences, stripes_of
+from reports.figures import busy
+from reports.figures import stripes as figures
+from reports.statistics.worst_of import Floats
+
+CHUNK, MS = 512 << 10, 1_000_000
+NO_LATENCY = pl.DataFrame(schema=LATENCY_SCHEMA)
+
+
+def phase(name: str, latencies: Sequence[float] | Floats, **given: Any) -> Phase:
+    """Of a load with these latencies (ms) in their order; of one drive but with an `array`."""
+    times = [int(each * MS) for each in latencies]
+    hosts = given.pop("hosts", ("array" if given.get("array") else name.removeprefix("alone-"),))
+    clients = tuple(
+        ClientRow(host=host, ios=len(times), first_ns=0, last_ns=sum(times), skew_ns=0, clock_offset_ns=0,
+                  clock_error_ns=0)
+        for host in hosts
+    )  # fmt: skip
+    values = {
+        "name": name, "op": "write", "target": "device:data", "job": "chunks.fio", "is_random": True,
+        "block_bytes": CHUNK, "outstanding": 1, "interval_ns": MS, "client_ios": len(times),
+        "server_ios": None, "lost_events": None, "start_ns": 0, "end_ns": sum(times),
+        "in_order_ns": tuple(times), "clients": clients,
+    } | given  # fmt: skip
+    return Phase.model_validate(values)
+
+
+def array(latencies: Sequence[float] | Floats, drives: int, **given: Any) -> Phase:
+    of = ArrayOf(level=given.pop("level", "raid0"), chunk_bytes=CHUNK, members=names(drives))
+    name = f"array-{drives}-{given.get('outstanding', 1)}"
+    values = {"array": of, "target": "array", "block_bytes": CHUNK * drives} | given
+    return phase(name, latencies, **values)
+
+
+def names(drives: int) -> tuple[str, ...]:
+    return tuple(f"ssd{number}" for number in range(drives))
+
+
+def drive(seed: int, count: int = 1000) -> Floats:
+    return np.random.default_rng(seed).gamma(4.0, 0.5, count)
+
+
+def alone(drives: int) -> list[Phase]:
+    return [phase(f"alone-ssd{number}", drive(number)) for number in range(drives)]
+
+
+def lock_step(drives: int) -> Floats:
+    """Stripes of drives of which nothing goes on while they wait."""
+    return np.maximum.reduce([drive(100 + number) for number in range(drives)])
+
+
+def found_of(phases: Sequence[Phase]) -> Stripes:
+    found = stripes_of(NO_LATENCY, phases)
+    assert found is not None
+    return found
+
+
+def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
+    phases = [*alone(4), *(array(lock_step(drives), drives) for drives in range(1, 5))]
+    found = found_of(phases)
+    assert [each.number for each in found.lock_step()] == [1, 2, 3, 4] and found.drives == names(4)
+    assert all(each.holds for each in found.arrays)
+    last = found.scale(4)
+    assert last.single < last.run < last.long <= last.mean * 1.001 and last.slowest <= last.mean
+    assert found.arrays[3].bytes_per_s == pytest.approx(last.single, rel=0.05)
+    assert found.arrays[3].p50_ns == pytest.approx(last.p50_ns, rel=0.1)
+    # 2 ms a chunk.
+    assert found.scale(1).mean == pytest.approx(CHUNK / 2e-3, rel=0.05)
+    text = " ".join(sentences(NO_LATENCY, phases))
+    assert "Stripes of 4 drives, one on its way: " in text and "% (± " in text
+    assert "it holds the measured array at 2 to 4 drives" in text
+    assert "32 drives like these would lose " in text
+
+
+def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
+    """One of which each stripe takes twice as long as the slowest of its drives."""
+    phases = [*alone(3), array(lock_step(2), 2), array(lock_step(3) * 2, 3)]
+    assert [each.holds for each in found_of(phases).lock_step()] == [True, False]
+    assert any("it does not hold the array of 3 drives" in text for text in sentences(NO_LATENCY, phases))
+
+
+def test_queued_stripes_are_beside_one_drive_with_as_many() -> None:
+    """Of N drives that do not wait for one another, the rate is N times that of one."""
+    queued = [array(drive(n) * 4, n, outstanding=4) for n in (1, 2, 3)]
+    phases = [*alone(3), *(array(lock_step(n), n) for n in (1, 2, 3)), *queued]
+    found = found_of(phases)
+    assert [each.holds for each in found.queued()[4]] == [None] * 3
+    # Little's law: four on their way, each four times as long.
+    assert found.queued()[4][0].bytes_per_s == pytest.approx(found.scale(1).mean, rel=0.05)
+    (text,) = [text for text in sentences(NO_LATENCY, phases) if text.startswith("With 4 stripes")]
+    assert "times one drive with 4; one by one it is 2." in text
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        alone(3),
+        [array(lock_step(3), 3)],
+        [*alone(2), array(lock_step(3), 3)],
+        [*alone(3), array(lock_step(3), 3, level="raid5")],
+        [*alone(3), array(lock_step(3), 3, block_bytes=CHUNK)],
+        [phase(f"alone-ssd{n}", drive(n, 50)) for n in range(3)] + [array(lock_step(3), 3)],
+        [*(each.model_copy(update={"op": "read"}) for each in alone(3)), array(lock_step(3), 3)],
+    ],
+    ids=["no array", "no drive alone", "a drive missing", "parity", "no whole stripes", "few", "other op"],
+)  # fmt: skip
+def test_what_cannot_be_compared_says_nothing(phases: list[Phase]) -> None:
+    assert stripes_of(NO_LATENCY, phases) is None and not list(sentences(NO_LATENCY, phases))
+
+
+def test_drives_that_share_a_bus_say_nothing_about_arrays() -> None:
+    """Together they are half as fast as alone."""
+    drives = alone(3)
+    rows = [
+        {"phase": name, "layer": "device", "host": f"ssd{n}", "op": "write", "tier": "all", "time_ns": 0,
+         "lo_ns": 2 * MS, "hi_ns": 2 * MS + 10, "count": 1000}
+        for n in range(3)
+        for name in (f"alone-ssd{n}", "together")
+    ]  # fmt: skip
+    latency = pl.DataFrame(rows, schema=LATENCY_SCHEMA)
+    both = phase("together", drive(1) * 2, hosts=names(3), in_order_ns=())
+    phases = [*drives, both, array(lock_step(3), 3)]
+    (text,) = sentences(latency, phases)
+    assert text.startswith("Stripes: together was slower than the drives alone")
+    assert "arrays of them say nothing about the drives" in text
+
+
+def test_the_figure_has_what_was_measured_and_what_is_predicted() -> None:
+    phases = [*alone(3), *(array(lock_step(n), n) for n in (1, 2, 3))]
+    (figure,) = figures.figures(found_of(phases))
+    (measured,) = [trace for trace in figure.data if trace["name"].startswith("measured, one stripe")]
+    assert measured["x"] == [1, 2, 3] and measured["y"][2] < measured["y"][0]
+    predicted = [trace for trace in figure.data if trace["name"] == "predicted"]
+    assert [trace["x"][-1] for trace in predicted] == [32, 32]
+    band = next(trace for trace in figure.data if trace.get("fill") == "tonexty")
+    assert band["y"][6] < band["y"][2] < 1
+    assert len(figure.csv) == 1 + 32 and len({len(row) for row in figure.csv}) == 1
+    assert figure.spec["data"]
+
+
+def test_the_strip_shows_who_is_busy_when() -> None:
+    def used(name: str, busy_ms: Sequence[int]) -> DeviceUse:
+        zero = {"reads": 0, "read_bytes": 0, "read_ns": 0, "writes": 0, "written_bytes": 0, "write_ns": 0}
+        samples = tuple(
+            DeviceSample(at_ns=number * 10 * MS, busy_ns=sum(busy_ms[:number]) * MS, queue_ns=0, in_flight=0,
+                         **zero)
+            for number in range(len(busy_ms) + 1)
+        )  # fmt: skip
+        return DeviceUse(device=name, samples=samples)
+
+    of = array(lock_step(2), 2).model_copy(update={"devices": (used("ssd0", (10, 1)), used("ssd1", (2, 10)))})
+    figure = busy.strip(of, "array")
+    assert figure is not None
+    assert figure.data[0]["y"] == ["ssd1", "ssd0"] and figure.data[0]["z"] == [[0.2, 1.0], [1.0, 0.1]]
+    assert (
+        "ssd0 55%, ssd1 60%" in figure.caption
+        and "The busiest, of 2 samples: ssd0 1, ssd1 1" in figure.caption
+    )
+    assert busy.strip(alone(1)[0], "alone") is None

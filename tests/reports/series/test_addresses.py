@@ -1,0 +1,112 @@
+"""What a sweep of addresses says in words, and which addresses nothing had written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.store.manifest import Manifest
+from kit.store.series import Series
+from reports.series.addresses import address_sentences
+from reports.series.sentences import sentences
+from reports.series.view import places_of
+from reports.series.written import never_written
+from tests.reports import addresses
+
+GIB = 1 << 30
+
+
+def said(series: Series) -> list[str]:
+    return [text for axis in series.axes for text in address_sentences(series, axis)]
+
+
+def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
+    (text,) = said(addresses.series({("read", "100"): addresses.DISK}, rotating=True))
+    # 116 to 62 MB/s; the interval is that of two rates known to 1 %.
+    known = "1.871 (95 %, by the number of I/Os: 1.845 to 1.898)"
+    assert text == f"read: outer : inner {known}, 116 to 62 MB/s from 0% to 90%."
+
+
+def test_passes_give_an_interval() -> None:
+    series = addresses.series({("read", "100"): addresses.DISK}, rounds=3)
+    (text,) = said(series)
+    assert "first : last 1.871 (95 %, over 3 passes: 1.871 to 1.871)" in text, "no disk, as far as is known"
+
+
+def test_a_filled_ssd_is_flat_and_the_rest_was_never_written() -> None:
+    texts = said(addresses.half_filled())
+    assert texts == [
+        "read, filled 100%: flat within 0.0% from 0% to 90%, 160 MB/s.",
+        "read, filled 50%: flat within 0.6% from 0% to 40%, 160 MB/s.",
+        "read, filled 50%: at 50%, 60%, 70%, 80%, 90% nothing was ever written: answered from the map, "
+        "without flash, 211 MB/s, 1.32 times what is filled.",
+        "write: flat within 0.0% from 0% to 90%, 70 MB/s.",
+    ]
+
+
+def test_a_ratio_for_each_place_is_left_out() -> None:
+    series = addresses.half_filled()
+    assert list(sentences(series, series.axis("address"))) == said(series)
+    assert any("100 to 50" in text for text in sentences(series, series.axis("filled")))
+
+
+def test_what_is_excluded_says_nothing() -> None:
+    series = addresses.series({("read", "100"): addresses.DISK})
+    cells = tuple(cell.model_copy(update={"excluded": "bound by CPU"}) for cell in series.cells)
+    assert said(series.model_copy(update={"cells": cells})) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["0", "10", "20"], ([0, 10, 20], True)),
+        (["0", "1", "10"], ([0, 1, 10], True)),
+        (["1", "2", "3"], ([1, 2, 3], True)),
+        (["512", "4k", "128k"], ([512, 4096, 131072], False)),
+        (["1", "2"], ([1, 2], False)),
+        (["0", "1"], None),
+        (["mirror", "stripe"], None),
+    ],
+)
+def test_where_values_stand(values: list[str], expected: Any) -> None:
+    assert places_of(values) == expected
+
+
+# --- Never written --------------------------------------------------------------------------------------
+
+
+def phase(name: str, op: str, first: int, end: int) -> dict[str, Any]:
+    counts = {"client_ios": 1, "server_ios": None, "lost_events": None}
+    return {**counts, "name": name, "op": op, "interval_ns": 1, "start_ns": 0, "end_ns": 1,
+            "target": "device:cache", "spans": {"ssd": [first, end]}}  # fmt: skip
+
+
+def unwritten(*phases: dict[str, Any], **entry: Any) -> list[float]:
+    value = {
+        "phases": phases, "testbed": {"devices": [{"name": "ssd", "size_bytes": 10 * GIB}]},
+        "precondition": {"devices": [{"device": "ssd", **entry}]},
+    }  # fmt: skip
+    manifest = Manifest.from_json(value, "manifest.json")
+    return [never_written(manifest, each) for each in manifest.phases]
+
+
+def test_reads_behind_the_fill_meet_nothing() -> None:
+    reads = [phase(f"read-{n}", "read", n * GIB, (n + 1) * GIB) for n in (0, 4, 5, 9)]
+    assert unwritten(*reads, filled_bytes=5 * GIB) == [0, 0, 1, 1]
+    assert unwritten(*reads, filled_bytes=int(4.5 * GIB)) == [0, 0.5, 1, 1]
+    assert unwritten(*reads) == [0, 0, 0, 0], "a device that is filled as a whole"
+
+
+def test_what_a_phase_before_wrote_counts_as_written() -> None:
+    read = phase("read", "read", 8 * GIB, 10 * GIB)
+    write = phase("write", "write", 9 * GIB, 10 * GIB)
+    again = {**read, "name": "read-again"}
+    assert unwritten(read, write, again, filled_bytes=5 * GIB) == [1, 0, 0.5]
+
+
+def test_a_run_without_spans_says_nothing() -> None:
+    old = phase("read", "read", 8 * GIB, 9 * GIB)
+    del old["spans"]
+    assert unwritten(old, filled_bytes=5 * GIB) == [0]
+    assert unwritten(phase("read", "read", 8 * GIB, 9 * GIB), filled_bytes="half") == [0]

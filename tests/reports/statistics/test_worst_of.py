@@ -1,0 +1,87 @@
+"""reports.statistics.worst_of: a stripe is as slow as its slowest drive."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reports.statistics.worst_of import Floats, long_run, mean_error, reach, stripe, stripe_times
+
+# "SSD + raid0", 2014: 8 drives, chunks of 512 kB.
+PUBLISHED_MS = (4.1, 2.2, 1.9, 1.4, 1.0, 9.7, 5.4, 8.6)
+
+
+def test_the_published_stripe() -> None:
+    found = stripe(PUBLISHED_MS)
+    assert found.time == 9.7
+    # The article says "drive 4"; it is the fifth.
+    assert found.busy[5] == 1 and found.busy[4] == min(found.busy) == pytest.approx(0.10, abs=0.005)
+    assert found.share == pytest.approx(0.44, abs=0.005)
+    # 8 chunks in 9.7 ms, beside eight drives that never wait.
+    rate, alone = 8 * 0.512 / 9.7e-3, 8 * 0.512 / (sum(PUBLISHED_MS) / 8 * 1e-3)
+    assert rate / alone == pytest.approx(found.share)
+
+
+def exponential(count: int, seed: int) -> Floats:
+    return np.random.default_rng(seed).exponential(1.0, count)
+
+
+@pytest.mark.parametrize("number", [2, 4, 8])
+def test_single_requests_are_the_worst_of_independent_drives(number: int) -> None:
+    """Of exponential latencies the mean of the largest of N is 1 + 1/2 + ... + 1/N."""
+    drives = [exponential(20_000, seed) for seed in range(number)]
+    expected = sum(1 / n for n in range(1, number + 1))
+    assert stripe_times(drives, number, 1).mean() == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize("run", [4, 16, 64])
+def test_runs_of_independent_requests_even_out_as_the_root_of_their_length(run: int) -> None:
+    """The mean of a run has 1/sqrt(run) of the spread: of the larger of two, 0.564 of that above the mean."""
+    drives = [exponential(20_000, seed) for seed in range(2)]
+    lost = stripe_times(drives, 2, run).mean() - 1
+    assert lost == pytest.approx(0.564 / np.sqrt(run), rel=0.12)
+
+
+def test_runs_of_dependent_requests_even_out_less() -> None:
+    """A drive that is slow for 50 requests is slow in runs of 16, too."""
+    phases = [np.repeat(exponential(400, seed), 50) for seed in range(2)]
+    single, run = (stripe_times(phases, 2, length).mean() - 1 for length in (1, 16))
+    assert run > 0.8 * single
+    shuffled = [np.random.default_rng(9).permutation(each) for each in phases]
+    assert stripe_times(shuffled, 2, 16).mean() - 1 < 0.4 * single
+
+
+def queue_in_lock_step(drives: list[Floats]) -> float:
+    """The mean time of stripes of drives of which nothing goes on while they wait."""
+    return float(np.maximum.reduce(drives).mean())
+
+
+def test_the_bracket_holds_arrays_of_known_kinds() -> None:
+    """Of independent requests it is at the bound of single ones; of drives that catch up, at the other."""
+    alone = [exponential(2000, seed) for seed in range(7)]
+    new = [exponential(2000, seed + 100) for seed in range(7)]
+    slow, fast = (stripe_times(alone, 7, run).mean() for run in (1, long_run(alone)))
+    assert queue_in_lock_step(new) == pytest.approx(slow, rel=0.05)
+    # A buffer of 500 requests: the array waits for the slowest after each 500.
+    caught_up = float(np.max([each.reshape(-1, 500).mean(axis=1) for each in new], axis=0).mean())
+    assert fast * 0.97 <= caught_up <= slow
+    assert caught_up == pytest.approx(fast, rel=0.05)
+
+
+def test_drives_in_excess_are_like_one_of_those_that_were_measured() -> None:
+    slow, quick = np.full(100, 3.0), np.full(100, 1.0)
+    times = stripe_times([quick, slow, quick], 1, 1)
+    assert set(times) == {1.0}
+    assert set(stripe_times([quick], 5, 1)) == {1.0}
+    # Two measured, one more: the slow one is in it already.
+    assert set(stripe_times([quick, slow], 3, 1)) == {3.0}
+    assert set(stripe_times([quick, quick, slow], 4, 1)) == {3.0}
+
+
+def test_the_error_of_a_mean_heeds_that_requests_depend_on_one_another() -> None:
+    independent = exponential(10_000, 1)
+    assert mean_error(independent) == pytest.approx(0.01, rel=0.2)
+    dependent = np.repeat(exponential(200, 1), 50)
+    assert mean_error(dependent) > 4 * mean_error(np.random.default_rng(2).permutation(dependent))
+    assert reach(np.ones(100)) == 0
+    assert mean_error(np.ones(3)) == float("inf")
