@@ -58,7 +58,7 @@ def import_(
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Create a report from fio logs, fio json+, latency traces, bpftrace output or zpool iostat -w."""
+    """Create a report from fio logs, fio json+, traces, bpftrace, zpool iostat -w or pg_test_fsync."""
     _check_names(name, host)
     interval_ns = duration_ns("--interval", interval)
     if interval_ns < _LEAST_INTERVAL_NS:

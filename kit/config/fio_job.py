@@ -244,6 +244,16 @@ class FioJob:
         return min(first for first, _ in spans), max(end for _, end in spans)
 
     @property
+    def writes_per_io(self) -> int | None:
+        """Writes that the storage gets for an I/O that writes; None: not known (kit.config.force_table)."""
+        return 1
+
+    @property
+    def spare_bytes(self) -> int:
+        """Bytes that the storage may get for an I/O beside its own."""
+        return 0
+
+    @property
     def outstanding(self) -> int:
         """Most I/Os in flight: jobs run in parallel up to a `stonewall`, which waits for them."""
         highest = parallel = 0

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.config import fio_job
+from kit.config.force_table import ForceTable
 from kit.config.toml import KeyProblem, Setting, Table
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -52,7 +53,9 @@ class ArrayLayout(Table):
 
 
 class Phase(Table):
-    """One phase of load with one fio job. `remove`: devices removed from the pool before it.
+    """One phase of load with one fio job, or of forced writes (`force`).
+
+    `remove`: devices removed from the pool before it.
 
     `target`: the working set over NFS, or in its dataset on the server, or the bare devices of a role, before
     there is a pool: `devices` of them, all by default, `each` in turn (then the plan makes a phase of each)
@@ -74,7 +77,8 @@ class Phase(Table):
         "in turn"
     )
     array: Annotated[ArrayLayout | None, Field(exclude_if=lambda array: array is None)] = None
-    job: str
+    job: str = ""
+    force: Annotated[ForceTable | None, Field(exclude_if=lambda force: force is None)] = None
     options: FioOptions = Field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
     duration: DurationNs
@@ -87,6 +91,8 @@ class Phase(Table):
     @property
     def load(self) -> str:
         """Name of its load in a plan: the job file's; of the phase too where it has options of its own."""
+        if self.force:
+            return f"force ({self.name})"
         return f"{self.job} ({self.name})" if self.options else self.job
 
     @property
@@ -110,6 +116,29 @@ class Phase(Table):
             raise KeyProblem("array", 'which array? such as array = { level = "raid0", chunk = "512KiB" }')
         if "each" in self.model_fields_set:
             raise KeyProblem("each", "an array is one device, which all members are in: remove it")
+        return self
+
+    @property
+    def load_text(self) -> str:
+        """Its load, for people."""
+        return self.force.text if self.force else self.job
+
+    @model_validator(mode="after")
+    def _check_load(self) -> Self:
+        if not self.force:
+            if not self.job:
+                raise KeyProblem(
+                    "job",
+                    'which load? name a fio job beside the workload, or write force = { record = "600B" }',
+                )
+            return self
+        if self.job or self.options:
+            key = "job" if self.job else "options"
+            raise KeyProblem(
+                key, f"{key} is for a phase with a fio job, and this one has force: remove one of the two"
+            )
+        if self.log == "every-io":
+            raise KeyProblem("log", '"every-io" is a log of fio; a phase with force counts: remove log')
         return self
 
     @model_validator(mode="after")

@@ -188,7 +188,7 @@ def class_of(key: str) -> KeyClass | None:
     if not (dot and name):
         return None
     if (
-        table == "job"
+        table in ("job", "force")
         or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS)
         or (table == "array" and name in _ARRAY_KEYS)
     ):
@@ -218,7 +218,7 @@ def known_keys() -> list[str]:
     """All keys that can be swept, for messages and for docs/sweeps.md."""
     tables = [f"{table}.{name}" for table, names in _BUILD_TABLES.items() for name in names or ("KEY",)]
     return [
-        "phase", "job.OPTION", *(f"phase.{name}" for name in _PHASE_KEYS),
+        "phase", "job.OPTION", "force.KEY", *(f"phase.{name}" for name in _PHASE_KEYS),
         *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), *(f"array.{name}" for name in _ARRAY_KEYS),
         "dataset.PROPERTY",
         "pool.PROPERTY", *(f"pool.{name}" for name in _POOL_KEYS), "tunables.NAME", *tables,
@@ -267,23 +267,30 @@ def _check_also(sweep: Sweep, phases: list[str]) -> None:
 
 
 def _check_shared(sweep: Sweep) -> None:
-    """Two axes may set one key if they have one base, and are not crossed."""
-    seen: dict[str, str] = {}
+    """Two axes about the same phase may set one key if they have one base, and are not crossed."""
+    seen: dict[str, list[str]] = {}
     for name, axis in sweep.axes.items():
         for key, value in (
             changed_keys(axis, axis.base) if len(axis.values[axis.base]) == len(axis.keys) else ()
         ):
-            other = seen.setdefault(key, name)
-            if other == name or key == "phase":
-                continue
-            first = dict(changed_keys(sweep.axes[other], sweep.axes[other].base))[key]
-            if first != value:
-                text = f"{key} is {value!r} in its base, and {first!r} in that of the axis {other}"
-                sweep.source.refuse(("sweep", name, "to"), f"{text}: there is one base")
-            for number, group in enumerate(sweep.sweeps.cross):
-                if {name, other} <= set(group):
-                    text = f"{other} and {name} both set {key}: a cell cannot have two values of it"
-                    sweep.source.refuse(("sweeps", "cross", number), text)
+            for other in seen.get(key, []) if key != "phase" else []:
+                _check_pair(sweep, other, name, key, value)
+            seen.setdefault(key, []).append(name)
+
+
+def _check_pair(sweep: Sweep, other: str, name: str, key: str, value: Value) -> None:
+    """Of two axes that both set `key`; `value`: that of the base of `name`."""
+    ours, theirs = sweep.axes[name].phases, sweep.axes[other].phases
+    if class_of(key) == "phase" and ours and theirs and not set(ours) & set(theirs):
+        return
+    first = dict(changed_keys(sweep.axes[other], sweep.axes[other].base))[key]
+    if first != value:
+        text = f"{key} is {value!r} in its base, and {first!r} in that of the axis {other}"
+        sweep.source.refuse(("sweep", name, "to"), f"{text}: there is one base")
+    for number, group in enumerate(sweep.sweeps.cross):
+        if {name, other} <= set(group):
+            text = f"{other} and {name} both set {key}: a cell cannot have two values of it"
+            sweep.source.refuse(("sweeps", "cross", number), text)
 
 
 def _check_axis(sweep: Sweep, name: str, axis: Axis, phases: list[str]) -> None:
@@ -393,7 +400,7 @@ def _with_set(source: WorkloadSource, text: str, key: str, value: Any) -> Worklo
 
 def set_key(document: Document, places: dict[KeyPath, Place], key: str, value: Value, place: Place) -> None:
     """A key of the workload itself; those of its phases are left alone."""
-    if key.startswith(("phase.", "array.")):
+    if key.startswith(("phase.", "array.", "force.")):
         return
     path = place_in_workload(key)
     inner = document
@@ -421,10 +428,11 @@ def set_phase_key(
     if table == "job":
         phase.setdefault("options", {})[name] = value
         places["phase", index, "options", name] = place
-    elif table == "array":
-        if isinstance(phase.get("array"), dict):
-            phase["array"][name] = value
-            places["phase", index, "array", name] = place
+    elif table in ("array", "force"):
+        # Other phases have none.
+        if isinstance(phase.get(table), dict):
+            phase[table][name] = value
+            places["phase", index, table, name] = place
     elif table == "phase":
         only, name = _phase_key(key)
         if only not in ("", name_in_file):

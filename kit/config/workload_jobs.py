@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kit.config.fio_job import DEVICE, FioJob, FioSection, read_job, with_options
+from kit.config.force_table import ForceJob
 from kit.config.toml import Place, Setting, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
@@ -16,12 +17,15 @@ def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:
     """The checked jobs of the phases and of the warm-up, by Phase.load. Raises ConfigError."""
     shared = _placed(workload.job, ("job",), source)
     loads: dict[str, tuple[KeyPath, str, dict[str, tuple[str, Place]]]] = {}
+    jobs: dict[str, FioJob] = {}
     for number, phase in enumerate(workload.phase):
+        if phase.force:
+            jobs[phase.load] = ForceJob.of(phase.force, source.place_of(("phase", number, "force")))
+            continue
         own = _placed(phase.options, ("phase", number, "options"), source)
         loads.setdefault(phase.load, (("phase", number, "job"), phase.job, {**shared, **own}))
     if workload.warmup:
         loads.setdefault(workload.warmup.job, (("warmup", "job"), workload.warmup.job, shared))
-    jobs = {}
     for load, (key, name, options) in sorted(loads.items()):
         if Path(name).name != name:
             source.refuse(key, f"'{name}' is a path; name a file beside the workload")

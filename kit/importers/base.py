@@ -42,6 +42,7 @@ class Options:
 class Reading:
     """Files of one format, opened. Going through `accounts` adds the files to `tally`, one after the other.
 
+    `rows_are_phases`: what the tally has as hosts are rows of a table; each becomes a phase of that title.
     `source` and `counts` are of formats whose files can hold unlike things: what these are in words, and the
     value of `counts` in the manifest.
     """
@@ -50,6 +51,7 @@ class Reading:
     accounts: Iterable[Account]
     source: ImportSource | None = None
     counts: str | None = None
+    rows_are_phases: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from kit.importers import (
     fio_latency_log,
     fio_output,
     kit_trace,
+    pg_test_fsync,
     two_columns,
     zpool_iostat,
 )
@@ -35,6 +36,7 @@ FORMATS = (
     kit_trace.FORMAT,
     fio_json.FORMAT,
     zpool_iostat.FORMAT,
+    pg_test_fsync.FORMAT,
     fio_latency_log.FORMAT,
     fio_histogram_log.FORMAT,
     two_columns.FORMAT,
@@ -72,6 +74,30 @@ class Imported:
     frame: pl.DataFrame
     phase: dict[str, Any]
     section: dict[str, Any]
+    rows_are_phases: bool = False
+
+    def __post_init__(self) -> None:
+        """Phases and rows of latency.parquet of a table whose rows are phases."""
+        self.phases = [self.phase]
+        if not self.rows_are_phases:
+            return
+        titles = self.frame["host"].unique(maintain_order=True).to_list()
+        names = {title: f"row-{number}" for number, title in enumerate(titles, 1)}
+        self.phases = [
+            {
+                **self.phase,
+                "name": names[title],
+                "title": title,
+                "client_ios": int(self.frame.filter(pl.col("host") == title)["count"].sum()),
+                "sums": [{**each, "host": PHASE} for each in self.phase["sums"] if each["host"] == title],
+                "extremes": [],
+            }
+            for title in titles
+        ]
+        self.frame = self.frame.with_columns(
+            pl.col("host").replace_strict(names, return_dtype=pl.String).alias("phase"),
+            pl.lit(PHASE).alias("host"),
+        )
 
 
 def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda fraction: None) -> Imported:
@@ -204,7 +230,7 @@ def _imported(known: Format, reading: Reading, accounts: list[Account], layer: s
              "left_out": a.left_out} for a in accounts
         ],
     }  # fmt: skip
-    return Imported(frame, phase, section)
+    return Imported(frame, phase, section, reading.rows_are_phases)
 
 
 def manifest(
@@ -215,6 +241,6 @@ def manifest(
         "format": MANIFEST_FORMAT, "run": run, "workload": name, "title": f"Imported: {name}",
         "started_utc": started_utc, "wall_s": round(wall_s, 3), "command": command,
         "clock": {"kind": "real", "dilation": 1}, "testbed": {"name": "unknown", "emulated": False},
-        "versions": {"hsp": __version__}, "load": LOAD, "phases": [imported.phase], "problems": [],
+        "versions": {"hsp": __version__}, "load": LOAD, "phases": imported.phases, "problems": [],
         "import": imported.section,
     }  # fmt: skip

@@ -269,11 +269,11 @@ def _write_checks(
     change: Counters, tiers: dict[tuple[str, str], int], log_blocks: dict[str, int], zfs: ZfsVersion
 ) -> Iterator[Check | Missing]:
     zil, source = change.zil, change.zil_source
-    writes = {tier: count for (op, tier), count in tiers.items() if op in ("write", "commit")}
+    writes = {(op, tier): count for (op, tier), count in tiers.items() if op in ("write", "commit")}
     if not writes:
         return
     # Asynchronous writes, and the dram of sync=disabled: the ZIL has no part in them.
-    total = sum(count for tier, count in writes.items() if tier != "dram")
+    total = sum(count for (_, tier), count in writes.items() if tier != "dram")
     slack = _tolerance(total, 0.005)
     # Several requests may share a log block, and one may write several: blocks are not requests. With a log
     # device no block may go to the pool; without one, none may go to a log device.

@@ -17,6 +17,11 @@ from kit.instruments.histograms import Grid
 from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
 
 Json = dict[str, Any]
+# Why the number of calls of a load is not known.
+UNKNOWN_CALLS = (
+    "threads share a file, or nothing forces: records of several forces go out together, at times that are "
+    "not those of the forces"
+)
 _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 
 
@@ -26,7 +31,9 @@ class Measured:
 
     `block_bytes`: of one I/O, by each op that the load does. `duration_ns`: of the load, on the hosts' clock.
     `client_ios`: fio's counts by client and op. `run_origin_ns`: the reference clock at the start of the
-    run. `asynchronous`: its writes return before they are on stable storage.
+    run. `asynchronous`: its writes return before they are on stable storage. `calls_per_io`: WRITEs that the
+    storage gets for an I/O, None where that is not known; each I/O may have `spare_bytes` more than
+    `block_bytes` of them, of a page cache that writes whole pages.
     """
 
     block_bytes: Mapping[str, int]
@@ -37,6 +44,8 @@ class Measured:
     run_origin_ns: int
     clock: Clock
     asynchronous: bool = False
+    calls_per_io: int | None = 1
+    spare_bytes: int = 0
 
     @property
     def ios(self) -> int:
@@ -47,6 +56,16 @@ class Measured:
     def ios_by_op(self) -> dict[str, int]:
         """The sum over all clients, by each op that the load does."""
         return {op: sum(ios.get(op, 0) for ios in self.client_ios.values()) for op in self.block_bytes}
+
+    def calls(self, ios: Mapping[str, int]) -> dict[str, int]:
+        """Calls of the storage for these I/Os, by op; without writes where they are not known."""
+        per_io = {"read": 1, "write": self.calls_per_io}
+        return {op: count * calls for op, count in ios.items() if (calls := per_io[op]) is not None}
+
+    @property
+    def call_bytes(self) -> dict[str, int]:
+        """Bytes of one call, by op."""
+        return {op: size // self.calls({op: 1}).get(op, 1) for op, size in self.block_bytes.items()}
 
     def during(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """The events of the phase, by time. Those outside belong to no measurement."""

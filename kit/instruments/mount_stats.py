@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report, minus
-from kit.store.phase import Check
+from kit.instruments.base import UNKNOWN_CALLS, Instrument, Measured, Report, minus
+from kit.store.phase import Check, Missing
 
 _SOURCE = "/proc/self/mountstats"
 # NFS 4.2 reads with READ_PLUS if client and server support it.
@@ -56,7 +56,11 @@ class MountStatistics(Instrument):
         result = Report()
         for name, ios in measured.client_ios.items():
             if name in self._changes:
-                result.checks += checks(self._changes[name], ios, measured.block_bytes, name)
+                result.checks += checks(
+                    self._changes[name], measured.calls(ios), measured.call_bytes, name, measured.spare_bytes
+                )
+            if measured.calls_per_io is None:
+                result.checks.append(Missing.of(f"NFS WRITE calls of {name}", _SOURCE, UNKNOWN_CALLS))
         return result
 
 
@@ -93,12 +97,19 @@ def parse(text: str, target: str) -> MountStats:
 
 
 def checks(
-    change: MountStats, ios: Mapping[str, int], block_bytes: Mapping[str, int], host: str
+    change: MountStats,
+    ios: Mapping[str, int],
+    block_bytes: Mapping[str, int],
+    host: str,
+    spare_bytes: int = 0,
 ) -> list[Check]:
-    """Check fio's counts against those of the mount. `ios`, `block_bytes` (of one I/O): by op."""
+    """Check fio's counts against those of the mount. `ios`, `block_bytes` (of one I/O): by op; not of others.
+
+    `spare_bytes`: that an I/O may have beside its own.
+    """
     made = []
     for op in ("read", "write"):
-        if not ios.get(op) and not change.calls[op]:
+        if op not in ios or (not ios[op] and not change.calls[op]):
             continue
         name = op.upper()
         source = f"{_SOURCE} of {host}, {name}"
@@ -106,7 +117,8 @@ def checks(
         if op in block_bytes:
             expected = ios[op] * block_bytes[op]
             moved = change.server_bytes[op]
-            made.append(Check.of(f"bytes of NFS {name} calls", f"{source} bytes", expected, moved, 0))
+            spare = ios[op] * spare_bytes
+            made.append(Check.of(f"bytes of NFS {name} calls", f"{source} bytes", expected, moved, spare))
         repeated = change.transmissions[op] - change.calls[op] + change.timeouts[op]
         made.append(Check.of(f"NFS {name} retransmissions and timeouts", source, 0, repeated, 0))
     return made

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
-from kit.instruments.base import Instrument, Measured, Report, minus, split_tail
+from kit.instruments.base import UNKNOWN_CALLS, Instrument, Measured, Report, minus, split_tail
 from kit.store.phase import Check, Event, Missing
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
@@ -81,9 +81,13 @@ class ServerActivity(Instrument):
 
     def report(self, measured: Measured) -> Report:
         before, after = self._before, self._after
-        ios = dict.fromkeys(measured.ios_by_op, 0) if self._local else measured.ios_by_op
+        ios = measured.calls(measured.ios_by_op)
+        ios = dict.fromkeys(ios, 0) if self._local else ios
+        made = checks(before, after, self._pool, ios, measured.call_bytes, self._zfs, measured.spare_bytes)
+        if measured.calls_per_io is None and not self._local:
+            made.append(Missing.of("NFS WRITE calls", f"{_NFSD} proc3, proc4ops", UNKNOWN_CALLS))
         return Report(
-            checks(before, after, self._pool, ios, measured.block_bytes, self._zfs),
+            made,
             events(before, after, measured),
             problems(before, after),
         )
@@ -157,10 +161,11 @@ def checks(
     ios: Mapping[str, int],
     block_bytes: Mapping[str, int],
     zfs: ZfsVersion,
+    spare_bytes: int = 0,
 ) -> list[Check | Missing]:
     """Check the clients' I/Os (`ios`, by op) against nfsd's own count, and other activity against zero.
 
-    `block_bytes`: of an I/O of each op; the bytes of others are not checked.
+    `block_bytes`: of an I/O of each op; the bytes of others are not checked. `spare_bytes`: see Measured.
     """
     made: list[Check | Missing] = []
     for op, count in ios.items():
@@ -168,7 +173,8 @@ def checks(
         made.append(Check.of(name, f"{_NFSD} proc3, proc4ops", count, calls, 0))
         if op in block_bytes:
             moved = after.io_bytes[op] - before.io_bytes[op]
-            made.append(Check.of(f"bytes of {name}", f"{_NFSD} io", count * block_bytes[op], moved, 0))
+            spare = count * spare_bytes
+            made.append(Check.of(f"bytes of {name}", f"{_NFSD} io", count * block_bytes[op], moved, spare))
     change = {key: minus(now, before.iostats.get(key, {})) for key, now in after.iostats.items()}
     trimmed = sum(value for key, value in change.get(pool, {}).items() if key.endswith("_extents_written"))
     made.append(Check.of("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))

@@ -19,11 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from kit.config.force_table import ForceJob
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, HostLost, Process
 from kit.hosts.clock_offset import Clocks
 from kit.load import common_start, fio, fio_json, ordinary_user
 from kit.load.common_start import Member
+from kit.load.force_load import ForceLoad
 from kit.load.phase_load import (
     ClientResult,
     Load,
@@ -48,6 +50,8 @@ _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1
 
 def load_on(workers: Sequence[Worker], spec: LoadSpec, clocks: Clocks) -> Load:
     """The load of one worker, or of several together."""
+    if isinstance(spec.job, ForceJob):
+        return ForceLoad(workers, spec, clocks)
     if spec.histograms_ns is not None:
         return StreamedLoad(workers, spec, clocks)
     return SingleLoad(workers[0], spec) if len(workers) == 1 else GroupLoad(workers, spec, clocks)

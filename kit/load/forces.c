@@ -18,26 +18,18 @@
  * The program removes itself and its directory as it starts, so that nothing is left of it when it is killed.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "forces.h"
 
 #define BINS 2048
-#define SECTOR 512
-#define ALIGNMENT 4096
+/* kit.core.bins */
+#define BIN_BITS 5
 #define MOST_THREADS 256
 /* Before each test: what the one before has left in the device's cache is written to the medium. */
 #define PAUSE_NS 300000000u
 
-enum { WRITE, FORCE, BOTH, KINDS };
 static const char *const KIND_NAMES[KINDS] = { "write", "force", "both" };
 
 static const struct method {
@@ -79,39 +71,6 @@ static const char *path;
 static uint64_t dilation;
 static pthread_barrier_t start;
 
-static void __attribute__((noreturn)) die(const char *what, const char *why)
-{
-	fprintf(stderr, "forces: %s: %s\n", what, why);
-	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* xorshift64* (Vigna 2016) */
-static uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return *state * 0x2545f4914f6cdd1du;
-}
-
-static unsigned bin_of(uint64_t ns)
-{
-	unsigned shift;
-
-	if (ns < 32)
-		return (unsigned)ns;
-	shift = 58 - (unsigned)__builtin_clzll(ns);
-	return (shift << 5) + (unsigned)(ns >> shift);
-}
-
 static void add(struct counts *counts, uint64_t host_ns)
 {
 	uint64_t ns = host_ns / dilation;
@@ -122,7 +81,7 @@ static void add(struct counts *counts, uint64_t host_ns)
 		counts->max_ns = ns;
 	counts->sum_ns += ns;
 	counts->ios++;
-	counts->bins[bin_of(ns)]++;
+	counts->bins[bin_of(ns, BIN_BITS)]++;
 }
 
 /* Each sector differs from those of every other write. */
@@ -188,13 +147,8 @@ static void prepare(struct worker *worker, const struct test *test, uint64_t num
 	worker->random = next_random(seed) | 1;
 	if (!worker->places)
 		die(path, "it is too small for writes of this size by so many threads");
-	if (posix_memalign((void **)&worker->buffer, ALIGNMENT, test->bytes))
-		die("memory", strerror(ENOMEM));
-	for (uint64_t at = 0; at < test->bytes; at += sizeof(uint64_t)) {
-		uint64_t value = next_random(&worker->random);
-
-		memcpy(worker->buffer + at, &value, sizeof(value));
-	}
+	worker->buffer = buffer_of(test->bytes);
+	fill_random(worker->buffer, test->bytes, &worker->random);
 	worker->file = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC | test->method->flags);
 	worker->other = test->method->other ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	if (worker->file < 0 || (test->method->other && worker->other < 0))
@@ -289,16 +243,7 @@ static void run(const struct test *test, uint64_t *seed)
 
 static uint64_t number_in(char **text, const char *whole)
 {
-	char *word = strsep(text, ":"), *end;
-	uint64_t value;
-
-	if (!word || *word < '0' || *word > '9')
-		die(whole, "a number is missing");
-	errno = 0;
-	value = strtoull(word, &end, 10);
-	if (errno || *end)
-		die(whole, "not a number");
-	return value;
+	return number_of(strsep(text, ":"), whole);
 }
 
 static struct test parsed(const char *whole)
@@ -325,18 +270,6 @@ static struct test parsed(const char *whole)
 		die(whole, "not a test");
 	free(copy);
 	return test;
-}
-
-static void remove_itself(void)
-{
-	char self[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	if (length <= 0)
-		return;
-	self[length] = 0;
-	if (!unlink(self))
-		rmdir(dirname(self));
 }
 
 int main(int count, char **arguments)

@@ -20,6 +20,7 @@ from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.load.fio_windows import ClientWindows
+from kit.store.forces import PhaseForces
 from kit.store.run_directory import RunDir
 
 _STOP_DEADLINE_S = 60.0
@@ -89,11 +90,15 @@ class LoadSpec:
 
 @dataclass(frozen=True)
 class ClientResult:
-    """One worker's I/Os: fio's counts by op, and all I/Os or their counts, on the clock of its host."""
+    """One worker's I/Os: fio's counts by op, and all I/Os or their counts, on the clock of its host.
+
+    `forces`: of forced writes.
+    """
 
     worker: Worker
     ios: dict[str, int]
     latencies: ClientLatencies | ClientWindows
+    forces: PhaseForces | None = None
 
 
 class Load(Protocol):

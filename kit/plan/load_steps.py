@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kit.config.force_table import ForceJob
 from kit.config.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.instruments import sampler
-from kit.load import fio
+from kit.load import fio, force_load
 from kit.load.ordinary_user import ordinary
 from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
@@ -138,10 +139,35 @@ def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Ite
         yield Step(step, key, (Command(words, f"kit/remote/count_ios.py; {job}"),))
 
 
+def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
+    """The program of forced writes: before, in and after the phase."""
+    job = plan.jobs[phase.load]
+    assert isinstance(job, ForceJob)
+    sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
+    spec = force_load.words_of(
+        job, phase.name, place, min(sizes.values(), default=0), 0, is_device=phase.on_devices
+    )
+    to_host_ns = plan.testbed.clock.to_host_ns
+    window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
+    calls = [
+        *([] if phase.on_devices else [["prepare", *spec]]),
+        ["run", *spec, str(window_ns), str(to_host_ns(phase.duration))],
+        *([["verify", *spec, "WRITTEN"]] if job.force.check else []),
+    ]
+    for call in calls:
+        argv = force_load.command(names.work_dir, call)
+        note = f"kit/load/force_load.c; {job.force.text}"
+        words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
+        yield Step(step, client_key(0) if phase.over_nfs else "server", (Command(words, note),))
+
+
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names, phase)
     place = spec_of(names, phase).node if phase.array else place
     job, clients = f"{phase.job} in {place}", names.client_names
+    if phase.force:
+        yield from _forced(plan, names, phase, step, place)
+        return
     if phase.log == "histograms":
         yield from _counted(plan, names, phase, step, job)
         return

@@ -14,7 +14,7 @@ from kit.config.testbed import Device, client_key
 from kit.devices import partition
 from kit.hosts import settings as host_settings
 from kit.hosts.identity import HostIdentity
-from kit.load import fio
+from kit.load import fio, force_load
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
@@ -213,10 +213,12 @@ def source_of(names: Names, client: int) -> str:
 def fill(plan: Plan, names: Names) -> Step:
     """Fill the working set on the server, and snapshot it."""
     working_set = plan.workload.file_set
+    with_files = any(phase.force and not phase.on_devices for phase in plan.workload.phase)
     argvs = [
         fio.fill_command(names.path, working_set.file, working_set.size, working_set.fill_block),
         # root is squashed on the clients, and stays so.
         ["chmod", "0666", f"{names.path}/{working_set.file}"],
+        *([["mkdir", "--mode=1777", "--", f"{names.path}/{force_load.DIRECTORY}"]] if with_files else []),
         ["zpool", "sync"],
     ]
     snapshot = pool.pyzfs_command("snapshot", f"{names.dataset}@filled", names.run_id)

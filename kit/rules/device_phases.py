@@ -14,7 +14,7 @@ from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.precondition import selection
-from kit.rules import array_phases, expectations, fio_options, limits, measurable, operations
+from kit.rules import array_phases, expectations, fio_options, force, limits, measurable, operations
 
 Problems = Iterator[tuple[KeyPath, str]]
 
@@ -46,6 +46,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
             *measurable.log_problems(workload, testbed.clock),
             *selection.problems(workload.precondition, testbed),
             *expectations.problems(workload, jobs),
+            *force.problems(workload, testbed),
         ]
     if keys:
         raise placed_refusal(source.placed(keys))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob, FioSection
+from kit.config.force_table import ForceJob
 from kit.config.phase_table import Phase
 from kit.config.toml import Place
 from kit.config.toml_lines import KeyPath
@@ -31,6 +32,9 @@ def tiers_of(op: str, job: FioJob) -> tuple[str, ...]:
         return ()
     if op == "read":
         return READ_TIERS
+    if isinstance(job, ForceJob):
+        # dram: of a dataset with sync=disabled.
+        return ("slog", "pool", "dram")
     # An asynchronous write returns from the memory of the server.
     return ("dram",) if job.is_async_write else ("slog", "pool")
 

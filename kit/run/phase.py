@@ -150,6 +150,9 @@ def instruments(
     return [*chosen, activity, counters, tiers]
 
 
+_COLLECTED = ("checks", "unavailable", "extremes", "sums", "problems")
+
+
 @dataclass
 class _Record:
     """What a phase collects until it is stored. `entry`: fields of the stored phase set by instruments."""
@@ -322,6 +325,7 @@ def _collect(bench: Bench, load: Load, offsets: ClockOffsets, record: _Record) -
     record.add("load", load.problems)
     collected = []
     for result in results:
+        record.entry |= {"forces": result.forces} if result.forces else {}
         host = result.worker.host.name
         try:
             offset = offsets.between(host)
@@ -360,11 +364,14 @@ def _analyse(
         run_origin_ns=bench.run_origin_ns,
         clock=clock,
         asynchronous=job.is_async_write,
+        calls_per_io=job.writes_per_io,
+        spare_bytes=job.spare_bytes,
     )
     for instrument in ended:
         record.add_report(instrument, instrument.report(measured))
     by_server = 0 if bench.storage and phase.over_nfs else None
     counts = {"server_ios": by_server, "lost_events": by_server}
+    spans = bench.spans(job, phase.devices)
     return StoredPhase(
         name=phase.name,
         title=phase.title,
@@ -372,23 +379,18 @@ def _analyse(
         is_random=job.is_random,
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
         target=None if phase.over_nfs else phase.target,
-        job=phase.job,
+        job=phase.job or None,
         block_bytes=job.block_bytes,
         block_bytes_by_op=job.block_bytes_by_op,
         outstanding=job.outstanding,
         interval_ns=phase.interval,
         client_ios=measured.ios,
-        checks=tuple(record.checks),
-        unavailable=tuple(record.unavailable),
         events=measured.during(record.events),
-        extremes=tuple(record.extremes),
-        sums=tuple(record.sums),
         in_order_ns=histograms.in_order_ns([c.latencies for c in collected], clock) if phase.in_order else (),
         clients=clients,
-        problems=tuple(record.problems),
         start_ns=measured.start_ns,
         end_ns=measured.end_ns,
-        **(counts | record.entry | bench.spans(job, phase.devices)),
+        **({name: tuple(getattr(record, name)) for name in _COLLECTED} | counts | record.entry | spans),
     )
 
 

@@ -1,4 +1,4 @@
-"""Latencies of writes and of their forces, as counts: the output of kit/load/forces.c. Times in ns."""
+"""Latencies of writes and of their forces, as counts: of `hsp slog` and of phases. Times in ns."""
 
 from __future__ import annotations
 
@@ -52,3 +52,53 @@ class Forces(Stored):
     @property
     def forces_per_s(self) -> float:
         return self.durable.ios * 1e9 / self.elapsed_ns
+
+
+class PhaseForces(Stored):
+    """The forced writes of a phase (kit.config.force_table): `forces` calls that force, for `records`.
+
+    `group`: the writes of a force and the force, until all is safe; `write`: those writes alone; `force`: the
+    call that forces, None where each write is forced itself, or nothing is. `overwritten`: records that a
+    later one has replaced. Of the others `recovered` were read back as they were written, and `damaged` with
+    another checksum; None: they were not read back. `writes_per_group`: that the storage gets; None: not
+    known.
+    """
+
+    record_bytes: Positive
+    per_force: Positive
+    method: str
+    direct: bool
+    append: bool
+    files: Positive
+    threads: Positive
+    group_commit: bool = False
+    writes_per_group: Count | None = None
+    elapsed_ns: Positive
+    forces: Count
+    records: Count
+    overwritten: Count = 0
+    recovered: Count | None = None
+    damaged: Count | None = None
+    group: Latencies
+    write: Latencies
+    force: Latencies | None = None
+
+    @property
+    def lost(self) -> int:
+        """Records that were acknowledged and are not there."""
+        if self.recovered is None:
+            return 0
+        return self.records - self.overwritten - self.recovered - (self.damaged or 0)
+
+    @property
+    def records_per_s(self) -> float:
+        """Transactions: records that are safe, each a second."""
+        return self.records * 1e9 / self.elapsed_ns
+
+    @property
+    def forces_per_s(self) -> float:
+        return self.forces * 1e9 / self.elapsed_ns
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.records * self.record_bytes * 1e9 / self.elapsed_ns

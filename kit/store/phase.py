@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from kit.store.forces import PhaseForces
 from kit.store.resource_use import ArcUse, CpuUse, DeviceUse
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
@@ -260,6 +261,7 @@ class Phase(Stored):
     arc: ArcUse | None = None
     array: ArrayOf | None = None
     in_order_ns: Many[Count] = ()
+    forces: PhaseForces | None = None
 
     @property
     def on_devices(self) -> bool:

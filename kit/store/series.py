@@ -22,7 +22,7 @@ from kit.core.seed import RUN_ID
 from kit.store import json_file
 from kit.store.run_directory import RunDir, named_run
 from kit.store.stored import Count, Many, Stored, read_versioned
-from kit.store.summary import BytesOnTheWay, Range, Verdict
+from kit.store.summary import BytesOnTheWay, ForcesRow, Range, Verdict
 
 SERIES_FORMAT = 1
 PREFIX = "series-"
@@ -105,6 +105,7 @@ class CellRun(Stored):
     bytes_per_s: float | None = None
     cpu_busy: float | None = None
     bytes: BytesOnTheWay | None = None
+    forces: ForcesRow | None = None
     never_written: float = 0.0
     rotating: bool | None = None
     rows: Many[CellRow] = ()

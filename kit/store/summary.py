@@ -214,6 +214,41 @@ class PhaseUse(Stored):
     missing: Many[str]
 
 
+class ForcesRow(Stored):
+    """Forced writes of a phase (kit.store.forces.PhaseForces): rates, and us of a group until it is safe.
+
+    `records_per_s`: transactions. `write_p50_us`, `force_p50_us`: of the writes alone, and of the call that
+    forces. `durable`: "durable", "not-durable", "memory" (sync=disabled), "unforced" or "unknown"; `why`: a
+    part of a sentence. `lost`, `damaged`: of the records that were read back.
+    """
+
+    phase: str
+    method: str
+    record_bytes: Count
+    per_force: Count
+    direct: bool
+    append: bool
+    files: Count
+    threads: Count
+    group_commit: bool
+    forces: Count
+    records: Count
+    overwritten: Count
+    recovered: Count | None
+    damaged: Count | None
+    lost: Count
+    records_per_s: float
+    forces_per_s: float
+    bytes_per_s: float
+    mean_us: float
+    p50_us: float | None
+    p99_us: float | None
+    write_p50_us: float | None
+    force_p50_us: float | None
+    durable: str
+    why: str
+
+
 class Summary(Stored):
     """The whole file. `by_nature`: the one reason that every run of its kind has; None for others."""
 
@@ -238,6 +273,7 @@ class Summary(Stored):
     power_loss: Json | None = None
     observer_effect: Many[Json] = ()
     use: Many[PhaseUse] = ()
+    forces: Many[ForcesRow] = ()
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)

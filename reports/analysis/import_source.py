@@ -17,10 +17,15 @@ LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs", "device": 
 _SHOWN = 3
 
 
+# The title of what is no row of a table: kit/importers/run.py.
+_WHOLE = "Imported"
+
+
 def name(manifest: Manifest, phase: Json) -> str:
     """What figures and headings call a phase: its title, or the kind of file it was imported from."""
     section = manifest.import_
-    return section.words.files if section else str(phase.get("title") or phase["name"])
+    title = str(phase.get("title") or phase["name"])
+    return section.words.files if section and title == _WHOLE else title
 
 
 def title(manifest: Manifest) -> str | None:

@@ -19,12 +19,13 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, observer_effect, resource_use, stripes, together
+from reports.analysis import band_table, clients, forces, observer_effect, resource_use, stripes, together
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
 from reports.verdict import expectations, power_loss, verdict
+from reports.verdict import forces as forces_verdict
 
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
@@ -54,7 +55,7 @@ def summarise(
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
-    unmet = [*broken, *unmet]
+    unmet = [*broken, *forces_verdict.unmet(phases), *unmet]
     ranges = {name: each.ranges_us for name, each in shown.items()}
     bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
@@ -71,7 +72,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": _notes(manifest, bins),
+        "notes": [*_notes(manifest, bins), *forces.sentences(forces.describe(manifest))],
         # A check that raised an exception stood here while manifests were not checked when read.
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,
@@ -86,6 +87,7 @@ def summarise(
         "power_loss": promised,
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
+        **forces.entry(manifest),
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})

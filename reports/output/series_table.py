@@ -11,7 +11,11 @@ from kit.store.stored import Json
 from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.output.result_table import PROSE_WIDTH, wrapped
+from reports.output.sync_table import sync_lines
+from reports.published import references
 from reports.series.addresses import address_sentences
+from reports.series.batches import batches_of
+from reports.series.sync_methods import sync_table
 from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
 
 _HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "to base", "verdict")
@@ -33,6 +37,12 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
         yield from wrapped(reason, prose, "- ")
     for skipped in series.skipped:
         yield from wrapped(f"skipped: {skipped.phase} {skipped.name}: {skipped.reason}", prose, "- ")
+    if forced := sync_table(series, references.forces_of_series(series.reference)):
+        yield ""
+        yield from sync_lines(forced)
+    for batches in batches_of(series):
+        yield ""
+        yield from wrapped(batches.sentence, prose)
     for axis in series.axes:
         for phase, cells in cells_of(series, axis):
             yield ""

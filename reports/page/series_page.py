@@ -16,10 +16,14 @@ from reports.analysis.import_source import phase_frame
 from reports.analysis.stripes import stripes_of
 from reports.figures import heat_map
 from reports.figures import series as figures
+from reports.figures.batches import batches_figure
 from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures
+from reports.published import references
+from reports.series.batches import batches_of
 from reports.series.sentences import sentences
+from reports.series.sync_methods import sync_table
 from reports.series.view import bytes_rate_of, cell_ratio, cpu_of, merged_rows, rate_of
 
 # Of each run, by the name of its directory.
@@ -40,6 +44,11 @@ def render(series: Series, runs: Runs) -> str:
             }
             for of, phase, figure in drawn
             if of is axis
+        ]
+        mine += [
+            {"figure": collected.add(batches_figure(each), "series"), "thumbnails": []}
+            for each in batches_of(series)
+            if each.axis is axis
         ]
         if not mine:
             continue  # of --only or --quick: none of its cells was measured
@@ -62,6 +71,7 @@ def render(series: Series, runs: Runs) -> str:
         matrices=list(_matrices(series)),
         stripes=[part for run in runs.values() if (part := _stripes(*run, collected))],
         rows=list(_rows(series)),
+        sync=sync_table(series, references.forces_of_series(series.reference)),
         bytes_rows=list(_bytes(series)),
         axis_names=[axis.name for axis in series.axes],
     )

@@ -106,12 +106,24 @@ class Span(_Table):
         return self
 
 
+class PublishedForces(_Table):
+    """What pg_test_fsync printed: us an operation, in each configuration. `split`: of its table of 16 KiB."""
+
+    method: Words
+    record: PositiveSize
+    per_force: Annotated[int, Field(ge=1, le=1024)] = 1
+    split: bool = False
+    us: Annotated[tuple[Annotated[float, Field(gt=0, lt=math.inf)], ...], Field(min_length=1, max_length=16)]
+
+
 class Document(_Table):
     """A file of ranges, as those in references/ are; for kit.config.toml.load."""
 
     title: Annotated[str, Field(min_length=1, max_length=200)]
     source: Annotated[str, Field(max_length=500)]
-    ranges: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100)]
+    ranges: Annotated[tuple[Span, ...], Field(max_length=100)] = ()
+    configurations: Annotated[tuple[Words, ...], Field(max_length=16)] = ()
+    forces: Annotated[tuple[PublishedForces, ...], Field(max_length=100)] = ()
     setup: Setup | None = None
 
     @field_validator("ranges")
@@ -123,6 +135,16 @@ class Document(_Table):
                 both = f"[{first}] and [{number}] are both"
                 raise ValueError(f"{both} for op '{span.op}' and tier '{span.tier}'")
         return ranges
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.ranges or self.forces):
+            raise ValueError("no ranges and no forces")
+        if any(len(each.us) != len(self.configurations) for each in self.forces):
+            raise ValueError(
+                f"each of forces has one time for each of {len(self.configurations)} configurations"
+            )
+        return self
 
     def reference(self, name: str) -> Reference:
         """The same as a Reference called `name`."""
@@ -146,6 +168,25 @@ def setup_of(name: str, directory: Path = _DIRECTORY) -> Setup | None:
     summary.json has the ranges alone. Raises ConfigError as load() does.
     """
     return _document(name, directory).setup
+
+
+def forces_of_series(
+    name: str | None, directory: Path = _DIRECTORY
+) -> dict[str, dict[tuple[str, int, int, bool], float]]:
+    """By configuration: us by method, bytes of a record, records a force, and whether of the split table.
+
+    Empty where the reference has none, or is not known: the runs say so.
+    """
+    if not name or name not in known(directory):
+        return {}
+    document = _document(name, directory)
+    return {
+        configuration: {
+            (each.method, each.record, each.per_force, each.split): each.us[number]
+            for each in document.forces
+        }
+        for number, configuration in enumerate(document.configurations)
+    }
 
 
 def _document(name: str, directory: Path) -> Document:

@@ -18,6 +18,7 @@ from kit.store.summary import Range, Row, Summary, Verdict
 from kit.store.tables import ISSUERS
 from reports.series.written import never_written
 from reports.statistics.quantiles import Bins, rank_ns
+from reports.verdict import forces
 
 WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
 # Standard errors around a figure that hold it with 95 % confidence.
@@ -63,6 +64,7 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
         bytes_per_s=use.bytes_per_s if use else None,
         cpu_busy=max((machine.busy for machine in use.cpu), default=None) if use else None,
         bytes=use.bytes if use else None,
+        forces=next((each for each in stored.summary.forces if each.phase == cell.in_run), None),
         rows=tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
         **_of_devices(stored.manifest, phase),
     )
@@ -94,6 +96,9 @@ def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[
         if own:
             return "unknown", own
     reasons = [reason for each in unmet if each.phase == phase for reason in each.reasons]
+    lost = [text for each in manifest.phases if each.name == phase and (text := forces.problem(each))]
+    if lost:
+        return "invalid", [*lost, *reasons]
     return ("invalid", reasons) if any(each.phase == phase for each in unmet) else ("valid", [])
 
 

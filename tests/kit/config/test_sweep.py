@@ -104,6 +104,51 @@ def test_mistakes_are_refused_with_their_line(tmp_path: Path, text: str, line: i
     assert problem in refused.value.message
 
 
+FORCED = """\
+format = 1
+name = "w"
+title = "W"
+precondition = "none"
+
+[[phase]]
+name = "one"
+title = "One"
+target = "device:log"
+force = { record = "8KiB", method = "fsync" }
+duration = "1s"
+
+[[phase]]
+name = "split"
+base = "one"
+force = { record = "16KiB", method = "open_sync" }
+
+[sweep.method]
+set = "force.method"
+to = ["fsync", "fdatasync"]
+phases = ["one"]
+"""
+SPLIT = """
+[sweep.split]
+set = ["force.method", "force.per_force"]
+to = { a = ["open_sync", 1], b = ["open_sync", 2] }
+"""
+
+
+def test_axes_of_different_phases_may_set_one_key(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(f'{FORCED}{SPLIT}phases = ["split"]\n')
+    sweep = read_sweep(read_source(tmp_path / "w.toml"))
+    assert sweep and list(sweep.axes) == ["method", "split"]
+    (tmp_path / "w.toml").write_text(f"{FORCED}{SPLIT}")
+    with pytest.raises(ConfigError, match="there is one base"):
+        read_sweep(read_source(tmp_path / "w.toml"))
+
+
+def test_set_changes_a_key_of_forced_writes(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(FORCED.partition("[sweep")[0])
+    workload = workload_of(with_sets(read_source(tmp_path / "w.toml"), ["force.threads=4"]))
+    assert [phase.force and phase.force.threads for phase in workload.phase] == [4, 4]
+
+
 def test_set_changes_a_key_of_every_phase(tmp_path: Path) -> None:
     (tmp_path / "w.toml").write_text(HEAD)
     source = with_sets(

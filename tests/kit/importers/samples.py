@@ -90,4 +90,5 @@ SEEDS: dict[str, list[bytes]] = {
         "".join(f"{n}\n{iostat({5: ('10', '1')})}" for n in (10**9, 10**9 + 5, 10**9 + 10)).encode(),
         "".join("tank\n" + iostat({5: ("10", "1")}, True) for _ in range(3)).encode(),
     ],
+    "pg-test-fsync": [(DATA / "pg_test_fsync.txt").read_bytes()],
 }

@@ -232,10 +232,11 @@ def test_idle_devices_are_for_axes_alone(tmp_path: Path) -> None:
         "base-again": ["data0", "data1", "cache0", "log0"],
     }
     whole = read_testbed(LAB_TESTBED)
-    assert len(sweep.in_use(whole).device) == len(whole.device)
+    unused = {device.name for device in whole.device} - {d.name for d in sweep.in_use(whole).device}
+    assert unused == {"log-battery", "log-bypass"}
     few = planned(tmp_path, '[sweep.disks]\nset = "use.data"\nto = [2, 3]\n')
     assert {device.name for device in whole.device} - {d.name for d in few.in_use(whole).device} == {
-        "cache1", "log1", "data3",
+        "cache1", "log1", "data3", *unused,
     }  # fmt: skip
 
 

@@ -1,0 +1,175 @@
+"""The table `force` of a `[[phase]]`: records that are written and forced, in place of a fio job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kit.config.fio_job import FioJob
+from kit.config.toml import KeyProblem, Place, Table
+from kit.core.units import SizeBytes, format_size_bytes
+
+# How a group of records gets to stable storage: kit/load/force_load.c. Linux has no fsync_writethrough; it is
+# known because pg_test_fsync has a row for it.
+Method = Literal[
+    "open_datasync",
+    "fdatasync",
+    "fsync",
+    "fsync_writethrough",
+    "open_sync",
+    "fsync_close",
+    "close_fsync",
+    "none",
+]
+# Each write of these is forced as it is made.
+FORCED_WRITES = ("open_datasync", "open_sync")
+PAGE_BYTES = 4096
+_LEAST_RECORD, _RECORD_UNIT, _SECTOR = 64, 8, 512
+_MOST_RECORD, _MOST_GROUP = 16 << 20, 64 << 20
+
+_Number = Annotated[int, Field(ge=1, le=1024)]
+
+
+class ForceTable(Table):
+    """Records of `record` bytes, written one by one and forced `per_force` at a time with `method`.
+
+    `append`: to files that are empty at first, of at most `file` bytes each; else they are written before,
+    and records go over what is there. Both begin at the start of a full file again. `direct`: past the page
+    cache. `files`: of the load; each of `threads` writes to one. `group_commit`: threads of a file share a
+    force. `check`: records are read back after the phase.
+    """
+
+    record: SizeBytes
+    per_force: _Number = 1
+    method: Method = "fdatasync"
+    direct: bool = False
+    append: bool = False
+    files: _Number = 1
+    threads: _Number = 1
+    group_commit: bool = False
+    file: SizeBytes = 16 << 20
+    check: bool = True
+
+    @property
+    def group_bytes(self) -> int:
+        """Of a force and the writes before it."""
+        return self.record * self.per_force
+
+    @property
+    def text(self) -> str:
+        """For people, such as "600B fdatasync"."""
+        count = f"{self.per_force} x " if self.per_force > 1 else ""
+        return f"{count}{format_size_bytes(self.record)} {self.method}"
+
+    @model_validator(mode="after")
+    def _check_record(self) -> Self:
+        found = f"{self.record} bytes"
+        if self.record < _LEAST_RECORD or self.record % _RECORD_UNIT or self.record > _MOST_RECORD:
+            most = format_size_bytes(_MOST_RECORD)
+            raise KeyProblem(
+                "record",
+                f"{found}: a record has a head and a checksum: write {_LEAST_RECORD} bytes to {most}, a "
+                f"multiple of {_RECORD_UNIT}",
+            )
+        if self.direct and self.record % _SECTOR:
+            raise KeyProblem(
+                "record",
+                f"{found} with direct = true: direct I/O is in sectors: write a multiple of {_SECTOR} "
+                "bytes, or direct = false",
+            )
+        if self.group_bytes > _MOST_GROUP:
+            text = (
+                f"{self.per_force} records are {format_size_bytes(self.group_bytes)}, which is held in memory"
+            )
+            raise KeyProblem("per_force", f"{text}: at most {format_size_bytes(_MOST_GROUP)} for a force")
+        return self
+
+    @model_validator(mode="after")
+    def _check_files(self) -> Self:
+        if self.files > self.threads:
+            text = f"{self.files} files for {self.threads} threads: each thread writes to one file"
+            raise KeyProblem("files", f"{text}: write threads = {self.files} or more")
+        least = 2 * self.group_bytes * -(-self.threads // self.files)
+        if self.file < least:
+            raise KeyProblem(
+                "file",
+                f"{format_size_bytes(self.file)} is less than two forces of all threads of a file "
+                f"({format_size_bytes(least)}): records would be written over as soon as they are safe: make "
+                "it larger",
+            )
+        if self.group_commit and (self.method not in ("fdatasync", "fsync") or self.threads == self.files):
+            raise KeyProblem(
+                "group_commit",
+                'a force is shared by threads of one file, with method = "fdatasync" or "fsync": write '
+                "threads above files, or remove group_commit",
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class ForceJob(FioJob):
+    """The load of a phase with `force`: what plan and run ask of a job. It has no sections of fio.
+
+    One I/O is a group: a force and the writes before it. `place`: of the table.
+    """
+
+    force: ForceTable
+    place: Place = field(compare=False)
+
+    @classmethod
+    def of(cls, force: ForceTable, place: Place) -> ForceJob:
+        return cls(force.model_dump_json(), (), force, place)
+
+    @property
+    def operations(self) -> frozenset[str]:
+        return frozenset(("write",))
+
+    @property
+    def is_random(self) -> bool:
+        return False
+
+    @property
+    def block_bytes(self) -> int:
+        return self.force.group_bytes
+
+    @property
+    def block_bytes_by_op(self) -> dict[str, int]:
+        return {"write": self.block_bytes}
+
+    @property
+    def is_sync_write(self) -> bool:
+        return self.force.method != "none"
+
+    @property
+    def is_async_write(self) -> bool:
+        return not self.is_sync_write
+
+    @property
+    def outstanding(self) -> int:
+        return self.force.threads
+
+    def span(self, whole_bytes: int) -> tuple[int, int]:
+        return 0, min(self.force.file, whole_bytes)
+
+    @property
+    def writes_per_io(self) -> int | None:
+        """Writes that the storage gets for a group; None where that is not known.
+
+        Past the page cache, and with O_DSYNC, each record is one. Else the cache holds them until the force,
+        and those of a file are one run of pages: one write. Of threads that share a file a force may write
+        records of several; without a force the cache writes when it likes.
+        """
+        if self.force.method == "none" and not self.force.direct:
+            return None
+        if self.force.direct or self.force.method in FORCED_WRITES:
+            return self.force.per_force
+        return 1 if self.force.threads == self.force.files else None
+
+    @property
+    def spare_bytes(self) -> int:
+        """A page cache writes whole pages: so many bytes more than its records a group may have."""
+        if self.force.direct or not self.force.record % PAGE_BYTES:
+            return 0
+        return 2 * PAGE_BYTES * (self.force.per_force if self.force.method in FORCED_WRITES else 1)

@@ -1,0 +1,250 @@
+"""The load of a phase with `force`: the program force_load.c on each client, or for each device.
+
+Its lines are those of kit.remote.count_ios with more in them, so that a phase counts, stores and goes on as
+with fio. After the phase the same program reads the records back: nothing of that is in the phase's counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kit.config.force_table import ForceJob
+from kit.core.bins import bin_index
+from kit.core.clock import Clock
+from kit.core.errors import ConfigError, HostError, MeasurementUnknown
+from kit.hosts.base import CommandFailed, Host
+from kit.hosts.compilation import compiled
+from kit.load.common_start import Member
+from kit.load.fio_bins import index_of_midpoint, lower_edge
+from kit.load.fio_windows import read_counts
+from kit.load.phase_load import ClientResult, LoadSpec
+from kit.load.streamed_load import StreamedLoad, output_of
+from kit.store.forces import PhaseForces
+from kit.store.run_directory import RunDir
+
+# The directory of a phase's files, in that of the working set: every user may make files there.
+DIRECTORY = "force"
+SOURCE = Path(__file__).with_suffix(".c")
+_PROGRAM = "force_load"
+# /run, where the program is put, may be mounted noexec.
+_RUN = (
+    'd=$(mktemp -d) || exit; f=$d/force_load; cp -- "$1" "$f" && chmod 0700 "$f" && shift && [ -x "$f" ] '
+    '&& exec "$f" "$@"; rm -r -f -- "$d"; '
+    'echo "is /tmp mounted noexec? set TMPDIR to a directory that is not" >&2; exit 126'
+)
+_PREPARE_DEADLINE_S, _VERIFY_DEADLINE_S = 600.0, 3600.0
+Line = dict[str, Any]
+
+
+def program() -> Path:
+    """The compiled program. Raises HostError."""
+    return compiled(
+        "hsp-force-load", SOURCE.parent, [SOURCE], ("-static", "-pthread", "-s"), (), "forced writes"
+    )
+
+
+def command(work_dir: str, words: Sequence[str]) -> list[str]:
+    """argv of the program that lies in `work_dir`."""
+    return ["sh", "-c", _RUN, "sh", f"{work_dir}/{_PROGRAM}", *words]
+
+
+def words_of(
+    job: ForceJob, phase: str, place: str, size_bytes: int, seed: int, *, is_device: bool
+) -> list[str]:
+    """The program's arguments for what it writes. `place`: see Worker; `size_bytes`: of a device."""
+    force = job.force
+    flags = "a" * force.append + "b" * is_device + "d" * force.direct + "g" * force.group_commit
+    numbers = force.record, force.per_force, force.files, force.threads
+    size = min(force.file, size_bytes) if is_device else force.file
+    path = place if is_device else f"{place}/{DIRECTORY}/{phase}"
+    return [path, force.method, *map(str, numbers), str(size), flags or "-", str(seed)]
+
+
+class ForceLoad(StreamedLoad):
+    """Forced writes. See kit.load.phase_load.Load. There is one worker."""
+
+    program = "the program of forced writes"
+
+    def prepare(self) -> None:
+        """Put the program there, and make its files."""
+        for number, member in enumerate(self._members):
+            put_program(member.host, self.spec.work_dir)
+            if _is_device(member.worker.place):
+                continue
+            try:
+                self._call(member, number, "prepare", (), _PREPARE_DEADLINE_S)
+            except CommandFailed as error:
+                raise HostError(
+                    f"{member.name}: the files of the forced writes cannot be made: "
+                    f"{error.result.stderr.strip()[-300:]}",
+                    "is there room for them, and may the user of the load write there?",
+                ) from error
+
+    def start(self) -> None:
+        window_ns, duration_ns = (
+            (self.spec.window_ms or 1) * 10**6,
+            self.spec.clock.to_host_ns(self.spec.duration_ns),
+        )
+        for number, member in enumerate(self._members):
+            output = self._outputs[member.name] = output_of(self.spec, member.name)
+            argv = self._argv(member, number, "run", [str(window_ns), str(duration_ns)])
+            member.server = member.host.start(argv, output)
+        self._start_sent = True
+
+    def collect(self, run_dir: RunDir) -> list[ClientResult]:
+        """Of a failed worker, what has arrived. Reads the records back."""
+        results = []
+        for number, member in enumerate(self._members):
+            path = self._outputs[member.name]
+            try:
+                lines = read_lines(path)
+                windows = replace(
+                    read_counts(path, self.spec.window_ms or 1, alone=False), sums_ns=_sums(lines, "write")
+                )
+            except (OSError, MeasurementUnknown) as error:
+                member.fail(str(error))
+                continue
+            if not windows.ios:
+                member.fail("no force has ended")
+                continue
+            result = ClientResult(member.worker, windows.by_op(), windows)
+            with member.failing():
+                result = replace(result, forces=self._forces(member, number, lines))
+            results.append(result)
+        for member in self._members:
+            if member.failure:
+                self.failed = True
+                self.problems.append(f"{self.program} failed on {member.name}: {member.failure}")
+        return results
+
+    def _forces(self, member: Member, number: int, lines: Sequence[Line]) -> PhaseForces:
+        job = self.spec.job
+        assert isinstance(job, ForceJob)
+        forces = forces_of(job, lines, self.spec.clock)
+        if not lines[-1].get("end"):
+            member.fail(
+                "it was ended before its end: what has arrived is kept, its records were not read back"
+            )
+            return forces
+        if not job.force.check:
+            return forces
+        written = list(map(str, lines[-1]["written"]))
+        text = self._call(member, number, "verify", written, _VERIFY_DEADLINE_S)
+        return checked(forces, text)
+
+    def _call(self, member: Member, number: int, name: str, words: Sequence[str], deadline_s: float) -> str:
+        return member.host.run(self._argv(member, number, name, words), deadline_s=deadline_s).stdout
+
+    def _argv(self, member: Member, number: int, name: str, words: Sequence[str]) -> list[str]:
+        return self.spec.by(command(self.spec.work_dir, [name, *_words(self.spec, member, number), *words]))
+
+
+def _words(spec: LoadSpec, member: Member, number: int) -> list[str]:
+    job, worker = spec.job, member.worker
+    assert isinstance(job, ForceJob)
+    seed = int(spec.values(worker, number)["HSP_SEED"])
+    return words_of(job, spec.name, worker.place, worker.size_bytes, seed, is_device=_is_device(worker.place))
+
+
+def _is_device(place: str) -> bool:
+    """Whether the place of a worker is a block device; else it is a directory."""
+    return place.startswith("/dev/")
+
+
+def put_program(host: Host, work_dir: str) -> None:
+    """Once for a run; every user may run it. Raises HostError."""
+    path = f"{work_dir}/{_PROGRAM}"
+    if host.run(["test", "-e", path], check=False).returncode:
+        host.put(program().read_bytes(), f"{path}.new")
+        host.run(["chmod", "0755", f"{path}.new"])
+        host.run(["chmod", "0711", work_dir])
+        host.run(["mv", f"{path}.new", path])
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The whole lines. Raises MeasurementUnknown."""
+    try:
+        text = path.read_text(errors="replace")
+        lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    except (ValueError, RecursionError) as error:
+        raise MeasurementUnknown(f"{path} is no output of forced writes: {error}") from error
+    if not lines or not all(isinstance(line, dict) for line in lines):
+        raise MeasurementUnknown(f"{path} has no counts of forced writes")
+    return lines
+
+
+def forces_of(job: ForceJob, lines: Sequence[Line], clock: Clock) -> PhaseForces:
+    """The sums of all lines, in the experiment's time. Raises MeasurementUnknown."""
+    force = job.force
+    try:
+        written = [int(count) for count in lines[-1]["written"]]
+        kept = force.file // force.record
+        value = {
+            "record_bytes": force.record,
+            "per_force": force.per_force,
+            "method": force.method,
+            "direct": force.direct,
+            "append": force.append,
+            "files": force.files,
+            "threads": force.threads,
+            "group_commit": force.group_commit,
+            "writes_per_group": job.writes_per_io,
+            "elapsed_ns": clock.from_host_ns(int(lines[-1]["to_ns"]) - int(lines[0]["from_ns"])),
+            "forces": int(lines[-1]["forces"]),
+            "records": sum(written),
+            "overwritten": sum(max(0, count - kept) for count in written),
+            "group": _latencies(lines, "write", clock),
+            "write": _latencies(lines, "part", clock),
+            "force": _latencies(lines, "force", clock),
+        }
+        return PhaseForces.from_json(value, "the output of forced writes")
+    except (KeyError, ValueError, TypeError, IndexError, ConfigError) as error:
+        raise MeasurementUnknown(f"the counts of forced writes are damaged: {error}") from error
+
+
+def _latencies(lines: Sequence[Line], kind: str, clock: Clock) -> dict[str, Any] | None:
+    counts: dict[int, int] = {}
+    last: Mapping[str, Any] = {}
+    for line in lines:
+        if kind not in line:
+            continue
+        last = line[kind]
+        for key, count in last["bins"].items():
+            column = index_of_midpoint(key)
+            if column is None:
+                raise ValueError(f"{key[:40]!r} is no latency")
+            counts[column] = counts.get(column, 0) + int(count)
+    if not counts:
+        return None
+    low = lower_edge(np.array(sorted(counts))) // clock.dilation
+    ours: dict[int, int] = {}
+    for index, column in zip(bin_index(low).tolist(), sorted(counts), strict=True):
+        ours[index] = ours.get(index, 0) + counts[column]
+    sum_ns, min_ns, max_ns = (clock.from_host_ns(int(last[name])) for name in ("sum", "min", "max"))
+    return {"sum_ns": sum_ns, "min_ns": min_ns, "max_ns": max_ns, "bins": list(ours.items())}
+
+
+def _sums(lines: Sequence[Line], kind: str) -> dict[int, int]:
+    """By direction: 1 is write."""
+    sums = [int(line[kind]["sum"]) for line in lines if kind in line]
+    return {1: sums[-1]} if sums else {}
+
+
+def checked(forces: PhaseForces, text: str) -> PhaseForces:
+    """With what was read back: the output of `verify`. Raises MeasurementUnknown."""
+    try:
+        found = json.loads(text)
+        kept, recovered, damaged = (int(found[name]) for name in ("kept", "recovered", "damaged"))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise MeasurementUnknown(f"what reads the records back printed {text[:200]!r}") from error
+    # Of a device that is smaller than the file.
+    overwritten = forces.records - kept
+    if not (0 <= recovered + damaged <= kept and overwritten >= 0):
+        raise MeasurementUnknown(f"{kept} records were to be read back, {recovered} + {damaged} were found")
+    return forces.model_copy(update={"overwritten": overwritten, "recovered": recovered, "damaged": damaged})

@@ -1,0 +1,94 @@
+"""Phases with `force`: what cannot be, or cannot be measured where it goes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.config.force_table import FORCED_WRITES, PAGE_BYTES, ForceTable
+from kit.config.phase_table import Phase
+from kit.config.testbed import Testbed
+from kit.config.toml_lines import KeyPath
+from kit.config.workload import Workload
+from kit.core.units import format_size_bytes
+
+Problems = Iterator[tuple[KeyPath, str]]
+# What the Linux client asks for if wsize does not say (NFS_MAX_FILE_IO_SIZE).
+_MOST_CALL_BYTES = 1 << 20
+_WRITETHROUGH = (
+    "n/a on Linux: it is F_FULLFSYNC of macOS and FlushFileBuffers of Windows, for which pg_test_fsync has a "
+    "row: write fsync, which reaches the medium here"
+)
+
+
+def problems(workload: Workload, testbed: Testbed) -> Problems:
+    """Key and text."""
+    for number, phase in enumerate(workload.phase):
+        if phase.force is None:
+            continue
+        key: KeyPath = ("phase", number, "force")
+        if phase.force.method == "fsync_writethrough":
+            yield (*key, "method"), _WRITETHROUGH
+        of_target = _on_device(phase, phase.force, testbed) if phase.on_devices else ()
+        if phase.target == "nfs":
+            of_target = _over_nfs(phase.force, workload, testbed)
+        yield from (((*key, name) if name else key, text) for name, text in of_target)
+
+
+def _on_device(phase: Phase, force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    if phase.each == "together":
+        yield "", 'forced writes to several devices together have no common start: write each = "in turn"'
+    if force.append:
+        yield "append", 'a device has no end to append to: remove append, or write target = "nfs"'
+    if force.files > 1:
+        yield (
+            "files",
+            f"{force.files} files, and a device has none: write files = 1 and threads = {force.threads}",
+        )
+    if not force.direct and force.record % PAGE_BYTES:
+        yield (
+            "record",
+            f"{force.record} bytes, and the page cache of a device has pages of {PAGE_BYTES}: it would read "
+            f"a part of one before it writes it. Write a multiple of {PAGE_BYTES}, or direct = true and a "
+            "multiple of 512",
+        )
+    names = phase.devices or [device.name for device in testbed.device if device.role == phase.target[7:]]
+    for device in testbed.device if phase.target != "array" else ():
+        if device.name in names and force.file > device.size:
+            yield (
+                "file",
+                f"{format_size_bytes(force.file)} are written over, and the device '{device.name}' has "
+                f"{format_size_bytes(device.size)}: make file smaller",
+            )
+
+
+def _over_nfs(force: ForceTable, workload: Workload, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    if testbed.is_appliance:
+        yield (
+            "",
+            "the files of forced writes are made on the server, and this one is an appliance: use a fio job",
+        )
+        return
+    if workload.nfs.engine != "kernel":
+        yield "", "forced writes go through a mount: remove engine from [nfs]"
+    if len(testbed.client) > 1:
+        yield (
+            "",
+            f"forced writes of {len(testbed.client)} clients have no common start: use one, and threads",
+        )
+    if force.method == "none":
+        yield (
+            "method",
+            "over NFS a write that nothing forces ends in the client's page cache, and the server sees it at "
+            'any time later: write target = "device:log", or force it',
+        )
+    each_bytes = force.record if force.direct or force.method in FORCED_WRITES else force.group_bytes
+    given = dict(option.split("=", 1) for option in workload.nfs.options if "=" in option)
+    most = int(given["wsize"]) if given.get("wsize", "").isdecimal() else _MOST_CALL_BYTES
+    if each_bytes + (0 if force.direct else 2 * PAGE_BYTES) > most:
+        yield (
+            "record" if force.per_force == 1 else "per_force",
+            f"{format_size_bytes(each_bytes)} at once, and a WRITE has {format_size_bytes(most)} at most "
+            "(wsize): one force would be several calls, which cannot be compared: make it smaller",
+        )
+    if force.files * force.file * 2 > sum(device.size for device in testbed.devices("data")):
+        yield "file", "the files do not fit twice into the data devices: make file smaller, or files fewer"

@@ -1,0 +1,161 @@
+"""The forced writes of a series as the table of pg_test_fsync: a row a method, by configuration. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kit.store.series import Series, SeriesCell
+from kit.store.summary import ForcesRow
+
+# us by (method, bytes of a record, records a force, of the split table), by configuration.
+Published = Mapping[str, Mapping[tuple[str, int, int, bool], float]]
+_SPLIT_KEY = "force.record"
+
+
+@dataclass(frozen=True)
+class SyncCell:
+    """One configuration: us an operation (a group until it is safe), and operations a second, as 1 / us.
+
+    Over several rounds the geometric mean. `struck`: why it is not to be held against others; "" if it is.
+    """
+
+    mean_us: float
+    p50_us: float | None
+    p99_us: float | None
+    records_per_s: float
+    bytes_per_s: float
+    struck: str = ""
+    published_us: float | None = None
+
+    @property
+    def ops_per_s(self) -> float:
+        return 1e6 / self.mean_us
+
+
+@dataclass(frozen=True)
+class SyncRow:
+    """`cells`: by configuration, None where it was not measured; `missing`: why there is none at all."""
+
+    phase: str
+    label: str
+    cells: tuple[SyncCell | None, ...]
+    missing: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Of the second configuration to the first."""
+        first, second = (*self.cells, None, None)[:2]
+        if not first or not second or first.struck or second.struck:
+            return None
+        return second.mean_us / first.mean_us
+
+    @property
+    def published_ratio(self) -> float | None:
+        first, second = (*self.cells, None, None)[:2]
+        if not (first and second and first.published_us and second.published_us):
+            return None
+        return second.published_us / first.published_us
+
+
+@dataclass(frozen=True)
+class SyncTable:
+    """`configurations`: names, such as those of two log devices."""
+
+    configurations: tuple[str, ...]
+    rows: tuple[SyncRow, ...]
+
+
+def sync_table(series: Series, published: Published | None = None) -> SyncTable | None:
+    """None for a series without forced writes."""
+    forced = [cell for cell in series.cells if any(run.forces for run in cell.runs) and not cell.again]
+    if not forced:
+        return None
+    builds = [axis for axis in series.axes if axis.kind == "build"]
+    names = [axis.name for axis in builds]
+    base = {axis.name: axis.values[0] for axis in builds}
+
+    def configuration(at: Mapping[str, str]) -> str:
+        return ", ".join(at.get(name, base[name]) for name in names)
+
+    columns = tuple(dict.fromkeys(configuration(cell.at) for cell in forced))
+    rows: dict[tuple[str, tuple[str, ...]], dict[str, SeriesCell]] = {}
+    why: dict[tuple[str, tuple[str, ...]], str] = {}
+    phases = list(dict.fromkeys(cell.phase for cell in forced))
+    for cell in forced:
+        rows.setdefault(_key(series, cell.phase, cell.at, names), {})[configuration(cell.at)] = cell
+    for skipped in series.skipped:
+        if skipped.phase in phases:
+            key = _key(series, skipped.phase, skipped.at, names)
+            rows.setdefault(key, {})
+            why[key] = skipped.reason
+    made = [
+        SyncRow(
+            key[0],
+            _label(key[1], found),
+            tuple(_cell(series, found.get(name), (published or {}).get(name, {})) for name in columns),
+            "" if found else why[key],
+        )
+        for key, found in sorted(rows.items(), key=lambda item: _order(series, phases, item[0]))
+    ]
+    return SyncTable(columns, tuple(made))
+
+
+def _key(
+    series: Series, phase: str, at: Mapping[str, str], builds: Sequence[str]
+) -> tuple[str, tuple[str, ...]]:
+    """The phase, and its values on the axes that need no build; those that are not about it are left out."""
+    return phase, tuple(
+        at.get(axis.name, axis.values[0])
+        for axis in series.axes
+        if axis.name not in builds and (not axis.phases or phase in axis.phases)
+    )
+
+
+def _order(
+    series: Series, phases: Sequence[str], key: tuple[str, tuple[str, ...]]
+) -> tuple[int, tuple[int, ...]]:
+    places = {value: n for axis in series.axes for n, value in enumerate(axis.values)}
+    return phases.index(key[0]), tuple(places[value] for value in key[1])
+
+
+def _label(values: Sequence[str], found: Mapping[str, SeriesCell]) -> str:
+    if values:
+        return ", ".join(values)
+    return next((row.method for cell in found.values() for row in _rows(cell)), "")
+
+
+def _rows(cell: SeriesCell) -> Iterator[ForcesRow]:
+    return (run.forces for run in cell.runs if run.forces)
+
+
+def _cell(
+    series: Series, cell: SeriesCell | None, published: Mapping[tuple[str, int, int, bool], float]
+) -> SyncCell | None:
+    rows = list(_rows(cell)) if cell else []
+    if cell is None or not rows:
+        return None
+    first = rows[0]
+    is_split = any(
+        _SPLIT_KEY in axis.keys and (not axis.phases or cell.phase in axis.phases) for axis in series.axes
+    )
+    struck = next((row.why for row in rows if row.durable not in ("durable", "unknown")), "")
+    struck = struck or cell.excluded or ""
+    if cell.verdict != "valid":
+        struck = struck or f"{cell.verdict}: {next((r for run in cell.runs for r in run.reasons), '')}"
+    return SyncCell(
+        _mean([row.mean_us for row in rows]) or first.mean_us,
+        _mean([row.p50_us for row in rows]),
+        _mean([row.p99_us for row in rows]),
+        sum(row.records_per_s for row in rows) / len(rows),
+        sum(row.bytes_per_s for row in rows) / len(rows),
+        struck,
+        published.get((first.method, first.record_bytes, first.per_force, is_split)),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Geometric; None where one is missing."""
+    known = [value for value in values if value]
+    return math.exp(sum(map(math.log, known)) / len(known)) if len(known) == len(values) else None

@@ -1,0 +1,86 @@
+"""Whether the forced writes of a phase are what they seem: durable, and still there. Pure.
+
+A force is durable where a FLUSH has reached each device with a volatile write cache. O_DSYNC writes to a
+device are followed by one, too, also after FUA (Linux block/fops.c, blkdev_write_iter). The
+kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on its way share the next
+(block/blk-flush.c). A device that answers FLUSH and does not do it is not found out here: only a loss of
+power shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+
+Code = Literal["durable", "not-durable", "memory", "unforced", "unknown"]
+
+
+@dataclass(frozen=True)
+class Durability:
+    """`why`: a part of a sentence."""
+
+    code: Code
+    why: str
+
+
+def durability(manifest: Manifest, phase: Phase) -> Durability:
+    """Of a phase with forced writes."""
+    assert phase.forces is not None
+    if phase.forces.method == "none":
+        return Durability("unforced", "nothing forces its writes: they are in memory")
+    dataset = manifest.dataset.properties if manifest.dataset else None
+    if not phase.on_devices and (dataset or {}).get("sync") == "disabled":
+        return Durability("memory", "sync=disabled: the server answers from memory, and nothing is durable")
+    return _flushed(manifest, phase)
+
+
+def _flushed(manifest: Manifest, phase: Phase) -> Durability:
+    """By the write caches of the devices that hold the writes, and the FLUSH commands that reached them."""
+    assert phase.forces is not None
+    known = {str(each.get("name")): each for each in manifest.testbed.devices}
+    used = [each for each in phase.devices if each.samples and each.samples[-1].writes]
+    logs = [each for each in used if known.get(each.device, {}).get("role") == "log"]
+    holding = used if phase.on_devices else logs or used
+    if not holding:
+        return Durability("unknown", "no device is known to hold its writes")
+    caches = {
+        each.device: (known.get(each.device, {}).get("settings") or {}).get("write_cache") for each in holding
+    }
+    volatile = [each for each in holding if caches[each.device] != "write through"]
+    names = ", ".join(each.device for each in volatile)
+    if not volatile:
+        return Durability("durable", f"no volatile write cache: {', '.join(caches)}")
+    counted = [each.samples[-1].flushes for each in volatile]
+    if None in counted or any(caches[each.device] != "write back" for each in volatile):
+        return Durability("unknown", f"the write cache of {names}, or its FLUSH commands, are not known")
+    flushes = sum(count or 0 for count in counted)
+    said = (
+        f"{flushes:,} FLUSH commands reached {names}, with a volatile write cache, for "
+        f"{phase.forces.forces:,} forces"
+    )
+    # Forces of several threads may share one.
+    enough = flushes * phase.forces.threads >= phase.forces.forces
+    return Durability("durable" if enough else "not-durable", said)
+
+
+def unmet(phases: Sequence[Phase]) -> Iterator[str]:
+    """A sentence for each phase with acknowledged records that are not there as they were written."""
+    for phase in phases:
+        if text := problem(phase):
+            yield f"{phase.name}: {text}."
+
+
+def problem(phase: Phase) -> str:
+    """What was not there when the records were read back; "" if all was."""
+    forces = phase.forces
+    if forces is None or not (forces.lost or forces.damaged):
+        return ""
+    left = forces.records - forces.overwritten
+    return (
+        f"of {left:,} acknowledged records that no later one has replaced, {forces.lost:,} are lost and "
+        f"{forces.damaged:,} are damaged"
+    )

@@ -1,0 +1,140 @@
+"""kit.rules.force and kit.config.force_table: what a phase with forced writes cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kit.config.force_table import ForceJob, ForceTable
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.workload import read_workload
+from kit.core.errors import ConfigError
+from kit.lab.run_time import expected_s
+from kit.plan.names import planned_names
+from kit.plan.plan import Plan, make_plan
+from kit.plan.steps import listed
+
+HEAD = 'format = 1\nname = "w"\ntitle = "W"\nprecondition = "none"\n'
+NFS = '[working_set]\nfile = "set"\nsize = "1MiB"\n'
+PHASE = """\
+[[phase]]
+name = "log"
+title = "Log"
+{target}
+force = {{ {force} }}
+duration = "200ms"
+interval = "20ms"
+"""
+ON_DEVICE, OVER_NFS = 'target = "device:log"', 'tiers = ["slog"]'
+
+
+def text_of(force: str, target: str = ON_DEVICE, more: str = "") -> str:
+    return HEAD + (NFS if target == OVER_NFS else "") + more + PHASE.format(target=target, force=force)
+
+
+def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> Plan:
+    path = folder / "w.toml"
+    path.write_text(text)
+    return make_plan(read_workload(path), read_testbed(testbed), path, testbed)
+
+
+@pytest.mark.parametrize(
+    ("force", "key", "message"),
+    [
+        ('record = "60B"', "record", "write 64 bytes to"),
+        ('record = "100B"', "record", "a multiple of 8"),
+        ('record = "32MiB", file = "64MiB"', "record", "write 64 bytes to"),
+        ('record = "600B", direct = true', "record", "a multiple of 512 bytes"),
+        ('record = "8MiB", per_force = 9, file = "1GiB"', "per_force", "held in memory"),
+        ('record = "8KiB", files = 2', "files", "write threads = 2 or more"),
+        ('record = "8MiB", file = "12MiB"', "file", "less than two forces"),
+        ('record = "8KiB", group_commit = true', "group_commit", "write threads above files"),
+        ('record = "8KiB", threads = 2, group_commit = true, method = "none"', "group_commit", "fdatasync"),
+        ('record = "8KiB", method = "sync"', "method", "unknown value"),
+        ('record = "8KiB", records = 2', "records", "unknown key"),
+        ('record = "8KiB", append = true', "append", "no end to append to"),
+        ('record = "8KiB", files = 2, threads = 2', "files", "a device has none"),
+        ('record = "600B"', "record", "the page cache of a device"),
+        ('record = "8KiB", file = "128MiB"', "file", "the device 'log0' has"),
+        ('record = "8KiB", method = "fsync_writethrough"', "method", "n/a on Linux"),
+    ],
+)
+def test_on_a_device(tmp_path: Path, force: str, key: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan(tmp_path, text_of(force))
+    assert f"w.toml:9: phase[0].force.{key}: " in refused.value.message, refused.value.message
+    assert message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("force", "more", "message"),
+    [
+        ('record = "8KiB", method = "none"', "", "client's page cache"),
+        ('record = "1MiB"', "", "one force would be several calls"),
+        ('record = "64KiB", per_force = 4', '[nfs]\noptions = ["wsize=131072"]\n', "128KiB at most (wsize)"),
+        ('record = "8KiB", file = "512MiB"', "", "do not fit twice"),
+        ('record = "8KiB"', '[nfs]\nengine = "libnfs"\noptions = []\n', "remove engine"),
+    ],
+)
+def test_over_nfs(tmp_path: Path, force: str, more: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan(tmp_path, text_of(force, OVER_NFS, more))
+    assert "phase[0].force" in refused.value.message and message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "message"),
+    [
+        ('job = "x.fio"\n', "job", "remove one of the two"),
+        ('options = { bs = "4k" }\n', "options", "remove one of the two"),
+        ('log = "every-io"\n', "log", "remove log"),
+    ],
+)
+def test_it_takes_the_place_of_a_fio_job(tmp_path: Path, more: str, key: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan(tmp_path, text_of('record = "8KiB"') + more)
+    assert f": phase[0].{key}: " in refused.value.message and message in refused.value.message
+    (tmp_path / "w.toml").write_text(text_of('record = "8KiB"').replace('force = { record = "8KiB" }\n', ""))
+    with pytest.raises(ConfigError, match="which load"):
+        read_workload(tmp_path / "w.toml")
+
+
+def test_a_plan_lists_the_program_before_in_and_after_the_phase(tmp_path: Path) -> None:
+    made = plan(tmp_path, text_of('record = "600B", append = true, per_force = 4', OVER_NFS))
+    assert made.workload.phase[0].log == "histograms" and expected_s(made, aged=False)
+    commands = [" ".join(each["argv"]) for each in listed(made, planned_names(made))]
+    called = [text.split("/force_load ", 1)[1] for text in commands if "/force_load " in text]
+    assert [text.split()[0] for text in called] == ["prepare", "run", "verify"]
+    assert all("/force/log fdatasync 600 4 1 1 16777216 a " in text for text in called)
+    assert any(text.startswith("mkdir --mode=1777") and text.endswith("/force") for text in commands)
+    stored = made.as_json()
+    assert json.loads(stored["jobs"]["force (log)"])["per_force"] == 4
+    assert stored["workload"]["phase"][0]["force"]["record"] == 600
+
+
+def test_a_plan_without_force_is_stored_as_before(tmp_path: Path) -> None:
+    (tmp_path / "x.fio").write_text(
+        "[w]\nfilename=${HSP_DEVICE}\nrw=write\nsize=${HSP_SIZE}\ndirect=1\ntime_based\nruntime=${HSP_RUNTIME}\n"
+    )
+    text = text_of('record = "8KiB"').replace('force = { record = "8KiB" }', 'job = "x.fio"')
+    assert "force" not in plan(tmp_path, text).as_json()["workload"]["phase"][0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "writes", "spare"),
+    [
+        ({"record": "8KiB"}, 1, 0),
+        ({"record": "8KiB", "per_force": 4}, 1, 0),
+        ({"record": "8KiB", "per_force": 4, "direct": True}, 4, 0),
+        ({"record": "600B", "per_force": 4, "method": "open_sync"}, 4, 4 * 8192),
+        ({"record": "600B", "per_force": 4}, 1, 8192),
+        ({"record": "8KiB", "threads": 2}, None, 0),
+        ({"record": "8KiB", "method": "none"}, None, 0),
+    ],
+)
+def test_writes_that_the_storage_gets(keys: dict[str, object], writes: int | None, spare: int) -> None:
+    job = ForceJob.of(ForceTable.model_validate(keys), (Path("w"), 1))
+    assert (job.writes_per_io, job.spare_bytes) == (writes, spare)
+    assert job.block_bytes == job.force.group_bytes and job.op == "write" and job.sections == ()
