@@ -156,9 +156,9 @@ SERVER = (
         "directory to the PATH of commands over SSH.",
     ),
     Check(
-        "device-programs", "nvme and smartctl.",
-        "Without them the kit cannot read wear, temperature and write caches of SSDs, or format NVMe.",
-        "Install nvme-cli and smartmontools.",
+        "device-programs", "nvme, smartctl, hdparm and sdparm.",
+        "Without them the kit cannot read wear and temperature of SSDs, format NVMe, or switch write caches.",
+        "Install nvme-cli, smartmontools, hdparm and sdparm.",
     ),
     Check(
         "nfsd", "Whether the NFS server runs.",

@@ -23,7 +23,7 @@ PROGRAMS = (
     "blkid", "dd", "exportfs", "fio", "flock", "install", "lsblk", "tail", "udevadm", "wipefs", "zdb",
     "zfs", "zpool",
 )  # fmt: skip
-DEVICE_PROGRAMS = ("nvme", "smartctl")
+DEVICE_PROGRAMS = ("nvme", "smartctl", "hdparm", "sdparm")
 COMMANDS = {
     "zfs": ("zfs", "--version"),
     "pyzfs": ("/usr/bin/python3", "-I", "-c", "import libzfs_core"),

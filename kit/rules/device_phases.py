@@ -14,7 +14,7 @@ from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.precondition import selection
-from kit.rules import expectations, fio_options, limits, measurable, operations
+from kit.rules import expectations, fio_options, limits, measurable, operations, settings
 
 Problems = Iterator[tuple[KeyPath, str]]
 
@@ -44,6 +44,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
         keys = [
             *measurable.log_problems(workload, testbed.clock),
             *selection.problems(workload.precondition, testbed),
+            *settings.problems(workload, testbed),
             *expectations.problems(workload, jobs),
         ]
     if keys:

@@ -6,7 +6,7 @@ from kit.config.fio_job import FioJob
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio
-from kit.setup import server_setup
+from kit.setup import server_setup, settings
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 
@@ -24,7 +24,7 @@ def set_up(run: Context, server: Host) -> tuple[Bench, dict[str, FioJob]]:
     server_setup.precondition(run, server)
     run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(run.record.end_ns)
     with run.progress.step("setting up the devices"):
-        server_setup.set_host_settings(run, server)
+        settings.switch(run, server)
         server_setup.read_back(run, server)
     bench = Bench(
         site=site,

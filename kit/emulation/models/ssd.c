@@ -363,6 +363,11 @@ static void ssd_load(struct hsp_model *model, struct hsp_state *state)
 	count_pages(ssd);
 }
 
+static void ssd_write_cache(struct hsp_model *model, int on)
+{
+	ssd_of(model)->writes_through = !on;
+}
+
 static void ssd_free(struct hsp_model *model)
 {
 	struct ssd *ssd = ssd_of(model);
@@ -377,6 +382,7 @@ static const struct hsp_model_ops SSD_OPS = {
 	.power_loss = ssd_power_loss,
 	.save = ssd_save,
 	.load = ssd_load,
+	.write_cache = ssd_write_cache,
 	.free = ssd_free,
 };
 
