@@ -199,9 +199,9 @@ int hsp_device_set_write_cache(struct hsp_device *device, uint64_t now_ns, int o
 	*done_ns = flush.arrival_ns;
 	if (hsp_device_write_cache_is_on(device) < 0)
 		return -1;
+	device->model->ops->write_cache(device->model, on);
 	if (!on && !device->is_write_cache_off)
 		*done_ns = device->model->ops->submit(device->model, &flush);
-	device->model->ops->write_cache(device->model, on);
 	device->is_write_cache_off = !on;
 	return 0;
 }

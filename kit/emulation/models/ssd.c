@@ -162,7 +162,7 @@ static uint64_t flush(struct ssd *ssd)
 	struct hsp_buffer *buffer = &ssd->nand.buffer;
 	uint64_t now_ns = admit(ssd, ssd->flush_ns, 0), done_ns = now_ns;
 
-	if (ssd->is_protected || ssd->ignores_flush)
+	if (ssd->is_protected || (ssd->ignores_flush && !ssd->writes_through))
 		return done_ns;
 	while (buffer->dirty.count)
 		hsp_nand_queue(&ssd->nand, buffer->dirty.first, now_ns);
