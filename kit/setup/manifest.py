@@ -98,6 +98,8 @@ def _device(device: Device) -> dict[str, Any]:
         "size_bytes": device.size,
         "latency_ns": device.latency,
         "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
+        **({"price": device.price} if device.price else {}),
+        **({"endurance_bytes": device.endurance} if device.endurance else {}),
     }
 
 

@@ -19,7 +19,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, observer_effect, resource_use, together
+from reports.analysis import band_table, clients, observer_effect, prices, resource_use, together
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
@@ -71,7 +71,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": [*manifest.notes, *together.sentences(bins, phases)],
+        "notes": [*manifest.notes, *together.sentences(bins, phases), *prices.sentences([manifest])],
         # A check that raised an exception stood here while manifests were not checked when read.
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,

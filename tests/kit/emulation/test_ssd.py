@@ -188,7 +188,9 @@ def test_a_cache_that_is_switched_off_is_written_out_and_then_is_off() -> None:
         device = ssd(preset, destage_idle="0s")
         load = Load(device)
         load.at_random(Op.WRITE, 8, 300)
-        volatile = [sector for sector in range(0, device.sectors, 8) if device.is_volatile(load.now_ns, sector)]
+        volatile = [
+            sector for sector in range(0, device.sectors, 8) if device.is_volatile(load.now_ns, sector)
+        ]
         assert volatile and device.write_cache_is_on() == 1
         done_ns = device.set_write_cache(load.now_ns, on=False)
         assert done_ns > load.now_ns and device.write_cache_is_on() == 0
