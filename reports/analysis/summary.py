@@ -19,7 +19,16 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, forces, observer_effect, resource_use, stripes, together
+from reports.analysis import (
+    band_table,
+    clients,
+    forces,
+    observer_effect,
+    prices,
+    resource_use,
+    stripes,
+    together,
+)
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
@@ -72,7 +81,11 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": [*_notes(manifest, bins), *forces.sentences(forces.describe(manifest))],
+        "notes": [
+            *_notes(manifest, bins),
+            *forces.sentences(forces.describe(manifest)),
+            *prices.sentences([manifest]),
+        ],
         # A check that raised an exception stood here while manifests were not checked when read.
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,

@@ -50,6 +50,7 @@ struct hsp_device {
 	struct hsp_faults faults;
 	uint64_t last_ns; /* newest time seen: time never decreases */
 	uint64_t spec_digest;
+	int is_write_cache_off; /* switched off since the device was made */
 	char names[1024];
 };
 
@@ -334,6 +335,25 @@ void hsp_device_power_loss(struct hsp_device *device, uint64_t now_ns)
 	device->faults.stalled_until_ns = 0;
 	memset(device->later, 0, sizeof(device->later));
 	device->answered = device->at_bus = 0;
+}
+
+int hsp_device_write_cache_is_on(const struct hsp_device *device)
+{
+	return device->model->attributes & HSP_VOLATILE_CACHE ? !device->is_write_cache_off : -1;
+}
+
+int hsp_device_set_write_cache(struct hsp_device *device, uint64_t now_ns, int on, uint64_t *done_ns)
+{
+	struct hsp_request flush = { .arrival_ns = advance_time(device, now_ns), .op = HSP_FLUSH };
+
+	*done_ns = flush.arrival_ns;
+	if (hsp_device_write_cache_is_on(device) < 0)
+		return -1;
+	device->model->ops->write_cache(device->model, on);
+	if (!on && !device->is_write_cache_off)
+		*done_ns = device->model->ops->submit(device->model, &flush);
+	device->is_write_cache_off = !on;
+	return 0;
 }
 
 int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fault, char *error,

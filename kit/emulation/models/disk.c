@@ -25,6 +25,7 @@ struct disk {
 	struct hsp_model model;
 	uint64_t command_ns, command_spread_ns, write_settle_ns, link_bytes_per_s, destage_idle_ns;
 	uint64_t buffer_sectors, read_ahead_sectors, cache_sectors; /* cache_sectors 0: cache off */
+	uint64_t cache_size_sectors; /* of the cache when it is on */
 
 	struct hsp_rng rng;
 	struct hsp_durability durability;
@@ -475,6 +476,11 @@ static void disk_load(struct hsp_model *model, struct hsp_state *state)
 	disk->elevator = hsp_state_get_upto(state, 8, model->sectors - 1);
 }
 
+static void disk_write_cache(struct hsp_model *model, int on)
+{
+	disk_of(model)->cache_sectors = on ? disk_of(model)->cache_size_sectors : 0;
+}
+
 static void disk_free(struct hsp_model *model)
 {
 	struct disk *disk = disk_of(model);
@@ -492,6 +498,7 @@ static const struct hsp_model_ops DISK_OPS = {
 	.power_loss = disk_power_loss,
 	.save = disk_save,
 	.load = disk_load,
+	.write_cache = disk_write_cache,
 	.free = disk_free,
 };
 
@@ -513,7 +520,8 @@ static struct hsp_model *disk_new(struct hsp_spec *spec, uint64_t sectors)
 	disk->link_bytes_per_s = hsp_spec_number(spec, "link_bytes_per_s", 1000, HSP_MAX_BYTES_PER_S);
 	disk->buffer_sectors = hsp_spec_number(spec, "track_buffer_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
 	disk->read_ahead_sectors = hsp_spec_number(spec, "read_ahead_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
-	disk->cache_sectors = hsp_spec_number(spec, "write_cache_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
+	disk->cache_size_sectors = hsp_spec_number(spec, "write_cache_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
+	disk->cache_sectors = disk->cache_size_sectors;
 	disk->destage_idle_ns = hsp_spec_number(spec, "destage_idle_ns", 0, UINT64_C(1) << 50);
 	disk->queue.depth = (unsigned)hsp_spec_number_or(spec, "queue_depth", 1, HSP_TAGS, 1);
 	if (disk->queue.depth > 1 && spec->prefix[0])

@@ -99,6 +99,20 @@ def test_a_write_cache_answers_at_once_and_a_flush_pays() -> None:
     assert not any(device.is_volatile(done_ns, sector) for sector in range(0, device.sectors, 8))
 
 
+def test_a_cache_that_is_switched_off_is_written_out_and_comes_back() -> None:
+    device = disk(write_cache="8MiB")
+    load = Load(device)
+    load.at_random(Op.WRITE, 8, 200)
+    done_ns = device.set_write_cache(load.now_ns, on=False)
+    assert 200 * 0.5 * MS < done_ns - load.now_ns
+    assert not any(device.is_volatile(done_ns, sector) for sector in range(0, device.sectors, 8))
+    load.now_ns = done_ns
+    assert np.median(load.at_random(Op.WRITE, 8, 100)) > 2 * MS
+    device.set_write_cache(load.now_ns, on=True)
+    assert load.at_random(Op.WRITE, 8, 100).max() < MS
+    assert disk().write_cache_is_on() == -1, "it has none"
+
+
 def test_the_elevator_makes_destaging_cheaper_than_writing_through() -> None:
     cached = Load(disk("disk-7200", write_cache="8MiB", stroke_percent=100))
     cached.at_random(Op.WRITE, 8, 1000)
