@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kit.store.stored import Json
-from reports.analysis.stripes import RUN, MeasuredArray, Scale, Stripes
+from reports.devices.stripes import RUN, MeasuredArray, Scale, Stripes
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 

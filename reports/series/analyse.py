@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
 from kit.store.summary import CPU_BOUND, Verdict
-from reports.analysis import prices
+from reports.devices import prices
 from reports.series.cells import StoredRun, measured_cell
 from reports.series.drift import drift_of, drifted
 from reports.series.ratios import judged, ratios_of

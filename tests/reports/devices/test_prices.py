@@ -1,12 +1,13 @@
-"""reports.analysis.prices: what devices cost, and how many of one replace how many of another."""
+"""reports.devices.prices: what devices cost, and how many of one replace how many of another."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kit.store.manifest import Manifest
-from reports.analysis import prices
 from tests.reports.analysis.test_together import phase
+
+from kit.store.manifest import Manifest
+from reports.devices import prices
 from tests.reports.synthetic import manifest, parsed
 
 SSD = {"name": "ssd", "model": "X25-E", "size_bytes": 64 * 10**9, "price": "816.90 EUR"}

@@ -16,7 +16,7 @@ import polars as pl
 
 from kit.core.units import format_decimal_bytes
 from kit.store.phase import Phase
-from reports.analysis import together
+from reports.devices import together
 from reports.statistics.worst_of import Floats, long_run, reach, stripe_times
 
 UP_TO = 32
