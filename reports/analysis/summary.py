@@ -19,16 +19,8 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import (
-    band_table,
-    clients,
-    forces,
-    observer_effect,
-    prices,
-    resource_use,
-    stripes,
-    together,
-)
+from reports.analysis import band_table, clients, forces, observer_effect, resource_use
+from reports.devices import prices, stripes, together
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside

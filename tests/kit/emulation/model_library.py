@@ -136,7 +136,7 @@ class ModelDevice(Closing):
         request[0] = (arrival_ns, sector, sectors, op, fua, tag, 0)
         self._library.hsp_device_deliver(self._device, request.ctypes.data)
         answer = self._library.hsp_device_submit(self._device, request.ctypes.data)
-        assert not answer.error
+        assert not answer.error, answer.error
         return int(answer.done_ns)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -215,6 +217,26 @@ def test_a_flush_waits_for_the_queue() -> None:
     flushed_ns = device.begin(1, Op.FLUSH, 0, 0, 9)
     assert max(done_ns for _, done_ns in device.collect(1)) <= flushed_ns + MS
     assert flushed_ns > 3 * MS
+
+
+def test_only_the_read_of_a_bad_sector_fails() -> None:
+    device = disk("disk-7200", queue_depth=32)
+    device.fault(0, "error 400000 8 read")
+    batch = requests(8)
+    batch["sector"], batch["sectors"] = np.arange(8) * 100_000, 8
+    answers = device.submit_many(batch)
+    assert answers["error"].tolist() == [0, 0, 0, 0, errno.EIO, 0, 0, 0]
+    assert (answers["done_ns"] > 0).all() and answers["done_ns"].max() < 100 * MS
+    assert len(set(answers["done_ns"].tolist())) == 8
+
+
+def test_a_tag_that_waits_is_not_given_to_another_request() -> None:
+    device = disk("disk-7200", queue_depth=32)
+    device.begin(0, Op.READ, 0, 8, 1)
+    assert device.begin(0, Op.READ, 100_000, 8, 0) == LATER_NS
+    with pytest.raises(AssertionError, match=str(errno.EBUSY)):
+        device.begin(1, Op.READ, 200_000, 8, 0)
+    assert len(device.collect(10**9)) == 1
 
 
 def test_the_queue_is_empty_after_a_power_loss() -> None:

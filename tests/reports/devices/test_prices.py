@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.reports.analysis.test_together import phase
-
 from kit.store.manifest import Manifest
 from reports.devices import prices
+from tests.reports.devices.test_together import phase
 from tests.reports.synthetic import manifest, parsed
 
 SSD = {"name": "ssd", "model": "X25-E", "size_bytes": 64 * 10**9, "price": "816.90 EUR"}
