@@ -54,7 +54,9 @@ def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
 def _measured(manifest: Manifest) -> Iterator[Measured]:
     settings = tuple(sorted({(each.name, each.set) for each in manifest.host_settings}))
     prepared = manifest.precondition or {}
-    aged = {str(each.get("device")) for each in prepared.get("devices") or () if not prepared.get("fresh")}
+    listed = prepared.get("devices")
+    entries = listed if isinstance(listed, list) and not prepared.get("fresh") else []
+    aged = {str(each.get("device")) for each in entries if isinstance(each, dict)}
     known = {str(d.get("name")) for d in manifest.testbed.devices} if manifest.testbed else set()
     for phase in manifest.phases:
         rate = _rate(phase)

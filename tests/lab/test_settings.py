@@ -96,7 +96,7 @@ def test_all_are_read_back_watched_and_restored(host: Host, rig: Rig, tmp_path: 
         json.loads(line)["argv"] for line in (run / "raw" / "commands.jsonl").read_text().splitlines()
     ]
     switched = [argv[-1] for argv in commands if argv[:2] == ["nvme", "set-feature"]]
-    assert switched == ["0", "1"]
+    assert switched == ["--value=0", "--value=1"]
     assert host.all() == before and differences(state, state_of(rig.host)) == []
 
 

@@ -35,8 +35,8 @@ def test_prices_by_size_endurance_and_seeks() -> None:
         [run(SSD, DISK, seeks={"ssd": 8000, "disk": 400}, precondition=aged)]
     )
     assert first == (
-        "ssd costs 816.90 EUR: 12.76 EUR per GB; 204.22 EUR per 1,000 a second of random reads and writes of 8 KiB, "
-        "one at a time (aged)."
+        "ssd costs 816.90 EUR: 12.76 EUR per GB; 204.22 EUR per 1,000 a second of random reads "
+        "and writes of 8KiB, one at a time (aged)."
     )
     assert "0.50 EUR per GB; 2.50 EUR per TB of its rated endurance; 1,250.00 EUR per 1,000" in second
     assert second.endswith("(not aged).")
