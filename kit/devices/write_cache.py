@@ -2,7 +2,7 @@
 
     SATA      hdparm -W DEVICE, -W0, -W1                     ATA8-ACS, SET FEATURES 02h and 82h; hdparm(8)
     SCSI      sdparm --get=WCE, --set=WCE, --clear=WCE       SBC, caching mode page; sdparm(8)
-    NVMe      nvme get-feature -f 6, set-feature -f 6 -v     base specification, feature 06h
+    NVMe      nvme get-feature, set-feature                  base specification, feature 06h
     emulated  the server of the models                       kit/emulation/server/commands.c
 
 None of them is saved: after a power cycle the device is as it was delivered. The file queue/write_cache of
@@ -45,9 +45,9 @@ def argv_of(tool: str, path: str, value: str = "") -> list[str]:
     return {
         "hdparm": ["hdparm", {"": "-W", "on": "-W1", "off": "-W0"}[value], path],
         "sdparm": ["sdparm", {"": "--get=WCE", "on": "--set=WCE", "off": "--clear=WCE"}[value], path],
-        "nvme": ["nvme", "set-feature", path, "-f", "6", "-v", {"": "", "on": "1", "off": "0"}[value]]
-        if value
-        else ["nvme", "get-feature", path, "-f", "6"],
+        # Short options changed: -v was the value, and is "verbose" since nvme-cli 2.
+        "nvme": ["nvme", "set-feature" if value else "get-feature", path, "--feature-id=6"]
+        + {"": [], "on": ["--value=1"], "off": ["--value=0"]}[value],
         "model": [*MODEL_COMMAND, path, "write-cache", *([value] if value else [])],
     }[tool]
 

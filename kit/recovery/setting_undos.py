@@ -61,6 +61,9 @@ class WriteCache(Action):
         self._cache.write(host, self.value)
 
     def commands(self) -> list[list[str]]:
+        if self.tool == "nvme":
+            argv = write_cache.argv_of(self.tool, "/dev/nvmeN", self.value)
+            return [[*argv, f"(nvmeN: the controller of {self.path})"]]
         place = self.device if self.tool == "model" else self.path
         return [write_cache.argv_of(self.tool, place, self.value)]
 

@@ -54,13 +54,15 @@ def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
 def _measured(manifest: Manifest) -> Iterator[Measured]:
     settings = tuple(sorted({(each.name, each.set) for each in manifest.host_settings}))
     prepared = manifest.precondition or {}
-    aged = {str(each.get("device")) for each in prepared.get("devices") or () if not prepared.get("fresh")}
+    listed = prepared.get("devices")
+    entries = listed if isinstance(listed, list) and not prepared.get("fresh") else []
+    aged = {str(each.get("device")) for each in entries if isinstance(each, dict)}
     known = {str(d.get("name")) for d in manifest.testbed.devices} if manifest.testbed else set()
     for phase in manifest.phases:
         rate = _rate(phase)
         if rate and phase.clients[0].host in known:
             name = phase.clients[0].host
-            yield Measured(name, _load(phase, settings), _what(phase), rate, name in aged)
+            yield Measured(name, _load(phase, settings), _what(phase, settings), rate, name in aged)
 
 
 def _rate(phase: Phase) -> float | None:
@@ -78,10 +80,11 @@ def _load(phase: Phase, settings: tuple[tuple[str, str], ...]) -> Load:
     return phase.op, phase.job, phase.block_bytes, sizes, settings
 
 
-def _what(phase: Phase) -> str:
+def _what(phase: Phase, settings: tuple[tuple[str, str], ...]) -> str:
     size = f" of {format_size_bytes(phase.block_bytes)}" if phase.block_bytes else ""
     kind = {"read": "random reads", "write": "random writes"}.get(phase.op or "", "random reads and writes")
-    return f"{kind}{size}, one at a time"
+    under = "".join(f", {name} = {value}" for name, value in settings)
+    return f"{kind}{size}, one at a time{under}"
 
 
 def _price(device: Json) -> tuple[float, str] | None:

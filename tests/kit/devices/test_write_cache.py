@@ -59,7 +59,13 @@ def test_what_the_tools_are_told() -> None:
     assert argv_of("hdparm", "/dev/x") == ["hdparm", "-W", "/dev/x"]
     assert argv_of("sdparm", "/dev/x", "off") == ["sdparm", "--clear=WCE", "/dev/x"]
     assert argv_of("sdparm", "/dev/x", "on") == ["sdparm", "--set=WCE", "/dev/x"]
-    assert argv_of("nvme", "/dev/nvme0", "off") == ["nvme", "set-feature", "/dev/nvme0", "-f", "6", "-v", "0"]
+    assert argv_of("nvme", "/dev/nvme0", "off") == [
+        "nvme",
+        "set-feature",
+        "/dev/nvme0",
+        "--feature-id=6",
+        "--value=0",
+    ]
     assert argv_of("model", "ssd", "on")[-3:] == ["ssd", "write-cache", "on"]
 
 
@@ -68,14 +74,14 @@ def test_an_nvme_device_is_that_of_its_controller() -> None:
     found = host("nvme", lambda _: next(answers), "/dev/nvme3n1")
     cache("nvme").write(found, "off")
     assert [argv[2] for argv in found.called("nvme")] == ["/dev/nvme3", "/dev/nvme3"]
-    with pytest.raises(HostError, match="no NVMe device any more"):
+    with pytest.raises(HostError, match="is not an NVMe device any more"):
         cache("nvme").read(host("nvme", NVME[0], "/dev/sda"))
 
 
 def test_a_cache_that_does_not_read_back_is_an_error() -> None:
     with pytest.raises(HostError, match="switched off but reads on") as caught:
         cache("hdparm").write(host("hdparm", HDPARM, "/dev/sda"), "off")
-    assert caught.value.hint == "hdparm ended with 0: write-caching =  1 (on)"
+    assert caught.value.hint == "hdparm ended with 0:  write-caching =  1 (on)"
     with pytest.raises(HostError, match="but reads nothing"):
         cache("sdparm").write(host("sdparm", (5, "", "sdparm: not permitted"), "/dev/sda"), "on")
 
@@ -105,7 +111,8 @@ def test_a_model_is_waited_for_until_its_cache_is_written_out() -> None:
 @pytest.mark.parametrize(
     ("name", "transport", "tool"),
     [
-        ("nvme0n1", "nvme", "nvme"), ("sda", "sata", "hdparm"), ("sda", "sas", "sdparm"), ("sdb", "", "sdparm"),
+        ("nvme0n1", "nvme", "nvme"), ("sda", "sata", "hdparm"), ("sda", "sas", "sdparm"),
+        ("sdb", "", "sdparm"),
         ("sdc", "usb", None), ("vda", "virtio", None), ("dm-0", "", None), ("md0", "", None),
     ],
 )  # fmt: skip

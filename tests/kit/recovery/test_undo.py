@@ -31,13 +31,13 @@ ARGUMENTS: dict[str, dict[str, object]] = {
         "path": "/proc/fs/nfsd/threads", "value": "8", "set": "16", "machine_id": "m", "boot_id": "b",
     },
     "write-cache": {
-        "device": "ssd", "path": "/dev/disk/by-id/x", "serial": "S", "tool": "hdparm", "value": "on", "set": "off",
-        "machine_id": "m", "boot_id": "b",
+        "device": "ssd", "path": "/dev/disk/by-id/x", "serial": "S", "tool": "hdparm", "value": "on",
+        "set": "off", "machine_id": "m", "boot_id": "b",
     },
     "settings": {
         "settings": [{
-            "name": "setting.smartpath", "get": ["ctl", "show"], "back": ["ctl", "set", "path=on"], "pattern": None,
-            "value": "on", "set": "off",
+            "name": "setting.smartpath", "get": ["ctl", "show"], "back": ["ctl", "set", "path=on"],
+            "pattern": None, "value": "on", "set": "off",
         }],
         "machine_id": "m",
     },
@@ -88,7 +88,7 @@ HOSTILE = [
     ("host-setting", "path", "/sys/block/../queue/scheduler"), ("host-setting", "value", "8\n"),
     ("host-setting", "path", "/sys/block/sda/queue/scheduler\n"), ("host-setting", "set", "|sh"),
     ("device", "guid", "-1"), ("partition", "serial", 5),
-    ("write-cache", "path", "/etc/passwd"), ("write-cache", "tool", "sh"), ("write-cache", "value", "-W0 /dev/sda"),
+    ("write-cache", "path", "/etc/passwd"), ("write-cache", "tool", "sh"), ("write-cache", "value", "-W0 x"),
     ("write-cache", "device", "ssd power-loss"), ("write-cache", "set", ""), ("settings", "settings", []),
     ("settings", "machine_id", 5),
 ]  # fmt: skip
@@ -259,8 +259,8 @@ def own_settings(**changes: tuple[str, str]) -> dict[str, object]:
     """Arguments of an undo: by name, the value before and that of the run."""
     listed = [
         {
-            "name": f"setting.{name}", "get": ["ctl", "show", name], "back": ["ctl", "set", f"{name}={before}"],
-            "pattern": None, "value": before, "set": now,
+            "name": f"setting.{name}", "get": ["ctl", "show", name],
+            "back": ["ctl", "set", f"{name}={before}"], "pattern": None, "value": before, "set": now,
         }
         for name, (before, now) in changes.items()
     ]  # fmt: skip
@@ -284,14 +284,14 @@ def test_the_users_settings_are_set_back_also_where_one_changes_another(tmp_path
 
 def test_a_setting_that_somebody_else_changed_is_left_and_said(tmp_path: Path) -> None:
     host = Machine(path="third", cache="off")
-    with pytest.raises(LeftAlone, match="setting.path is third, the run had set off"):
+    with pytest.raises(LeftAlone, match=r"setting\.path is third, the run had set off"):
         undo_settings(host, tmp_path, own_settings(cache=("on", "off"), path=("on", "off")))
     assert host.values == {"path": "third", "cache": "on"}
 
 
 def test_a_setting_that_does_not_come_back_stays_in_the_journal(tmp_path: Path) -> None:
     host = Machine({("path", "on"): ("path", "off")}, path="off")
-    with pytest.raises(HostError, match="setting.path on server is not on again") as caught:
+    with pytest.raises(HostError, match=r"setting\.path on server is not on again") as caught:
         undo_settings(host, tmp_path, own_settings(path=("on", "off")))
     assert not isinstance(caught.value, LeftAlone)
 

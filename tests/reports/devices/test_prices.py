@@ -35,8 +35,8 @@ def test_prices_by_size_endurance_and_seeks() -> None:
         [run(SSD, DISK, seeks={"ssd": 8000, "disk": 400}, precondition=aged)]
     )
     assert first == (
-        "ssd costs 816.90 EUR: 12.76 EUR per GB; 204.22 EUR per 1,000 a second of random reads and writes of 8 KiB, "
-        "one at a time (aged)."
+        "ssd costs 816.90 EUR: 12.76 EUR per GB; 204.22 EUR per 1,000 a second of random reads "
+        "and writes of 8KiB, one at a time (aged)."
     )
     assert "0.50 EUR per GB; 2.50 EUR per TB of its rated endurance; 1,250.00 EUR per 1,000" in second
     assert second.endswith("(not aged).")
@@ -59,7 +59,8 @@ def test_runs_of_a_series_are_held_together_under_the_same_settings_alone() -> N
 
     ssd, disk = {**SSD, "price": None}, {**DISK, "price": None}
     same = [run(ssd, seeks={"ssd": 80}, **cache("off")), run(disk, seeks={"disk": 40}, **cache("off"))]
-    assert len([*prices.sentences(same)]) == 1
+    (pair,) = prices.sentences(same)
+    assert "one at a time, write_cache = off: 2.0 disk for one ssd" in pair
     other = [run(ssd, seeks={"ssd": 80}, **cache("on")), run(disk, seeks={"disk": 40}, **cache("off"))]
     assert [*prices.sentences(other)] == []
 
