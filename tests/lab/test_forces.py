@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.config.testbed import LAB_TESTBED
+from kit.emulation.served import Served
 from kit.hosts.base import Host
 from kit.lab.guest import free_port, open_host, running_labs
 from kit.lab.image.image import Image
@@ -180,13 +180,7 @@ def test_records_that_a_lying_device_loses_make_the_run_invalid(image: Image, tm
     text = on("log0", "lying", 'record = "8KiB", method = "fdatasync"', "5s")
     process = started(tmp_path, text, ("log0", "ssd-lying"))
 
-    def lose_power(_: Host) -> None:
-        words = "lab", "device", "log0", "power-loss"
-        subprocess.run(
-            [sys.executable, "-m", "kit.cli", *words], check=True, timeout=100, capture_output=True
-        )
-
-    done = in_phase(process, tmp_path, lose_power)
+    done = in_phase(process, tmp_path, lambda guest: Served(guest).tell("log0", "power-loss"))
     (row,) = done.summary["forces"]
     assert (done.code, done.summary["verdict"]) == (1, "invalid"), done.summary["reasons"]
     assert row["lost"] > 0 and row["durable"] == "durable"
