@@ -1,4 +1,6 @@
-"""pg_test_fsync itself beside the kit's table of forced writes: the same device of one lab, within 5 %.
+"""pg_test_fsync itself beside the kit's forced writes: a file of one pool of the lab, within 5 %.
+
+A file and not the device: each close of a device wakes udev, which takes the guest's CPU from both.
 
 Its binary is Debian's (package postgresql-15 or another), copied into the guest. It prints the guest's time,
 which is the experiment's times the lab's dilation.
@@ -66,11 +68,10 @@ def theirs(site: Site) -> dict[str, float]:
     host = site.server
     assert host
     path = site.device_paths[DEVICE]
+    host.run(["zpool", "create", "-f", "-O", "recordsize=8k", "bench", path])
     host.put(found[-1].read_bytes(), "/tmp/pg_test_fsync")
-    # It removes its file at the end: this link.
-    host.run(["ln", "-s", path, "/tmp/pg_test_fsync.out"])
     host.run(["chmod", "0755", "/tmp/pg_test_fsync"])
-    argv = ["/tmp/pg_test_fsync", "-s", str(SECONDS), "-f", "/tmp/pg_test_fsync.out"]
+    argv = ["/tmp/pg_test_fsync", "-s", str(SECONDS), "-f", "/bench/pg_test_fsync.out"]
     text = host.run(argv, deadline_s=1200).stdout
     rows = [(name, 1e6 / float(rate) / site.clock.dilation) for name, rate in _ROW.findall(text)]
     return {f"{number} {name}": us for number, (name, us) in enumerate(rows)}
@@ -79,8 +80,10 @@ def theirs(site: Site) -> dict[str, float]:
 def ours_us(site: Site, host: Host, table: ForceTable) -> float:
     job = ForceJob.of(table, (Path("bench"), 1))
     force_load.put_program(host, "/tmp")
-    words = force_load.words_of(job, "p", site.device_paths[DEVICE], 64 << 20, 3, is_device=True)
-    windows = "100000000", str(site.clock.to_host_ns(100_000_000))
+    host.run(["mkdir", "-p", f"/bench/{force_load.DIRECTORY}"])
+    words = force_load.words_of(job, "p", "/bench", 0, 3, is_device=False)
+    windows = "100000000", str(SECONDS * 10**9)
+    host.run(force_load.command("/tmp", ["prepare", *words]), deadline_s=300)
     text = host.run(force_load.command("/tmp", ["run", *words, *windows]), deadline_s=300).stdout
     forces = force_load.forces_of(job, [json.loads(line) for line in text.splitlines()], site.clock)
     return forces.group.mean_ns / 1e3

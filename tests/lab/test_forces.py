@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.config.testbed import LAB_TESTBED
+from kit.emulation.served import Served
 from kit.hosts.base import Host
 from kit.lab.guest import free_port, open_host, running_labs
 from kit.lab.image.image import Image
@@ -144,8 +144,10 @@ def test_a_transaction_log_over_nfs_closes_all_sums(image: Image, tmp_path: Path
     done.check_undone()
 
 
-def in_phase(process: subprocess.Popen[str], folder: Path, act: Callable[[Host], object]) -> Finished:
-    """The run, after `act` has been done to its guest while the load ran."""
+def in_phase(
+    process: subprocess.Popen[str], folder: Path, act: Callable[[Host], object], after: str = ""
+) -> Finished:
+    """The run, after `act` has been done to its guest while the load ran; or when its counts have `after`."""
     end = time.monotonic() + _DEADLINE_S
     counts: list[Path] = []
     while not counts or counts[0].read_text().count("\n") < 3:
@@ -154,6 +156,9 @@ def in_phase(process: subprocess.Popen[str], folder: Path, act: Callable[[Host],
         time.sleep(0.05)
     (lab,) = running_labs()
     with open_host(Path(lab["state"]), free_port()) as guest:
+        while after not in counts[0].read_text():
+            assert process.poll() is None and time.monotonic() < end, f"no {after} arrived"
+            time.sleep(0.02)
         act(guest)
     return finish(process, folder, "forces")
 
@@ -176,17 +181,13 @@ def test_a_helper_that_is_killed_is_named_and_all_is_undone(image: Image, tmp_pa
 
 
 def test_records_that_a_lying_device_loses_make_the_run_invalid(image: Image, tmp_path: Path) -> None:
-    """It answers FLUSH and does nothing; then its power goes."""
-    text = on("log0", "lying", 'record = "8KiB", method = "fdatasync"', "5s")
+    """It answers FLUSH and does nothing. Its power goes after the load, before the records are read back."""
+    text = on("log0", "lying", 'record = "8KiB", method = "fdatasync"', "1s")
     process = started(tmp_path, text, ("log0", "ssd-lying"))
 
-    def lose_power(_: Host) -> None:
-        words = "lab", "device", "log0", "power-loss"
-        subprocess.run(
-            [sys.executable, "-m", "kit.cli", *words], check=True, timeout=100, capture_output=True
-        )
-
-    done = in_phase(process, tmp_path, lose_power)
+    done = in_phase(
+        process, tmp_path, lambda guest: Served(guest).tell("log0", "power-loss"), after='"end":true'
+    )
     (row,) = done.summary["forces"]
     assert (done.code, done.summary["verdict"]) == (1, "invalid"), done.summary["reasons"]
     assert row["lost"] > 0 and row["durable"] == "durable"
