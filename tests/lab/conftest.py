@@ -51,6 +51,7 @@ _LONGEST = (
     "test_appliance",
     "test_clients",
     "test_slog",
+    "test_settings",
     "test_write_clock",
     "test_warm",
     "test_devices",
