@@ -40,8 +40,8 @@ def _op_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
     if expectation.op in done or (expectation.op == "commit" and "write" in done):
         return ""
     return (
-        f"{expectation.op}: the job {phase.job} of phase '{phase.name}' does no such I/O, so this can never "
-        f'be met: write op = "{done[0]}", or name another phase'
+        f"{expectation.op}: the job {phase.load_text} of phase '{phase.name}' does no such I/O, so this can "
+        f'never be met: write op = "{done[0]}", or name another phase'
     )
 
 

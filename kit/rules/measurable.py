@@ -68,7 +68,7 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
             size_bytes = job.block_bytes_by_op.get(op, 0)
             if most.isdecimal() and size_bytes > int(most):
                 raise HostError(
-                    f"{client}: {name}={most} is in effect, but the {op}s of {phase.job} have "
+                    f"{client}: {name}={most} is in effect, but the {op}s of {phase.load_text} have "
                     f"{size_bytes} bytes: one would become several calls, which cannot be compared",
                     f"make bs smaller: the server or the client does not take a larger {name}",
                 )

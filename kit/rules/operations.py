@@ -118,17 +118,20 @@ def tier_problems(phase: Phase, job: FioJob) -> Iterator[str]:
         if any(tier in tiers for tiers in by_op.values()):
             continue
         if tier in READ_TIERS:
-            yield f"its job {phase.job} does not read: remove the tier, or give the phase a job that reads"
+            yield (
+                f"its job {phase.load_text} does not read: remove the tier, or give the phase a job that "
+                "reads"
+            )
         else:
             yield (
-                f"its job {phase.job} does not write synchronously, so no log is written: "
+                f"its job {phase.load_text} does not write synchronously, so no log is written: "
                 + ('write tiers = ["dram"], ' if job.is_async_write else "add sync=dsync to the job, ")
                 + "or remove the tier"
             )
     for op, tiers in by_op.items():
         if tiers and len(job.operations) > 1 and not set(tiers) & set(phase.tiers):
             yield (
-                f"its job {phase.job} reads and writes, but no tier is one of its {op}s: add "
+                f"its job {phase.load_text} reads and writes, but no tier is one of its {op}s: add "
                 f"{' or '.join(tiers)}"
             )
 

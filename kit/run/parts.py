@@ -255,7 +255,7 @@ def _entry(
         is_random=begun.is_random,
         expected_tiers=begun.expected_tiers,
         target=None if phase.over_nfs else phase.target,
-        job=phase.job,
+        job=phase.job or None,
         block_bytes=begun.block_bytes,
         block_bytes_by_op=begun.block_bytes_by_op,
         outstanding=begun.outstanding,
