@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kit.config.sweep import Sweep
-from kit.config.testbed import Testbed
+from kit.config.testbed import Testbed, memory_problem
 from kit.config.toml import Setting, nearest, validate
 from kit.config.workload import Workload, samples
 from kit.config.workload_source import WorkloadSource
@@ -67,11 +67,15 @@ class SweepPlan:
         return tuple(cell for build in self.builds for cell in build.cells)
 
     def in_use(self, testbed: Testbed) -> Testbed:
-        """The testbed with the devices that a build uses."""
+        """The testbed with the devices that a build uses. Raises ConfigError if the lab cannot have all."""
         names = {device.name for build in self.builds for device in build.plan.testbed.device}
-        return testbed.model_copy(
+        used = testbed.model_copy(
             update={"device": tuple(each for each in testbed.device if each.name in names)}
         )
+        if used.is_lab and (text := memory_problem(used)):
+            file = self.builds[0].plan.testbed_file
+            raise ConfigError(f"{file}: lab.memory: {text}", "or leave out an axis of use.*")
+        return used
 
     @property
     def digest(self) -> str:
