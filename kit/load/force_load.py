@@ -19,51 +19,17 @@ from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host
-from kit.hosts.compilation import compiled
 from kit.load.common_start import Member
 from kit.load.fio_bins import index_of_midpoint, lower_edge
 from kit.load.fio_windows import read_counts
+from kit.load.forces import PHASE_PROGRAM, command, phase_program, words_of
 from kit.load.phase_load import ClientResult, LoadSpec
 from kit.load.streamed_load import StreamedLoad, output_of
 from kit.store.forces import PhaseForces
 from kit.store.run_directory import RunDir
 
-# The directory of a phase's files, in that of the working set: every user may make files there.
-DIRECTORY = "force"
-SOURCE = Path(__file__).with_suffix(".c")
-_PROGRAM = "force_load"
-# /run, where the program is put, may be mounted noexec.
-_RUN = (
-    'd=$(mktemp -d) || exit; f=$d/force_load; cp -- "$1" "$f" && chmod 0700 "$f" && shift && [ -x "$f" ] '
-    '&& exec "$f" "$@"; rm -r -f -- "$d"; '
-    'echo "is /tmp mounted noexec? set TMPDIR to a directory that is not" >&2; exit 126'
-)
 _PREPARE_DEADLINE_S, _VERIFY_DEADLINE_S = 600.0, 3600.0
 Line = dict[str, Any]
-
-
-def program() -> Path:
-    """The compiled program. Raises HostError."""
-    return compiled(
-        "hsp-force-load", SOURCE.parent, [SOURCE], ("-static", "-pthread", "-s"), (), "forced writes"
-    )
-
-
-def command(work_dir: str, words: Sequence[str]) -> list[str]:
-    """argv of the program that lies in `work_dir`."""
-    return ["sh", "-c", _RUN, "sh", f"{work_dir}/{_PROGRAM}", *words]
-
-
-def words_of(
-    job: ForceJob, phase: str, place: str, size_bytes: int, seed: int, *, is_device: bool
-) -> list[str]:
-    """The program's arguments for what it writes. `place`: see Worker; `size_bytes`: of a device."""
-    force = job.force
-    flags = "a" * force.append + "b" * is_device + "d" * force.direct + "g" * force.group_commit
-    numbers = force.record, force.per_force, force.files, force.threads
-    size = min(force.file, size_bytes) if is_device else force.file
-    path = place if is_device else f"{place}/{DIRECTORY}/{phase}"
-    return [path, force.method, *map(str, numbers), str(size), flags or "-", str(seed)]
 
 
 class ForceLoad(StreamedLoad):
@@ -159,12 +125,12 @@ def _is_device(place: str) -> bool:
 
 def put_program(host: Host, work_dir: str) -> None:
     """Once for a run; every user may run it. Raises HostError."""
-    path = f"{work_dir}/{_PROGRAM}"
+    path = f"{work_dir}/{PHASE_PROGRAM}"
     if host.run(["test", "-e", path], check=False).returncode:
-        host.put(program().read_bytes(), f"{path}.new")
-        host.run(["chmod", "0755", f"{path}.new"])
+        host.put(phase_program().read_bytes(), f"{path}.new")
         host.run(["chmod", "0711", work_dir])
-        host.run(["mv", f"{path}.new", path])
+        host.run(["install", "-m", "0755", f"{path}.new", path])
+        host.run(["rm", "-f", "--", f"{path}.new"])
 
 
 def read_lines(path: Path) -> list[Line]:

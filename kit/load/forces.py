@@ -1,4 +1,7 @@
-"""Writes that are forced to stable storage, on a block device or a file of a host: the program forces.c."""
+"""Writes that are forced to stable storage, on a block device or a file of a host.
+
+The program forces.c, and the commands of force_load.c, the program of a phase.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kit.config.force_table import ForceJob
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host
@@ -20,6 +24,17 @@ _SOURCE = Path(__file__).with_suffix(".c")
 _RUN = (
     'd=$(mktemp -d) || exit; cat >"$d/forces" && chmod 0700 "$d/forces" && "$d/forces" "$@"; '
     's=$?; rm -r -f -- "$d"; exit $s'
+)
+
+# The directory of a phase's files, in that of the working set: every user may make files there.
+DIRECTORY = "force"
+PHASE_PROGRAM = "force_load"
+PHASE_SOURCE = Path(__file__).with_name("force_load.c")
+# /run, where the program is put, may be mounted noexec.
+_RUN_COPY = (
+    'd=$(mktemp -d) || exit; f=$d/force_load; cp -- "$1" "$f" && chmod 0700 "$f" && shift && [ -x "$f" ] '
+    '&& exec "$f" "$@"; rm -r -f -- "$d"; '
+    'echo "is /tmp mounted noexec? set TMPDIR to a directory that is not" >&2; exit 126'
 )
 
 
@@ -96,3 +111,35 @@ def parse(text: str, tests: Sequence[Test]) -> tuple[Forces, ...]:
     if observed != expected:
         raise MeasurementUnknown(f"forces were asked for as {expected}, the output has {observed}")
     return results
+
+
+# --- The program of a phase (kit.load.force_load) ---
+
+
+def phase_program() -> Path:
+    """The compiled program of a phase. Raises HostError."""
+    return compiled(
+        "hsp-force-load",
+        PHASE_SOURCE.parent,
+        [PHASE_SOURCE],
+        ("-static", "-pthread", "-s"),
+        (),
+        "forced writes",
+    )
+
+
+def command(work_dir: str, words: Sequence[str]) -> list[str]:
+    """argv of the program that lies in `work_dir`."""
+    return ["sh", "-c", _RUN_COPY, "sh", f"{work_dir}/{PHASE_PROGRAM}", *words]
+
+
+def words_of(
+    job: ForceJob, phase: str, place: str, size_bytes: int, seed: int, *, is_device: bool
+) -> list[str]:
+    """The program's arguments for what it writes. `place`: see Worker; `size_bytes`: of a device."""
+    force = job.force
+    flags = "a" * force.append + "b" * is_device + "d" * force.direct + "g" * force.group_commit
+    numbers = force.record, force.per_force, force.files, force.threads
+    size = min(force.file, size_bytes) if is_device else force.file
+    path = place if is_device else f"{place}/{DIRECTORY}/{phase}"
+    return [path, force.method, *map(str, numbers), str(size), flags or "-", str(seed)]

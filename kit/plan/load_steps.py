@@ -9,7 +9,7 @@ from kit.config.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.instruments import sampler
-from kit.load import fio, force_load
+from kit.load import fio, forces
 from kit.load.ordinary_user import ordinary
 from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
@@ -144,7 +144,7 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
     job = plan.jobs[phase.load]
     assert isinstance(job, ForceJob)
     sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
-    spec = force_load.words_of(
+    spec = forces.words_of(
         job, phase.name, place, min(sizes.values(), default=0), 0, is_device=phase.on_devices
     )
     to_host_ns = plan.testbed.clock.to_host_ns
@@ -155,7 +155,7 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
         *([["verify", *spec, "WRITTEN"]] if job.force.check else []),
     ]
     for call in calls:
-        argv = force_load.command(names.work_dir, call)
+        argv = forces.command(names.work_dir, call)
         note = f"kit/load/force_load.c; {job.force.text}"
         words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
         yield Step(step, client_key(0) if phase.over_nfs else "server", (Command(words, note),))

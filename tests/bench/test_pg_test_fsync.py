@@ -21,7 +21,7 @@ from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.load import force_load
+from kit.load import force_load, forces
 from kit.setup.site import Site
 from tests.bench.conftest import Tell
 
@@ -80,13 +80,13 @@ def theirs(site: Site) -> dict[str, float]:
 def ours_us(site: Site, host: Host, table: ForceTable) -> float:
     job = ForceJob.of(table, (Path("bench"), 1))
     force_load.put_program(host, "/tmp")
-    host.run(["mkdir", "-p", f"/bench/{force_load.DIRECTORY}"])
-    words = force_load.words_of(job, "p", "/bench", 0, 3, is_device=False)
+    host.run(["mkdir", "-p", f"/bench/{forces.DIRECTORY}"])
+    words = forces.words_of(job, "p", "/bench", 0, 3, is_device=False)
     windows = "100000000", str(SECONDS * 10**9)
-    host.run(force_load.command("/tmp", ["prepare", *words]), deadline_s=300)
-    text = host.run(force_load.command("/tmp", ["run", *words, *windows]), deadline_s=300).stdout
-    forces = force_load.forces_of(job, [json.loads(line) for line in text.splitlines()], site.clock)
-    return forces.group.mean_ns / 1e3
+    host.run(forces.command("/tmp", ["prepare", *words]), deadline_s=300)
+    text = host.run(forces.command("/tmp", ["run", *words, *windows]), deadline_s=300).stdout
+    counted = force_load.forces_of(job, [json.loads(line) for line in text.splitlines()], site.clock)
+    return counted.group.mean_ns / 1e3
 
 
 def test_each_row_agrees(site: Site, theirs: dict[str, float], tell: Tell) -> None:

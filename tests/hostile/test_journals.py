@@ -265,7 +265,10 @@ def test_nothing_but_its_own_names_reaches_a_host_of_10000(world: World, **one: 
 
 @pytest.mark.parametrize("kind", sorted(_RIGHT))
 def test_the_fuzzer_reaches_every_kind(world: World, kind: str) -> None:
-    """Right arguments do act: otherwise the fuzzer would prove nothing."""
+    """Right arguments do act: otherwise the fuzzer would prove nothing.
+
+    Commands of the user's own are looked up in the list of unfinished runs, which does not have them.
+    """
     moods = {
         "boot": BOOT, "machine": MACHINE, "token": "own", "mount": "nfs", "pool": POOL, "guid": "7",
         "property": RUN, "serial": "S", "label": POOL, "value": "9",
@@ -277,6 +280,10 @@ def test_the_fuzzer_reaches_every_kind(world: World, kind: str) -> None:
     seen = [command.argv for command in check_one(world, plan, [run, host, line], moods, True)]
     action = undo.KINDS[kind].model_validate(_RIGHT[kind])
     first = action.changes()[0][0]
+    if kind == "settings":
+        assert not any(list(argv) in ([*_RIGHT[kind]["settings"][0]["get"]], first) for argv in seen)
+        assert seen, "it was looked at"
+        return
     if kind == "mount":
         first = ["umount", TARGET]
     assert any(list(argv[: len(first)]) == first for argv in seen) or kind == "device", seen

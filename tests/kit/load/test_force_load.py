@@ -21,6 +21,7 @@ from kit.hosts.local import LocalHost
 from kit.load import force_load
 from kit.load.fio_windows import ClientWindows, read_counts
 from kit.load.force_load import ForceLoad
+from kit.load.forces import DIRECTORY, PHASE_SOURCE, command, words_of
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
 from kit.store.run_directory import RunDir, create_run
 
@@ -37,7 +38,7 @@ def job_of(**keys: Any) -> ForceJob:
 def load_of(tmp_path: Path, job: ForceJob, duration_ns: int = 200_000_000) -> tuple[ForceLoad, RunDir]:
     run = create_run(tmp_path / "results", "w")
     (tmp_path / "work").mkdir()
-    (tmp_path / "set" / force_load.DIRECTORY).mkdir(parents=True)
+    (tmp_path / "set" / DIRECTORY).mkdir(parents=True)
     host = LocalHost()
     spec = LoadSpec(
         name="log", job=job, work_dir=os.fspath(tmp_path / "work"), duration_ns=duration_ns, clock=REAL,
@@ -87,7 +88,7 @@ def test_each_method_counts_its_forces_and_reads_all_records_back(tmp_path: Path
         assert forces.group.sum_ns >= forces.force.sum_ns + forces.write.sum_ns
     # Several readings in the phase, not one at its end.
     assert len(set(windows.end_ns.tolist())) > 2
-    assert not any((tmp_path / "set" / force_load.DIRECTORY).iterdir()), "its files are removed"
+    assert not any((tmp_path / "set" / DIRECTORY).iterdir()), "its files are removed"
 
 
 def test_threads_of_files_of_their_own_and_of_one_that_share_a_force(tmp_path: Path) -> None:
@@ -100,13 +101,13 @@ def test_threads_of_files_of_their_own_and_of_one_that_share_a_force(tmp_path: P
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    (tmp_path / force_load.DIRECTORY).mkdir()
-    return tmp_path / force_load.DIRECTORY / "log.0"
+    (tmp_path / DIRECTORY).mkdir()
+    return tmp_path / DIRECTORY / "log.0"
 
 
 def call(tmp_path: Path, job: ForceJob, name: str, *words: str) -> str:
-    argv = force_load.command(os.fspath(tmp_path), [
-        name, *force_load.words_of(job, "log", os.fspath(tmp_path), 0, 7, is_device=False), *words,
+    argv = command(os.fspath(tmp_path), [
+        name, *words_of(job, "log", os.fspath(tmp_path), 0, 7, is_device=False), *words,
     ])  # fmt: skip
     force_load.put_program(LocalHost(), os.fspath(tmp_path))
     return LocalHost().run(argv).stdout
@@ -149,8 +150,8 @@ def test_other_records_of_the_same_phase_are_no_evidence(tmp_path: Path, path: P
     """Of a run that was cut off: its sequence numbers are the same, its seed is not."""
     job = job_of(append=True, file="8MiB")
     count = written(tmp_path, job)
-    words = [*force_load.words_of(job, "log", os.fspath(tmp_path), 0, 8, is_device=False), str(count)]
-    argv = force_load.command(os.fspath(tmp_path), ["verify", *words])
+    words = [*words_of(job, "log", os.fspath(tmp_path), 0, 8, is_device=False), str(count)]
+    argv = command(os.fspath(tmp_path), ["verify", *words])
     assert json.loads(LocalHost().run(argv).stdout)["recovered"] == 0
 
 
@@ -233,6 +234,6 @@ def test_what_was_read_back_is_checked(text: str) -> None:
 def test_it_compiles_without_warnings(tmp_path: Path) -> None:
     strict = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     done = subprocess.run(
-        ["cc", *strict, force_load.SOURCE], capture_output=True, text=True, timeout=100, cwd=tmp_path
+        ["cc", *strict, PHASE_SOURCE], capture_output=True, text=True, timeout=100, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
