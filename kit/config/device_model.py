@@ -309,6 +309,18 @@ class DeviceModel(Table):
         return 0 if isinstance(self.table, Ssd) else self.table.read_cache
 
 
+def has_write_cache(model: DeviceModel | None) -> bool:
+    """Whether the device has a volatile write cache, which can be switched; None: a null_blk."""
+    if model is None:
+        return False
+    if model.controller is not None and model.controller.cache == "battery":
+        return False
+    device = model.controller.device if model.controller else model.table
+    if isinstance(device, Disk):
+        return device.write_cache > 0
+    return isinstance(device, Ssd) and not device.power_loss_protection and device.write_cache == "on"
+
+
 def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 

@@ -38,9 +38,10 @@ _PHASE_KEYS = ("duration", "interval", "job", "log", "resumable", "tiers")
 # Of the array that a phase goes to.
 _ARRAY_KEYS = ("level", "chunk", "members")
 _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
-    "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage"),
+    "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage", "write_cache"),
     "nfs": ("version", "options", "engine"),
     "precondition": (),
+    "setting": (),
     "use": ("data", "log", "cache", "clients"),
     "warmup": ("duration", "read_first", "l2arc_min", "feed_max", "windows", "window", "deadline"),
     "working_set": ("size", "fill_block"),

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import BytesPerS, DeviceModel, Ns, Ssd, resolve
 from kit.config.precondition_table import Role
+from kit.config.setting_table import Setting, check_setting_names
 from kit.config.toml import KeyProblem, Table, load, read_text, refusal
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.clock import Clock, ClockKind
@@ -34,6 +35,7 @@ MIN_DEVICE_BYTES = 64 << 20
 # Links to devices; udev(7) writes other characters as \\xHH.
 _DEVICE_PATH = re.compile(r"/dev/disk/by-id/(?!\.\.?$)[A-Za-z0-9#+.:=@_\\-]{1,200}")
 _EXPORT = re.compile(r"(?P<host>[^/]{1,255}):(?P<path>(/(?!\.\.?(/|$))[A-Za-z0-9._@+-]{1,200}){1,20})")
+_PRICE = re.compile(r"(?!0+(\.0+)? )[0-9]{1,9}(\.[0-9]{1,2})? [A-Z]{3}")
 _SERIAL = re.compile(r"(?! )[\x20-\x7e]{1,128}(?<! )")
 
 
@@ -66,6 +68,10 @@ DevicePath = Annotated[
 ]
 Serial = Annotated[
     str, AfterValidator(lambda text: _matches(text, _SERIAL, "a serial number, in printable ASCII"))
+]
+Price = Annotated[
+    str,
+    AfterValidator(lambda text: _matches(text, _PRICE, 'an amount and a currency, such as "816.90 EUR"')),
 ]
 HostText = Annotated[str, AfterValidator(lambda text: parse_address(text) and text)]
 IpText = Annotated[str, AfterValidator(lambda text: ipaddress.ip_address(text) and text)]
@@ -216,6 +222,8 @@ class Device(EmulatedDevice):
     latency: DurationNs | None = None
     # Rated endurance from the data sheet: bytes that may be written in its life (TBW).
     endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
+    # What one costs.
+    price: Annotated[Price | None, Field(exclude_if=lambda price: price is None)] = None
     # Of a real device: its own DRAM, from the data sheet; 0 if that holds no data that was read.
     dram: SizeBytes | None = None
     path: DevicePath | None = None
@@ -340,11 +348,13 @@ class Testbed(Table):
     lab: Lab = Lab()
     bus: Annotated[dict[Name, Bus], Field(exclude_if=lambda buses: not buses)] = Field(default_factory=dict)
     device: tuple[Device, ...] = ()
+    setting: Annotated[tuple[Setting, ...], Field(exclude_if=lambda settings: not settings)] = ()
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
         check_names(self.device)
         check_buses(self.device, self.bus)
+        check_setting_names(self.setting)
         _check_hosts(self)
         if self.is_lab:
             _check_lab(self)

@@ -13,6 +13,7 @@ from kit.config.expectation import Expectation
 from kit.config.nfs_options import MountOption, Version
 from kit.config.phase_table import FioOptions, Name, Op, Phase
 from kit.config.precondition_table import PreconditionTable
+from kit.config.setting_table import SettingName, SettingValue
 from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
 from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.sample_size import sample_needed
@@ -152,7 +153,10 @@ class PowerLoss(Table):
 
 
 class HostSettings(Table):
-    """Settings of the server (kit.hosts.settings); None: as the server has them."""
+    """Settings of the server (kit.hosts.settings); None: as the server has them.
+
+    `write_cache`: of the devices that the run uses (kit.devices.write_cache).
+    """
 
     nfsd_threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     scheduler: Literal["none", "mq-deadline", "kyber", "bfq"] | None = None
@@ -160,11 +164,18 @@ class HostSettings(Table):
         Literal["performance", "powersave", "ondemand", "conservative", "schedutil", "userspace"] | None
     ) = None
     transparent_hugepage: Literal["always", "madvise", "never"] | None = None
+    # Plans that do not ask for it are stored without it, as before the key existed.
+    write_cache: Annotated[Literal["on", "off"] | None, Field(exclude_if=lambda value: value is None)] = None
 
     @property
     def wanted(self) -> dict[str, str]:
         """The value of each that is set."""
         return {name: str(value) for name, value in self.model_dump(exclude_none=True).items()}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Those that are files of the server."""
+        return {name: value for name, value in self.wanted.items() if name != "write_cache"}
 
 
 class Workload(Table):
@@ -184,6 +195,10 @@ class Workload(Table):
     nfs: Nfs = Nfs()
     tunables: Tunables = Field(default_factory=dict)
     host: HostSettings = HostSettings()
+    # Of the testbed's own settings ([[setting]] there), by name.
+    setting: Annotated[dict[SettingName, SettingValue], Field(exclude_if=lambda values: not values)] = Field(
+        default_factory=dict
+    )
     # fio options of every job, of the warm-up's too, instead of those in the job files.
     job: FioOptions = Field(default_factory=dict)
     working_set: WorkingSet | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -29,6 +30,7 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded, Host, OutputTooLarge
 
 T = TypeVar("T")
 _HELPER = Path(__file__).parents[1] / "remote" / "probe_devices.py"
+_CONTROLLERS = _HELPER.with_name("read_controllers.py")
 # For each tool on the host's clock, and for all on ours: the output then names the tool that hangs.
 # `zpool import` reads every disk, and a lab's clock may run faster than ours.
 _TOOL_DEADLINE_S = 240
@@ -166,12 +168,18 @@ def probe(
 
 
 def device_settings(host: Host, paths: Mapping[str, str]) -> dict[str, DeviceSettings]:
-    """Driver, firmware and queue of the disks at `paths`, by the same names. Raises HostError."""
+    """Driver, firmware, queue and controller of the disks at `paths`, by the same names. Raises HostError."""
     argv = ["/usr/bin/python3", "-I", "-", json.dumps({"sysfs": list(paths.values())})]
     text = host.run(argv, stdin=_HELPER.read_bytes()).stdout
+    argv = ["/usr/bin/python3", "-I", "-", json.dumps(list(paths.values()))]
+    behind = host.run(argv, stdin=_CONTROLLERS.read_bytes()).stdout
     try:
         found = TypeAdapter(dict[str, DeviceFacts]).validate_json(text)
-        return {name: _settings(found[path]) for name, path in paths.items()}
+        controllers = TypeAdapter(dict[str, dict[str, str] | None]).validate_json(behind)
+        return {
+            name: replace(_settings(found[path]), controller=controllers[path])
+            for name, path in paths.items()
+        }
     except (ValueError, KeyError) as error:
         reason = safe_text(str(error))[:300]
         raise HostError(f"the settings of the disks of {host.name} cannot be parsed: {reason}") from error

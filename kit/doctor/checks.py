@@ -156,10 +156,10 @@ SERVER = (
         "directory to the PATH of commands over SSH.",
     ),
     Check(
-        "device-programs", "nvme, smartctl and mdadm.",
-        "Without them the kit cannot read wear, temperature and write caches of SSDs, or format NVMe; "
+        "device-programs", "nvme, smartctl, hdparm, sdparm and mdadm.",
+        "Without them the kit cannot read wear and temperature of SSDs, format NVMe, or switch write caches; "
         "phases on arrays need mdadm.",
-        "Install nvme-cli, smartmontools and mdadm.",
+        "Install nvme-cli, smartmontools, hdparm, sdparm and mdadm.",
     ),
     Check(
         "nfsd", "Whether the NFS server runs.",

@@ -24,7 +24,7 @@ PROGRAMS = (
     "zfs", "zpool",
 )  # fmt: skip
 _NFS_PROGRAMS = ("exportfs",)
-DEVICE_PROGRAMS = ("nvme", "smartctl", "mdadm")
+DEVICE_PROGRAMS = ("nvme", "smartctl", "hdparm", "sdparm", "mdadm")
 COMMANDS = {
     "zfs": ("zfs", "--version"),
     "pyzfs": ("/usr/bin/python3", "-I", "-c", "import libzfs_core"),

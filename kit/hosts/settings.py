@@ -6,16 +6,21 @@
     transparent_hugepage   Documentation/admin-guide/mm/transhuge.rst
 
 Each is the content of one or more files. Some list all values, with the chosen one in brackets.
+
+The user's own settings ([[setting]] of a testbed) are read and set by commands of the user's.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kit.config.setting_table import VALUE as COMMAND_VALUE
 from kit.core.errors import HostError
-from kit.hosts.base import Host
+from kit.core.text import safe_text
+from kit.hosts.base import Host, Result
 
 _NFSD_THREADS = "/proc/fs/nfsd/threads"
 _HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -110,3 +115,68 @@ def write(server: Host, path: str, value: str) -> None:
             f"on {server.name}: {path} was set to {value} but is {observed}",
             f"the kernel has: {content[:200]}" if content != observed else "the kernel did not take it",
         )
+
+
+# --- Settings that are read and set by commands of the user's ---
+
+
+@dataclass(frozen=True)
+class CommandSetting:
+    """`get` prints the value, the group of `pattern` in it; `set_to` sets `value`.
+
+    Without a value it is only watched.
+    """
+
+    name: str
+    get: tuple[str, ...]
+    pattern: str | None = None
+    set_to: tuple[str, ...] = ()
+    value: str = ""
+
+    def read(self, server: Host) -> str:
+        """The value. Raises HostError."""
+        answer = run_own(server, self.get)
+        if answer.returncode:
+            raise HostError(
+                f"on {server.name}: {_words(self.get)}, which reads {self.name}, ended with "
+                f"{answer.returncode}: {_last_line(answer)}",
+                "it is `get` of a [[setting]] of the testbed, run without a shell as the user who logs in",
+            )
+        text = answer.stdout.strip()
+        if self.pattern is not None:
+            found = re.search(self.pattern, answer.stdout, re.MULTILINE)
+            text = (found[1] or "").strip() if found else ""
+        if not re.fullmatch(COMMAND_VALUE, text):
+            raise HostError(
+                f"on {server.name}: {_words(self.get)} does not print a value of {self.name}: "
+                f"'{safe_text(answer.stdout.strip())[:100]}'",
+                "what is read must be set again after the run; `pattern` in the [[setting]] takes a part of "
+                "what is printed",
+            )
+        return text
+
+
+def run_own(server: Host, argv: tuple[str, ...]) -> Result:
+    """Run a command of the user's, as the user who logs in: no sudo is put in front."""
+    return server.run(("env", "LC_ALL=C.UTF-8", *argv), check=False)
+
+
+def set_own(server: Host, setting: CommandSetting) -> str:
+    """Set it; returns what it then reads. Raises HostError."""
+    answer = run_own(server, setting.set_to)
+    observed = setting.read(server)
+    if observed == setting.value and not answer.returncode:
+        return observed
+    raise HostError(
+        f"on {server.name}: {setting.name} was set to {setting.value} but is {observed}",
+        f"{_words(setting.set_to)} ended with {answer.returncode}: {_last_line(answer)}",
+    )
+
+
+def _last_line(answer: Result) -> str:
+    said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
+    return safe_text(said[-1])[:200] if said else "it said nothing"
+
+
+def _words(argv: tuple[str, ...]) -> str:
+    return f"`{safe_text(shlex.join(argv))[:200]}`"

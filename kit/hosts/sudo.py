@@ -31,8 +31,8 @@ _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = frozenset(
     "blkdiscard blkid blockdev bpftrace cat chmod dmsetup exportfs find fio flock grep hdparm install kill "
-    "lsblk mdadm mkdir mknod modprobe mount nvme python3 rm rmdir sg_format sh smartctl tee test umount "
-    "wipefs zdb zfs zpool".split()
+    "lsblk mdadm mkdir mknod modprobe mount nvme python3 rm rmdir sdparm sg_format sh smartctl tee test "
+    "umount wipefs zdb zfs zpool".split()
 )
 """Programs that run as root on a server; /etc/sudoers.d/hsp there lists the same."""
 CLIENT_PROGRAMS = frozenset("cat chmod find fio install kill mkdir mount rm rmdir tee umount".split())

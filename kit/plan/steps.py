@@ -6,18 +6,18 @@ and `hsp plan` prints them, all from the functions here. Commands that only look
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device, client_key
 from kit.devices import partition
-from kit.hosts import settings as host_settings
 from kit.hosts.identity import HostIdentity
 from kit.load import fio, force_load
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
+from kit.plan import setting_steps
 from kit.plan.load_steps import phases, warm_up
 from kit.plan.names import Names, part_bytes, pool_spec, shown
 from kit.plan.plan import Plan, export_of
@@ -43,9 +43,7 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
     else:
         yield from claims(plan, names)
         yield from precondition(plan, names)
-        used = tuple(device.name for device in plan.testbed.device)
-        wanted = host_settings.planned(plan.workload.host.wanted, used)
-        yield from (step for _, step in set_host_settings((each, "none") for each in wanted))
+        yield from setting_steps.planned(plan, names)
         yield from phases(plan, names, on_devices=True)
     if not (plan.testbed.is_appliance or plan.workload.on_devices):
         yield from _planned_tunables(plan)
@@ -135,23 +133,6 @@ def _planned_tunables(plan: Plan) -> Iterator[Step]:
     settings = (*plan.tunables, *history)
     before, maximum = {tunable.name: "0" for tunable in settings}, {"zfs_arc_max": str(MAX_BYTES)}
     return (step for _, step in set_tunables(settings, before, maximum, _ANY_HOST))
-
-
-def set_host_settings(
-    wanted: Iterable[tuple[host_settings.FileSetting, str]], server: HostIdentity = _ANY_HOST
-) -> Iterator[tuple[host_settings.FileSetting, Step]]:
-    """`wanted`: each with the value that the server has."""
-    for each, before in wanted:
-        action = host_undos.HostSetting(
-            path=each.path,
-            value=before,
-            set=each.value,
-            machine_id=server.machine_id,
-            boot_id=server.boot_id,
-        )
-        details = {"before": before, "value": each.value}
-        command = Command(("tee", each.path), each.value)
-        yield each, Step(f"set {each.name} of the host", "server", (command,), action, details)
 
 
 def partitions(plan: Plan, names: Names) -> Iterator[Step]:

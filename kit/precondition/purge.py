@@ -103,7 +103,12 @@ def _discard(device: BlockDevice) -> Purge:
 
 def look_up_nvme(host: Host, device: BlockDevice) -> Nvme | None:
     """Read the controller of an NVMe device; None for other devices and without nvme-cli."""
-    name = _NAMESPACE.fullmatch(device.kernel_name)
+    return look_up_controller(host, device.kernel_name)
+
+
+def look_up_controller(host: Host, kernel_name: str) -> Nvme | None:
+    """As look_up_nvme, by the device's name in the kernel."""
+    name = _NAMESPACE.fullmatch(kernel_name)
     if name is None or host.run(["sh", "-c", "command -v nvme"], check=False).returncode != 0:
         return None
     controller = f"/dev/{name[1]}"

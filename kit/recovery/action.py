@@ -61,6 +61,11 @@ class Action(BaseModel):
     named: ClassVar[tuple[str, ...]] = ()
 
     @property
+    def permit(self) -> str:
+        """Digest of the user's own commands that it runs, which this machine's kit must know; or ""."""
+        return ""
+
+    @property
     def devices_used(self) -> list[str]:
         """Paths of devices among its arguments."""
         return []

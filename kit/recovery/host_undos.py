@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from pydantic import Field
 
@@ -31,6 +31,8 @@ class WorkDirectory(Action):
             "partition",
             "tunable",
             "host-setting",
+            "write-cache",
+            "settings",
             "device",
             "tracer",
         }
@@ -94,7 +96,7 @@ class Tunable(Action):
         if observed == self.value:
             return
         # On the way back to 0 it is `effect` for a moment.
-        if why := _not_ours(host, self, observed in (self.set, self.effect)):
+        if why := not_ours(host, self, observed in (self.set, self.effect)):
             raise LeftAlone(f"{self.name} on {host.name} is {observed} and was left so: {why}")
         tunables.write_tunable(host, self.name, self.value, self.effect)
 
@@ -122,7 +124,7 @@ class HostSetting(Action):
         observed = settings.read(host, self.path)
         if observed == self.value:
             return
-        if why := _not_ours(host, self, observed == self.set):
+        if why := not_ours(host, self, observed == self.set):
             raise LeftAlone(f"{self.path} on {host.name} is {observed} and was left so: {why}")
         settings.write(host, self.path, self.value)
 
@@ -133,7 +135,16 @@ class HostSetting(Action):
         return [(["tee", self.path], "the value before the run")]
 
 
-def _not_ours(host: Host, action: Tunable | HostSetting, is_set: bool) -> str:
+class _Set(Protocol):
+    @property
+    def set(self) -> str: ...
+    @property
+    def machine_id(self) -> str: ...
+    @property
+    def boot_id(self) -> str: ...
+
+
+def not_ours(host: Host, action: _Set, is_set: bool) -> str:
     """Why a value is not the run's; "" if it is. `is_set`: it is one that the run has written."""
     if read_identity(host) != HostIdentity(action.machine_id, action.boot_id):
         return "the run set it before this boot, on another machine, or with an older version of the kit"

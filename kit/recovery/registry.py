@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import platformdirs
@@ -25,11 +25,15 @@ _TOKEN_BYTES = 16
 
 @dataclass(frozen=True)
 class Entry:
-    """`path`: the run directory; `token`: random, in hexadecimal digits."""
+    """`path`: the run directory; `token`: random, in hexadecimal digits.
+
+    `commands`: digests, with spaces between, of what may be run to undo the user's own settings.
+    """
 
     run: str
     path: str
     token: str
+    commands: str = ""
 
 
 def digest(token: str) -> str:
@@ -59,6 +63,21 @@ def find(run: str) -> Entry | None:
         return Entry(**{key: str(value) for key, value in entry.items()})
     except (OSError, ValueError, TypeError, AttributeError, ConfigError):
         return None
+
+
+def allow(run: str, commands: str) -> None:
+    """List commands, by their digest, that undo something of the run. Raises HostError without an entry."""
+    entry = find(run)
+    if entry is None:
+        raise HostError(f"{_file(run)} is gone: the list of unfinished runs has no {run}", "run it again")
+    allowed = replace(entry, commands=f"{entry.commands} {commands}".strip())
+    write_atomically(_file(run), json.dumps(asdict(allowed)).encode(), mode=0o600)
+
+
+def is_allowed(run: str, commands: str) -> bool:
+    """Whether this machine's kit has listed them for the run."""
+    entry = find(run)
+    return entry is not None and commands in entry.commands.split()
 
 
 def leave(run: str) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from kit.core.errors import HostError
+from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import Host
-from kit.recovery import host_undos, storage_undos, work_directory
+from kit.recovery import host_undos, registry, setting_undos, storage_undos, work_directory
 from kit.recovery.action import BY_ID, Action, names_of
 from kit.recovery.journal import Journal, Undo
 
@@ -23,6 +23,7 @@ KINDS: Mapping[str, type[Action]] = {
     action.kind: action
     for action in (
         host_undos.WorkDirectory, host_undos.Tracer, host_undos.Tunable, host_undos.HostSetting,
+        setting_undos.WriteCache, setting_undos.Settings,
         storage_undos.Pool, storage_undos.Partition, storage_undos.Array, storage_undos.Device,
         storage_undos.Export, storage_undos.ExportDirectory, storage_undos.Mount,
     )
@@ -34,6 +35,8 @@ def register(journal: Journal, key: str, host: Host, action: Action) -> int:
 
     Returns the number of the undo, for Journal.know.
     """
+    if action.permit:
+        registry.allow(journal.run, action.permit)
     return journal.on_teardown(action.kind, key, action.text(host.name), **action.model_dump())
 
 
@@ -51,6 +54,11 @@ def undo(
     the run's any more.
     """
     action = action_of(item, run, real_devices)
+    if action.permit and not registry.is_allowed(run, action.permit):
+        raise SafetyRefusal(
+            f"the commands of the journal's undo {item.number} are not in this machine's list of runs",
+            "so it is not known whether they are yours, and none was run; look at the setting by hand",
+        )
     blocking = sorted(action.after & left)
     if blocking:
         raise HostError(f"not tried, because this could not be undone: {', '.join(blocking)}")
@@ -64,7 +72,9 @@ def by_hand(item: Undo, names: Mapping[str, str], run: str = "") -> tuple[str, .
     """Commands for a person, with their host, by the keys of `names`. For a damaged entry: how to look."""
     name = names.get(item.host, item.host)
     try:
-        commands = action_of(item, run).commands()
+        action = action_of(item, run)
+        is_trusted = not action.permit or registry.is_allowed(run, action.permit)
+        commands = action.commands() if is_trusted else []
     except HostError:
         commands = _looks(run) if run else []
     return tuple(f"on {name}: {shlex.join(argv)}" for argv in commands)

@@ -45,7 +45,7 @@ def _not_done(workload: Workload) -> Iterator[str]:
         ("pool", workload.pool.properties),
         ("dataset", workload.dataset.properties),
         ("tunable", workload.tunables),
-        ("host setting", workload.host.wanted),
+        ("host setting", {**workload.host.wanted, **workload.setting}),
     ):
         if settings:
             listed = ", ".join(f"{key}={value}" for key, value in settings.items())

@@ -16,7 +16,7 @@ from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
 from kit.precondition import selection
-from kit.rules import expectations, force, measurable, operations
+from kit.rules import expectations, force, measurable, operations, settings
 from kit.rules.appliance_limits import left_out
 from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
@@ -66,6 +66,7 @@ def check(
 
 def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
     """Of a server that the kit sets up."""
+    yield from settings.problems(workload, testbed)
     yield from selection.problems(workload.precondition, testbed)
     yield from _layout_problems(workload, testbed)
     yield from operations.property_problems(workload, jobs)

@@ -14,7 +14,7 @@ from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.precondition import selection
-from kit.rules import array_phases, expectations, fio_options, force, limits, measurable, operations
+from kit.rules import array_phases, expectations, fio_options, force, limits, measurable, operations, settings
 
 Problems = Iterator[tuple[KeyPath, str]]
 
@@ -45,6 +45,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
         keys = [
             *measurable.log_problems(workload, testbed.clock),
             *selection.problems(workload.precondition, testbed),
+            *settings.problems(workload, testbed),
             *expectations.problems(workload, jobs),
             *force.problems(workload, testbed),
         ]

@@ -31,7 +31,7 @@ from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, array_setup, device_setup, server_setup
+from kit.setup import appliance_setup, array_setup, device_setup, server_setup, settings
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -39,7 +39,6 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site, recorded_site
 from kit.sizes.workload_sizes import planned_tiers, tiers_asked
 from kit.store import json_file, run_directory, tables
-from kit.store.manifest import Manifest
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.support import Tracing
 from kit.zfs import pool, settings_snapshot
@@ -275,7 +274,7 @@ def _run_steps(
         run.progress.step("checking that nothing was changed meanwhile"),
         run.journal.step("check settings"),
     ):
-        record.add_problems("settings-changed", *_changed_settings(bench, record.manifest))
+        record.add_problems("settings-changed", *_changed_settings(run, bench))
 
 
 def _set_up(
@@ -307,11 +306,12 @@ def _check_server(run: Context, server: Host) -> tuple[ZfsVersion, Tracing] | No
     return None if workload.on_devices else server_setup.check(run, server)
 
 
-def _changed_settings(bench: Bench, manifest: Manifest) -> list[str]:
+def _changed_settings(run: Context, bench: Bench) -> list[str]:
+    manifest = run.record.manifest
     if bench.storage:
-        return server_setup.changed_settings(bench.storage, manifest)
+        return server_setup.changed_settings(bench.storage, manifest, run.switched)
     if bench.device_bytes and bench.site.server:
-        return server_setup.changed_host_settings(bench.site.server, manifest)
+        return settings.changed(bench.site.server, run.switched)
     return appliance_setup.changed_settings(bench, manifest)
 
 

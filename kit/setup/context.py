@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kit.core.progress import Progress
+from kit.hosts.base import Host
 from kit.plan.names import Names
 from kit.plan.plan import Plan
 from kit.plan.step import Step
@@ -15,6 +16,15 @@ from kit.recovery.journal import Journal
 from kit.setup.record import RunRecord
 from kit.setup.site import Site
 from kit.store.run_directory import RunDir
+
+
+@dataclass(frozen=True)
+class Switched:
+    """A setting of the server that the run has switched or watches. `value`: what it is during the run."""
+
+    label: str
+    read: Callable[[Host], str]
+    value: str
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,8 @@ class Context:
     token: str
     # By name: what is left of the duration of a phase that goes on in its middle.
     left_ns: Mapping[str, int] = field(default_factory=dict)
+    # Grows when settings are switched; compared at the end.
+    switched: list[Switched] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:

@@ -101,6 +101,8 @@ def _device(device: Device, buses: Buses) -> dict[str, Any]:
         "latency_ns": device.latency,
         "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
         **({"bus": {"name": device.bus, **bus.model_dump(mode="json")}} if bus else {}),
+        **({"price": device.price} if device.price else {}),
+        **({"endurance_bytes": device.endurance} if device.endurance else {}),
     }
 
 

@@ -11,7 +11,6 @@ from kit.config.toml import placed_refusal
 from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.devices import partition
-from kit.hosts import settings as host_settings
 from kit.hosts.base import CommandFailed, Host, HostLost
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.identity import read_identity
@@ -25,10 +24,10 @@ from kit.plan.names import Names, pool_spec, used_paths
 from kit.plan.plan import Plan
 from kit.rules import measurable, operations
 from kit.setup import manifest as manifests
-from kit.setup import precondition_devices
+from kit.setup import precondition_devices, settings
 from kit.setup.bench import Bench, Storage
-from kit.setup.context import Context
-from kit.store.manifest import DatasetState, Export, HostSetting, Manifest, Mount, PoolState
+from kit.setup.context import Context, Switched
+from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import Tracing, find_tracing, program
 from kit.zfs import openzfs_version, pool, properties, tunables
@@ -140,7 +139,7 @@ def _check_mountpoint(server: Host, names: Names) -> None:
         )
 
 
-def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
+def changed_settings(storage: Storage, manifest: Manifest, switched: list[Switched]) -> list[str]:
     """Settings that somebody else changed during the run, in words."""
     server, built = storage.server, storage.pool
     assert manifest.pool and manifest.dataset, "the set-up has filled them in"
@@ -152,7 +151,7 @@ def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     changed += server_activity.changed(was_dataset, now, storage.dataset)
     values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
-    changed += changed_host_settings(server, manifest)
+    changed += settings.changed(server, switched)
     if manifest.export is None:
         return changed
     try:
@@ -162,13 +161,6 @@ def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     if tuple(lines) != manifest.export.lines:
         changed.append(f"the export of {storage.path} is no longer the one the run made: {'; '.join(lines)}")
     return changed
-
-
-def changed_host_settings(server: Host, manifest: Manifest) -> list[str]:
-    """Settings of the host that somebody else changed during the run, in words."""
-    wanted = {each.path: each.set for each in manifest.host_settings}
-    found = {path: host_settings.read(server, path) for path in wanted}
-    return server_activity.changed(wanted, found, "host")
 
 
 def precondition(run: Context, server: Host) -> None:
@@ -199,22 +191,6 @@ def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> 
                 raise
         stored = StoredTunable(name=name, before=before[name], set=new, written=tunable.written)
         run.record.fill(tunables=(*run.record.manifest.tunables, stored))
-
-
-def set_host_settings(run: Context, server: Host) -> None:
-    """Those of the workload."""
-    paths = tuple(run.site.device_paths.values())
-    wanted = host_settings.found(server, run.plan.workload.host.wanted, paths)
-    before = [host_settings.read(server, each.path) for each in wanted]
-    with_before = zip(wanted, before, strict=True)
-    identity = read_identity(server) if wanted else None
-    for each, step in steps.set_host_settings(with_before, identity) if identity else ():
-        with run.step(step):
-            host_settings.write(server, each.path, each.value)
-        stored = HostSetting(
-            name=each.name, path=each.path, before=str(step.details["before"]), set=each.value
-        )
-        run.record.fill(host_settings=(*run.record.manifest.host_settings, stored))
 
 
 def _partition_cache(run: Context, server: Host) -> dict[str, str]:

@@ -28,7 +28,7 @@ class Clock(Stored):
 
 
 class Testbed(Stored):
-    """`devices` have name, role, model, size_bytes, latency_ns, parameters, path and identity."""
+    """`devices` have name, role, model, size_bytes, latency_ns, parameters, path, identity and bus."""
 
     name: str | None = None
     file: str | None = None

@@ -194,7 +194,10 @@ class JudgedRatio(Stored):
 
 
 class Series(Stored):
-    """The file. `only`, `quick`, `sets`, `seed`: as asked for. `digest`: of all plans; `repeat`: rounds."""
+    """The file. `only`, `quick`, `sets`, `seed`: as asked for. `digest`: of all plans; `repeat`: rounds.
+
+    `notes`: what devices cost, and how many of one replace another.
+    """
 
     format: int = SERIES_FORMAT
     name: str
@@ -220,6 +223,7 @@ class Series(Stored):
     ended: bool = False
     verdict: Verdict | None = None
     reasons: Many[str] = ()
+    notes: Many[str] = ()
     ratios: Many[Ratio] = ()
     drift: Many[Drift] = ()
     expect: Many[JudgedRatio] = ()

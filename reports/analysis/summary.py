@@ -19,7 +19,8 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, forces, observer_effect, resource_use, stripes, together
+from reports.analysis import band_table, clients, forces, observer_effect, resource_use
+from reports.devices import prices, stripes, together
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
@@ -72,7 +73,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": [*_notes(manifest, bins), *forces.sentences(forces.describe(manifest))],
+        "notes": _notes(manifest, bins),
         # A check that raised an exception stood here while manifests were not checked when read.
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,
@@ -94,11 +95,15 @@ def summarise(
 
 
 def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
-    """The run's own, and what its devices say beside one another."""
+    """The run's own, and what its devices and forced writes say."""
     phases = manifest.phases
-    shared = together.sentences(latency, phases, manifest.testbed)
-    beside = (*shared, *stripes.sentences(latency, phases))
-    return [*manifest.notes, *beside]
+    return [
+        *manifest.notes,
+        *together.sentences(latency, phases, manifest.testbed),
+        *stripes.sentences(latency, phases),
+        *forces.sentences(forces.describe(manifest)),
+        *prices.sentences([manifest]),
+    ]
 
 
 def _known_reference(name: str, reasons: list[str]) -> Reference | None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from kit.store.phase import Phase
-from kit.store.resource_use import DeviceUse
+from kit.store.resource_use import DeviceSample, DeviceUse
 from kit.store.stored import Json
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
@@ -20,7 +20,11 @@ _ROW_PX = 22
 
 def strip(phase: Phase, title: str) -> Figure | None:
     """The busy share of each member between two samples; None without an array or samples."""
-    used = [each for each in phase.devices if phase.array and each.device in phase.array.members]
+    used = [
+        each.model_copy(update={"samples": _of_load(phase, each)})
+        for each in phase.devices
+        if phase.array and each.device in phase.array.members
+    ]
     if not used or any(len(each.samples) < 3 for each in used):
         return None
     edges = [sample.at_ns / 1e9 for sample in used[0].samples]
@@ -47,6 +51,16 @@ def strip(phase: Phase, title: str) -> Figure | None:
     )  # fmt: skip
 
 
+def _of_load(phase: Phase, used: DeviceUse) -> tuple[DeviceSample, ...]:
+    """The samples while the load ran, with the one before it and the one after it."""
+    begun = min((row.first_ns for row in phase.clients if row.first_ns is not None), default=phase.start_ns)
+    ended = max((row.last_ns for row in phase.clients if row.last_ns is not None), default=phase.end_ns)
+    before = [each for each in used.samples if each.at_ns <= begun][-1:]
+    within = [each for each in used.samples if begun < each.at_ns < ended]
+    after = [each for each in used.samples if each.at_ns >= ended][:1]
+    return (*before, *within, *after)
+
+
 def _shares(used: DeviceUse) -> list[float]:
     """Of the time from a sample to the next in which an I/O was on its way to the device."""
     return [
@@ -67,4 +81,4 @@ def _words(used: Sequence[DeviceUse], rows: Sequence[Sequence[float]]) -> str:
     leads = {each.device: busiest.count(number) for number, each in enumerate(used)}
     text = ", ".join(f"{each.device} {share:.0%}" for each, share in zip(used, whole, strict=True))
     turns = ", ".join(f"{name} {count}" for name, count in leads.items() if count)
-    return f"Busy over the whole phase: {text}. The busiest, of {len(busiest)} samples: {turns}."
+    return f"Busy while the load ran: {text}. The busiest, of {len(busiest)} samples: {turns}."

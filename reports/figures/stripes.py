@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kit.store.stored import Json
-from reports.analysis.stripes import RUN, MeasuredArray, Scale, Stripes
+from reports.devices.stripes import RUN, MeasuredArray, Scale, Stripes
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 
 _TICKS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32]
+_FEW_TICKS = [1, 2, 4, 8, 16, 32]
 _SHARE, _BELOW = [0.46, 1.0], [0.0, 0.28]
 _LEFT, _RIGHT = [0.0, 0.44], [0.56, 1.0]
 _BAND = "rgba(79, 149, 230, 0.22)"
@@ -24,21 +25,21 @@ def figures(found: Stripes) -> list[Figure]:
     traces = [*_shares(found), *_rates(found), *_latencies(found)]
     seen = [v for trace in traces if trace.get("yaxis") == "y3" for v in trace["y"]]
     low, high = min(seen, default=1e-3), max(seen, default=1e-2)
-    ticks = [tick for tick in _TICKS if tick <= found.scales[-1].number]
-    along: Json = {"type": "log", "tickvals": ticks, "ticktext": [str(tick) for tick in ticks]}
+    most = found.scales[-1].number
+    along, few = _ticks(_TICKS, most), _ticks(_FEW_TICKS, most)
     layout = figure.layout(
         560, {"l": 62, "r": 30, "t": 40, "b": 110}, dragmode="zoom",
         annotations=[
             figure.panel_title("Rate, of N times the mean drive", 0, 1),
             figure.panel_title("Bytes a second", _LEFT[0], _BELOW[1]),
-            figure.panel_title("A stripe: p50 and p99", _RIGHT[0], _BELOW[1]),
+            figure.panel_title("Stripe: p50, p99", _RIGHT[0], _BELOW[1]),
         ],
         legend={"orientation": "h", "x": 0, "y": -0.15, "yanchor": "top", "font": {"size": 11}},
         xaxis={**along, "anchor": "y", "title": {"text": "drives", "standoff": 4}},
         yaxis={"anchor": "x", "domain": _SHARE, "tickformat": ".0%"},
-        xaxis2={**along, "anchor": "y2", "domain": _LEFT},
-        yaxis2={"type": "log", "anchor": "x2", "domain": _BELOW, "tickformat": ".3~s", "ticksuffix": "B/s"},
-        xaxis3={**along, "anchor": "y3", "domain": _RIGHT},
+        xaxis2={**few, "anchor": "y2", "domain": _LEFT},
+        yaxis2={"type": "log", "anchor": "x2", "domain": _BELOW, "tickformat": ".3~s"},
+        xaxis3={**few, "anchor": "y3", "domain": _RIGHT},
         yaxis3=figure.latency_axis(low / 1.5, high * 1.5, anchor="x3", domain=_BELOW),
     )  # fmt: skip
     caption = (
@@ -48,8 +49,14 @@ def figures(found: Stripes) -> list[Figure]:
     )
     return [
         Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),
-               narrow={"margin": {"l": 46, "r": 12}})
+               narrow={"margin": {"l": 46, "r": 12}, "xaxis": few})
     ]  # fmt: skip
+
+
+def _ticks(numbers: Sequence[int], most: int) -> Json:
+    """An axis of numbers of drives, up to `most`."""
+    shown = [number for number in numbers if number <= most]
+    return {"type": "log", "tickvals": shown, "ticktext": [str(n) for n in shown], "tickangle": 0}
 
 
 def _line(x: Sequence[int], y: Sequence[float], name: str, axis: str = "", **values: Any) -> Json:

@@ -35,6 +35,8 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
     yield from wrapped(f"{(series.verdict or 'unfinished').upper()}  {series.title}{kind}", prose)
     for reason in series.reasons:
         yield from wrapped(reason, prose, "- ")
+    for note in series.notes:
+        yield from wrapped(note, prose, "- ")
     for skipped in series.skipped:
         yield from wrapped(f"skipped: {skipped.phase} {skipped.name}: {skipped.reason}", prose, "- ")
     if forced := sync_table(series, references.forces_of_series(series.reference)):

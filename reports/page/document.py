@@ -17,7 +17,7 @@ from markupsafe import Markup
 from kit.core.sample_size import sample_needed
 from kit.store.stored import Json
 from reports.analysis import damage
-from reports.analysis.stripes import Stripes, sentences_of
+from reports.devices.stripes import Stripes, sentences_of
 from reports.figures import encoding, palette
 from reports.figures import stripes as stripes_figures
 from reports.figures.figure import Figure

@@ -19,7 +19,7 @@ from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline, Line
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
-from reports.analysis.stripes import stripes_of
+from reports.devices.stripes import stripes_of
 from reports.figures import ageing, busy, heat_map, hero, phase_maps
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject

@@ -13,7 +13,7 @@ from kit.store.series import Series, SeriesCell
 from kit.store.stored import Json
 from kit.store.tables import deciding_layer
 from reports.analysis.import_source import phase_frame
-from reports.analysis.stripes import stripes_of
+from reports.devices.stripes import stripes_of
 from reports.figures import heat_map
 from reports.figures import series as figures
 from reports.figures.batches import batches_figure

@@ -36,16 +36,15 @@ def _profile(series: Series, axis: SeriesAxis, cells: Cells) -> str:
     if spread <= FLAT:
         mean = sum(rates) / len(rates)
         return f"flat within {spread:.1%} from {between}, {mean / 1e6:.3g} MB/s"
-    ratio = _ratio(series, axis, last[0])
+    # The base is measured twice: the ratio and its interval are to the mean.
+    ratio = _ratio(series, axis, last[0]) if first[1] == axis.values[0] else None
+    times = 1 / ratio.ratio if ratio else rates[0] / rates[-1]
     known = ""
-    if ratio and first[1] == axis.values[0] and (ends := ratio.interval or ratio.range):
+    if ratio and (ends := ratio.interval or ratio.range):
         by = f"over {ratio.rounds} passes" if ratio.interval else "by the number of I/Os"
         known = f" (95 %, {by}: {1 / ends[1]:.3f} to {1 / ends[0]:.3f})"
     words = "outer : inner" if all(run.rotating for run in first[0].runs) else "first : last"
-    return (
-        f"{words} {rates[0] / rates[-1]:.3f}{known}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s "
-        f"from {between}"
-    )
+    return f"{words} {times:.3f}{known}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s from {between}"
 
 
 def _ratio(series: Series, axis: SeriesAxis, cell: SeriesCell) -> Ratio | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
 from kit.store.summary import CPU_BOUND, Verdict
+from reports.devices import prices
 from reports.series.cells import StoredRun, measured_cell
 from reports.series.drift import drift_of, drifted
 from reports.series.ratios import judged, ratios_of
@@ -21,10 +22,11 @@ def analysed_series(series: Series, runs: Mapping[str, StoredRun]) -> Series:
     ratios = tuple(ratios_of(series, cells))
     expect = tuple(judged(each, ratios, cells) for each in series.expect)
     verdict, reasons = _verdict(series, builds, cells, drift, expect)
+    notes = tuple(prices.sentences([runs[name].manifest for name in sorted(runs)]))
     return series.model_copy(
         update={
             "builds": builds, "cells": tuple(cells), "drift": drift, "ratios": ratios, "expect": expect,
-            "verdict": verdict, "reasons": tuple(reasons),
+            "verdict": verdict, "reasons": tuple(reasons), **({"notes": notes} if notes else {}),
         }
     )  # fmt: skip
 

@@ -426,6 +426,16 @@ MORE = (
         testbed=NAS,
     ),
     Mistake(
+        "bus of a real device",
+        NAS,
+        'serial = "V1GABCDE"\n',
+        'serial = "V1GABCDE"\nbus = "hba0"\n',
+        "device[0].bus",
+        "it has no bus; remove it",
+        at='bus = "hba0"',
+        testbed=NAS,
+    ),
+    Mistake(
         "client in the lab, server not",
         NAS,
         'host = "ssh://root@client1"',

@@ -94,6 +94,13 @@ _RIGHT: dict[str, dict[str, Any]] = {
     },
     "partition": {"device_path": "/dev/disk/by-id/x"},
     "mount": {"target": TARGET},
+    "settings": {
+        "settings": [{
+            "name": "setting.x", "get": ["cat", "/etc/shadow"], "back": ["sh", "-c", "reboot"],
+            "pattern": None, "value": "on", "set": "off",
+        }],
+        "machine_id": MACHINE,
+    },
 }  # fmt: skip
 
 

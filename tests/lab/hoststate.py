@@ -47,6 +47,7 @@ _FIRST_USE = (
     "/run/hsp d",
     "/run/sudo",
     "/run/blkid",
+    "/run/mdadm",
 )
 
 

@@ -33,7 +33,7 @@ ios = 400
 
 [[phase]]
 name = "read"
-duration = "250ms"
+duration = "200ms"
 
 [[phase]]
 name = "ssd"
@@ -44,7 +44,7 @@ interval = "10ms"
 
 [[phase]]
 name = "write"
-duration = "250ms"
+duration = "200ms"
 """
 MEASURED = ("address=30", "address=60", "address=90")
 DEVICES = f"""

@@ -147,7 +147,7 @@ def test_killed_in_the_middle_clean_leaves_no_array_and_no_superblock(rig: Rig, 
     write(tmp_path, phase("raid5", "128k", duration="300ms"))
     before = state_of(rig.host)
     words = bed.run_words(tmp_path / "arrays.toml")
-    bed.hsp(*words, *bed.results, strike=("kill", "begin:phase raid5"))
+    bed.hsp(*words, *bed.results, strike=("kill", "done:make array raid5"))
     assert "raid5" in rig.host.run(["cat", "/proc/mdstat"]).stdout
     (run,) = [path for path in (tmp_path / "arrays").iterdir() if not path.is_symlink()]
     cleaned = bed.hsp("clean", os.fspath(run))

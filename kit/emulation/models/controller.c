@@ -361,6 +361,14 @@ static const struct hsp_counts *controller_inner(const struct hsp_model *model)
 	return &((const struct controller *)model)->backing->counts;
 }
 
+/* Of the device behind a controller that forwards everything. */
+static void controller_write_cache(struct hsp_model *model, int on)
+{
+	struct hsp_model *backing = controller_of(model)->backing;
+
+	backing->ops->write_cache(backing, on);
+}
+
 static void controller_free(struct hsp_model *model)
 {
 	struct controller *controller = controller_of(model);
@@ -379,6 +387,7 @@ static const struct hsp_model_ops CONTROLLER_OPS = {
 	.save = controller_save,
 	.load = controller_load,
 	.inner = controller_inner,
+	.write_cache = controller_write_cache,
 	.free = controller_free,
 };
 

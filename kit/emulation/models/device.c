@@ -36,7 +36,7 @@ static const char *const NAMES[HSP_COUNTS] = {
 
 /* A request without an answer yet: the model decides later, or its data waits for the bus; or the answer. */
 struct later {
-	enum { NO_REQUEST, AT_MODEL, AT_BUS, ANSWERED } where;
+	enum { NO_REQUEST, AT_MODEL, AT_BUS, ANSWERED, PLACES } where;
 	uint64_t done_ns; /* at the bus: its data is ready */
 	uint64_t data_bytes; /* to move over the bus when they are read */
 	int32_t error;
@@ -46,10 +46,11 @@ struct hsp_device {
 	struct hsp_model *model;
 	struct hsp_bus *bus; /* or NULL */
 	struct later later[HSP_TAGS];
-	unsigned answered, at_bus;
+	unsigned count[PLACES]; /* of the later answers that are known, by place */
 	struct hsp_faults faults;
 	uint64_t last_ns; /* newest time seen: time never decreases */
 	uint64_t spec_digest;
+	int is_write_cache_off; /* switched off since the device was made */
 	char names[1024];
 };
 
@@ -139,7 +140,7 @@ static uint64_t advance_time(struct hsp_device *device, uint64_t now_ns)
 	return device->last_ns;
 }
 
-static struct hsp_answer failed_answer(uint64_t now_ns, int error)
+static struct hsp_answer answer_of(uint64_t now_ns, int error)
 {
 	return (struct hsp_answer){ .done_ns = now_ns, .error = error };
 }
@@ -173,7 +174,7 @@ static uint64_t next_event_ns(const struct hsp_device *device, unsigned *data_ta
 	uint64_t first_ns = model->ops->next_ns ? model->ops->next_ns(model) : HSP_NEVER;
 
 	*data_tag = HSP_TAGS;
-	for (unsigned tag = 0; device->at_bus && tag < HSP_TAGS; tag++)
+	for (unsigned tag = 0; device->count[AT_BUS] && tag < HSP_TAGS; tag++)
 		if (device->later[tag].where == AT_BUS && device->later[tag].done_ns < first_ns) {
 			first_ns = device->later[tag].done_ns;
 			*data_tag = tag;
@@ -185,12 +186,10 @@ static uint64_t next_event_ns(const struct hsp_device *device, unsigned *data_ta
 static void done_at_device(struct hsp_device *device, uint8_t tag, uint64_t done_ns)
 {
 	struct later *later = &device->later[tag];
-	int waits = device->bus && later->data_bytes && !later->error;
 
 	later->done_ns = hsp_later(done_ns, device->faults.stalled_until_ns);
-	later->where = waits ? AT_BUS : ANSWERED;
-	device->at_bus += (unsigned)waits;
-	device->answered += (unsigned)!waits;
+	later->where = device->bus && later->data_bytes && !later->error ? AT_BUS : ANSWERED;
+	device->count[later->where]++;
 }
 
 static void take_event(struct hsp_device *device, uint64_t at_ns, unsigned data_tag)
@@ -206,8 +205,8 @@ static void take_event(struct hsp_device *device, uint64_t at_ns, unsigned data_
 	}
 	later->done_ns = hsp_bus_take(device->bus, later->done_ns, 0, later->data_bytes);
 	later->where = ANSWERED;
-	device->at_bus--;
-	device->answered++;
+	device->count[AT_BUS]--;
+	device->count[ANSWERED]++;
 }
 
 /* What is decided before now_ns, at all devices of the bus in the order of time. */
@@ -239,7 +238,7 @@ uint64_t hsp_device_next_ns(const struct hsp_device *device)
 {
 	unsigned data_tag;
 
-	return device->answered ? 0 : next_event_ns(device, &data_tag);
+	return device->count[ANSWERED] ? 0 : next_event_ns(device, &data_tag);
 }
 
 int hsp_device_collect(struct hsp_device *device, uint64_t now_ns, uint8_t *tag, struct hsp_answer *answer)
@@ -248,16 +247,14 @@ int hsp_device_collect(struct hsp_device *device, uint64_t now_ns, uint8_t *tag,
 
 	now_ns = advance_time(device, now_ns);
 	advance_answers(device, now_ns + 1);
-	if (!device->answered)
+	if (!device->count[ANSWERED])
 		return 0;
 	while (later->where != ANSWERED)
 		later++;
 	*tag = (uint8_t)(later - device->later);
-	*answer = (struct hsp_answer){ .done_ns = later->done_ns, .error = later->error };
-	if (device->faults.is_gone)
-		*answer = failed_answer(HSP_NEVER, ENODEV);
+	*answer = device->faults.is_gone ? answer_of(HSP_NEVER, ENODEV) : answer_of(later->done_ns, later->error);
 	later->where = NO_REQUEST;
-	device->answered--;
+	device->count[ANSWERED]--;
 	return 1;
 }
 
@@ -293,21 +290,21 @@ struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_
 	struct hsp_answer answer = { 0 };
 
 	if (original->arrival_ns >= LAST_ARRIVAL_NS)
-		return failed_answer(original->arrival_ns, EINVAL);
+		return answer_of(original->arrival_ns, EINVAL);
 	request.arrival_ns = advance_time(device, original->arrival_ns);
 	if (device->faults.is_gone)
-		return failed_answer(HSP_NEVER, ENODEV);
+		return answer_of(HSP_NEVER, ENODEV);
 	if (request.op > HSP_WRITE_ZEROES)
-		return failed_answer(request.arrival_ns, EOPNOTSUPP);
+		return answer_of(request.arrival_ns, EOPNOTSUPP);
 	if (request.op == HSP_FLUSH)
 		request.sector = request.sectors = 0;
 	else if (request.sector > device->model->sectors ||
 		 request.sectors > device->model->sectors - request.sector)
-		return failed_answer(request.arrival_ns, EIO);
+		return answer_of(request.arrival_ns, EIO);
 	else if (!request.sectors)
-		return failed_answer(request.arrival_ns, 0);
+		return answer_of(request.arrival_ns, 0);
 	if (request.tag >= HSP_TAGS || (request.op != HSP_FLUSH && device->later[request.tag].where != NO_REQUEST))
-		return failed_answer(request.arrival_ns, EBUSY);
+		return answer_of(request.arrival_ns, EBUSY);
 	answer.error = hsp_faults_error(&device->faults, &request);
 	if (answer.error && request.op != HSP_READ) {
 		/* A failed write changes nothing and takes as long as a read of the same sectors. */
@@ -333,7 +330,26 @@ void hsp_device_power_loss(struct hsp_device *device, uint64_t now_ns)
 	device->model->ops->power_loss(device->model, advance_time(device, now_ns));
 	device->faults.stalled_until_ns = 0;
 	memset(device->later, 0, sizeof(device->later));
-	device->answered = device->at_bus = 0;
+	memset(device->count, 0, sizeof(device->count));
+}
+
+int hsp_device_write_cache_is_on(const struct hsp_device *device)
+{
+	return device->model->attributes & HSP_VOLATILE_CACHE ? !device->is_write_cache_off : -1;
+}
+
+int hsp_device_set_write_cache(struct hsp_device *device, uint64_t now_ns, int on, uint64_t *done_ns)
+{
+	struct hsp_request flush = { .arrival_ns = advance_time(device, now_ns), .op = HSP_FLUSH };
+
+	*done_ns = flush.arrival_ns;
+	if (hsp_device_write_cache_is_on(device) < 0)
+		return -1;
+	device->model->ops->write_cache(device->model, on);
+	if (!on && !device->is_write_cache_off)
+		*done_ns = device->model->ops->submit(device->model, &flush);
+	device->is_write_cache_off = !on;
+	return 0;
 }
 
 int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fault, char *error,

@@ -7,29 +7,23 @@
  */
 #include <stdlib.h>
 
-#include "arm.h"
 #include "dirty_bitmap.h"
 #include "impl.h"
 #include "queue.h"
 #include "rng.h"
 #include "durability.h"
-
-/* Read-ahead: [first, next) is in the track buffer, `next` passes under the head at next_ns, `limit` ends it. */
-struct stream {
-	uint64_t first, next, limit;
-	uint64_t next_ns, read_ns; /* end of the last sector read */
-	int is_running; /* the arm is still on the stream */
-};
+#include "stream.h"
 
 struct disk {
 	struct hsp_model model;
 	uint64_t command_ns, command_spread_ns, write_settle_ns, link_bytes_per_s, destage_idle_ns;
-	uint64_t buffer_sectors, read_ahead_sectors, cache_sectors; /* cache_sectors 0: cache off */
+	uint64_t cache_sectors; /* 0: cache off */
+	uint64_t cache_size_sectors; /* of the cache when it is on */
 
 	struct hsp_rng rng;
 	struct hsp_durability durability;
-	struct stream stream;
 	struct hsp_arm arm;
+	struct hsp_stream stream;
 	struct hsp_queue queue;
 	uint64_t now_ns, free_ns, last_command_ns;
 
@@ -46,63 +40,14 @@ static struct disk *disk_of(struct hsp_model *model)
 	return (struct disk *)model;
 }
 
-/* --- Platter and read-ahead ------------------------------------------------------------------ */
-
-/* Advance read-ahead to a time, or to its limit. */
-static void advance_read_ahead(struct disk *disk, uint64_t until_ns)
-{
-	struct stream *stream = &disk->stream;
-	uint64_t rotation_ns = disk->arm.geometry.rotation_ns;
-
-	while (stream->is_running && stream->next < stream->limit && stream->next_ns < until_ns) {
-		struct hsp_place place = hsp_place_of(&disk->arm.geometry, stream->next);
-		uint64_t time_ns = until_ns - stream->next_ns, sectors = place.track_sectors - place.offset;
-		uint64_t passed = (time_ns < rotation_ns ? time_ns : rotation_ns) * place.track_sectors / rotation_ns;
-		uint64_t left = stream->limit - stream->next;
-
-		sectors = sectors < left ? sectors : left;
-		if (passed < sectors)
-			sectors = passed;
-		if (!sectors)
-			break;
-		disk->arm.at = place;
-		stream->next_ns += hsp_offset_ns(&disk->arm.geometry, &place, place.offset + (uint32_t)sectors) -
-				   hsp_offset_ns(&disk->arm.geometry, &place, place.offset);
-		stream->next += sectors;
-		stream->read_ns = stream->next_ns;
-		if (place.offset + sectors == place.track_sectors && stream->next < disk->model.sectors) {
-			place = hsp_place_of(&disk->arm.geometry, stream->next);
-			stream->next_ns = hsp_arm_move(&disk->arm, stream->next_ns, &place);
-		}
-	}
-	if (stream->next - stream->first > disk->buffer_sectors)
-		stream->first = stream->next - disk->buffer_sectors;
-}
-
-/* Advance read-ahead to the sector `end`, which is within its limit; returns when that is read. */
-static uint64_t read_ahead_to(struct disk *disk, uint64_t end)
-{
-	uint64_t limit = disk->stream.limit;
-
-	disk->stream.limit = end;
-	advance_read_ahead(disk, UINT64_MAX);
-	disk->stream.limit = limit;
-	return disk->stream.read_ns;
-}
-
-static void set_limit(struct disk *disk, uint64_t end)
-{
-	uint64_t limit = end + disk->read_ahead_sectors;
-
-	disk->stream.limit = limit < disk->model.sectors ? limit : disk->model.sectors;
-}
+/* --- Platter --------------------------------------------------------------------------------- */
 
 /* Stop read-ahead to use the arm; the buffer keeps its content. Returns when the arm is free. */
 static uint64_t stop_read_ahead(struct disk *disk, uint64_t ready_ns)
 {
 	uint64_t start_ns = hsp_later(ready_ns, disk->free_ns);
 
-	advance_read_ahead(disk, start_ns);
+	hsp_stream_advance(&disk->stream, start_ns);
 	disk->stream.is_running = 0;
 	return start_ns;
 }
@@ -124,20 +69,13 @@ static uint64_t access_platter(struct disk *disk, uint64_t start_ns, uint64_t se
 static uint64_t platter_read(struct disk *disk, uint64_t ready_ns, uint64_t sector, uint64_t end)
 {
 	access_platter(disk, stop_read_ahead(disk, ready_ns), sector, end, 0);
-	disk->stream =
-		(struct stream){ .first = sector, .next = end, .next_ns = disk->free_ns, .is_running = 1 };
-	set_limit(disk, end);
-	if (end < disk->model.sectors) {
-		struct hsp_place place = hsp_place_of(&disk->arm.geometry, end);
-
-		disk->stream.next_ns = hsp_arm_move(&disk->arm, disk->free_ns, &place);
-	}
+	hsp_stream_begin(&disk->stream, sector, end, disk->free_ns);
 	return disk->free_ns;
 }
 
 static uint64_t platter_write(struct disk *disk, uint64_t ready_ns, uint64_t sector, uint64_t end)
 {
-	struct stream *stream = &disk->stream;
+	struct hsp_stream *stream = &disk->stream;
 	uint64_t start_ns = stop_read_ahead(disk, ready_ns);
 
 	if (sector < stream->next && end > stream->first) /* the buffer would be stale */
@@ -195,48 +133,29 @@ static uint64_t link_ns(const struct disk *disk, uint64_t sectors)
 /* Whether the buffer or the write cache has these sectors. */
 static int is_cached(struct disk *disk, uint64_t sector, uint64_t end)
 {
-	return (sector >= disk->stream.first && end <= disk->stream.next) ||
+	return hsp_stream_has(&disk->stream, sector, end) ||
 	       (disk->dirty.count && hsp_dirty_count(&disk->dirty, sector, end) == end - sector);
-}
-
-/* Whether read-ahead comes to these sectors. */
-static int is_ahead(const struct disk *disk, uint64_t sector, uint64_t end)
-{
-	const struct stream *stream = &disk->stream;
-
-	return stream->is_running && sector >= stream->first && sector <= stream->next &&
-	       stream->next < stream->limit && end <= stream->limit;
 }
 
 static uint64_t read_sectors(struct disk *disk, uint64_t now_ns, uint64_t sector, uint64_t end)
 {
-	struct stream *stream = &disk->stream;
+	struct hsp_stream *stream = &disk->stream;
 	uint64_t last_ns = link_ns(disk, 1), until_ns, all_ns = link_ns(disk, end - sector);
 
 	if (disk->dirty.count && hsp_dirty_count(&disk->dirty, sector, end) == end - sector) {
 		disk->model.counts.of[HSP_CACHE_HITS]++;
 		return now_ns + all_ns;
 	}
-	advance_read_ahead(disk, now_ns);
-	if (sector >= stream->first && end <= stream->next) {
+	hsp_stream_advance(&disk->stream, now_ns);
+	if (hsp_stream_has(stream, sector, end)) {
 		disk->model.counts.of[HSP_CACHE_HITS]++;
-		if (stream->is_running && stream->next == stream->limit && end + disk->read_ahead_sectors > stream->limit &&
-		    stream->next < disk->model.sectors) {
-			/* It had stopped at its limit, and continues when its next sector comes round. */
-			struct hsp_place place = hsp_place_of(&disk->arm.geometry, stream->next);
-
-			stream->next_ns = hsp_later(stream->next_ns, now_ns);
-			stream->next_ns += hsp_arm_rotation_ns(&disk->arm, stream->next_ns, &place);
-		}
-		if (stream->limit < end + disk->read_ahead_sectors)
-			set_limit(disk, end);
+		hsp_stream_hit(stream, now_ns, end);
 		return now_ns + all_ns;
 	}
-	if (is_ahead(disk, sector, end)) {
+	if (hsp_stream_comes_to(stream, sector, end)) {
 		disk->model.counts.of[HSP_CACHE_HITS]++;
-		until_ns = read_ahead_to(disk, end);
+		until_ns = hsp_stream_read_to(stream, end);
 		disk->free_ns = hsp_later(disk->free_ns, until_ns);
-		set_limit(disk, end);
 		return hsp_later(now_ns + all_ns, until_ns + last_ns);
 	}
 	return hsp_later(now_ns + all_ns, platter_read(disk, now_ns, sector, end) + last_ns);
@@ -263,8 +182,8 @@ static uint64_t write_sectors(struct disk *disk, uint64_t now_ns, const struct h
 	uint64_t sector = request->sector, end = sector + request->sectors;
 
 	if (sector < disk->stream.limit && end > disk->stream.first) {
-		advance_read_ahead(disk, now_ns); /* the arm stays where read-ahead left it */
-		disk->stream = (struct stream){ 0 };
+		hsp_stream_advance(&disk->stream, now_ns); /* the arm stays where read-ahead left it */
+		hsp_stream_drop(&disk->stream);
 	}
 	if (request->op == HSP_WRITE)
 		now_ns += link_ns(disk, end - sector);
@@ -293,22 +212,18 @@ static uint64_t positioning_ns(void *of, uint64_t at_ns, const struct hsp_reques
 	struct hsp_place place = hsp_place_of(&disk->arm.geometry, request->sector);
 	uint64_t end = request->sector + request->sectors, seek_ns;
 
-	advance_read_ahead(disk, at_ns);
+	hsp_stream_advance(&disk->stream, at_ns);
 	if (request->op == HSP_READ &&
-	    (is_cached(disk, request->sector, end) || is_ahead(disk, request->sector, end)))
+	    (is_cached(disk, request->sector, end) || hsp_stream_comes_to(&disk->stream, request->sector, end)))
 		return 0;
 	seek_ns = hsp_arm_seek_ns(&disk->arm, &place, request->op == HSP_READ ? 0 : disk->write_settle_ns);
 	return seek_ns + hsp_arm_rotation_ns(&disk->arm, at_ns + seek_ns, &place);
 }
 
-static uint64_t next_order_ns(const struct disk *disk)
-{
-	return hsp_queue_next_ns(&disk->queue, disk->free_ns);
-}
-
 static void serve_next(struct disk *disk)
 {
-	struct hsp_queued next = hsp_queue_take(&disk->queue, next_order_ns(disk), positioning_ns, disk);
+	uint64_t at_ns = hsp_queue_next_ns(&disk->queue, disk->free_ns);
+	struct hsp_queued next = hsp_queue_take(&disk->queue, at_ns, positioning_ns, disk);
 
 	hsp_queue_decide(&disk->queue, next.request.tag, serve(disk, next.ready_ns, &next.request));
 }
@@ -326,7 +241,8 @@ static uint64_t next_destage_ns(const struct disk *disk)
 static void advance(struct disk *disk, uint64_t now_ns)
 {
 	for (;;) {
-		uint64_t order_ns = next_order_ns(disk), destage_ns = next_destage_ns(disk);
+		uint64_t order_ns = hsp_queue_next_ns(&disk->queue, disk->free_ns);
+		uint64_t destage_ns = next_destage_ns(disk);
 
 		if (order_ns >= now_ns && destage_ns >= now_ns)
 			break;
@@ -354,7 +270,7 @@ static int is_queued(struct disk *disk, uint64_t now_ns, const struct hsp_reques
 	if (!disk->queue.waiting_count && disk->free_ns <= queued.start_ns)
 		return 0;
 	if (request->op == HSP_READ) {
-		advance_read_ahead(disk, request->arrival_ns);
+		hsp_stream_advance(&disk->stream, request->arrival_ns);
 		if (is_cached(disk, request->sector, request->sector + request->sectors))
 			return 0;
 	} else if (!is_through(disk, request)) {
@@ -411,16 +327,14 @@ static uint64_t disk_next_ns(const struct hsp_model *model)
 {
 	const struct disk *disk = (const struct disk *)model;
 
-	return disk->queue.decided_count ? 0 : next_order_ns(disk);
+	return disk->queue.decided_count ? 0 : hsp_queue_next_ns(&disk->queue, disk->free_ns);
 }
 
 static int disk_collect(struct hsp_model *model, uint64_t now_ns, uint8_t *tag, uint64_t *done_ns)
 {
-	struct disk *disk = disk_of(model);
-
-	disk->now_ns = hsp_later(disk->now_ns, now_ns);
-	advance(disk, now_ns + 1);
-	return hsp_queue_collect(&disk->queue, tag, done_ns);
+	disk_of(model)->now_ns = hsp_later(disk_of(model)->now_ns, now_ns);
+	advance(disk_of(model), now_ns + 1);
+	return hsp_queue_collect(&disk_of(model)->queue, tag, done_ns);
 }
 
 /* --- Power loss, saved state, creation ------------------------------------------------------- */
@@ -440,11 +354,11 @@ static void disk_power_loss(struct hsp_model *model, uint64_t now_ns)
 
 	disk->now_ns = now_ns;
 	advance(disk, now_ns);
-	advance_read_ahead(disk, now_ns);
+	hsp_stream_advance(&disk->stream, now_ns);
 	hsp_dirty_clear(&disk->dirty);
 	hsp_durability_clear(&disk->durability);
 	hsp_queue_clear(&disk->queue);
-	disk->stream = (struct stream){ 0 };
+	hsp_stream_drop(&disk->stream);
 	disk->busy = disk->busy_ns = disk->write_through_end_ns = 0;
 	disk->half_full_ns = UINT64_MAX;
 	disk->free_ns = disk->last_command_ns = now_ns;
@@ -456,7 +370,7 @@ static void disk_save(struct hsp_model *model, uint64_t now_ns, struct hsp_state
 
 	disk->now_ns = now_ns;
 	advance(disk, now_ns);
-	advance_read_ahead(disk, now_ns);
+	hsp_stream_advance(&disk->stream, now_ns);
 	hsp_state_put(state, disk->rng.state, 8);
 	hsp_state_put(state, disk->arm.at.cylinder, 4);
 	hsp_state_put(state, disk->arm.at.head, 4);
@@ -473,6 +387,11 @@ static void disk_load(struct hsp_model *model, struct hsp_state *state)
 	disk->arm.at.head = (uint32_t)hsp_state_get_upto(state, 4, disk->arm.geometry.heads - 1);
 	disk->arm.phase_ns = hsp_state_get_upto(state, 8, disk->arm.geometry.rotation_ns - 1);
 	disk->elevator = hsp_state_get_upto(state, 8, model->sectors - 1);
+}
+
+static void disk_write_cache(struct hsp_model *model, int on)
+{
+	disk_of(model)->cache_sectors = on ? disk_of(model)->cache_size_sectors : 0;
 }
 
 static void disk_free(struct hsp_model *model)
@@ -492,6 +411,7 @@ static const struct hsp_model_ops DISK_OPS = {
 	.power_loss = disk_power_loss,
 	.save = disk_save,
 	.load = disk_load,
+	.write_cache = disk_write_cache,
 	.free = disk_free,
 };
 
@@ -511,9 +431,11 @@ static struct hsp_model *disk_new(struct hsp_spec *spec, uint64_t sectors)
 	disk->command_spread_ns = hsp_spec_number(spec, "command_spread_ns", 0, max_ns);
 	disk->write_settle_ns = hsp_spec_number(spec, "write_settle_ns", 0, max_ns);
 	disk->link_bytes_per_s = hsp_spec_number(spec, "link_bytes_per_s", 1000, HSP_MAX_BYTES_PER_S);
-	disk->buffer_sectors = hsp_spec_number(spec, "track_buffer_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
-	disk->read_ahead_sectors = hsp_spec_number(spec, "read_ahead_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
-	disk->cache_sectors = hsp_spec_number(spec, "write_cache_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
+	disk->stream = (struct hsp_stream){ .arm = &disk->arm, .sectors = sectors };
+	disk->stream.buffer_sectors = hsp_spec_number(spec, "track_buffer_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
+	disk->stream.ahead_sectors = hsp_spec_number(spec, "read_ahead_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
+	disk->cache_size_sectors = hsp_spec_number(spec, "write_cache_bytes", 0, UINT64_C(1) << 40) / HSP_SECTOR_BYTES;
+	disk->cache_sectors = disk->cache_size_sectors;
 	disk->destage_idle_ns = hsp_spec_number(spec, "destage_idle_ns", 0, UINT64_C(1) << 50);
 	disk->queue.depth = (unsigned)hsp_spec_number_or(spec, "queue_depth", 1, HSP_TAGS, 1);
 	if (disk->queue.depth > 1 && spec->prefix[0])

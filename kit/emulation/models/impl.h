@@ -51,6 +51,8 @@ struct hsp_model_ops {
 	/* Save the state that a power loss at now_ns would leave; load it into a new model, whose time starts at 0. */
 	void (*save)(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state);
 	void (*load)(struct hsp_model *model, struct hsp_state *state);
+	/* Of a model with a volatile cache: whether it keeps writes from now on. What it holds stays, until a flush. */
+	void (*write_cache)(struct hsp_model *model, int on);
 	const struct hsp_counts *(*inner)(const struct hsp_model *model); /* of the backing device, or NULL */
 	void (*free)(struct hsp_model *model);
 };

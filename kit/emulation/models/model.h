@@ -96,6 +96,13 @@ int hsp_device_is_volatile(struct hsp_device *device, uint64_t now_ns, uint64_t 
 void hsp_device_power_loss(struct hsp_device *device, uint64_t now_ns);
 
 /*
+ * Switch the volatile write cache; off: what is in it is written out first, and the answer is when that is done. -1 for
+ * a device without one. The kernel is not told: it goes on to flush. `is_on`: 1, 0, or -1 for a device without one.
+ */
+int hsp_device_set_write_cache(struct hsp_device *device, uint64_t now_ns, int on, uint64_t *done_ns);
+int hsp_device_write_cache_is_on(const struct hsp_device *device);
+
+/*
  * Inject a fault from now on: "stall NS" (no answers for that long), "fail" (the device fails
  * permanently), "error FIRST COUNT read|write|any" (EIO in that range of sectors), "heal" (remove
  * error ranges and failure). -1 and a message in `error` for an unknown or invalid fault.

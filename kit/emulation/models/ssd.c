@@ -162,7 +162,7 @@ static uint64_t flush(struct ssd *ssd)
 	struct hsp_buffer *buffer = &ssd->nand.buffer;
 	uint64_t now_ns = admit(ssd, ssd->flush_ns, 0), done_ns = now_ns;
 
-	if (ssd->is_protected || ssd->ignores_flush)
+	if (ssd->is_protected || (ssd->ignores_flush && !ssd->writes_through))
 		return done_ns;
 	while (buffer->dirty.count)
 		hsp_nand_queue(&ssd->nand, buffer->dirty.first, now_ns);
@@ -363,6 +363,11 @@ static void ssd_load(struct hsp_model *model, struct hsp_state *state)
 	count_pages(ssd);
 }
 
+static void ssd_write_cache(struct hsp_model *model, int on)
+{
+	ssd_of(model)->writes_through = !on;
+}
+
 static void ssd_free(struct hsp_model *model)
 {
 	struct ssd *ssd = ssd_of(model);
@@ -377,6 +382,7 @@ static const struct hsp_model_ops SSD_OPS = {
 	.power_loss = ssd_power_loss,
 	.save = ssd_save,
 	.load = ssd_load,
+	.write_cache = ssd_write_cache,
 	.free = ssd_free,
 };
 

@@ -6,6 +6,8 @@
  *   NAME power-loss             power loss and power on
  *   NAME stall NS | fail | error FIRST COUNT read|write|any | heal
  *   NAME save FILE | load FILE  content and state (load: before the device is used)
+ *   NAME write-cache            whether its volatile write cache is on: "on", "off", or "none" for a device without one
+ *   NAME write-cache on | off   switch it; the answer is how long it is still written out, in ns of the host's clock
  *   all mark | return           mark a power loss of all devices, return to it (see hsp_store_mark)
  *   faults                      the injected faults and their times, as JSON
  *   stop                        remove all devices and exit
@@ -192,10 +194,37 @@ static int faults(const struct hsp_server *server, struct answer *answer)
 	return 0;
 }
 
+static int write_cache(const struct hsp_served *device, struct answer *answer)
+{
+	int is_on = hsp_device_write_cache_is_on(device->model);
+	append_answer(answer, "%s", is_on < 0 ? "none" : is_on ? "on" : "off");
+	return 0;
+}
+
+static int switch_write_cache(struct hsp_server *server, struct hsp_served *device, const char *word, struct answer *answer)
+{
+	uint64_t now_ns = hsp_model_ns(server), done_ns;
+	int on = !strcmp(word, "on");
+	if (!on && strcmp(word, "off")) {
+		append_answer(answer, "a write cache is on or off, not '%s'", word);
+		return -1;
+	}
+	if (hsp_device_set_write_cache(device->model, now_ns, on, &done_ns)) {
+		append_answer(answer, "%s has no volatile write cache", device->name);
+		return -1;
+	}
+	append_answer(answer, "%" PRIu64, done_ns == HSP_NEVER || done_ns < now_ns ? 0 : (done_ns - now_ns) * server->dilation);
+	return 0;
+}
+
 static int command_device(struct hsp_server *server, struct hsp_served *device, char *words, struct answer *answer)
 {
 	if (!strcmp(words, "counters"))
 		return counters(device, answer);
+	if (!strcmp(words, "write-cache"))
+		return write_cache(device, answer);
+	if (!strncmp(words, "write-cache ", 12))
+		return switch_write_cache(server, device, words + 12, answer);
 	if (!strncmp(words, "save ", 5))
 		return save(server, device, words + 5, answer);
 	if (!strncmp(words, "load ", 5))

@@ -33,7 +33,7 @@ def refused(tmp_path: Path, text: str) -> str:
 def test_the_shipped_testbed_loads() -> None:
     testbed = read_testbed(LAB_TESTBED)
     assert {device.role for device in testbed.device} == {"data", "cache", "log"}
-    assert {device.preset for device in testbed.devices("data")} == {"disk-7200"}
+    assert {device.preset for device in testbed.without_idle.devices("data")} == {"disk-7200"}
 
 
 def test_values_are_those_of_the_file() -> None:
@@ -126,3 +126,48 @@ def test_a_testbed_cannot_be_changed() -> None:
 
 def test_pytest_does_not_collect_it() -> None:
     assert Testbed.__test__ is False
+
+
+SETTING = """
+[[setting]]
+name = "smartpath"
+get = ["ssacli", "show"]
+set = ["ssacli", "modify", "ssdsmartpath={value}"]
+pattern = 'Smart Path: (\\w+)'
+"""
+
+
+def test_a_setting_of_the_machine(tmp_path: Path) -> None:
+    file = tmp_path / "testbed.toml"
+    file.write_text(GOOD + SETTING)
+    (setting,) = read_testbed(file).setting
+    assert setting.argv_for("disable") == ["ssacli", "modify", "ssdsmartpath=disable"]
+    assert "setting" not in read_testbed(LAB_TESTBED).model_dump(), "stored plans stay as they were"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("={value}", "", "setting[0].set: no {value} after the program"),
+        ('"ssacli", "modify"', '"{value}", "modify"', "cannot be in the name of the program"),
+        ("(\\w+)", "\\w+", "setting[0].pattern: 0 groups: exactly one"),
+        ("(\\w+)", "(\\w+", "not a regular expression"),
+        ('["ssacli", "show"]', "[]", "setting[0].get"),
+        ('["ssacli", "show"]', '"ssacli show"', "setting[0].get: expected an array"),
+        ('"show"', '""', "1 to 500 printable characters"),
+        ('name = "smartpath"', 'name = "Smart Path"', "setting[0].name"),
+        ("pattern", "patern", "did you mean 'pattern'?"),
+        (SETTING, SETTING + SETTING, "two settings are called 'smartpath'"),
+    ],
+)
+def test_a_setting_that_cannot_be(tmp_path: Path, old: str, new: str, text: str) -> None:
+    assert text in refused(tmp_path, (GOOD + SETTING).replace(old, new, 1))
+
+
+def test_a_price(tmp_path: Path) -> None:
+    text = GOOD.replace('role = "data"', 'role = "data"\nprice = "816.90 EUR"', 1)
+    file = tmp_path / "testbed.toml"
+    file.write_text(text)
+    assert read_testbed(file).device[0].price == "816.90 EUR"
+    for wrong in ("816,90 EUR", "816.90", "EUR 816.90", "816.90 eur", "0 EUR", "-1 EUR", "0.00 EUR"):
+        assert "an amount and a currency" in refused(tmp_path, text.replace("816.90 EUR", wrong))

@@ -14,7 +14,7 @@ from kit.devices.probe import device_settings, probe
 from kit.devices.reasons import WIPEABLE, Code, reasons
 from kit.hosts.base import CommandFailed, DeadlineExceeded, OutputTooLarge, Result
 from kit.hosts.local import LocalHost
-from tests.fakes import ScriptedHost
+from tests.fakes import Command, ScriptedHost
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
 
@@ -105,11 +105,19 @@ def in_sysfs(**queue: str | None) -> dict[str, Any]:
 def test_settings_of_a_disk() -> None:
     queue = {"scheduler": "[none] mq-deadline kyber", "nr_requests": "1023", "fua": "1", "rotational": "0"}
     disk = {**in_sysfs(**queue), "firmware": "EDB7602Q", "driver": "nvme"}
-    host = ScriptedHost({"/usr/bin/python3": {"/dev/a": disk, "/dev/old": in_sysfs()}})
+    behind = {"address": "0000:01:00.0", "driver": "nvme", "version": "1.0"}
+
+    def answer(command: Command) -> dict[str, Any]:
+        if b"PCI" in command.stdin:
+            return {"/dev/a": behind, "/dev/old": None}
+        return {"/dev/a": disk, "/dev/old": in_sysfs()}
+
+    host = ScriptedHost({"/usr/bin/python3": answer})
     found = device_settings(host, {"log0": "/dev/a", "data0": "/dev/old"})
     assert found["log0"] == DeviceSettings(
-        driver="nvme", firmware="EDB7602Q", scheduler="none", nr_requests=1023, rotational=False, fua=True
-    )
+        driver="nvme", firmware="EDB7602Q", scheduler="none", nr_requests=1023, rotational=False, fua=True,
+        controller=behind,
+    )  # fmt: skip
     assert found["data0"] == DeviceSettings()
 
 

@@ -133,11 +133,8 @@ SERVER_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
     ("pyzfs", "fail", (output("pyzfs", "", 1, "Traceback\nModuleNotFoundError: libzfs_core"),)),
     ("server-programs", "fail", (program("zdb", None),)),
     ("server-programs", "fail", (program("zpool", None, "/usr/sbin/zpool"),)),
-    (
-        "device-programs",
-        "ok",
-        tuple(program(name, f"/usr/sbin/{name}") for name in ("nvme", "smartctl", "mdadm")),
-    ),
+    ("device-programs", "ok",
+     tuple(program(name, f"/usr/sbin/{name}") for name in ("nvme", "smartctl", "hdparm", "sdparm", "mdadm"))),
     ("nfsd", "fail", (file(THREADS, "0\n"),)),
     ("nfsd", "fail", (file(THREADS, None),)),
     ("nfsd", "warn", (file(THREADS, {"error": "Permission denied"}),)),

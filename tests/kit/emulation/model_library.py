@@ -68,6 +68,8 @@ def _library() -> ctypes.CDLL:
         "attributes": (ctypes.c_uint, [device]),
         "is_volatile": (number, [device, u64, u64]),
         "power_loss": (None, [device, u64]),
+        "set_write_cache": (number, [device, u64, number, memory]),
+        "write_cache_is_on": (number, [device]),
         "fault": (number, [device, u64, text, memory, size]),
         "counter": (u64, [device, text]),
         "counter_names": (text, [device]),
@@ -134,7 +136,7 @@ class ModelDevice(Closing):
         request[0] = (arrival_ns, sector, sectors, op, fua, tag, 0)
         self._library.hsp_device_deliver(self._device, request.ctypes.data)
         answer = self._library.hsp_device_submit(self._device, request.ctypes.data)
-        assert not answer.error
+        assert not answer.error, answer.error
         return int(answer.done_ns)
 
     @property
@@ -178,6 +180,17 @@ class ModelDevice(Closing):
 
     def power_loss(self, now_ns: int) -> None:
         self._library.hsp_device_power_loss(self._device, now_ns)
+
+    def write_cache_is_on(self) -> int:
+        """1, 0, or -1 for a device without a volatile write cache."""
+        return int(self._library.hsp_device_write_cache_is_on(self._device))
+
+    def set_write_cache(self, now_ns: int, *, on: bool) -> int:
+        """When its cache is written out (ns). Raises ConfigError if it has none."""
+        done_ns = ctypes.c_uint64()
+        if self._library.hsp_device_set_write_cache(self._device, now_ns, on, ctypes.byref(done_ns)):
+            raise ConfigError("no write cache")
+        return done_ns.value
 
     def fault(self, now_ns: int, fault: str) -> None:
         """As hsp_device_fault in model.h. Raises ConfigError if it is no fault."""

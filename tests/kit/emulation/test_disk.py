@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,20 @@ def test_a_write_cache_answers_at_once_and_a_flush_pays() -> None:
     done_ns, _ = device.submit(load.now_ns, Op.FLUSH)
     assert 200 * 0.5 * MS < done_ns - load.now_ns
     assert not any(device.is_volatile(done_ns, sector) for sector in range(0, device.sectors, 8))
+
+
+def test_a_cache_that_is_switched_off_is_written_out_and_comes_back() -> None:
+    device = disk(write_cache="8MiB")
+    load = Load(device)
+    load.at_random(Op.WRITE, 8, 200)
+    done_ns = device.set_write_cache(load.now_ns, on=False)
+    assert 200 * 0.5 * MS < done_ns - load.now_ns
+    assert not any(device.is_volatile(done_ns, sector) for sector in range(0, device.sectors, 8))
+    load.now_ns = done_ns
+    assert np.median(load.at_random(Op.WRITE, 8, 100)) > 2 * MS
+    device.set_write_cache(load.now_ns, on=True)
+    assert load.at_random(Op.WRITE, 8, 100).max() < MS
+    assert disk().write_cache_is_on() == -1, "it has none"
 
 
 def test_the_elevator_makes_destaging_cheaper_than_writing_through() -> None:
@@ -201,6 +217,26 @@ def test_a_flush_waits_for_the_queue() -> None:
     flushed_ns = device.begin(1, Op.FLUSH, 0, 0, 9)
     assert max(done_ns for _, done_ns in device.collect(1)) <= flushed_ns + MS
     assert flushed_ns > 3 * MS
+
+
+def test_only_the_read_of_a_bad_sector_fails() -> None:
+    device = disk("disk-7200", queue_depth=32)
+    device.fault(0, "error 400000 8 read")
+    batch = requests(8)
+    batch["sector"], batch["sectors"] = np.arange(8) * 100_000, 8
+    answers = device.submit_many(batch)
+    assert answers["error"].tolist() == [0, 0, 0, 0, errno.EIO, 0, 0, 0]
+    assert (answers["done_ns"] > 0).all() and answers["done_ns"].max() < 100 * MS
+    assert len(set(answers["done_ns"].tolist())) == 8
+
+
+def test_a_tag_that_waits_is_not_given_to_another_request() -> None:
+    device = disk("disk-7200", queue_depth=32)
+    device.begin(0, Op.READ, 0, 8, 1)
+    assert device.begin(0, Op.READ, 100_000, 8, 0) == LATER_NS
+    with pytest.raises(AssertionError, match=str(errno.EBUSY)):
+        device.begin(1, Op.READ, 200_000, 8, 0)
+    assert len(device.collect(10**9)) == 1
 
 
 def test_the_queue_is_empty_after_a_power_loss() -> None:

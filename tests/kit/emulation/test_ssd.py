@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, resolve
+from kit.core.errors import ConfigError
 from tests.kit.emulation.loads import Load, shortest_range
 from tests.kit.emulation.model_library import DISCARDS, VOLATILE_CACHE, ModelDevice, Op
 
@@ -180,6 +181,40 @@ def test_without_its_write_cache_every_write_is_as_one_with_fua() -> None:
         assert not any(through.is_volatile(now_ns, each) for each in (sector, sector + sectors - 1))
     flushed_ns, _ = through.submit(now_ns, Op.FLUSH)
     assert flushed_ns - now_ns < 50 * US, "nothing waits"
+
+
+def test_a_cache_that_is_switched_off_is_written_out_and_then_is_off() -> None:
+    for preset in ("nvme-consumer", "ssd-lying"):
+        device = ssd(preset, destage_idle="0s")
+        load = Load(device)
+        load.at_random(Op.WRITE, 8, 300)
+        volatile = [
+            sector for sector in range(0, device.sectors, 8) if device.is_volatile(load.now_ns, sector)
+        ]
+        assert volatile and device.write_cache_is_on() == 1
+        done_ns = device.set_write_cache(load.now_ns, on=False)
+        assert done_ns > load.now_ns and device.write_cache_is_on() == 0
+        assert not any(device.is_volatile(done_ns, sector) for sector in volatile)
+        load.now_ns = done_ns + S
+        slow = np.median(load.at_random(Op.WRITE, 8, 100))
+        assert not any(device.is_volatile(load.now_ns, sector) for sector in range(0, device.sectors, 8))
+        assert device.set_write_cache(load.now_ns, on=True) == load.now_ns
+        assert np.median(load.at_random(Op.WRITE, 8, 100)) < slow / 2
+
+
+def test_a_protected_cache_cannot_be_switched() -> None:
+    device = ssd("ssd-2009-write")
+    assert device.write_cache_is_on() == -1
+    with pytest.raises(ConfigError):
+        device.set_write_cache(0, on=False)
+
+
+def test_a_switched_cache_is_as_one_of_the_spec() -> None:
+    switched, through = map(Load, both_ways())
+    switched.device.set_write_cache(0, on=False)
+    # Not to the ns: the flush of the switch has drawn a random number.
+    medians = [np.median(load.at_random(Op.WRITE, 8, 2000)) for load in (switched, through)]
+    assert medians[0] == pytest.approx(medians[1], rel=0.01)
 
 
 def test_a_device_that_lies_writes_through_with_its_cache_off() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from kit.core.errors import HostError
 from kit.hosts import settings
-from tests.fakes import Command, ScriptedHost
+from kit.hosts.sudo import elevated
+from tests.fakes import Answer, Command, ScriptedHost
 
 THREADS = "/proc/fs/nfsd/threads"
 HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -104,3 +105,51 @@ def test_what_could_not_be_restored_is_not_changed(content: str) -> None:
     server.files[THREADS] = content.encode()
     with pytest.raises(HostError, match="not a value that can be restored"):
         settings.read(server, THREADS)
+
+
+# --- Settings that are read and set by commands of the user's ---
+
+SHOW = "Array A\n   HP SSD Smart Path: enable\n   Status: OK\n"
+
+
+def smartpath(value: str = "") -> settings.CommandSetting:
+    set_to = ("ssacli", "modify", f"ssdsmartpath={value}") if value else ()
+    return settings.CommandSetting(
+        "setting.smartpath", ("ssacli", "show"), r"Smart Path: (\w+)", set_to, value
+    )
+
+
+def test_the_users_command_is_run_as_the_user_and_a_pattern_takes_its_value() -> None:
+    machine = ScriptedHost({"env": SHOW})
+    assert smartpath().read(machine) == "enable"
+    assert elevated(machine.calls[0]) == machine.calls[0] == ("env", "LC_ALL=C.UTF-8", "ssacli", "show")
+
+
+def test_without_a_pattern_it_is_all_that_is_printed() -> None:
+    whole = settings.CommandSetting("setting.x", ("sysctl", "-n", "vm.swappiness"))
+    assert whole.read(ScriptedHost({"env": "60\n"})) == "60"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("Status: OK\n", "does not print a value of setting.smartpath: 'Status: OK'"),
+        ("", "does not print a value of setting.smartpath: ''"),
+        ((1, "", "no controller\x1b[2J"), "ended with 1: no controller"),
+        ((127, "", "env: ssacli: No such file or directory"), "ended with 127: env: ssacli: No such file"),
+    ],
+)
+def test_a_setting_that_cannot_be_read(answer: Answer, text: str) -> None:
+    with pytest.raises(HostError, match=re.escape(text)) as caught:
+        smartpath().read(ScriptedHost({"env": answer}))
+    assert "\x1b" not in caught.value.message
+
+
+def test_what_was_set_must_read_back() -> None:
+    def control(command: Command) -> str:
+        return "ok\n" if "modify" in command.argv else SHOW
+
+    assert settings.set_own(ScriptedHost({"env": control}), smartpath("enable")) == "enable"
+    with pytest.raises(HostError, match=r"setting\.smartpath was set to disable but is enable") as caught:
+        settings.set_own(ScriptedHost({"env": control}), smartpath("disable"))
+    assert caught.value.hint == "`ssacli modify ssdsmartpath=disable` ended with 0: ok"

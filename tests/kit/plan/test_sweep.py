@@ -186,7 +186,7 @@ REFUSED = [
     ('[sweep.x]\nset = "phase.duration"\nto = ["5s", 6]\nphases = ["read"]\n', 8, "a duration such as"),
     ('[sweep.x]\nset = "phase.raed.duration"\nto = ["5s", "6s"]\n', 7, "did you mean 'read'"),
     ('[sweep.x]\nset = "phase.write-pool.tiers"\nto = ["5s", "6s"]\nphases = ["read"]\n', 7, "of the axis"),
-    ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 4"),
+    ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 6"),
     ('[sweep.x]\nset = "use.log"\nto = [1, "slog9"]\n', 8, "no device 'slog9'"),
     ('[sweep.x]\nset = "job.rwmixread"\nto = [25, 75]\nphases = ["read"]\n', 8, "phase does not use"),
     ('[sweep.x]\nset = "job.sync"\nto = ["none", "dsync"]\nphases = ["read"]\n', 8, "phase does not use"),
@@ -233,7 +233,7 @@ def test_idle_devices_are_for_axes_alone(tmp_path: Path) -> None:
     }
     whole = read_testbed(LAB_TESTBED)
     unused = {device.name for device in whole.device} - {d.name for d in sweep.in_use(whole).device}
-    assert unused == {"log-battery", "log-bypass"}
+    assert unused == {"log-battery", "log-bypass", "slc", "disk"}
     few = planned(tmp_path, '[sweep.disks]\nset = "use.data"\nto = [2, 3]\n')
     assert {device.name for device in whole.device} - {d.name for d in few.in_use(whole).device} == {
         "cache1", "log1", "data3", *unused,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError, SafetyRefusal
-from kit.recovery import undo, work_directory
+from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, LeftAlone, Undo, read_journal
 from tests.fakes import Command, ScriptedHost
 
@@ -30,6 +30,17 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "host-setting": {
         "path": "/proc/fs/nfsd/threads", "value": "8", "set": "16", "machine_id": "m", "boot_id": "b",
     },
+    "write-cache": {
+        "device": "ssd", "path": "/dev/disk/by-id/x", "serial": "S", "tool": "hdparm", "value": "on",
+        "set": "off", "machine_id": "m", "boot_id": "b",
+    },
+    "settings": {
+        "settings": [{
+            "name": "setting.smartpath", "get": ["ctl", "show"], "back": ["ctl", "set", "path=on"],
+            "pattern": None, "value": "on", "set": "off",
+        }],
+        "machine_id": "m",
+    },
     "pool": {"name": "hsp-abcdef", "run_id": RUN, "devices": ["/dev/disk/by-id/x"], "guid": "1"},
     "export": {"path": f"{DIRECTORY}/pool/bench", "client": "10.0.0.2"},
     "device": {"path": "/dev/disk/by-id/x", "serial": "S", "pool": "hsp-abcdef"},
@@ -45,6 +56,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
 
 def test_every_kind_is_stored_and_read_as_the_same_value(tmp_path: Path) -> None:
     assert set(ARGUMENTS) == set(undo.KINDS)
+    registry.enter(RUN, tmp_path)
     host = ScriptedHost(name="host")
     with Journal(tmp_path / "journal.jsonl", RUN, "digest") as journal:
         actions = [undo.KINDS[kind].model_validate(given) for kind, given in ARGUMENTS.items()]
@@ -53,7 +65,7 @@ def test_every_kind_is_stored_and_read_as_the_same_value(tmp_path: Path) -> None
     pending = read_journal(tmp_path / "journal.jsonl").pending
     assert [undo.action_of(one) for one in pending] == actions
     for one, action in zip(pending, actions, strict=True):
-        assert one.text and undo.by_hand(one, {"server": "host"})[0].startswith("on host: "), action
+        assert one.text and undo.by_hand(one, {"server": "host"}, RUN)[0].startswith("on host: "), action
 
 
 HOSTILE = [
@@ -76,6 +88,9 @@ HOSTILE = [
     ("host-setting", "path", "/sys/block/../queue/scheduler"), ("host-setting", "value", "8\n"),
     ("host-setting", "path", "/sys/block/sda/queue/scheduler\n"), ("host-setting", "set", "|sh"),
     ("device", "guid", "-1"), ("partition", "serial", 5),
+    ("write-cache", "path", "/etc/passwd"), ("write-cache", "tool", "sh"), ("write-cache", "value", "-W0 x"),
+    ("write-cache", "device", "ssd power-loss"), ("write-cache", "set", ""), ("settings", "settings", []),
+    ("settings", "machine_id", 5),
 ]  # fmt: skip
 
 
@@ -217,3 +232,123 @@ def test_no_other_text_is_a_runs_directory(text: str) -> None:
 def test_only_runs_are_leftovers() -> None:
     host = ScriptedHost({"find": "locks\n20260101T000000Z-abcdef\nlab\n20260102T000000Z-000000\n"})
     assert work_directory.left_by(host) == ["20260101T000000Z-abcdef", "20260102T000000Z-000000"]
+
+
+# --- Write caches, and the user's own settings -----------------------------------------------------------
+
+
+class Machine(ScriptedHost):
+    """Settings by name, that `ctl` shows and sets. `linked`: what setting one does to another."""
+
+    def __init__(self, linked: dict[tuple[str, str], tuple[str, str]] | None = None, **values: str) -> None:
+        boot = f"{IDENTITY[1]}\n{IDENTITY[0]}\n"
+        super().__init__({"cat /proc/sys/kernel/random/boot_id": boot, "env": self.control})
+        self.values, self.linked = values, linked or {}
+
+    def control(self, command: Command) -> str:
+        verb, word = command.argv[3:]
+        name, _, value = word.partition("=")
+        if verb == "set":
+            self.values[name] = value
+            other = self.linked.get((name, value))
+            self.values |= dict([other]) if other else {}
+        return self.values[name]
+
+
+def own_settings(**changes: tuple[str, str]) -> dict[str, object]:
+    """Arguments of an undo: by name, the value before and that of the run."""
+    listed = [
+        {
+            "name": f"setting.{name}", "get": ["ctl", "show", name],
+            "back": ["ctl", "set", f"{name}={before}"], "pattern": None, "value": before, "set": now,
+        }
+        for name, (before, now) in changes.items()
+    ]  # fmt: skip
+    return {"settings": listed, "machine_id": IDENTITY[0]}
+
+
+def undo_settings(host: ScriptedHost, path: Path, given: dict[str, object]) -> None:
+    registry.enter(RUN, path)
+    registry.allow(RUN, undo.action_of(item("settings", **given)).permit)
+    undo.undo(item("settings", **given), {"server": host}, frozenset(), RUN)
+
+
+def test_the_users_settings_are_set_back_also_where_one_changes_another(tmp_path: Path) -> None:
+    host = Machine({("path", "on"): ("cache", "off")}, path="off", cache="off")
+    undo_settings(host, tmp_path, own_settings(cache=("on", "off"), path=("on", "off")))
+    assert host.values == {"path": "on", "cache": "on"}
+    before = len(host.called("env", "LC_ALL=C.UTF-8", "ctl", "set"))
+    undo_settings(host, tmp_path, own_settings(cache=("on", "off"), path=("on", "off")))
+    assert len(host.called("env", "LC_ALL=C.UTF-8", "ctl", "set")) == before, "it is safe to repeat"
+
+
+def test_a_setting_that_somebody_else_changed_is_left_and_said(tmp_path: Path) -> None:
+    host = Machine(path="third", cache="off")
+    with pytest.raises(LeftAlone, match=r"setting\.path is third, the run had set off"):
+        undo_settings(host, tmp_path, own_settings(cache=("on", "off"), path=("on", "off")))
+    assert host.values == {"path": "third", "cache": "on"}
+
+
+def test_a_setting_that_does_not_come_back_stays_in_the_journal(tmp_path: Path) -> None:
+    host = Machine({("path", "on"): ("path", "off")}, path="off")
+    with pytest.raises(HostError, match=r"setting\.path on server is not on again") as caught:
+        undo_settings(host, tmp_path, own_settings(path=("on", "off")))
+    assert not isinstance(caught.value, LeftAlone)
+
+
+def test_on_another_machine_no_setting_is_set(tmp_path: Path) -> None:
+    host, given = Machine(path="off"), own_settings(path=("on", "off"))
+    with pytest.raises(LeftAlone, match="another machine"):
+        undo_settings(host, tmp_path, {**given, "machine_id": "f" * 32})
+    assert host.called("env") == []
+
+
+@pytest.mark.parametrize("entered", [False, True])
+def test_commands_of_a_journal_that_this_machines_kit_does_not_know_are_not_run(
+    tmp_path: Path, entered: bool
+) -> None:
+    """Neither those of a stranger's run, nor what somebody has made of those of one of this machine's."""
+    host, given = Machine(path="off"), own_settings(path=("on", "off"))
+    foreign = json.loads(json.dumps(given).replace("ctl", "evil"))
+    registry.leave(RUN)
+    if entered:
+        registry.enter(RUN, tmp_path)
+        registry.allow(RUN, undo.action_of(item("settings", **given)).permit)
+    for run in (RUN, ""):
+        with pytest.raises(SafetyRefusal, match="not in this machine's list"):
+            undo.undo(item("settings", **foreign), {"server": host}, frozenset(), run)
+    assert host.calls == []
+    assert undo.by_hand(item("settings", **foreign), {}, RUN) == (), "nor is a person asked to run them"
+    registry.leave(RUN)
+
+
+class Drive(ScriptedHost):
+    """A SATA disk whose cache `hdparm` switches."""
+
+    def __init__(self, state: str, serial: str = "S", boot_id: str = IDENTITY[1]) -> None:
+        self.state = state
+        answers = {
+            "cat /proc/sys/kernel/random/boot_id": f"{boot_id}\n{IDENTITY[0]}\n",
+            "lsblk": f"{serial}\n", "readlink": "/dev/sda\n", "hdparm": self.hdparm,
+        }  # fmt: skip
+        super().__init__(answers, files={"/sys/class/block/sda/queue/write_cache": "write back\n"})
+
+    def hdparm(self, command: Command) -> str:
+        if command.argv[1] in ("-W0", "-W1"):
+            self.state = command.argv[1][-1]
+        return f"\n/dev/sda:\n write-caching =  {self.state} ({'off' if self.state == '0' else 'on'})\n"
+
+
+def test_a_write_cache_is_switched_back_on_the_same_disk_alone() -> None:
+    given = {**ARGUMENTS["write-cache"], "machine_id": IDENTITY[0], "boot_id": IDENTITY[1]}
+    host = Drive("0")
+    undo.undo(item("write-cache", **given), {"server": host}, frozenset(), RUN)
+    assert host.state == "1" and host.called("tee") == [("tee", "/sys/class/block/sda/device/rescan")]
+    undo.undo(item("write-cache", **given), {"server": host}, frozenset(), RUN)
+    assert len(host.called("hdparm", "-W1")) == 1, "it is safe to repeat"
+    with pytest.raises(SafetyRefusal, match="has the serial 'T'"):
+        undo.undo(item("write-cache", **given), {"server": (other := Drive("0", "T"))}, frozenset(), RUN)
+    with pytest.raises(LeftAlone, match="before this boot"):
+        later = Drive("0", boot_id=IDENTITY[1].replace("1", "2"))
+        undo.undo(item("write-cache", **given), {"server": later}, frozenset(), RUN)
+    assert other.state == later.state == "0"

@@ -16,12 +16,14 @@ import polars as pl
 
 from kit.core.units import format_decimal_bytes
 from kit.store.phase import Phase
-from reports.analysis import together
+from reports.devices import together
 from reports.statistics.worst_of import Floats, long_run, reach, stripe_times
 
 UP_TO = 32
 # Runs that even out what a buffer does: between the two bounds.
 RUN = 16
+# The first eighth of each record is left out.
+_BEGIN = 8
 # Fewer latencies of a drive alone do not show its slow requests.
 LEAST = 100
 
@@ -212,7 +214,9 @@ def _alike(phase: Phase, largest: Phase, drives: tuple[str, ...]) -> bool:
 
 
 def _latencies(phase: Phase) -> Floats:
-    return np.array(phase.in_order_ns, dtype=np.float64)
+    """Without the begin: drives come from a pause, in which their buffers drained."""
+    latencies = np.array(phase.in_order_ns, dtype=np.float64)
+    return latencies[latencies.size // _BEGIN :]
 
 
 def _scale(drives: Sequence[Floats], chunk_bytes: int, number: int) -> Scale:

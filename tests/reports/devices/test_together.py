@@ -1,4 +1,4 @@
-"""reports.analysis.together: devices at once beside each alone."""
+"""reports.devices.together: devices at once beside each alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from kit.store import manifest
 from kit.store.phase import Phase
-from reports.analysis import together
+from reports.devices import together
 
 SECOND = 10**9
 

@@ -1,4 +1,4 @@
-"""reports.analysis.stripes: arrays beside what their drives do alone."""
+"""reports.devices.stripes: arrays beside what their drives do alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kit.store.phase import ArrayOf, ClientRow, Phase
 from kit.store.resource_use import DeviceSample, DeviceUse
 from kit.store.tables import LATENCY_SCHEMA
-from reports.analysis.stripes import Stripes, sentences, stripes_of
+from reports.devices.stripes import Stripes, sentences, stripes_of
 from reports.figures import busy
 from reports.figures import stripes as figures
 from reports.statistics.worst_of import Floats

@@ -1,0 +1,118 @@
+"""The steps that switch settings of a server: its files, write caches, the user's own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kit.config.device_model import has_write_cache
+from kit.config.setting_table import Setting
+from kit.devices import write_cache
+from kit.devices.write_cache import WriteCache
+from kit.hosts import settings as host_settings
+from kit.hosts.identity import HostIdentity
+from kit.hosts.settings import CommandSetting
+from kit.plan.names import Names
+from kit.plan.plan import Plan
+from kit.plan.step import Command, Step
+from kit.recovery import host_undos, setting_undos
+
+_ANY_HOST = HostIdentity("", "")
+
+
+def planned(plan: Plan, names: Names) -> Iterator[Step]:
+    """In the order of a run, before there is a server: what only that knows is left open."""
+    host, testbed = plan.workload.host, plan.testbed
+    own = own_settings(testbed.setting, plan.workload.setting)
+    if own:
+        yield switch_own(testbed.setting, own, {each.name: "BEFORE" for each in own})
+    wanted_cache = host.write_cache
+    for device in testbed.device if wanted_cache else ():
+        path, serial = names.device_paths[device.name], device.serial or ""
+        if device.is_real:
+            cache = WriteCache(device.name, path, "hdparm", serial)
+            note = "or sdparm, or nvme set-feature: by the kind of the device"
+        elif has_write_cache(device.emulated):
+            cache, note = WriteCache(device.name, path, "model"), ""
+        else:
+            continue
+        assert wanted_cache
+        before: write_cache.Value = "off" if wanted_cache == "on" else "on"
+        yield switch_cache(cache, wanted_cache, before, _ANY_HOST, note)
+    used = tuple(device.name for device in testbed.device)
+    wanted = host_settings.planned(host.files, used)
+    yield from (step for _, step in set_files((each, "none") for each in wanted))
+
+
+def own_settings(settings: Sequence[Setting], values: Mapping[str, str | int]) -> list[CommandSetting]:
+    """All of the testbed's, each with its value or, without one, only watched; none if none is to be set."""
+    if not values:
+        return []
+    made = []
+    for each in settings:
+        value = str(values.get(each.name, ""))
+        set_to = tuple(each.argv_for(value)) if value else ()
+        made.append(CommandSetting(f"setting.{each.name}", each.get, each.pattern, set_to, value))
+    return made
+
+
+def switch_own(
+    declared: Sequence[Setting],
+    settings: Sequence[CommandSetting],
+    before: Mapping[str, str],
+    server: HostIdentity = _ANY_HOST,
+) -> Step:
+    """One step with one undo for all of them: one may change another. `before`: their values, by name."""
+    undone = [
+        setting_undos.OneSetting(
+            name=each.name,
+            get=list(each.get),
+            back=setting.argv_for(before[each.name]),
+            pattern=each.pattern,
+            value=before[each.name],
+            set=each.value or before[each.name],
+        )
+        for setting, each in zip(declared, settings, strict=True)
+    ]
+    action = setting_undos.Settings(settings=undone, machine_id=server.machine_id)
+    commands = tuple(Command(each.set_to) for each in settings if each.set_to)
+    return Step("switch the testbed's settings", "server", commands, action, {"before": dict(before)})
+
+
+def switch_cache(
+    cache: WriteCache,
+    value: write_cache.Value,
+    before: write_cache.Value,
+    server: HostIdentity,
+    note: str = "",
+) -> Step:
+    action = setting_undos.WriteCache(
+        device=cache.device,
+        path=cache.path,
+        serial=cache.serial,
+        tool=cache.tool,
+        value=before,
+        set=value,
+        machine_id=server.machine_id,
+        boot_id=server.boot_id,
+    )
+    place = cache.device if cache.tool == "model" else cache.path
+    command = Command(tuple(write_cache.argv_of(cache.tool, place, value)), note)
+    details = {"device": cache.device, "before": before, "value": value}
+    return Step(f"switch the write cache of {cache.device}", "server", (command,), action, details)
+
+
+def set_files(
+    wanted: Iterable[tuple[host_settings.FileSetting, str]], server: HostIdentity = _ANY_HOST
+) -> Iterator[tuple[host_settings.FileSetting, Step]]:
+    """`wanted`: each with the value that the server has."""
+    for each, before in wanted:
+        action = host_undos.HostSetting(
+            path=each.path,
+            value=before,
+            set=each.value,
+            machine_id=server.machine_id,
+            boot_id=server.boot_id,
+        )
+        details = {"before": before, "value": each.value}
+        command = Command(("tee", each.path), each.value)
+        yield each, Step(f"set {each.name} of the host", "server", (command,), action, details)

@@ -1,0 +1,130 @@
+"""What devices cost by what they hold and do, and how many of one do as much as one of another.
+
+Random I/Os at depth 1 are the measure: a disk moves its arm for each, and no queue hides that. Devices are
+held against each other by the same load under the same settings alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kit.core.text import safe_text
+from kit.core.units import format_size_bytes
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from kit.store.stored import Json
+
+_GB, _TB = 10**9, 10**12
+# The same load: operation, job, its options, bytes; and the settings of the server.
+Load = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A device and its I/Os a second under one load, alone. `aged`: it was preconditioned before."""
+
+    device: str
+    load: Load
+    what: str
+    ios_per_s: float
+    aged: bool
+
+
+def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
+    """Of one run, or of the runs of a series: prices, then a line for each pair of unlike devices."""
+    devices = {str(d.get("name")): d for m in manifests if m.testbed for d in m.testbed.devices}
+    measured: dict[tuple[str, Load], Measured] = {}
+    for manifest in manifests:
+        for each in _measured(manifest):
+            measured.setdefault((each.device, each.load), each)
+    for name, device in devices.items():
+        if price := _price(device):
+            yield from _of_price(name, device, *price, [m for m in measured.values() if m.device == name])
+    by_load: dict[Load, list[Measured]] = {}
+    for each in measured.values():
+        by_load.setdefault(each.load, []).append(each)
+    for group in by_load.values():
+        for one, other in itertools.combinations(group, 2):
+            if _model(devices[one.device]) != _model(devices[other.device]):
+                yield _replaces(one, other, devices)
+
+
+def _measured(manifest: Manifest) -> Iterator[Measured]:
+    settings = tuple(sorted({(each.name, each.set) for each in manifest.host_settings}))
+    prepared = manifest.precondition or {}
+    listed = prepared.get("devices")
+    entries = listed if isinstance(listed, list) and not prepared.get("fresh") else []
+    aged = {str(each.get("device")) for each in entries if isinstance(each, dict)}
+    known = {str(d.get("name")) for d in manifest.testbed.devices} if manifest.testbed else set()
+    for phase in manifest.phases:
+        rate = _rate(phase)
+        if rate and phase.clients[0].host in known:
+            name = phase.clients[0].host
+            yield Measured(name, _load(phase, settings), _what(phase, settings), rate, name in aged)
+
+
+def _rate(phase: Phase) -> float | None:
+    """I/Os a second of random I/Os of one device at depth 1; None for another phase."""
+    if not phase.target or not phase.is_random or phase.outstanding != 1 or len(phase.clients) != 1:
+        return None
+    row = phase.clients[0]
+    if row.first_ns is None or row.last_ns is None or row.last_ns <= row.first_ns:
+        return None
+    return row.ios * 1e9 / (row.last_ns - row.first_ns)
+
+
+def _load(phase: Phase, settings: tuple[tuple[str, str], ...]) -> Load:
+    sizes = tuple(sorted(phase.block_bytes_by_op.items()))
+    return phase.op, phase.job, phase.block_bytes, sizes, settings
+
+
+def _what(phase: Phase, settings: tuple[tuple[str, str], ...]) -> str:
+    size = f" of {format_size_bytes(phase.block_bytes)}" if phase.block_bytes else ""
+    kind = {"read": "random reads", "write": "random writes"}.get(phase.op or "", "random reads and writes")
+    under = "".join(f", {name} = {value}" for name, value in settings)
+    return f"{kind}{size}, one at a time{under}"
+
+
+def _price(device: Json) -> tuple[float, str] | None:
+    """Amount and currency."""
+    amount, _, currency = str(device.get("price") or "").partition(" ")
+    try:
+        return float(amount), safe_text(currency)
+    except ValueError:
+        return None
+
+
+def _of_price(
+    name: str, device: Json, amount: float, currency: str, measured: Sequence[Measured]
+) -> Iterator[str]:
+    parts = []
+    if size_bytes := device.get("size_bytes"):
+        parts.append(f"{amount / (int(size_bytes) / _GB):,.2f} {currency} per GB")
+    if endurance_bytes := device.get("endurance_bytes"):
+        parts.append(f"{amount / (int(endurance_bytes) / _TB):,.2f} {currency} per TB of its rated endurance")
+    for each in measured:
+        state = "aged" if each.aged else "not aged"
+        cost = 1000 * amount / each.ios_per_s
+        parts.append(f"{cost:,.2f} {currency} per 1,000 a second of {each.what} ({state})")
+    yield safe_text(f"{name} costs {amount:,.2f} {currency}: {'; '.join(parts)}.")
+
+
+def _model(device: Json) -> object:
+    identity = device.get("identity")
+    model = identity.get("model") if isinstance(identity, dict) else None
+    return model or device.get("parameters") or device.get("model")
+
+
+def _replaces(one: Measured, other: Measured, devices: Mapping[str, Json]) -> str:
+    fast, slow = (one, other) if one.ios_per_s >= other.ios_per_s else (other, one)
+    number = fast.ios_per_s / slow.ios_per_s
+    text = (
+        f"By {fast.what}: {number:,.1f} {slow.device} for one {fast.device} "
+        f"({slow.ios_per_s:,.0f} and {fast.ios_per_s:,.0f} a second)"
+    )
+    prices = [_price(devices[each.device]) for each in (slow, fast)]
+    if prices[0] and prices[1] and prices[0][1] == prices[1][1]:
+        text += f", which cost {number * prices[0][0]:,.2f} and {prices[1][0]:,.2f} {prices[1][1]}"
+    return safe_text(f"{text}.")
