@@ -411,14 +411,15 @@ def _check_lab(testbed: Testbed) -> None:
     if testbed.lab.clock == "real" and testbed.lab.dilation != 1:
         text = 'lab.dilation needs lab.clock = "virtual": real time cannot be slowed'
         raise KeyProblem(("lab", "dilation"), text)
-    size_bytes = sum(device.size for device in testbed.device)
-    if size_bytes > testbed.lab.memory // 2:
-        raise KeyProblem(
-            ("lab", "memory"),
-            f"the devices hold {size_bytes >> 20} MiB, more than half of the guest's "
-            f"{testbed.lab.memory >> 20} MiB of memory, where they are stored: make it larger, or them "
-            "smaller",
-        )
+    if text := memory_problem(testbed.without_idle):
+        raise KeyProblem(("lab", "memory"), text)
+
+
+def memory_problem(testbed: Testbed) -> str:
+    """Why the guest of the lab cannot hold these devices at once; "" if it can."""
+    held, memory = sum(device.size for device in testbed.device) >> 20, testbed.lab.memory >> 20
+    text = f"the devices hold {held} MiB, more than half of the guest's {memory} MiB of memory, where they"
+    return f"{text} are stored: make it larger, or them smaller" if held > memory // 2 else ""
 
 
 def ages(device: Device) -> bool:
