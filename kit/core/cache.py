@@ -8,15 +8,11 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import filelock
 
 from kit.core.errors import HostError
-
-if TYPE_CHECKING:
-    # It brings rich, which a plan does not need.
-    from kit.core.progress import Progress
+from kit.core.progress import Progress
 
 _LOCK_DEADLINE_S = 3600.0
 

@@ -80,7 +80,7 @@ def regular(trace: Trace) -> list[Snapshot]:
     return trace.snapshots[:-1] if trace.ended else trace.snapshots
 
 
-def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
+def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int] | None) -> Cells:
     """The tracer's counts. Raises ValueError if they are not cumulative."""
     numbers: dict[tuple[str, str], int] = {}
     parts: list[tuple[int, int, IntArray, IntArray]] = []
@@ -183,7 +183,7 @@ def totals(cells: Cells) -> dict[tuple[str, str], int]:
     return {(op, tier): count for op, tier, count in sums.iter_rows()}
 
 
-def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[Extreme]:
+def server_extremes(trace: Trace, log_vdevs: frozenset[int] | None, host: str) -> list[Extreme]:
     """Exact minimum and maximum latency per (op, tier), in experiment time."""
     extremes: dict[tuple[str, str], tuple[int, int]] = {}
     for key, low in trace.lowest.items():
@@ -202,7 +202,7 @@ def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list
     ]
 
 
-def server_sums(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[Sum]:
+def server_sums(trace: Trace, log_vdevs: frozenset[int] | None, host: str) -> list[Sum]:
     """Exact sums of the counted latencies per (op, tier), in experiment time; none if a class has no sum."""
     counts = trace.snapshots[-1].counts if trace.snapshots else {}
     if set(counts) != set(trace.sums):

@@ -16,7 +16,7 @@ from kit.trace.output import Trace, parse_trace
 
 
 class TierTracer(Instrument):
-    """One phase of a running tracer. `log_vdevs`: ids of the pool's log vdevs.
+    """One phase of a running tracer. `log_vdevs`: ids of the pool's log vdevs; None: see kit.trace.tier.
 
     `streamed`: the output comes into `raw` while the phase runs.
 
@@ -30,7 +30,7 @@ class TierTracer(Instrument):
         tracer: Tracer,
         server_name: str,
         interval_ns: int,
-        log_vdevs: frozenset[int],
+        log_vdevs: frozenset[int] | None,
         raw: Path,
         *,
         streamed: bool = False,
@@ -66,7 +66,7 @@ class TierTracer(Instrument):
         """Log blocks that requests wrote, by `slog` and `pool`. A request may write several, or none."""
         blocks = {"slog": 0, "pool": 0}
         for vdev, count in self._trace.log_blocks.items():
-            blocks["slog" if vdev in self._log_vdevs else "pool"] += count
+            blocks["slog" if vdev in (self._log_vdevs or ()) else "pool"] += count
         return blocks
 
     @property

@@ -504,7 +504,8 @@ static void parse(char **words)
 
 		if (length >= PATH_MAX)
 			die("its path", strerror(ENAMETOOLONG));
-		logs[n].slots = spec.size / spec.record;
+		/* Of whole groups: one that is at both ends of a file would be two writes. */
+		logs[n].slots = spec.size / spec.record / spec.per_force * spec.per_force;
 		pthread_mutex_init(&logs[n].lock, NULL);
 		pthread_cond_init(&logs[n].changed, NULL);
 	}

@@ -150,7 +150,7 @@ def forces_of(job: ForceJob, lines: Sequence[Line], clock: Clock) -> PhaseForces
     force = job.force
     try:
         written = [int(count) for count in lines[-1]["written"]]
-        kept = force.file // force.record
+        kept = force.file // force.record // force.per_force * force.per_force
         value = {
             "record_bytes": force.record,
             "per_force": force.per_force,

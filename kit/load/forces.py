@@ -16,7 +16,6 @@ from kit.config.force_table import ForceJob
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host
-from kit.hosts.compilation import compiled
 from kit.store.forces import Forces, Method
 
 _SOURCE = Path(__file__).with_suffix(".c")
@@ -62,11 +61,16 @@ class Test:
         return ":".join(map(str, (self.method, *numbers, self.order, self.first_bytes, self.span_bytes)))
 
 
+def _compiled(name: str, source: Path, purpose: str) -> Path:
+    # It brings rich, which a plan does not need.
+    from kit.hosts.compilation import compiled
+
+    return compiled(name, source.parent, [source], ("-static", "-pthread", "-s"), (), purpose)
+
+
 def program() -> Path:
     """The compiled program. Raises HostError."""
-    return compiled(
-        "hsp-forces", _SOURCE.parent, [_SOURCE], ("-static", "-pthread", "-s"), (), "measurements of forces"
-    )
+    return _compiled("hsp-forces", _SOURCE, "measurements of forces")
 
 
 def run(
@@ -118,14 +122,7 @@ def parse(text: str, tests: Sequence[Test]) -> tuple[Forces, ...]:
 
 def phase_program() -> Path:
     """The compiled program of a phase. Raises HostError."""
-    return compiled(
-        "hsp-force-load",
-        PHASE_SOURCE.parent,
-        [PHASE_SOURCE],
-        ("-static", "-pthread", "-s"),
-        (),
-        "forced writes",
-    )
+    return _compiled("hsp-force-load", PHASE_SOURCE, "forced writes")
 
 
 def command(work_dir: str, words: Sequence[str]) -> list[str]:

@@ -102,7 +102,11 @@ def plan_sweep(
         sweep.source.refuse(("sweeps",) if sweep.sweeps.cross else ("sweep",), text)
     builds, skipped = _builds(sweep, cells, testbed, planner)
     _check_used(sweep, builds, skipped)
-    return SweepPlan(sweep, builds, skipped, tuple(only), quick)
+    planned = SweepPlan(sweep, builds, skipped, tuple(only), quick)
+    # All builds share one lab, with the idle devices that any of them takes.
+    if testbed.is_lab and (text := memory_problem(planned.in_use(testbed))):
+        raise ConfigError(f"{sweep.source.path}: lab.memory of the testbed: {text}", "or use fewer of them")
+    return planned
 
 
 def _cells(sweep: Sweep) -> list[tuple[At, str]]:

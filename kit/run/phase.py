@@ -142,7 +142,7 @@ def instruments(
         tracer,
         storage.server.name,
         bench.site.clock.to_host_ns(phase.interval),
-        pool.log_vdev_ids(storage.server, storage.log_devices),
+        None if storage.sync == "disabled" else pool.log_vdev_ids(storage.server, storage.log_devices),
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=phase.log == "histograms",
     )

@@ -31,6 +31,8 @@ class Storage:
     path: str
     objset: int
     log_devices: tuple[str, ...]
+    # The property of the dataset.
+    sync: str = "standard"
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def set_up(
     jobs = _jobs(run)
     with run.progress.step("filling the working set"):
         ordinary = _fill(run, server, built)
-    objset = int(pool.dataset_properties(server, names.dataset, ["objsetid"])["objsetid"])
+    of_dataset = pool.dataset_properties(server, names.dataset, ["objsetid", "sync"])
     log_devices = used_paths(plan, names, "log")
     bench = Bench(
         site=replace(site, device_paths=device_paths),
@@ -109,7 +109,17 @@ def set_up(
         run_origin_ns=run_origin_ns,
         clocks=Clocks(server),
         ordinary=ordinary,
-        storage=Storage(server, zfs, tracing, built, names.dataset, names.path, objset, log_devices),
+        storage=Storage(
+            server,
+            zfs,
+            tracing,
+            built,
+            names.dataset,
+            names.path,
+            int(of_dataset["objsetid"]),
+            log_devices,
+            of_dataset["sync"],
+        ),
     )
     return bench, jobs
 

@@ -22,13 +22,16 @@ _WRITE_TIERS = (
 )
 
 
-def tier_of(op: str, seen: int, vdev: int, log_vdevs: frozenset[int]) -> str:
+def tier_of(op: str, seen: int, vdev: int, log_vdevs: frozenset[int] | None) -> str:
     """The tier of one class of requests.
 
     `vdev`: id of the top-level vdev of the log block (if LOG_WRITE is set);
-    `log_vdevs`: ids of the pool's log vdevs.
+    `log_vdevs`: ids of the pool's log vdevs; None with sync=disabled, where a commit returns at once
+    (OpenZFS, zil_commit) and no log is written.
     """
+    if log_vdevs is None:
+        seen &= ~ZIL_COMMIT
     for bits, tier in _READ_TIERS if op == "read" else _WRITE_TIERS:
         if seen & bits:
-            return "slog" if bits == LOG_WRITE and vdev in log_vdevs else tier
+            return "slog" if bits == LOG_WRITE and vdev in (log_vdevs or ()) else tier
     return "dram"

@@ -71,6 +71,8 @@ def sentences(rows: Iterable[Json]) -> Iterator[str]:
         )
         until = f"{row['per_force']} records are safe" if row["per_force"] > 1 else "a record is safe"
         took = f"{format_latency(row['mean_us'])} on average until {until}"
+        if row["durable"] == "memory":
+            took = f"{format_latency(row['mean_us'])} on average for a force and its writes"
         if row["durable"] == "unforced":
             took = f"{format_latency(row['mean_us'])} on average for a write"
         text = f"{row['phase']}: {rates}; {took} ({row['method']})."

@@ -42,7 +42,7 @@ def _over(configurations: Sequence[str], widths: Sequence[int]) -> str:
     for position, name in enumerate(configurations):
         width = sum(widths[number : number + len(_FIGURES)]) + 2 * len(_FIGURES)
         letter = f"{chr(ord('A') + position)}: " if len(configurations) > 1 else ""
-        line += f"{letter}{name}".rjust(width)
+        line += f"  {letter}{name}".rjust(width)
         number += len(_FIGURES)
     return line
 

@@ -71,7 +71,7 @@ def batches_of(series: Series) -> Iterator[Batches]:
     """For each axis of records a force, and phase: the line through its cells."""
     rates = [rate for cell in series.cells if not _forces(cell) and (rate := bytes_rate_of(cell))]
     for axis in series.axes:
-        if axis.keys != (_KEY,):
+        if _KEY not in axis.keys or any(key != _KEY and not key.startswith("phase.") for key in axis.keys):
             continue
         for phase, cells in cells_of(series, axis):
             points, sizes = [], set()

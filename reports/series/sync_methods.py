@@ -109,7 +109,7 @@ def _key(
     return phase, tuple(
         at.get(axis.name, axis.values[0])
         for axis in series.axes
-        if axis.name not in builds and (not axis.phases or phase in axis.phases)
+        if axis.name not in builds and axis.keys != ("phase",) and (not axis.phases or phase in axis.phases)
     )
 
 

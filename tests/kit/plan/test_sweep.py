@@ -252,3 +252,21 @@ def test_a_workload_without_cells_has_none_to_choose(tmp_path: Path) -> None:
     assert side.sweep() is None
     with pytest.raises(ConfigError, match="sweeps nothing"):
         side.sweep(("x=*",))
+
+
+def test_devices_of_all_builds_must_fit_into_the_lab_together(tmp_path: Path) -> None:
+    """Idle ones that no build takes are not made."""
+    (tmp_path / "w.toml").write_text(
+        f'{HEAD}[sweep.log]\nset = "use.log"\nto = {{ a = "log0", b = "log1" }}\n'
+    )
+    (tmp_path / WRITE).write_text((WORKLOADS / WRITE).read_text())
+    lab = tmp_path / "lab.toml"
+    # 960 MiB of devices, and 64 MiB of one that is idle but for the axis.
+    for memory in ("2048MiB", "2000MiB"):
+        lab.write_text(LAB_TESTBED.read_text().replace('memory = "4GiB"', f'memory = "{memory}"'))
+        side = Side(str(tmp_path / "w.toml"), lab)
+        if memory == "2048MiB":
+            assert side.sweep((), quick=False)
+            continue
+        with pytest.raises(ConfigError, match="1024 MiB, more than half of the guest's 2000 MiB"):
+            side.sweep((), quick=False)
