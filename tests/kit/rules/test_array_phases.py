@@ -128,7 +128,7 @@ def test_a_plan_that_asks_for_no_array_is_stored_as_before(tmp_path: Path) -> No
 
 
 def test_the_stripes_are_one_run_in_a_lab_of_their_own() -> None:
-    assert sides.testbed_of("stripes") == WORKLOADS.parent / "docs" / "examples" / "lab-stripes.toml"
+    assert sides.testbed_of("stripes") == WORKLOADS.parent / "kit" / "lab" / "stripes-testbed.toml"
     assert sides.testbed_of("drives") == LAB_TESTBED
     sweep = Side("stripes", sides.testbed_of("stripes")).sweep()
     assert sweep is not None and not sweep.skipped
