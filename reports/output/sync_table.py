@@ -17,23 +17,23 @@ def sync_lines(table: SyncTable) -> Iterator[str]:
     compared = ("B/A", "published") if several else ()
     head = ["", *(figure for _ in table.configurations for figure in _FIGURES), *compared]
     lines: list[Sequence[str]] = [head]
-    notes: dict[str, str] = {}
+    notes: dict[str, list[str]] = {}
     phase = ""
     for row in table.rows:
         if row.phase != phase:
             phase = row.phase
             lines.append([f"{phase}:"])
         lines.append([f"  {row.label}", *_cells(row), *(_ratios(row) if several else ())])
-        for text in filter(None, [row.missing, *(cell.struck for cell in row.cells if cell)]):
-            notes.setdefault(f"{phase} {row.label}: {text}", text)
+        for text in row.notes:
+            notes.setdefault(text, []).append(f"{phase} {row.label}")
     widths = [max((len(line[n]) for line in lines if len(line) > n > 0), default=0) for n in range(len(head))]
     widths[0] = max(len(line[0]) for line in lines)
     yield "  " + safe_text(_over(table.configurations, widths))
     for line in lines:
         cells = [cell.rjust(widths[n]) if n else cell.ljust(widths[0]) for n, cell in enumerate(line)]
         yield "  " + safe_text("  ".join(cells).rstrip())
-    for note in notes:
-        yield "  " + safe_text(note)
+    for note, labels in notes.items():
+        yield "  " + safe_text(f"{', '.join(labels)}: {note}")
 
 
 def _over(configurations: Sequence[str], widths: Sequence[int]) -> str:

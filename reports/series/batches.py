@@ -25,9 +25,10 @@ _LEAST_POINTS = 3
 
 @dataclass(frozen=True)
 class Batches:
-    """`points`: records a force, us until they are safe, records a second. The line's parameters in us.
+    """`points`: records a force, us until they are safe (the median), records a second.
 
-    `device_bytes_per_s`: what other writes of the series reach at most; None without any.
+    `force_us`, `record_us`: the line's. `device_bytes_per_s`: what other writes of the series reach at most;
+    None without any.
     """
 
     axis: SeriesAxis
@@ -54,11 +55,11 @@ class Batches:
             f"within {max(self.worst, 0.01):.0%}" if self.worst <= WITHIN else f"not even within {WITHIN:.0%}"
         )
         text = (
-            f"{self.phase}: it is forces in series that count. A force takes {format_latency(self.force_us)} "
-            f"and {format_latency(max(self.record_us, 0))} more for each record of {self.record_bytes} "
-            f"bytes: a line that holds all {len(self.points)} batches {fit}. With {last[0]} records a force "
-            f"instead of {first[0]}, {last[2]:,.0f} records a second are safe instead of {first[2]:,.0f}: "
-            f"{last[2] / first[2]:.1f} times as many"
+            f"{self.phase}: it is forces in series that count. At the median a force takes "
+            f"{format_latency(self.force_us)} and {format_latency(max(self.record_us, 0))} more for each "
+            f"record of {self.record_bytes} bytes: a line that holds all {len(self.points)} batches {fit}. "
+            f"With {last[0]} records a force instead of {first[0]}, {last[2]:,.0f} records a second are safe "
+            f"instead of {first[2]:,.0f}: {last[2] / first[2]:.1f} times as many"
         )
         if self.device_bytes_per_s:
             share = first[2] * self.record_bytes / self.device_bytes_per_s
@@ -78,7 +79,7 @@ def batches_of(series: Series) -> Iterator[Batches]:
             for cell, _ in cells:
                 for row in _forces(cell):
                     if cell.verdict == "valid" and row.durable in ("durable", "unknown"):
-                        points.append((row.per_force, row.mean_us, row.records_per_s))
+                        points.append((row.per_force, row.p50_us or row.mean_us, row.records_per_s))
                         sizes.add(row.record_bytes)
             if len({records for records, _, _ in points}) >= _LEAST_POINTS and len(sizes) == 1:
                 a, b = line_of([(records, us) for records, us, _ in points])

@@ -58,6 +58,12 @@ class SyncRow:
             return None
         return second.published_us / first.published_us
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why figures are struck out, or missing."""
+        texts = (self.missing, *(cell.struck for cell in self.cells if cell))
+        return tuple(dict.fromkeys(filter(None, texts)))
+
 
 @dataclass(frozen=True)
 class SyncTable:
@@ -65,6 +71,11 @@ class SyncTable:
 
     configurations: tuple[str, ...]
     rows: tuple[SyncRow, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of all rows, each once."""
+        return tuple(dict.fromkeys(note for row in self.rows for note in row.notes))
 
 
 def sync_table(series: Series, published: Published | None = None) -> SyncTable | None:
@@ -89,7 +100,8 @@ def sync_table(series: Series, published: Published | None = None) -> SyncTable 
         if skipped.phase in phases:
             key = _key(series, skipped.phase, skipped.at, names)
             rows.setdefault(key, {})
-            why[key] = skipped.reason
+            # Without the key that is refused.
+            why[key] = skipped.reason.partition(": ")[2] or skipped.reason
     made = [
         SyncRow(
             key[0],
