@@ -109,7 +109,8 @@ class ArcZilCounters(Instrument):
             if self._tracer is None:
                 made += untraced_checks(self.change) if "read" in measured.block_bytes else []
                 if self._local and not measured.asynchronous:
-                    made += commit_checks(self.change, measured.ios_by_op.get("write", 0))
+                    commits = measured.calls(measured.ios_by_op).get("write")
+                    made += commit_checks(self.change, commits) if commits is not None else []
             elif self._tracer.ios is not None:
                 of_tracer = self._tracer.ios, self._tracer.log_blocks
                 made += checks(self.change, *of_tracer, self._zfs, measured.block_bytes.get("read", 0))
@@ -173,7 +174,7 @@ def untraced_checks(change: Counters) -> list[Check | Missing]:
 
 
 def commit_checks(change: Counters, writes: int) -> list[Check | Missing]:
-    """Each synchronous write of a local load is a commit of the ZIL. Raises MeasurementUnknown."""
+    """Each synchronous write, or force, of a local load is a commit of the ZIL. Raises MeasurementUnknown."""
     if not writes:
         return []
     with _counters_needed("it is not known whether all writes were synchronous"):

@@ -31,6 +31,8 @@ def problems(workload: Workload, testbed: Testbed) -> Problems:
         of_target = _on_device(phase, phase.force, testbed) if phase.on_devices else ()
         if phase.target == "nfs":
             of_target = _over_nfs(phase.force, workload, testbed)
+        elif phase.target == "dataset":
+            of_target = _in_dataset(phase.force, testbed)
         yield from (((*key, name) if name else key, text) for name, text in of_target)
 
 
@@ -90,5 +92,19 @@ def _over_nfs(force: ForceTable, workload: Workload, testbed: Testbed) -> Iterat
             f"{format_size_bytes(each_bytes)} at once, and a WRITE has {format_size_bytes(most)} at most "
             "(wsize): one force would be several calls, which cannot be compared: make it smaller",
         )
+    yield from _room(force, testbed)
+
+
+def _in_dataset(force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    if force.direct:
+        yield (
+            "direct",
+            "in the dataset it passes the ARC where the record is whole (OpenZFS 2.3), and does nothing "
+            "elsewhere: write direct = false",
+        )
+    yield from _room(force, testbed)
+
+
+def _room(force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]]:
     if force.files * force.file * 2 > sum(device.size for device in testbed.devices("data")):
         yield "file", "the files do not fit twice into the data devices: make file smaller, or files fewer"

@@ -45,8 +45,20 @@ interval = "20ms"
 """
 
 
-def run(folder: Path, *phases: tuple[str, str, str, str]) -> Finished:
-    """A run with phases (name, target, job, tier)."""
+FORCED = """\
+[[phase]]
+name = "{name}"
+title = "Forced writes in the dataset"
+target = "dataset"
+force = {{ record = "600B", per_force = {per_force}, method = "{method}", append = true, file = "1MiB" }}
+tiers = ["slog"]
+duration = "200ms"
+interval = "20ms"
+"""
+
+
+def run(folder: Path, *phases: tuple[str, str, str, str], more: str = "") -> Finished:
+    """A run with phases (name, target, job, tier), then `more`."""
     lines = [
         PHASE.format(name=name, target=target, job=job, tiers=f'tiers = ["{tier}"]\n' if tier else "")
         for name, target, job, tier in phases
@@ -56,7 +68,7 @@ def run(folder: Path, *phases: tuple[str, str, str, str]) -> Finished:
         f'layer = "{"device" if target.startswith("device") else "client"}"\nmin_count = 100\n'
         for name, target, job, _ in phases
     )
-    (folder / "targets.toml").write_text(HEAD + "".join(lines) + expect)
+    (folder / "targets.toml").write_text(HEAD + "".join(lines) + more + expect)
     for name, head in (("nfs", OVER_NFS), ("dataset", IN_DATASET), ("device", ON_DEVICE)):
         (folder / f"{name}-write.fio").write_text(f"{head}rw=randwrite\nsync=dsync\nsize=${{HSP_SIZE}}\n")
         (folder / f"{name}-read.fio").write_text(f"{head}rw=randread\nsize=${{HSP_SIZE}}\n")
@@ -72,6 +84,8 @@ def mixed(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
         ("read", "dataset", "dataset-read", "dram"),
         ("write", "dataset", "dataset-write", "slog"),
         ("remote", "nfs", "nfs-write", "slog"),
+        more=FORCED.format(name="group", per_force=4, method="fdatasync")
+        + FORCED.format(name="each", per_force=4, method="open_sync"),
     )
 
 
@@ -91,6 +105,8 @@ def test_devices_come_first_then_the_pool_on_them(mixed: Finished) -> None:
         "read": {"client"},
         "write": {"client"},
         "remote": {"client", "nfs-server"},
+        "group": {"client"},
+        "each": {"client"},
     }
 
 
@@ -105,6 +121,17 @@ def test_counters_of_the_server_account_for_a_load_in_the_dataset(mixed: Finishe
     assert checks["NFS WRITE calls"]["found"] == 0
     counts = write["shares"]["counts"]
     assert counts["slog"] >= write["client_ios"] and counts["pool"] == 0
+
+
+def test_a_force_in_the_dataset_is_a_commit_of_the_zil(mixed: Finished) -> None:
+    """With open_sync each record is one."""
+    for name, commits_per_group in (("group", 1), ("each", 4)):
+        phase = phases(mixed)[name]
+        checks = {check["name"]: check for check in phase["checks"]}
+        assert checks["synchronous writes"]["expected"] == commits_per_group * phase["client_ios"] > 100
+        assert phase["forces"]["recovered"] > 0 and not phase["forces"]["damaged"]
+    (rows,) = [[row for row in mixed.summary["rows"] if row["phase"] == "group"]]
+    assert rows[0]["p50_us"] is not None
 
 
 def test_nfs_costs_what_the_server_alone_does_not(mixed: Finished) -> None:

@@ -28,10 +28,11 @@ duration = "200ms"
 interval = "20ms"
 """
 ON_DEVICE, OVER_NFS = 'target = "device:log"', 'tiers = ["slog"]'
+IN_DATASET = 'target = "dataset"'
 
 
 def text_of(force: str, target: str = ON_DEVICE, more: str = "") -> str:
-    return HEAD + (NFS if target == OVER_NFS else "") + more + PHASE.format(target=target, force=force)
+    return HEAD + (NFS if target != ON_DEVICE else "") + more + PHASE.format(target=target, force=force)
 
 
 def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> Plan:
@@ -82,6 +83,19 @@ def test_over_nfs(tmp_path: Path, force: str, more: str, message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         plan(tmp_path, text_of(force, OVER_NFS, more))
     assert "phase[0].force" in refused.value.message and message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("force", "key", "message"),
+    [
+        ('record = "8KiB", direct = true', "direct", "passes the ARC"),
+        ('record = "8KiB", file = "512MiB"', "file", "do not fit twice"),
+    ],
+)
+def test_in_the_dataset(tmp_path: Path, force: str, key: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan(tmp_path, text_of(force, IN_DATASET))
+    assert f"phase[0].force.{key}" in refused.value.message and message in refused.value.message
 
 
 @pytest.mark.parametrize(
