@@ -68,7 +68,7 @@ def changes_something(argv: list[str], run: str) -> bool:
         return False
     if argv[0] == "sh" and ("dd if=" in argv[2] or "until test -e" in argv[2]):
         return False
-    probe = argv[:3] == ["/usr/bin/python3", "-I", "-"] and argv[3].startswith("{")
+    probe = argv[:3] == ["/usr/bin/python3", "-I", "-"] and argv[3].startswith(("{", "["))
     return not probe and argv[:2] != ["blockdev", "--getsize64"]
 
 
