@@ -37,7 +37,7 @@ class ArraySpec:
     def node(self) -> str:
         """A node of its own for the load.
 
-        udev watches its node of an md array whoever has locked it, and reads the array when one that had it
+        udev watches its node of an md array, locked or not, and reads the array when one that had it
         open for writing closes it (systemd, "Locking Block Device Access": only partitionable devices).
         """
         return node_of(self.name)

@@ -98,7 +98,7 @@ class WriteCache:
             )
 
     def _place(self, host: Host) -> str:
-        """What the tool is told; of an NVMe device its controller."""
+        """The tool's argument; of an NVMe device its controller."""
         if self.tool != "nvme":
             return self.device if self.tool == "model" else self.path
         name = _NVME.fullmatch(_kernel_name(host, self.path))

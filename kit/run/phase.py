@@ -135,7 +135,9 @@ def instruments(
     storage, name = bench.storage, bench.storage.pool.name
     activity = ServerActivity(storage.server, name, storage.zfs, local=local)
     if tracer is None or local:
-        counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, local=local)
+        # With sync=disabled nothing is committed.
+        commits = local and storage.sync != "disabled"
+        counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, local=commits)
         history = ReadHistory(storage.server, name, storage.objset, activity, counters, local=local)
         return [*chosen, activity, counters, history]
     tiers = TierTracer(

@@ -16,7 +16,7 @@ _SHARE, _BELOW = [0.46, 1.0], [0.0, 0.28]
 _LEFT, _RIGHT = [0.0, 0.44], [0.56, 1.0]
 _BAND = "rgba(79, 149, 230, 0.22)"
 _NO_LINE: Json = {"width": 0}
-# Hues of the tiers, as those are told apart on light and dark pages.
+# Hues of the tiers: readers can tell those apart on light and dark pages.
 _LOCK_STEP, _QUEUED, _ALONE = "slog", "pool", "l2arc"
 
 

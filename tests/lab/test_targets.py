@@ -57,8 +57,8 @@ interval = "20ms"
 """
 
 
-def run(folder: Path, *phases: tuple[str, str, str, str], more: str = "") -> Finished:
-    """A run with phases (name, target, job, tier), then `more`."""
+def run(folder: Path, *phases: tuple[str, str, str, str], more: str = "", sync: str = "standard") -> Finished:
+    """A run with phases (name, target, job, tier), then `more`. `sync`: the property of the dataset."""
     lines = [
         PHASE.format(name=name, target=target, job=job, tiers=f'tiers = ["{tier}"]\n' if tier else "")
         for name, target, job, tier in phases
@@ -68,7 +68,12 @@ def run(folder: Path, *phases: tuple[str, str, str, str], more: str = "") -> Fin
         f'layer = "{"device" if target.startswith("device") else "client"}"\nmin_count = 100\n'
         for name, target, job, _ in phases
     )
-    (folder / "targets.toml").write_text(HEAD + "".join(lines) + more + expect)
+    (folder / "targets.toml").write_text(
+        HEAD.replace('compression = "off"', f'compression = "off", sync = "{sync}"')
+        + "".join(lines)
+        + more
+        + expect
+    )
     for name, head in (("nfs", OVER_NFS), ("dataset", IN_DATASET), ("device", ON_DEVICE)):
         (folder / f"{name}-write.fio").write_text(f"{head}rw=randwrite\nsync=dsync\nsize=${{HSP_SIZE}}\n")
         (folder / f"{name}-read.fio").write_text(f"{head}rw=randread\nsize=${{HSP_SIZE}}\n")
@@ -148,3 +153,12 @@ def test_without_a_phase_over_nfs_nothing_is_exported(image: Image, tmp_path: Pa
     commands = (done.run / "raw" / "commands.jsonl").read_text()
     assert "zpool" in commands and "exportfs" not in commands and "mount.nfs" not in commands
     assert "/mnt/hsp-" not in commands and "bpftrace" not in commands
+
+
+def test_with_sync_disabled_forces_are_a_baseline_in_memory(image: Image, tmp_path: Path) -> None:
+    more = FORCED.format(name="memory", per_force=1, method="fdatasync").replace("slog", "dram")
+    done = run(tmp_path, more=more, sync="disabled")
+    assert (done.code, done.summary["verdict"]) == (0, "valid"), (done.summary["reasons"], done.stderr)
+    (phase,) = done.manifest["phases"]
+    assert "synchronous writes" not in {check["name"] for check in phase["checks"]}
+    assert any("A baseline in memory, not durable" in note for note in done.summary["notes"])

@@ -1,4 +1,4 @@
-"""Write caches: what the tools print, what they are told, and what a run makes of it."""
+"""Write caches: output and arguments of the tools, and what a run makes of them."""
 
 from __future__ import annotations
 
