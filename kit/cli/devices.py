@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from kit.cli.options import SAFETY, JsonOption, ResultsOption
-from kit.config.testbed import Device, Testbed, read_testbed
+from kit.config.testbed import Testbed, read_testbed
+from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
 from kit.core.output import emit, emit_json, say
 from kit.devices.listing import describe, device_block, list_devices

@@ -245,7 +245,7 @@ class FioJob:
 
     @property
     def writes_per_io(self) -> int | None:
-        """Writes that the storage gets for an I/O that writes; None: not known (kit.config.force_table)."""
+        """Writes that the storage gets for an I/O that writes; None: not known (see force_table)."""
         return 1
 
     @property

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import AfterValidator, Field
 
-from kit.config.phase_table import Name
+from kit.config.tables.phase_table import Name
 from kit.config.toml import Place, Table, describe, nearest, printable, validate
 from kit.config.toml_lines import KeyPath
 from kit.config.workload_source import Document, WorkloadSource

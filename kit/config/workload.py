@@ -9,11 +9,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kit.config.expectation import Expectation
-from kit.config.nfs_options import MountOption, Version
-from kit.config.phase_table import FioOptions, Name, Op, Phase
-from kit.config.precondition_table import PreconditionTable
-from kit.config.setting_table import SettingName, SettingValue
+from kit.config.tables.expectation import Expectation
+from kit.config.tables.nfs_options import MountOption, Version
+from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
+from kit.config.tables.precondition_table import PreconditionTable
+from kit.config.tables.setting_table import SettingName, SettingValue
 from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
 from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.sample_size import sample_needed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kit.config.fio_job import DEVICE, FioJob, FioSection, read_job, with_options
-from kit.config.force_table import ForceJob
+from kit.config.tables.force_table import ForceJob
 from kit.config.toml import Place, Setting, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload

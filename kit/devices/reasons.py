@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from kit.config.testbed import MIN_DEVICE_BYTES
+from kit.config.testbed_devices import MIN_DEVICE_BYTES
 from kit.core.units import format_size_bytes
 from kit.devices.inventory import (
     BY_ID,

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from kit.config.device_model import to_spec
-from kit.config.testbed import (
+from kit.config.testbed_devices import (
     NO_BUSES,
     Bus,
     Buses,

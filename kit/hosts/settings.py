@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kit.config.setting_table import VALUE as COMMAND_VALUE
+from kit.config.tables.setting_table import VALUE as COMMAND_VALUE
 from kit.core.errors import HostError
 from kit.core.text import safe_text
 from kit.hosts.base import Host, Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kit.config.phase_table import ARRAY, ArrayLayout
+from kit.config.tables.phase_table import ARRAY, ArrayLayout
 from kit.core.errors import MeasurementUnknown
 from kit.devices import array
 from kit.devices.array import ArraySpec

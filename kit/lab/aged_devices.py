@@ -19,8 +19,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from kit.config.precondition_table import Precondition
-from kit.config.testbed import NO_BUSES, Buses, Device
+from kit.config.tables.precondition_table import Precondition
+from kit.config.testbed_devices import NO_BUSES, Buses, Device
 from kit.core.cache import content_digest, locked, replacing
 from kit.core.errors import HostError
 from kit.core.files import cache_dir

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from kit.config.fio_job import FioJob
-from kit.config.phase_table import Phase
-from kit.config.testbed import Device
+from kit.config.tables.phase_table import Phase
+from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
 from kit.core.files import cache_dir, write_atomically
 from kit.plan.plan import Plan

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kit.config.testbed import NO_BUSES, Buses, Device, Testbed
+from kit.config.testbed import Testbed
+from kit.config.testbed_devices import NO_BUSES, Buses, Device
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress

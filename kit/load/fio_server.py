@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.config.force_table import ForceJob
+from kit.config.tables.force_table import ForceJob
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, HostLost, Process
 from kit.hosts.clock_offset import Clocks

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.config.force_table import ForceJob
+from kit.config.tables.force_table import ForceJob
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kit.config.force_table import ForceJob
+from kit.config.tables.force_table import ForceJob
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host

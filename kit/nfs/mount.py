@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kit.config.nfs_options import not_in_effect, of_family
+from kit.config.tables.nfs_options import not_in_effect, of_family
 from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host

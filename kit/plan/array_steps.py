@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.devices import array
 from kit.devices.array import ArraySpec
 from kit.plan.names import Names

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.workload import Workload
 from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_INTERVALS

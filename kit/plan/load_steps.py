@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.force_table import ForceJob
-from kit.config.phase_table import ARRAY, Phase
+from kit.config.tables.force_table import ForceJob
+from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
-from kit.instruments import sampler
+from kit.instruments.machine import sampler
 from kit.load import fio, forces
 from kit.load.ordinary_user import ordinary
 from kit.plan.array_steps import make_array, spec_of

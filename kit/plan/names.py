@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit.config.phase_table import Phase
-from kit.config.testbed import Device, client_key
+from kit.config.tables.phase_table import Phase
+from kit.config.testbed import client_key
+from kit.config.testbed_devices import Device
 from kit.devices import partition
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory

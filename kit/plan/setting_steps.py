@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kit.config.device_model import has_write_cache
-from kit.config.setting_table import Setting
+from kit.config.tables.setting_table import Setting
 from kit.devices import write_cache
 from kit.devices.write_cache import WriteCache
 from kit.hosts import settings as host_settings

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kit.config.precondition_table import Precondition
-from kit.config.testbed import Device, client_key
+from kit.config.tables.precondition_table import Precondition
+from kit.config.testbed import client_key
+from kit.config.testbed_devices import Device
 from kit.devices import partition
 from kit.hosts.identity import HostIdentity
 from kit.load import fio, forces

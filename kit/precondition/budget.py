@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_size_bytes
 from kit.load.block_device import FILL_BLOCK

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.core.errors import ConfigError, HostError
 from kit.core.own_file import read_own
 from kit.devices.block_device import BlockDevice, read_written

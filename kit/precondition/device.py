@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kit.config.precondition_table import WHOLE, Precondition
+from kit.config.tables.precondition_table import WHOLE, Precondition
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.core.progress import Progress

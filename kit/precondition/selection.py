@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.precondition_table import Precondition
-from kit.config.testbed import Device, Testbed, ages
+from kit.config.tables.precondition_table import Precondition
+from kit.config.testbed import Testbed
+from kit.config.testbed_devices import Device, ages
 from kit.config.toml_lines import KeyPath
 from kit.precondition import budget
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.core.clock import Clock
 from kit.core.errors import HostError, KitError, MeasurementUnknown
 from kit.core.progress import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.load import block_device
 from kit.load.block_device import Load
 from kit.precondition import budget

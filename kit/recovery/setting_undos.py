@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from kit.config.setting_table import VALUE
+from kit.config.tables.setting_table import VALUE
 from kit.core.errors import HostError
 from kit.devices import write_cache
 from kit.devices.serial import check_serial

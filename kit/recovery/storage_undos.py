@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kit.config.nfs_options import MountOption
+from kit.config.tables.nfs_options import MountOption
 from kit.config.testbed import checked_export
 from kit.core.seed import RUN_ID
 from kit.devices import array, clear_label, partition

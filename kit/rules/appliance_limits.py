@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.config.workload import Workload
 
 # For every workload. Stored in the manifest.

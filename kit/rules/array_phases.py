@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.config.phase_table import ARRAY, LEAST_MEMBERS, ArrayLayout, Phase
-from kit.config.testbed import Device, Testbed
+from kit.config.tables.phase_table import ARRAY, LEAST_MEMBERS, ArrayLayout, Phase
+from kit.config.testbed import Testbed
+from kit.config.testbed_devices import Device
 from kit.config.toml_lines import KeyPath
 from kit.core.units import format_size_bytes
 

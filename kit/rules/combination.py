@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kit.config.fio_job import FioJob
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kit.config.expectation import Expectation
 from kit.config.fio_job import FioJob
-from kit.config.phase_table import Phase
+from kit.config.tables.expectation import Expectation
+from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath

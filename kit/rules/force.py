@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.force_table import FORCED_WRITES, PAGE_BYTES, ForceTable
-from kit.config.phase_table import Phase
+from kit.config.tables.force_table import FORCED_WRITES, PAGE_BYTES, ForceTable
+from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload

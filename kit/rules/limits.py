@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.expectation import Expectation, RatioTo
+from kit.config.tables.expectation import Expectation, RatioTo
 from kit.config.toml import dotted, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
 from kit.config.toml_lines import KeyPath

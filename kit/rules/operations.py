@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob, FioSection
-from kit.config.force_table import ForceJob
-from kit.config.phase_table import Phase
+from kit.config.tables.force_table import ForceJob
+from kit.config.tables.phase_table import Phase
 from kit.config.toml import Place
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload

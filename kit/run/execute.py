@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from kit.config.fio_job import FioJob
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.config.workload import Warmup
 from kit.core.errors import HostError, KitError, MeasurementUnknown, SafetyRefusal, error_text
 from kit.core.progress import Progress

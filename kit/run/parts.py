@@ -16,15 +16,15 @@ import polars as pl
 from pydantic import Field
 
 from kit.config.fio_job import FioJob
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.core.bins import bin_edges
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, KitError, MeasurementUnknown
 from kit.core.units import format_duration_ns
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms
-from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.histograms import Cells, Grid
+from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.load.fio_windows import ClientWindows, read_counts
 from kit.load.streamed_load import StreamedLoad, output_of
 from kit.run.joined_parts import joined, lasting

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from kit.config.testbed import Device, Testbed
+from kit.config.testbed import Testbed
+from kit.config.testbed_devices import Device
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_size_bytes
 

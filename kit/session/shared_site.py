@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from pathlib import Path
 
-from kit.config.precondition_table import WHOLE, Precondition
+from kit.config.tables.precondition_table import WHOLE, Precondition
 from kit.config.testbed import Testbed
 from kit.core.progress import Progress
 from kit.core.seed import seed_of_run

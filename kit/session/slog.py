@@ -11,8 +11,9 @@ from typing import Literal
 
 from kit import __version__
 from kit.config.device_model import preset_names
-from kit.config.precondition_table import Precondition
-from kit.config.testbed import LAB_TESTBED, Device, Testbed, read_testbed, resolve_devices
+from kit.config.tables.precondition_table import Precondition
+from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
+from kit.config.testbed_devices import Device, resolve_devices
 from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.core.progress import Progress
 from kit.core.seed import seed_for, seed_of_run

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.devices import array
 from kit.plan import array_steps
 from kit.recovery import undo

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kit.config.fio_job import FioJob
-from kit.config.phase_table import ARRAY, ArrayLayout
+from kit.config.tables.phase_table import ARRAY, ArrayLayout
 from kit.devices.array import ArraySpec
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
-from kit.instruments.sampler import Sampled
+from kit.instruments.machine.sampler import Sampled
 from kit.load.phase_load import Worker
 from kit.setup.site import Site
 from kit.store.run_directory import RunDir

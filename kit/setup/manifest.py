@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kit import __version__
-from kit.config import expectation as config
-from kit.config.testbed import Buses, Device
+from kit.config.tables import expectation as config
+from kit.config.testbed_devices import Buses, Device
 from kit.core.progress import Progress
 from kit.core.units import utc_now
 from kit.devices.probe import device_settings

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.precondition import latency_curve

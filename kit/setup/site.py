@@ -17,7 +17,7 @@ from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments.fault_events import FaultSource
 
 if TYPE_CHECKING:
-    from kit.config.precondition_table import Precondition
+    from kit.config.tables.precondition_table import Precondition
     from kit.precondition.device import Outcome
     from kit.precondition.stage import Target
 

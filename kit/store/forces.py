@@ -55,7 +55,7 @@ class Forces(Stored):
 
 
 class PhaseForces(Stored):
-    """The forced writes of a phase (kit.config.force_table): `forces` calls that force, for `records`.
+    """The forced writes of a phase (kit.config.tables.force_table): `forces` calls that force, for `records`.
 
     `group`: the writes of a force and the force, until all is safe; `write`: those writes alone; `force`: the
     call that forces, None where each write is forced itself, or nothing is. `overwritten`: records that a

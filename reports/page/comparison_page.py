@@ -5,7 +5,7 @@ from __future__ import annotations
 from kit.store.stored import Json
 from reports.comparison.comparability import differences
 from reports.comparison.compare import SHOWN
-from reports.figures import comparison
+from reports.figures.runs import comparison
 from reports.page import document
 
 

@@ -19,8 +19,8 @@ from kit.store.stored import Json
 from reports.analysis import damage
 from reports.devices.stripes import Stripes, sentences_of
 from reports.figures import encoding, palette
-from reports.figures import stripes as stripes_figures
 from reports.figures.figure import Figure
+from reports.figures.runs import stripes as stripes_figures
 from reports.figures.text import plotly_text
 from reports.page import filters
 from reports.page.plotly_bundle import plotly_js

@@ -8,7 +8,7 @@ from typing import Any
 from kit.store.series import Series
 from kit.store.stored import Json
 from reports.comparison.comparability import differences
-from reports.figures.series import compared
+from reports.figures.runs.series import compared
 from reports.page import document
 
 # A line is named by these first: what a series is measured again for.

@@ -15,8 +15,8 @@ from kit.store.tables import deciding_layer
 from reports.analysis.import_source import phase_frame
 from reports.devices.stripes import stripes_of
 from reports.figures import heat_map
-from reports.figures import series as figures
-from reports.figures.batches import batches_figure
+from reports.figures.runs import series as figures
+from reports.figures.runs.batches import batches_figure
 from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import reports
-from kit.cli.compare import StoredRun, comparison
+from kit.cli.stored.compare import StoredRun, comparison
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.progress import Progress

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.testbed import EmulatedDevice, resolve_devices
+from kit.config.testbed_devices import EmulatedDevice, resolve_devices
 from kit.core.clock import Clock
 from kit.core.progress import Progress
 from kit.emulation import compilation

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.force_table import ForceJob, ForceTable
+from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.core.progress import Progress
 from kit.hosts.base import Host

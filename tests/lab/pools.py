@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from kit.config.testbed import Device
+from kit.config.testbed_devices import Device
 from kit.core.clock import Clock
 from kit.hosts.base import Host
 from kit.lab.clients import make_client

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import reports
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.clock import Clock

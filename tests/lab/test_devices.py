@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.testbed import EmulatedDevice, resolve_devices
+from kit.config.testbed_devices import EmulatedDevice, resolve_devices
 from kit.core.errors import HostError
 from kit.emulation import compilation
 from kit.emulation.devices_file import keep_states, load_states, served_devices

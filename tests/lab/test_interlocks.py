@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from kit.config.address import parse_address
-from kit.config.precondition_table import Precondition
-from kit.config.testbed import LAB_TESTBED, Device, read_testbed, resolve_devices
+from kit.config.tables.precondition_table import Precondition
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.testbed_devices import Device, resolve_devices
 from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.core.progress import Progress

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kit.config.nfs_options import VERSIONS
+from kit.config.tables.nfs_options import VERSIONS
 from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host

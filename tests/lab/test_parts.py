@@ -14,15 +14,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kit.config.testbed import Device
+from kit.config.testbed_devices import Device
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.importers.base import Options
 from kit.importers.run import read_files
-from kit.instruments import clock_steps, server_activity, thermal_throttling
-from kit.instruments.clock_steps import Change
+from kit.instruments import server_activity
+from kit.instruments.machine import clock_steps, thermal_throttling
+from kit.instruments.machine.clock_steps import Change
 from kit.lab.clients import make_client
 from kit.lab.guest import running_labs
 from kit.lab.site import make_devices

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit.config.precondition_table import Precondition
-from kit.config.testbed import Device, EmulatedDevice, resolve_devices
+from kit.config.tables.precondition_table import Precondition
+from kit.config.testbed_devices import Device, EmulatedDevice, resolve_devices
 from kit.core.bins import bin_edges
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown, SafetyRefusal

@@ -9,7 +9,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kit.config.testbed import LAB_TESTBED, Device, Testbed, read_testbed
+from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
+from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
 
 # A testbed as it was shipped once; the shipped one may change.

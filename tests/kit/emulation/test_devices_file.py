@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.testbed import ages, read_testbed
+from kit.config.testbed import read_testbed
+from kit.config.testbed_devices import ages
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
 from kit.emulation.devices_file import read_emulation, served_devices

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from kit.config.precondition_table import Precondition
-from kit.config.testbed import NO_BUSES, Bus, Device, resolve_devices
+from kit.config.tables.precondition_table import Precondition
+from kit.config.testbed_devices import NO_BUSES, Bus, Device, resolve_devices
 from kit.core.progress import Progress
 from kit.emulation import compilation
 from kit.lab import aged_devices

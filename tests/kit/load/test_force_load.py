@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kit.config.force_table import ForceJob, ForceTable
+from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRefusal
 from kit.core.progress import Progress

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.precondition import budget, checkpoint, stage_loads
 from tests.fakes import Command
 from tests.kit.precondition.test_device import CAPACITY, MIB, Case, interrupt

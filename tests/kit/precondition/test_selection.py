@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError, KitError, SafetyRefusal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.phase_table import ArrayLayout
+from kit.config.tables.phase_table import ArrayLayout
 from kit.config.testbed import LAB_TESTBED
 from kit.config.workload_source import WORKLOADS
 from kit.devices import array

@@ -1,4 +1,4 @@
-"""kit.rules.force and kit.config.force_table: what a phase with forced writes cannot be."""
+"""kit.rules.force and kit.config.tables.force_table: what a phase with forced writes cannot be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.force_table import ForceJob, ForceTable
+from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError
 from kit.load.phase_load import LoadSpec

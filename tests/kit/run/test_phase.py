@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.phase_table import Phase
+from kit.config.tables.phase_table import Phase
 from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError

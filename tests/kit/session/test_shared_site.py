@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.config.precondition_table import Precondition
+from kit.config.tables.precondition_table import Precondition
 from kit.precondition.device import Outcome, Target
 from kit.session.shared_site import PreconditionedOnce
 

@@ -14,7 +14,7 @@ from kit.store.resource_use import DeviceSample, DeviceUse
 from kit.store.tables import LATENCY_SCHEMA
 from reports.devices.stripes import Stripes, sentences, stripes_of
 from reports.figures import busy
-from reports.figures import stripes as figures
+from reports.figures.runs import stripes as figures
 from reports.statistics.worst_of import Floats
 
 CHUNK, MS = 512 << 10, 1_000_000

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import reports
-from reports.figures.series import figures
+from reports.figures.runs.series import figures
 from tests.reports import synthetic_series as synthetic
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.store.series import Series
-from reports.figures.batches import batches_figure
+from reports.figures.runs.batches import batches_figure
 from reports.output.series_table import series_lines
 from reports.page import series_page
 from reports.published.references import forces_of_series

@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kit.config.phase_table import ARRAY
+from kit.config.tables.phase_table import ARRAY
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
 from kit.instruments.array_state import member_checks
 from kit.instruments.base import Instrument, Measured, Report
-from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
-from kit.instruments.sampler import PROGRAM, SOURCE, Sampled, command, end_command
+from kit.instruments.machine.clock_offsets import ClockOffsets
+from kit.instruments.machine.sampler import PROGRAM, SOURCE, Sampled, command, end_command
 from kit.store.phase import Check, Missing
 from kit.store.resource_use import NOT_SAMPLED, CpuSample, CpuUse, DeviceSample, DeviceUse, ModelUse
 

@@ -11,7 +11,7 @@ from kit.store.series import Series, SeriesAxis, SeriesCell
 from kit.store.stored import Json
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
-from reports.figures.series_lines import latencies, looks, rates
+from reports.figures.runs.series_lines import latencies, looks, rates
 from reports.figures.text import plotly_text
 from reports.series.view import (
     Line,

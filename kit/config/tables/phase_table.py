@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.config import fio_job
-from kit.config.force_table import ForceTable
+from kit.config.tables.force_table import ForceTable
 from kit.config.toml import KeyProblem, Setting, Table
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from kit.config.nfs_options import VERSIONS, MountOption, Version, not_in_effect, of_family
+from kit.config.tables.nfs_options import VERSIONS, MountOption, Version, not_in_effect, of_family
 
 # As read on Linux 6.12 after `mount -o hard,proto=tcp,nolock`.
 V3 = (

@@ -8,7 +8,7 @@ import pytest
 
 from kit.store.series import Series
 from reports.figures.figure import Figure
-from reports.figures.series import compared, figures
+from reports.figures.runs.series import compared, figures
 from tests.reports import addresses
 
 

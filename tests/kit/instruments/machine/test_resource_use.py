@@ -1,4 +1,4 @@
-"""kit.instruments.resource_use: the program on this machine, and what becomes of its lines."""
+"""kit.instruments.machine.resource_use: the program on this machine, and what becomes of its lines."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import pytest
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
-from kit.instruments import sampler
 from kit.instruments.base import Measured, Report
-from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
-from kit.instruments.resource_use import ResourceUse, load_checks
-from kit.instruments.sampler import Sampled
+from kit.instruments.machine import sampler
+from kit.instruments.machine.clock_offsets import ClockOffsets
+from kit.instruments.machine.resource_use import ResourceUse, load_checks
+from kit.instruments.machine.sampler import Sampled
 from kit.store.phase import Check, Missing
 from kit.store.resource_use import DeviceSample, DeviceUse, ModelUse
 from tests.fakes import ScriptedHost, ScriptedProcess

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kit.hosts.local import LocalHost
-from kit.instruments import thermal_throttling
-from kit.instruments.thermal_throttling import Change, Throttling
+from kit.instruments.machine import thermal_throttling
+from kit.instruments.machine.thermal_throttling import Change, Throttling
 from tests.fakes import ScriptedHost, tail
 
 SECOND = 1_000_000_000

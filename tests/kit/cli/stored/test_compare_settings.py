@@ -3,7 +3,7 @@
 import json
 import re
 
-from tests.kit.cli.test_compare import version
+from tests.kit.cli.stored.test_compare import version
 
 
 def test_unlike_versions_are_refused_with_both_values(hsp, make_run):

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments import clock_steps
-from kit.instruments import thermal_throttling as throttling
 from kit.instruments.base import Instrument, Measured, Report
-from kit.instruments.clock_steps import WallClock
-from kit.instruments.thermal_throttling import Throttling
+from kit.instruments.machine import clock_steps
+from kit.instruments.machine import thermal_throttling as throttling
+from kit.instruments.machine.clock_steps import WallClock
+from kit.instruments.machine.thermal_throttling import Throttling
 from kit.store.phase import Check, Event, Missing
 
 State = TypeVar("State")

@@ -3,7 +3,8 @@ import plotly.graph_objects as go
 import polars as pl
 import pytest
 
-from reports.figures import comparison, palette
+from reports.figures import palette
+from reports.figures.runs import comparison
 from tests.reports import drawn, synthetic
 
 

@@ -1,4 +1,4 @@
-"""kit.instruments.clock_steps: only steps and suspends count, not slewing or errors of readings."""
+"""kit.instruments.machine.clock_steps: only steps and suspends count, not slewing or errors of readings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kit.core.errors import HostError
 from kit.hosts.local import LocalHost
 from kit.hosts.sudo import PRIVILEGED
-from kit.instruments import clock_steps
-from kit.instruments.clock_steps import Change, WallClock
+from kit.instruments.machine import clock_steps
+from kit.instruments.machine.clock_steps import Change, WallClock
 from tests.fakes import Answer, ScriptedHost
 
 SECOND = 1_000_000_000

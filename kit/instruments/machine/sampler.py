@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kit.core.clock import Clock
 
-PROGRAM = Path(__file__).parents[1] / "remote" / "sample_resources.py"
+PROGRAM = Path(__file__).parents[2] / "remote" / "sample_resources.py"
 SOURCE = "kit/remote/sample_resources.py"
 # Over the load, one a second: not more, and not fewer (two are within it, wherever it begins). One more at
 # the begin, and at the end. A sample delays the I/Os beside it: of a short load, eight would show in its p99.

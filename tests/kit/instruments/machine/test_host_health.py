@@ -1,4 +1,4 @@
-"""kit.instruments.host_health: the health of machines in the manifest's entry of a phase."""
+"""kit.instruments.machine.host_health: the health of machines in the manifest's entry of a phase."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kit.core.clock import Clock
-from kit.instruments import clock_steps, host_health, thermal_throttling
 from kit.instruments.base import Measured
-from kit.instruments.clock_steps import WallClock
-from kit.instruments.host_health import Machine
-from kit.instruments.thermal_throttling import Throttling
+from kit.instruments.machine import clock_steps, host_health, thermal_throttling
+from kit.instruments.machine.clock_steps import WallClock
+from kit.instruments.machine.host_health import Machine
+from kit.instruments.machine.thermal_throttling import Throttling
 from kit.store.phase import Check, Missing
 from tests.fakes import ScriptedHost
 

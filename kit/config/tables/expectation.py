@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from kit.config.phase_table import Name, Op, Tier
+from kit.config.tables.phase_table import Name, Op, Tier
 from kit.config.toml import KeyProblem, Table
 
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -1,0 +1,1 @@
+"""Tables of workloads and testbeds, one a module."""

@@ -1,0 +1,1 @@
+"""Instruments of the machines: clocks, heat, use of CPUs and devices."""

@@ -1,0 +1,1 @@
+"""Figures of several phases, drives or runs beside one another."""
