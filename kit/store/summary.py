@@ -102,6 +102,19 @@ class Row(Stored):
     interpolated: dict[str, Interpolated | None] = Field(default_factory=dict)
 
 
+class Reason(Stored):
+    """Why a run is unknown, or (`makes`) invalid. `id`: of kit.store.check_ids; `phase`: None of all."""
+
+    id: str
+    phase: str | None = None
+    text: str
+    makes: Verdict = "unknown"
+
+    def __str__(self) -> str:
+        """The sentence for people."""
+        return f"{self.phase}: {self.text}" if self.phase else self.text
+
+
 class PhaseAccounting(Stored):
     """The counts of one phase and the sums that must close."""
 
@@ -137,6 +150,7 @@ class JudgedExpectation(Stored):
     inside: bool = False
     limits: Many[Json] = ()
     not_published: str | None = None
+    id: str | None = None
     ok: bool | None
     reasons: Many[str] = ()
 
@@ -250,7 +264,10 @@ class ForcesRow(Stored):
 
 
 class Summary(Stored):
-    """The whole file. `by_nature`: the one reason that every run of its kind has; None for others."""
+    """The whole file. `by_nature`: the one reason that every run of its kind has; None for others.
+
+    `causes`: `reasons` with their ids, without the sentence of a valid run.
+    """
 
     format: int = 1
     run: str | None = None
@@ -258,6 +275,7 @@ class Summary(Stored):
     title: str | None = None
     verdict: Verdict
     reasons: Many[str] = ()
+    causes: Many[Reason] = ()
     by_nature: str | None = None
     notes: Many[str] = ()
     tracebacks: Many[str] = ()

@@ -17,7 +17,7 @@ from kit.store.format import SUMMARY_FORMAT
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.summary import Reference, Summary
+from kit.store.summary import Reason, Reference, Summary
 from kit.store.tables import SERVER
 from reports.analysis import band_table, clients, forces, observer_effect, resource_use
 from reports.devices import prices, stripes, together
@@ -44,7 +44,7 @@ def summarise(
     `aged`: the rows of ageing.parquet. `reference` takes the place of the one that the manifest names. Bands
     take most of the time; who needs none leaves them out, and finds an empty list.
     """
-    reasons: list[str] = []
+    reasons: list[Reason] = []
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
@@ -62,16 +62,13 @@ def summarise(
     of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
-    judged = verdict.of(reasons, unmet, by_nature)
-    if judged == "valid":
-        unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
+    judged, causes = verdict.of(reasons, unmet, by_nature), [*reasons, *unmet]
     value = {
         "format": SUMMARY_FORMAT,
         "run": manifest.run,
         "workload": manifest.workload,
         "title": manifest.title,
-        "verdict": judged,
-        "reasons": [*reasons, *unmet],
+        **verdict.entry(judged, causes, verdict.all_well(phases, expect, kept)),
         "by_nature": by_nature,
         "notes": _notes(manifest, bins),
         # A check that raised an exception stood here while manifests were not checked when read.
@@ -106,27 +103,28 @@ def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
     ]
 
 
-def _known_reference(name: str, reasons: list[str]) -> Reference | None:
+def _known_reference(name: str, reasons: list[Reason]) -> Reference | None:
     try:
         return references.load(name)
     except ConfigError as error:
-        reasons.append(f"The published ranges cannot be read: {error.message}.")
+        text = f"The published ranges cannot be read: {error.message}."
+        reasons.append(Reason(id="REFERENCE-UNREADABLE", text=text))
         return None
 
 
-def _power_losses(manifest: Manifest, reasons: list[str]) -> tuple[Json | None, list[str], str]:
+def _power_losses(manifest: Manifest, reasons: list[Reason]) -> tuple[Json | None, list[Reason], str]:
     try:
         return power_loss.judge(manifest.power_loss)
     except MeasurementUnknown as error:
-        reasons.append(f"Power losses: {error.message}.")
+        reasons.append(Reason(id="POWER-LOSS-UNKNOWN", text=f"Power losses: {error.message}."))
         return None, [], ""
 
 
-def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[str]) -> list[Json]:
+def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[Reason]) -> list[Json]:
     try:
         return clients.describe(latency, phases)
     except ValueError as error:
-        reasons.append(f"The clients cannot be told apart: {error}.")
+        reasons.append(Reason(id="CLIENTS-ALIKE", text=f"The clients cannot be told apart: {error}."))
         return []
 
 
@@ -135,7 +133,7 @@ def _rows(
     phases: Sequence[Phase],
     reference: Reference | None,
     shown: Mapping[str, Beside],
-    reasons: list[str],
+    reasons: list[Reason],
 ) -> list[Json]:
     named = {phase.name: phase for phase in phases}
     used = latency.lazy().filter(pl.col("count") > 0)
@@ -160,17 +158,19 @@ def _rows(
         row = dict(zip(_KEY, key, strict=True))
         if any(b[0] < a[1] for a, b in itertools.pairwise(bins)):
             # Interpolation and the shortest range both take each I/O to be in one bin.
-            reasons.append(f"{' '.join(key)}: the bins overlap.")
+            reasons.append(Reason(id="BINS-OVERLAP", text=f"{' '.join(key)}: the bins overlap."))
         try:
             limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, ios_of[key].keys()))
         except ValueError as error:
             limits = (bins[0][0], bins[-1][1])
-            reasons.append(f"The extremes of {' '.join(key)} are not those of the counts: {error}.")
+            text = f"The extremes of {' '.join(key)} are not those of the counts: {error}."
+            reasons.append(Reason(id="EXTREMES", text=text))
         try:
             mean_us = _mean_us(named.get(row["phase"]), row, ios_of[key], bins)
         except ValueError as error:
             mean_us = None
-            reasons.append(f"The sums of {' '.join(key)} are not those of the counts: {error}.")
+            text = f"The sums of {' '.join(key)} are not those of the counts: {error}."
+            reasons.append(Reason(id="SUMS", text=text))
         rows.append(
             {**_row(row, bins, limits, totals[key[:3]], reference, shown[key[0]]), "mean_us": mean_us,
              "interpolated": interpolated_us(bins, limits)}
