@@ -46,6 +46,13 @@ JunitOption = Annotated[
         help="Also write a JUnit XML file, for a CI server.",
     ),
 ]  # fmt: skip
+KnownOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--known", metavar="FILE", rich_help_panel=OUTPUT,
+        help="Known failures ([[known]]) beside those of the workload: they do not fail the exit code.",
+    ),
+]  # fmt: skip
 SeedOption = Annotated[
     int | None,
     typer.Option(

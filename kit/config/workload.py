@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.config.tables.expectation import Expectation
+from kit.config.tables.known_table import KnownFailure
 from kit.config.tables.nfs_options import MountOption, Version
 from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
 from kit.config.tables.precondition_table import PreconditionTable
@@ -205,6 +206,9 @@ class Workload(Table):
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
+    known: Annotated[
+        tuple[KnownFailure, ...], Field(exclude_if=lambda known: not known, max_length=1000)
+    ] = ()
     power_loss: PowerLoss | None = None
 
     @property

@@ -22,7 +22,7 @@ from kit.core.errors import ConfigError
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 Document = dict[str, Any]
 # What a file says of itself alone.
-_OWN = ("base", "format", "name", "title", "expect")
+_OWN = ("base", "format", "name", "title", "expect", "known")
 # A table that has another value of this key replaces the base's: its other keys would mean something else.
 _KIND: dict[tuple[str, ...], str] = {("precondition",): "method", ("nfs",): "engine"}
 _SWEEP = ("sweep", "sweeps")

@@ -19,6 +19,11 @@ from reports.output.series_table import series_lines
 VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
 
 
+def code_of(summary: Summary) -> int:
+    """The exit code of its verdict; 0 where nothing failed that is not known."""
+    return EXIT_OK if summary.is_known else VERDICT_CODES[summary.verdict]
+
+
 def terminal_width() -> int:
     """Columns of the terminal; 80 where stdout is none."""
     return shutil.get_terminal_size().columns

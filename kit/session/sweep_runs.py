@@ -25,7 +25,7 @@ from kit.recovery.journal import Journal, read_journal
 from kit.run.resume import read_earlier, series_of
 from kit.session.measure import Measured, clean_first, measure
 from kit.session.place import AS_PLANNED, Asked, SeriesMark
-from kit.session.presentation import VERDICT_CODES, present_series
+from kit.session.presentation import VERDICT_CODES, code_of, present_series
 from kit.session.shared_site import SharedSite
 from kit.session.side import Side
 from kit.store import series as store
@@ -204,7 +204,7 @@ def _measure(
     begun = next(_begun(path, mark), None)
     if begun is not None and _ended(begun):
         analysed = reports.analyse(begun)
-        return Measured(begun, analysed, VERDICT_CODES[analysed.summary.verdict], None)
+        return Measured(begun, analysed, code_of(analysed.summary), None)
     if begun is None:
         place = site.place(build.plan, None, asked.seed)
         return measure(build.plan, place, results, progress, asked=asked, is_up=site.is_up)

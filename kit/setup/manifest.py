@@ -16,6 +16,7 @@ from kit.hosts.base import Host
 from kit.instruments import read_history
 from kit.load import fio, fio_server
 from kit.nfs import libnfs
+from kit.plan.known import stored
 from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
 from kit.rules.appliance_limits import left_out
@@ -66,6 +67,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
             for expectation in plan.workload.expect
             if site.server or expectation.layer == "client"
         ),
+        **({"known": tuple(map(stored, plan.workload.known))} if plan.workload.known else {}),
     }
     if not site.server:
         value = {"export": export_of(plan), **left_out(plan.workload).as_json()}

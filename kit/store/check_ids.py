@@ -7,7 +7,7 @@ instrument reports has its code in capitals; an expectation has `EXPECT:phase:op
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,11 +191,23 @@ _PROBLEMS = (
     CheckId("WARM-UP", "The L2ARC is not warm.", "Lengthen the warm-up."),
     CheckId(UNKNOWN_ID, "A reason of an older run, or of a newer version.", "Read the reason's text."),
 )
+_STORED = (
+    CheckId(
+        "RUN-FILES", "The files of the run directory can be read and are of a known format.",
+        "Copy the run directory again.",
+    ),
+    CheckId("PLAN-DIGEST", "`plan.json` has the digest of its content.", "Copy the run directory again."),
+    CheckId(
+        "STORED-SUMMARY", "`summary.json` says what the counts and the manifest say.",
+        "`hsp report RUN` makes it anew; ask who changed it.",
+    ),
+)  # fmt: skip
 _SECTIONS = {
     "The run": _WHOLE_RUN, "Each phase": _PHASE, "Sums that must close": _SUMS, "Problems": _PROBLEMS,
+    "A stored run (`hsp check`)": _STORED,
 }  # fmt: skip
 IDS: dict[str, CheckId] = {each.id: each for part in _SECTIONS.values() for each in part}
-_PATTERNS = [(re.compile(each.names), each.id) for each in _SUMS]
+_PATTERNS = [(re.compile(each.names, re.DOTALL), each.id) for each in _SUMS]
 _CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+){0,5}")
 
 
@@ -217,13 +229,18 @@ def id_of_expectation(row: Mapping[str, Any], limit: str = "", to: Mapping[str, 
     return ":".join(filter(None, parts))
 
 
+def sections() -> Iterable[tuple[str, Sequence[CheckId]]]:
+    """The ids by what they are of."""
+    return _SECTIONS.items()
+
+
 def markdown() -> str:
     """The tables of docs/verdict.md."""
     return "\n".join(_tables())
 
 
 def _tables() -> Iterable[str]:
-    for title, ids in _SECTIONS.items():
+    for title, ids in sections():
         yield from (f"### {title}", "", "| id | what it means | what to do |", "|---|---|---|")
         for each in ids:
             yield f"| `{each.id}` | {each.meaning} | {each.remedy} |"

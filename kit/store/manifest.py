@@ -13,6 +13,7 @@ from kit.core.seed import SEED_BITS
 from kit.store import import_source
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.import_source import ImportSource
+from kit.store.known import Known
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Number, Stored, read_versioned
@@ -231,6 +232,7 @@ class Manifest(Stored):
     versions: dict[str, str] | None = None
     load: str | None = None
     expect: Many[Expectation] = ()
+    known: Many[Known] = ()
     appliance: Appliance | None = None
     resumed: Many[Json] = ()
     tracing: Tracing | None = None

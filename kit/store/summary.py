@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kit.store.format import SUMMARY_FORMAT
+from kit.store.known import Known, KnownState
 from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
 from kit.store.resource_use import ArcUse
@@ -103,12 +104,16 @@ class Row(Stored):
 
 
 class Reason(Stored):
-    """Why a run is unknown, or (`makes`) invalid. `id`: of kit.store.check_ids; `phase`: None of all."""
+    """Why a run is unknown, or (`makes`) invalid. `id`: of kit.store.check_ids; `phase`: None of all.
+
+    `known`: the entry that says so, if the failure is known.
+    """
 
     id: str
     phase: str | None = None
     text: str
     makes: Verdict = "unknown"
+    known: Known | None = None
 
     def __str__(self) -> str:
         """The sentence for people."""
@@ -276,6 +281,7 @@ class Summary(Stored):
     verdict: Verdict
     reasons: Many[str] = ()
     causes: Many[Reason] = ()
+    known: Many[KnownState] = ()
     by_nature: str | None = None
     notes: Many[str] = ()
     tracebacks: Many[str] = ()
@@ -292,6 +298,27 @@ class Summary(Stored):
     observer_effect: Many[Json] = ()
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is not valid, and each reason is a known failure: nothing is new."""
+        return self.verdict != "valid" and bool(self.causes) and all(each.known for each in self.causes)
+
+    @property
+    def shown_reasons(self) -> tuple[str, ...]:
+        """The reasons for people: known failures are marked, and what became of entries is said."""
+        marked = [f"{each} [{each.known.words}]" if each.known else str(each) for each in self.causes]
+        return (*(marked or self.reasons), *self.known_notes)
+
+    @property
+    def known_notes(self) -> tuple[str, ...]:
+        """What became of entries that excuse nothing."""
+        texts = {
+            "passes": "passes now: remove it from [[known]].",
+            "open": "is known, and could not be judged.",
+            "over": "its entry in [[known]] is over: a failure counts again.",
+        }
+        return tuple(f"{each.check}: {texts[each.state]}" for each in self.known if each.state in texts)
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)

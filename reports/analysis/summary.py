@@ -14,6 +14,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.format import SUMMARY_FORMAT
+from kit.store.known import Known
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
@@ -38,11 +39,13 @@ def summarise(
     aged: pl.DataFrame | None = None,
     reference: Reference | None = None,
     with_bands: bool = True,
+    known: Sequence[Known] = (),
 ) -> Summary:
     """The summary of a run; latencies in microseconds.
 
     `aged`: the rows of ageing.parquet. `reference` takes the place of the one that the manifest names. Bands
-    take most of the time; who needs none leaves them out, and finds an empty list.
+    take most of the time; who needs none leaves them out, and finds an empty list. `known`: known failures
+    beside those of the workload.
     """
     reasons: list[Reason] = []
     if reference is None and manifest.reference:
@@ -62,13 +65,14 @@ def summarise(
     of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
+    well = verdict.all_well(phases, expect, kept)
     judged, causes = verdict.of(reasons, unmet, by_nature), [*reasons, *unmet]
     value = {
         "format": SUMMARY_FORMAT,
         "run": manifest.run,
         "workload": manifest.workload,
         "title": manifest.title,
-        **verdict.entry(judged, causes, verdict.all_well(phases, expect, kept)),
+        **verdict.entry(judged, causes, well, (*manifest.known, *known), expect),
         "by_nature": by_nature,
         "notes": _notes(manifest, bins),
         # A check that raised an exception stood here while manifests were not checked when read.

@@ -8,11 +8,13 @@ from typing import Any
 import polars as pl
 
 from kit.store.check_ids import id_of_problem, id_of_sum
+from kit.store.known import Known
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
 from kit.store.summary import Reason, Verdict
 from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance
+from reports.verdict.known import excused
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
 Json = dict[str, Any]
@@ -210,10 +212,17 @@ def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Reas
         yield Reason(id="STORED-IOS", phase=name, text=text)
 
 
-def entry(judged: Verdict, causes: Sequence[Reason], all_well: str) -> Json:
+def entry(
+    judged: Verdict, causes: Sequence[Reason], all_well: str, known: Sequence[Known], expect: Sequence[Json]
+) -> Json:
     """What the summary has of it. A valid run has the one sentence `all_well`, and no cause."""
-    said: Json = {"verdict": judged, "reasons": [all_well] if judged == "valid" else [*map(str, causes)]}
-    return {**said, "causes": [each.as_json() for each in causes]} if causes else said
+    marked, states = excused(causes, known, expect)
+    return {
+        "verdict": judged,
+        "reasons": [all_well] if judged == "valid" else [*map(str, causes)],
+        **({"causes": [each.as_json() for each in marked]} if marked else {}),
+        **({"known": [each.as_json() for each in states]} if states else {}),
+    }
 
 
 def all_well(phases: Sequence[Phase], expect: Sequence[Json], kept: str) -> str:

@@ -281,9 +281,9 @@ def test_junit_of_an_unknown_verdict():
     manifest["problems"] = ["the server rebooted"]
     manifest["expect"][0]["min_count"] = 10**9
     suite = parsed(summarise(frame, manifest))
-    (error,) = suite.findall("testcase/error")
-    assert "the server rebooted" in error.text
-    assert (suite.get("errors"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "4")
+    verdict, problem = suite.findall("testcase/error")
+    assert "the server rebooted" in verdict.text and problem.text == "the server rebooted"
+    assert (suite.get("errors"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "4")
 
 
 @given(st.text())
