@@ -79,6 +79,13 @@ SetOption = Annotated[
         help="Another value of a key that can be swept, e.g. job.bs=4k. Repeatable.",
     ),
 ]  # fmt: skip
+LengthOption = Annotated[
+    str | None,
+    typer.Option(
+        "--length", metavar="LENGTH", show_default="full",
+        help="smoke, sanity or full: as long as the workload's [lengths.LENGTH] says.",
+    ),
+]  # fmt: skip
 QuickOption = Annotated[
     bool,
     typer.Option("--quick", rich_help_panel=SWEEP, help="Only the cells that the workload declares for it."),

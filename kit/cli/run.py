@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kit.cli import options
+from kit.config.lengths import as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import say
@@ -142,6 +143,7 @@ def run(
     observer_effect: ObserverOption = False,
     only: options.OnlyOption = None,
     sets: options.SetOption = None,
+    length: options.LengthOption = None,
     quick: options.QuickOption = False,
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
@@ -156,9 +158,9 @@ def run(
     """Run a workload on a testbed."""
     inputs, serials = ImageInputs(suite, tuple(pin or ())), erase_serial or ()
     resume = named_run(resume).path if resume else None
-    side, series = _chosen(workload, testbed, resume, sets)
+    side, series = _chosen(workload, testbed, resume, sets, length)
     if resume:
-        _check_resumed(bool(workload or testbed or only or sets or quick), seed)
+        _check_resumed(bool(workload or testbed or only or sets or length or quick), seed)
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
     failures = read_known(known, *checks_of(side.plan())) if known else ()
     asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, known=failures)
@@ -262,12 +264,16 @@ def _planned(
 
 
 def _chosen(
-    workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None
+    workload: str | None,
+    testbed: Path | None,
+    resume: Path | None,
+    given: list[str] | None,
+    length: str | None,
 ) -> tuple[Side, Series | None]:
     """What is measured where; of a series that is resumed, that, too. Raises ConfigError."""
     if resume is not None and is_series(resume):
         return resumed(resume)
-    return _side(workload, testbed, resume, given), None
+    return _side(workload, testbed, resume, [*(given or ()), *as_set(length)]), None
 
 
 def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:

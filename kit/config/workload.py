@@ -206,6 +206,10 @@ class Workload(Table):
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
+    # Shorter than the workload stands (kit.config.lengths).
+    length: Annotated[
+        Literal["smoke", "sanity", "full"], Field(exclude_if=lambda length: length == "full")
+    ] = "full"
     known: Annotated[
         tuple[KnownFailure, ...], Field(exclude_if=lambda known: not known, max_length=1000)
     ] = ()

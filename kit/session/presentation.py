@@ -21,7 +21,13 @@ VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_
 
 def code_of(summary: Summary) -> int:
     """The exit code of its verdict; 0 where nothing failed that is not known."""
-    return EXIT_OK if summary.is_known else VERDICT_CODES[summary.verdict]
+    if summary.is_known:
+        return EXIT_OK
+    unmet = [each for each in summary.causes if each.makes == "invalid"]
+    if summary.verdict == "invalid" and len(unmet) < len(summary.causes) and all(e.known for e in unmet):
+        # What is left makes it unknown by its nature.
+        return EXIT_UNKNOWN
+    return VERDICT_CODES[summary.verdict]
 
 
 def terminal_width() -> int:

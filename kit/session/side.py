@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
+from kit.config.lengths import split, with_length
 from kit.config.sweep import read_sweep, with_sets
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest
@@ -57,7 +58,8 @@ class Side:
         return read_sweep(self._source()) is not None
 
     def _source(self) -> WorkloadSource:
-        return with_sets(read_source(find_workload(self.workload)), self.sets)
+        length, sets = split(self.sets)
+        return with_sets(with_length(read_source(find_workload(self.workload)), length), sets)
 
     def _whole(self, workload: Workload, testbed: Testbed, source: WorkloadSource) -> Plan:
         """All phases. A known failure may be of one that a cell does not have. Raises ConfigError."""

@@ -21,6 +21,7 @@ from kit.core.units import utc_now
 from kit.lab.image.image import ImageInputs
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
+from kit.precondition import selection
 from kit.recovery.journal import Journal, read_journal
 from kit.run.resume import read_earlier, series_of
 from kit.session.measure import Measured, clean_first, measure
@@ -129,7 +130,9 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, seed: in
     value = {
         "format": store.SERIES_FORMAT,
         "name": plan.workload.name,
-        "title": str(document.get("title", plan.workload.name)),
+        "title": selection.title(
+            str(document.get("title", plan.workload.name)), None, plan.testbed, plan.workload.length
+        ),
         "id": path.name,
         "started_utc": utc_now(),
         "sources": list(plan.sources),

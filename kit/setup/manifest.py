@@ -69,6 +69,8 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         ),
         **({"known": tuple(map(stored, plan.workload.known))} if plan.workload.known else {}),
     }
+    if plan.workload.length != "full":
+        fields["length"] = plan.workload.length
     if not site.server:
         value = {"export": export_of(plan), **left_out(plan.workload).as_json()}
         fields["appliance"] = Appliance.from_json(value, "appliance")
@@ -80,7 +82,7 @@ def planned(plan: Plan) -> Manifest:
     workload, testbed = plan.workload, plan.testbed
     return Manifest(
         workload=workload.name,
-        title=selection.title(workload.title, workload.precondition, testbed),
+        title=selection.title(workload.title, workload.precondition, testbed, workload.length),
         reference=workload.reference or None,
         testbed=Testbed(devices=tuple(_device(device, testbed.bus) for device in testbed.device)),
         tunables=(),

@@ -233,6 +233,7 @@ class Manifest(Stored):
     load: str | None = None
     expect: Many[Expectation] = ()
     known: Many[Known] = ()
+    length: str | None = None
     appliance: Appliance | None = None
     resumed: Many[Json] = ()
     tracing: Tracing | None = None

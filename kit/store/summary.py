@@ -278,6 +278,7 @@ class Summary(Stored):
     run: str | None = None
     workload: str | None = None
     title: str | None = None
+    length: str | None = None
     verdict: Verdict
     reasons: Many[str] = ()
     causes: Many[Reason] = ()

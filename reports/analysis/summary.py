@@ -68,10 +68,7 @@ def summarise(
     well = verdict.all_well(phases, expect, kept)
     judged, causes = verdict.of(reasons, unmet, by_nature), [*reasons, *unmet]
     value = {
-        "format": SUMMARY_FORMAT,
-        "run": manifest.run,
-        "workload": manifest.workload,
-        "title": manifest.title,
+        **_identity(manifest),
         **verdict.entry(judged, causes, well, (*manifest.known, *known), expect),
         "by_nature": by_nature,
         "notes": _notes(manifest, bins),
@@ -93,6 +90,17 @@ def summarise(
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
+
+
+def _identity(manifest: Manifest) -> Json:
+    """Which run it is."""
+    return {
+        "format": SUMMARY_FORMAT,
+        "run": manifest.run,
+        "workload": manifest.workload,
+        "title": manifest.title,
+        **({"length": manifest.length} if manifest.length else {}),
+    }
 
 
 def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:

@@ -24,7 +24,7 @@ def junit(*summaries: Summary) -> bytes:
 
 
 def _suite(summary: Summary) -> ET.Element:
-    name = _xml_text(summary.workload or "hsp")
+    name = _xml_text(f"{summary.workload or 'hsp'}{f' ({summary.length})' if summary.length else ''}")
     suite = ET.Element("testsuite", name=name)
     _verdict(case(suite, name, "verdict"), summary)
     for phase in summary.accounting.phases:
@@ -65,7 +65,7 @@ def _id_of(wish: JudgedExpectation) -> str:
 def _expectation(made: ET.Element, wish: JudgedExpectation, summary: Summary) -> None:
     mine = [each for each in summary.causes if each.makes == "invalid" and str(each) in wish.reasons]
     if wish.ok is None:
-        add_outcome(made, "skipped", "not judged: the server was not traced", [])
+        add_outcome(made, "skipped", "not judged: the server was not traced, or the phase was left out", [])
     elif not wish.ok and mine:
         _add_reason(made, "failure", "the expectation is not met", mine)
     elif not wish.ok:

@@ -95,6 +95,8 @@ def _verdict(summary: Summary, headline: Headline) -> str:
         parts.append(f"{sum(checks)}/{len(checks)} checks" + (f" ({missing} unavailable)" if missing else ""))
     if headline.emulated:
         parts.append("emulated lab")
+    if summary.length:
+        parts.append(f"{summary.length} length: no result to publish")
     known = " (known)" if summary.is_known else ""
     return f"{summary.verdict.upper()}{known}  {', '.join(parts)}"
 

@@ -45,15 +45,17 @@ def judge(manifest: Manifest, rows: Sequence[Json], latency: Latency) -> tuple[l
     """Each expectation of `manifest` with `ok` and why not, and all those reasons in one list.
 
     Where the server was not traced it is unknown which tier answered: `ok` of an expectation on a tier
-    is then None. `rows` are a summary's, made of `latency`. An expectation is met if all its limits are known
+    is then None, as of one on a phase that an appliance does not allow. `rows` are a summary's, made of
+    `latency`. An expectation is met if all its limits are known
     to be: a percentile that is withheld, because the sample is too small for it, meets no limit. `ok` of a
     limit is None where the run cannot tell.
     """
     phases = {phase.name: phase for phase in manifest.phases}
     judged, unmet = [], []
+    skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
     for each in manifest.expect:
         value, reasons = _judged(each, rows, phases, latency)
-        if manifest.traced or each.tier == "all":
+        if each.phase not in skipped and (manifest.traced or each.tier == "all"):
             judged.append({**value, "ok": not reasons, "reasons": [*map(str, reasons)]})
             unmet += reasons
         else:
