@@ -268,6 +268,14 @@ class ForcesRow(Stored):
     why: str
 
 
+class Disclosure(Stored):
+    """What a published figure needs beside it: sentences, and pairs of name and value."""
+
+    stable_storage: Many[str] = ()
+    materials: Many[tuple[str, str]] = ()
+    dates: Many[tuple[str, str]] = ()
+
+
 class Summary(Stored):
     """The whole file. `by_nature`: the one reason that every run of its kind has; None for others.
 
@@ -299,6 +307,7 @@ class Summary(Stored):
     observer_effect: Many[Json] = ()
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
+    disclosure: Disclosure | None = None
 
     @property
     def is_known(self) -> bool:

@@ -20,7 +20,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reason, Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, forces, observer_effect, resource_use
+from reports.analysis import band_table, clients, disclosure, forces, observer_effect, resource_use
 from reports.devices import prices, stripes, together
 from reports.published import ranges as published
 from reports.published import references
@@ -87,6 +87,7 @@ def summarise(
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
+        **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
