@@ -78,8 +78,8 @@ def run_of_baseline(results: Path, name: str) -> RunDir:
             if (read_manifest(run).run or run.path.name) == baseline.run:
                 return run
     raise ConfigError(
-        f"the baseline '{name}' is the run {safe_text(baseline.run)}, which is not at {safe_text(str(place))} any "
-        f"more, nor elsewhere in {results}",
+        f"the baseline '{name}' is the run {safe_text(baseline.run)}, which is not at "
+        f"{safe_text(str(place))} any more, nor elsewhere in {results}",
         "put it back, or set another: hsp baseline set RUN --name NAME",
     )
 

@@ -99,7 +99,8 @@ def compare(
 def compare_baseline(results: Path, name: str, runs: list[str], across: list[str], json_output: bool) -> None:
     """Runs against a baseline. Raises ConfigError, MeasurementUnknown."""
     split = _of_baseline(results, name, runs)
-    _print(comparison(*(_read(names) for names in split), across), json_output)
+    side_a, side_b = (_read(names) for names in split)
+    _print(comparison(side_a, side_b, across), json_output)
 
 
 def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], list[str]]:
