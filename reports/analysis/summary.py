@@ -28,8 +28,8 @@ from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limi
 from reports.verdict import expectations, impact, power_loss, soak, verdict
 from reports.verdict import forces as forces_verdict
 
-# What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a run),
-# `unmet` (sentences of what does not hold) and `sentences` (of what was observed).
+# What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
+# run), `unmet` (sentences of what does not hold) and `sentences` (of what was observed).
 _DECLARED = {"soak": soak, "impact": impact}
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
@@ -64,8 +64,7 @@ def summarise(
     ranges = {name: each.ranges_us for name, each in shown.items()}
     bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
-    if len(reasons) > 1:
-        by_nature = None
+    by_nature = by_nature if len(reasons) == 1 else None
     judged = verdict.of(reasons, unmet, by_nature)
     if judged == "valid":
         unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
