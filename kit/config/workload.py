@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.config.tables.expectation import Expectation
+from kit.config.tables.impact_table import Impact
 from kit.config.tables.known_table import KnownFailure
 from kit.config.tables.nfs_options import MountOption, Version
 from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
@@ -213,6 +214,7 @@ class Workload(Table):
     known: Annotated[
         tuple[KnownFailure, ...], Field(exclude_if=lambda known: not known, max_length=1000)
     ] = ()
+    impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
     power_loss: PowerLoss | None = None
 
     @property
@@ -268,6 +270,11 @@ class Workload(Table):
                     f"no phase is called '{expectation.phase}', {nearest(expectation.phase, names, 'phases')}"
                 )
                 raise KeyProblem(("expect", number, "phase"), text)
+        for number, impact in enumerate(self.impact):
+            for part, name in (("alone", impact.alone), ("beside", impact.beside)):
+                if name not in names:
+                    text = f"no phase is called '{name}', {nearest(name, names, 'phases')}"
+                    raise KeyProblem(("impact", number, part), text)
         return self
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from kit.config.tables.known_table import KnownFailure, KnownFile
 from kit.config.toml import Place, placed_refusal, read_document, validate
 from kit.plan.plan import Plan
-from kit.store.known import Known, names_something
+from kit.store.checks.known import Known, names_something
 
 _TEXT = (
     "names no check of this run: write an id of docs/verdict.md, ID:phase, or EXPECT:phase:op:tier:limit; "

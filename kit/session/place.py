@@ -21,7 +21,7 @@ from kit.recovery.journal import held_by
 from kit.session.erase_confirmation import confirm_erasing
 from kit.setup.remote_site import appliance_site, real_site
 from kit.setup.site import Site
-from kit.store.known import Known
+from kit.store.checks.known import Known
 
 
 @dataclass(frozen=True)

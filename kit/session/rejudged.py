@@ -14,7 +14,7 @@ from kit.plan.known import read_known
 from kit.plan.plan import digest_of
 from kit.session.presentation import code_of
 from kit.store import json_file
-from kit.store.known import Known
+from kit.store.checks.known import Known
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.summary import Reason, Summary, read_summary

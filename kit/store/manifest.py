@@ -11,12 +11,12 @@ from pydantic import Field
 
 from kit.core.seed import SEED_BITS
 from kit.store import import_source
+from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.import_source import ImportSource
-from kit.store.known import Known
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir
-from kit.store.stored import Count, Json, Many, Number, Stored, read_versioned
+from kit.store.stored import Count, Json, Many, Nanoseconds, Number, Stored, read_versioned
 
 _MOST_PHASES = 10_000
 
@@ -128,6 +128,25 @@ class Expectation(Stored):
     p99_ratio_max: Number | None = None
 
 
+class Soak(Stored):
+    """A load of hours in one phase: `row_ns` of a row, and how far the last may be from the first, of 1."""
+
+    phase: str
+    row_ns: Annotated[Nanoseconds, Field(gt=0)]
+    p50_drift_max: Number | None = None
+    p99_drift_max: Number | None = None
+
+
+class Impact(Stored):
+    """Two phases with the same I/Os of `op`: alone, and beside another load; limits of the ratios."""
+
+    alone: str
+    beside: str
+    op: str
+    p50_ratio_max: Number | None = None
+    p99_ratio_max: Number | None = None
+
+
 class Skipped(Stored):
     """A phase that was not measured."""
 
@@ -234,6 +253,8 @@ class Manifest(Stored):
     expect: Many[Expectation] = ()
     known: Many[Known] = ()
     length: str | None = None
+    soak: Many[Soak] = ()
+    impact: Many[Impact] = ()
     appliance: Appliance | None = None
     resumed: Many[Json] = ()
     tracing: Tracing | None = None

@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from kit.store.checks.known import Known, KnownState
 from kit.store.format import SUMMARY_FORMAT
-from kit.store.known import Known, KnownState
 from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
 from kit.store.resource_use import ArcUse
 from kit.store.run_directory import RunDir
+from kit.store.soak import ImpactRow, SoakPhase
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 from kit.store.tables import SERVER
 
@@ -104,7 +105,7 @@ class Row(Stored):
 
 
 class Reason(Stored):
-    """Why a run is unknown, or (`makes`) invalid. `id`: of kit.store.check_ids; `phase`: None of all.
+    """Why a run is unknown, or (`makes`) invalid. `id`: of kit.store.checks.ids; `phase`: None of all.
 
     `known`: the entry that says so, if the failure is known.
     """
@@ -308,6 +309,8 @@ class Summary(Stored):
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
     disclosure: Disclosure | None = None
+    soak: Many[SoakPhase] = ()
+    impact: Many[ImpactRow] = ()
 
     @property
     def is_known(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.store.known import Known
+from kit.store.checks.known import Known
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.summary import Reference, Summary

@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.store.checks.known import Known
 from kit.store.format import SUMMARY_FORMAT
-from kit.store.known import Known
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
@@ -26,9 +26,12 @@ from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
-from reports.verdict import expectations, power_loss, verdict
+from reports.verdict import expectations, impact, power_loss, soak, verdict
 from reports.verdict import forces as forces_verdict
 
+# What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
+# run), `unmet` (reasons of what does not hold) and `sentences` (of what was observed).
+_DECLARED = {"soak": soak, "impact": impact}
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
@@ -59,20 +62,19 @@ def summarise(
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
-    unmet = [*broken, *forces_verdict.unmet(phases), *unmet]
+    declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
+    unmet = [*broken, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
     ranges = {name: each.ranges_us for name, each in shown.items()}
     bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
-    if len(reasons) > 1:
-        by_nature = None
+    by_nature = by_nature if len(reasons) == 1 else None
     well = verdict.all_well(phases, expect, kept)
     judged, causes = verdict.of(reasons, unmet, by_nature), [*reasons, *unmet]
     value = {
         **_identity(manifest),
         **verdict.entry(judged, causes, well, (*manifest.known, *known), expect),
         "by_nature": by_nature,
-        "notes": _notes(manifest, bins),
-        # A check that raised an exception stood here while manifests were not checked when read.
+        "notes": _notes(manifest, bins, declared),
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,
         **({"precondition": manifest.precondition} if manifest.precondition else {}),
@@ -88,6 +90,7 @@ def summarise(
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
         **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
+        **{name: found for name, found in declared.items() if found},
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
@@ -104,8 +107,12 @@ def _identity(manifest: Manifest) -> Json:
     }
 
 
-def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
-    """The run's own, and what its devices and forced writes say."""
+def _unkept(declared: Mapping[str, list[Json]]) -> list[Reason]:
+    return [reason for name, rows in declared.items() for reason in _DECLARED[name].unmet(rows)]
+
+
+def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Mapping[str, list[Json]]) -> list[str]:
+    """The run's own, and what its devices, forced writes and declared limits say."""
     phases = manifest.phases
     return [
         *manifest.notes,
@@ -113,6 +120,7 @@ def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
         *stripes.sentences(latency, phases),
         *forces.sentences(forces.describe(manifest)),
         *prices.sentences([manifest]),
+        *(text for name, found in declared.items() for text in _DECLARED[name].sentences(found)),
     ]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from kit.store.check_ids import id_of_expectation, id_of_sum
+from kit.store.checks.ids import id_of_expectation, id_of_sum
 from kit.store.summary import JudgedExpectation, PhaseAccounting, Reason, Summary
 
 # What XML 1.0 (section 2.2) does not allow, not even escaped.
@@ -40,6 +40,7 @@ def _suite(summary: Summary) -> ET.Element:
             _add_reason(made, "error", "the measurement cannot be trusted", [cause])
     for wish in summary.expect:
         _expectation(case(suite, f"{name}.{wish.phase}", _id_of(wish)), wish, summary)
+    _add_limits_of_time(suite, name, summary)
     for entry in summary.known:
         if entry.state == "passes":
             made = case(suite, name, f"known: {entry.check}")
@@ -81,6 +82,32 @@ def _add_reason(made: ET.Element, kind: str, message: str, causes: Sequence[Reas
     else:
         texts = [f"{cause} [{cause.known.words}]" for cause in causes if cause.known]
         add_outcome(made, "skipped", "known", texts)
+
+
+def _add_limits_of_time(suite: ET.Element, name: str, summary: Summary) -> None:
+    for title, ok, id_, part in _limits_of_time(summary):
+        made = case(suite, name, title)
+        if not ok:
+            mine = [each for each in summary.causes if each.id == id_ and part in str(each)]
+            _add_reason(made, "failure", "the limit is not met", mine)
+        elif summary.verdict == "unknown":
+            add_outcome(made, "skipped", "the verdict is unknown", [])
+
+
+def _limits_of_time(summary: Summary) -> Iterator[tuple[str, bool, str, str]]:
+    """Of soaks and impacts: what was declared, whether it holds, the id of its reason and a part of it."""
+    for soak in summary.soak:
+        yield f"soak {soak.phase}: not stopped", soak.stopped is None, "SOAK-STOPPED", f"{soak.phase}: "
+        for tier in soak.tiers:
+            for drift in tier.drift:
+                if drift.ok is not None:
+                    title = f"soak {soak.phase}: drift of {drift.figure}, {tier.op}/{tier.tier}"
+                    yield title, drift.ok, "SOAK-DRIFT", f"{soak.phase}: {drift.reason}"
+    for each in summary.impact:
+        if each.ok is not None:
+            title = f"impact on {each.alone} in {each.beside}: {each.figure}, {each.op}/{each.tier}"
+            part = f"{each.op}/{each.tier} in {each.beside}, beside {each.alone}: {each.figure}"
+            yield title, each.ok, "IMPACT", part
 
 
 def document(*suites: ET.Element) -> bytes:

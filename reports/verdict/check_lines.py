@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.store.check_ids import IDS, UNKNOWN_ID, id_of_expectation, id_of_sum, sections
+from kit.store.checks.ids import IDS, UNKNOWN_ID, id_of_expectation, id_of_sum, sections
 from kit.store.summary import JudgedExpectation, PhaseAccounting, Reason, Summary
 
 Outcome = Literal["ok", "failed", "known", "not available"]
@@ -15,6 +15,11 @@ _OF_IMPORTS = frozenset(
     {"NO-PHASES", "STRAY-IOS", "BINS-OVERLAP", "EXTREMES", "SUMS", "CLIENTS-ALIKE", "REFERENCE-UNREADABLE"}
 )
 _BY_NATURE = frozenset({"APPLIANCE", "IMPORTED", UNKNOWN_ID})
+# What is tried only where a workload asks for it, by the key of the summary.
+_ASKED_FOR = {
+    "POWER-LOSS": "power_loss", "POWER-LOSS-UNKNOWN": "power_loss", "FORCES-LOST": "forces",
+    "SOAK-DRIFT": "soak", "SOAK-STOPPED": "soak", "STOP-RULES": "soak", "IMPACT": "impact",
+}  # fmt: skip
 _UNTRACED = frozenset({"COUNTS-MISSING", "CLIENT-SERVER-IOS", "LOST-EVENTS", "TIER-TRACER"})
 
 
@@ -70,6 +75,8 @@ def _of_the_run(summary: Summary, failed: Sequence[CheckLine]) -> Iterator[Check
                 yield CheckLine(each.id, "not available", text="an import has one count alone")
             elif appliance and each.id in _UNTRACED:
                 yield CheckLine(each.id, "not available", text="the server could not be looked into")
+            elif each.id in _ASKED_FOR and not getattr(summary, _ASKED_FOR[each.id]):
+                yield CheckLine(each.id, "not available", text="the workload does not ask for it")
             else:
                 yield CheckLine(each.id, "ok")
 

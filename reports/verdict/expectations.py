@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from kit.store.check_ids import id_of_expectation
+from kit.store.checks.ids import id_of_expectation
 from kit.store.latency import Latency
 from kit.store.manifest import Expectation, Manifest
 from kit.store.phase import Phase

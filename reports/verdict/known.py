@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from kit.store.known import NEVER_KNOWN, Known, KnownState
+from kit.store.checks.known import NEVER_KNOWN, Known, KnownState
 from kit.store.summary import Reason
 
 Json = dict[str, Any]

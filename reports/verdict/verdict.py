@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from kit.store.check_ids import id_of_problem, id_of_sum
-from kit.store.known import Known
+from kit.store.checks.ids import id_of_problem, id_of_sum
+from kit.store.checks.known import Known
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
 from kit.store.summary import Reason, Verdict

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from kit.store.check_ids import IDS, UNKNOWN_ID, id_of_problem, markdown
+from kit.store.checks.ids import IDS, UNKNOWN_ID, id_of_problem, markdown
 from kit.store.phase import ProblemCode
 
 ROOT = Path(__file__).parents[2]
@@ -16,10 +16,10 @@ DOCUMENT = (ROOT / "docs" / "verdict.md").read_text()
 
 def test_the_tables_are_those_of_the_program() -> None:
     begin, end = (
-        DOCUMENT.index(f"<!-- {each} -->") for each in ("kit.store.check_ids.markdown()", "end of the ids")
+        DOCUMENT.index(f"<!-- {each} -->") for each in ("kit.store.checks.ids.markdown()", "end of the ids")
     )
     assert DOCUMENT[begin:end].split("\n\n", 1)[1] == markdown() + "\n", (
-        "paste kit.store.check_ids.markdown()"
+        "paste kit.store.checks.ids.markdown()"
     )
 
 
@@ -48,5 +48,5 @@ def _in_reports() -> Iterator[str]:
                 elif isinstance(value, ast.Name):
                     yield constants[value.id]
                 else:
-                    # Made by a function of kit.store.check_ids.
+                    # Made by a function of kit.store.checks.ids.
                     assert isinstance(value, ast.Call) and ast.unparse(value.func).startswith("id_of_")

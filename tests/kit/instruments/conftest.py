@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kit.store.check_ids import UNKNOWN_ID, id_of_sum
+from kit.store.checks.ids import UNKNOWN_ID, id_of_sum
 from kit.store.phase import Check, Missing
 
 
@@ -16,7 +16,7 @@ def _sums_have_ids(monkeypatch: pytest.MonkeyPatch) -> None:
         made = kind.of
 
         def of(name: str, *rest: Any, _made: Any = made) -> Any:
-            assert id_of_sum(name) != UNKNOWN_ID, f"{name}: add it to kit/store/check_ids.py"
+            assert id_of_sum(name) != UNKNOWN_ID, f"{name}: add it to kit/store/checks/ids.py"
             return _made(name, *rest)
 
         monkeypatch.setattr(kind, "of", of)

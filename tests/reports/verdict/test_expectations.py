@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.config.toml import load
-from kit.config.workload import Workload
+from kit.config.workload import read_workload
 from kit.core.errors import ConfigError
 from kit.store.latency import Latency
 from kit.store.summary import Summary
@@ -320,9 +319,9 @@ def test_limits_that_cannot_be(tmp_path, line, key):
     path = tmp_path / "mine.toml"
     extra = '\n[[expect]]\nphase = "read"\nop = "read"\ntier = "dram"\n'
     path.write_text(text + extra + "p95_us_max = 12.5\nshare_min = 0.1\n")
-    expect = load(path, Workload).expect[-1]
+    expect = read_workload(path).expect[-1]
     assert (expect.p95_us_max, expect.share_min, expect.p99_us_max) == (12.5, 0.1, None)
     path.write_text(text + extra + line + "\n")
     with pytest.raises(ConfigError, match=key) as caught:
-        load(path, Workload)
+        read_workload(path)
     assert "mine.toml" in str(caught.value)

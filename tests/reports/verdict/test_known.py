@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kit.session.presentation import code_of
-from kit.store.known import Known, names_something
+from kit.store.checks.known import Known, names_something
 from kit.store.summary import Reason, Summary
 from reports.output.junit import junit
 from reports.verdict.known import excused

@@ -72,6 +72,18 @@ _PHASE = (
         "The device does not keep what it acknowledges: do not use it as a log.",
     ),
     CheckId(
+        "SOAK-DRIFT", "The last row of a soak is too far from the first (*invalid*).",
+        "Look at the soak's rows: heat, garbage collection, a log that fills.",
+    ),
+    CheckId(
+        "SOAK-STOPPED", "A limit of a soak stopped its load (*invalid*).",
+        "Spare the device, or raise the limit.",
+    ),
+    CheckId(
+        "IMPACT", "Another load slows the I/Os of a phase more than declared (*invalid*).",
+        "Give the loads devices of their own, or raise the limit.",
+    ),
+    CheckId(
         "FORCES-LOST", "Acknowledged forced writes are lost or damaged (*invalid*).",
         "Do not trust the device or its path with data.",
     ),
@@ -186,6 +198,7 @@ _PROBLEMS = (
     CheckId("RESOURCE-USE", "Nothing counted the I/Os of a device.", "Look at the server's load."),
     CheckId("SERVER-ACTIVITY", "A scrub, a resilver or other activity.", "Wait until it is over."),
     CheckId("SETTINGS-CHANGED", "A setting changed during the run.", "Find what sets it."),
+    CheckId("STOP-RULES", "The limits of a soak could not be watched.", "Look at the server's load."),
     CheckId("TIER-TRACER", "The tracer failed or its output is damaged.", "`hsp doctor`; lower the load."),
     CheckId("UNTRACED", "The server could not be traced.", "`hsp doctor` says what the tracer lacks."),
     CheckId("WARM-UP", "The L2ARC is not warm.", "Lengthen the warm-up."),

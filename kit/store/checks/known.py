@@ -7,7 +7,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from kit.store.check_ids import EXPECT, IDS, id_of_expectation
+from kit.store.checks.ids import EXPECT, IDS, id_of_expectation
 from kit.store.stored import Stored
 
 # With one of these nothing was measured: no entry excuses it.
