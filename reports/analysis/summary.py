@@ -55,8 +55,8 @@ def summarise(
     rows = _rows(bins, phases, reference, shown, reasons)
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
-    promised, broken, kept = _power_losses(manifest, reasons)
-    unmet = [*broken, *forces_verdict.unmet(phases), *unmet]
+    promised = _power_losses(manifest, reasons)
+    unmet = [*(cause.text for cause in promised.broken), *forces_verdict.unmet(phases), *unmet]
     ranges = {name: each.ranges_us for name, each in shown.items()}
     bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
@@ -64,7 +64,7 @@ def summarise(
         by_nature = None
     judged = verdict.of(reasons, unmet, by_nature)
     if judged == "valid":
-        unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
+        unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), promised.kept]))]
     value = {
         "format": SUMMARY_FORMAT,
         "run": manifest.run,
@@ -85,7 +85,7 @@ def summarise(
         "bands": bands,
         "clients": of_clients,
         "expect": expect,
-        "power_loss": promised,
+        "power_loss": promised.told,
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
@@ -114,12 +114,14 @@ def _known_reference(name: str, reasons: list[str]) -> Reference | None:
         return None
 
 
-def _power_losses(manifest: Manifest, reasons: list[str]) -> tuple[Json | None, list[str], str]:
+def _power_losses(manifest: Manifest, reasons: list[str]) -> power_loss.Judged:
     try:
-        return power_loss.judge(manifest.power_loss)
+        judged = power_loss.judge(manifest.power_loss)
     except MeasurementUnknown as error:
         reasons.append(f"Power losses: {error.message}.")
-        return None, [], ""
+        return power_loss.Judged()
+    reasons += [cause.text for cause in judged.open]
+    return judged
 
 
 def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[str]) -> list[Json]:
