@@ -198,7 +198,7 @@ def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tu
 
 def _prepare(test: _Test, layout: Layout) -> None:
     """Room for the records; the device is looked at again before it is written to."""
-    cut, storage, guard = test.cut, test.bench.storage, test.bench.site.guard
+    storage, guard = test.bench.storage, test.bench.site.guard
     if storage:
         # The client's root is nobody at the server, and may make no file there.
         file = f"{storage.path}/power-loss-{layout.number}"
@@ -215,7 +215,7 @@ def _helper(test: _Test, host: Host) -> list[str]:
         host.run(["mkdir", "-p", test.directory])
         host.put(_HELPER.read_bytes(), f"{test.directory}/helper.py")
         test.helped.add(host.name)
-    return ["python3", "-I", f"{test.directory}/helper.py"]
+    return ["python3", "-I", "-S", f"{test.directory}/helper.py"]
 
 
 def _read(test: _Test, layout: Layout) -> list[list[list[int]]]:
