@@ -31,6 +31,8 @@ _CONTROLS = {
     "no-flush": "the control, whose writes were acknowledged without a FLUSH,",
 }
 _NOT_PROVEN_SHOWN = 5
+# In the order of the page.
+_SHOWN = ("lost", "torn", "old", "foreign", "gone")
 
 
 class Cause(NamedTuple):
@@ -82,6 +84,37 @@ def is_proven(moment: Moment) -> bool:
     for each in moment.proof:
         grown[each.device] = grown.get(each.device, False) or each.after > each.before
     return bool(grown) and all(grown.values())
+
+
+def table(power_loss: PowerLoss | None) -> Json | None:
+    """What the page shows: a row for each power loss and for the control, and what they say together."""
+    if power_loss is None or not power_loss.moments:
+        return None
+    named = [(str(number), moment) for number, moment in enumerate(power_loss.moments, 1)]
+    named += [("control", moment) for moment in power_loss.control_moments]
+    rows = [
+        {
+            "name": name,
+            "is_control": name == "control",
+            "idle_ns": moment.idle_ns,
+            "acknowledged": moment.acknowledged,
+            "classes": [counts_of(moment)[each] for each in _SHOWN],
+            "proof": _proof_text(moment),
+        }
+        for name, moment in named
+    ]
+    sentence = _bound_sentence(_told(power_loss))
+    return {"rows": rows, "sentence": sentence, "control": _control_sentence(power_loss)}
+
+
+def _proof_text(moment: Moment) -> str:
+    """Such as "log0 unsafe_shutdowns 3 to 4"."""
+    texts = [
+        f"{each.device} {each.counter} {each.before} to {each.after}"
+        for each in moment.proof
+        if each.after > each.before
+    ]
+    return "; ".join(texts) + ("" if is_proven(moment) else " not proven" if texts else "not proven")
 
 
 def _counted(power_loss: PowerLoss) -> list[Moment]:

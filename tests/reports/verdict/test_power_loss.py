@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.manifest import PowerLoss
+from kit.store.summary import Summary
+from reports.output.junit import junit
 from reports.verdict import power_loss
 from tests.reports import synthetic
 
@@ -146,3 +149,31 @@ def test_a_power_loss_without_a_write_says_nothing() -> None:
 def test_damaged_moments_are_refused(damaged: Any) -> None:
     with pytest.raises(ConfigError, match=r"power_loss\.moments"):
         synthetic.parsed({"power_loss": damaged})
+
+
+def test_the_page_has_a_row_for_each_power_loss_and_the_control() -> None:
+    table = power_loss.table(losses(moment(idle_ns=5, again={"old": 2}), moment(proof=[])))
+    assert table is not None and [row["name"] for row in table["rows"]] == ["1", "2", "control"]
+    assert table["rows"][0]["classes"] == [0, 0, 2, 0, 0]
+    assert [row["proof"] for row in table["rows"][:2]] == ["log0 unsafe_shutdowns 3 to 4", "not proven"]
+    assert "1 of 1 with a loss" in table["sentence"]
+    assert power_loss.table(None) is None and power_loss.table(losses()) is None
+
+
+@pytest.mark.parametrize(
+    ("power_losses", "outcome"),
+    [
+        (losses(*[moment()] * 20), "system-out"),
+        (losses(moment(torn=1)), "failure"),
+        (losses(moment(proof=[])), "skipped"),
+    ],
+)
+def test_ci_has_a_case_with_the_bound(power_losses: PowerLoss, outcome: str) -> None:
+    manifest = {**synthetic.manifest(), "power_loss": power_losses.as_json()}
+    found = synthetic.summarise(synthetic.latency(), manifest)
+    suite = ElementTree.fromstring(junit(Summary.from_json(found, "summary"))).find("testsuite")
+    assert suite is not None
+    (case,) = (each for each in suite if each.get("name") == "power losses")
+    assert [part.tag for part in case] == [outcome]
+    if outcome == "system-out":
+        assert "0 of 20 power losses lost acknowledged writes: 0.0 to 13.9 %" in (case[0].text or "")
