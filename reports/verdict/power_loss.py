@@ -50,6 +50,11 @@ class Judged(NamedTuple):
     broken: Sequence[Cause] = ()
     kept: str = ""
 
+    @property
+    def losses(self) -> list[str]:
+        """Why it is invalid, as sentences."""
+        return [cause.text for cause in self.broken]
+
 
 def judge(power_loss: PowerLoss | None) -> Judged:
     """Raises MeasurementUnknown if no write was acknowledged."""
