@@ -7,13 +7,14 @@ on again is in the journal before it is cut.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kit.core.clock import Clock
-from kit.core.errors import HostError, SafetyRefusal
+from kit.core.errors import HostError, KitError, SafetyRefusal
 from kit.devices import udev
 from kit.hosts.base import Host
 from kit.hosts.identity import HostIdentity, read_identity
@@ -56,6 +57,9 @@ class PowerCut(Protocol):
     def bring_back(self) -> None:
         """All is as before, without what the power loss took. Raises HostError, SafetyRefusal."""
 
+    def rescue(self) -> None:
+        """After an error: the power on again, so that the rest can be undone. Raises nothing of its own."""
+
     def counts(self) -> Counts:
         """By device, its own counts of power losses."""
 
@@ -89,6 +93,9 @@ class LabCut:
         _forget_cached(self.reader, paths)
         if self.storage:
             _use_pool(self.bench, self.storage, paths)
+
+    def rescue(self) -> None:
+        """Nothing has lost its power."""
 
     def counts(self) -> Counts:
         return {name: {"power_losses": count} for name, count in self.devices.power_losses().items()}
@@ -209,6 +216,11 @@ class RealCut:
             _use_pool(self.bench, storage, tuple(self.run.site.device_paths.values()))
         else:
             _forget_cached(self.server, (self.path,))
+
+    def rescue(self) -> None:
+        if self.pending is not None:
+            with contextlib.suppress(KitError):
+                self.bring_back()
 
     def _await_server(self, within_s: float) -> None:
         assert self.run.site.reopen and self.before

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kit.config.tables.power_table import PowerLoss as Settings
 from kit.core.errors import MeasurementUnknown
+from kit.core.signals import ignore_interrupts
 from kit.hosts.base import CommandFailed, Host
 from kit.hosts.identity import read_identity
 from kit.plan import steps
@@ -76,6 +77,17 @@ def run_power_losses(run: Context, bench: Bench, settings: Settings) -> PowerLos
     """As many power losses as asked for, each at another moment. Raises HostError, MeasurementUnknown."""
     chance = random.Random(settings.seed)
     cut = power_cut.of_run(run, bench)
+    try:
+        return _all(run, bench, settings, cut, chance)
+    except BaseException:
+        # Also when it is interrupted: a server without power cannot be cleaned up.
+        with ignore_interrupts(run.progress.note):
+            cut.rescue()
+        raise
+
+
+def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: random.Random) -> PowerLoss:
+    """The control, all power losses, and a clean power cycle."""
     directory = f"{bench.work_dir}/{cut.witness.name.replace('/', '-')}-power-loss"
     test = _Test(run, bench, settings, cut, directory, chance.getrandbits(40) ^ run.site.seed & 0xFFFFFFFFFF)
     control = [_control(test, settings.moments)] if settings.control != "none" else []
