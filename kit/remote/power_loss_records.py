@@ -1,7 +1,7 @@
 """Writes and reads the records of a power loss. Runs on client and server with their Python (3.6 or later).
 
     write LAYOUT ACKNOWLEDGED     write records until SIGINT, each worker a thread
-    read LAYOUT                   print what is in each slot, as one JSON line
+    read LAYOUT...                print what is in each slot, as one JSON line for each layout
 
 LAYOUT is JSON: path, tag (run << 16 | number of the power loss), slots, workers: [[offset, bytes], ...],
 durable (O_DSYNC), direct (O_DIRECT). Record N of a worker is in its slot N % slots.
@@ -137,4 +137,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(json.loads(sys.argv[2]), sys.argv[3])
     else:
-        read(json.loads(sys.argv[2]))
+        for text in sys.argv[2:]:
+            read(json.loads(text))

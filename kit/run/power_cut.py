@@ -16,7 +16,7 @@ from typing import Protocol
 from kit.core.clock import Clock
 from kit.core.errors import HostError, KitError, SafetyRefusal
 from kit.devices import udev
-from kit.hosts.base import Host
+from kit.hosts.base import DeadlineExceeded, Host, HostLost
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.instruments.machine import power_counters
 from kit.nfs import export as nfs_export
@@ -176,7 +176,10 @@ class RealCut:
             if self.of_server:
                 return self.server.run(["true"], check=False, deadline_s=_ASK_S).returncode == 0
             answer = self.server.run(["sh", "-c", _READABLE, "sh", self.path], check=False, deadline_s=_ASK_S)
-        except HostError:
+        except DeadlineExceeded:
+            # A device without power may hang rather than fail.
+            return False
+        except HostLost:
             if self.of_server:
                 return False
             raise

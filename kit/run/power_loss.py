@@ -22,7 +22,7 @@ from kit.plan import steps
 from kit.rules.power import cut_devices
 from kit.run import power_cut
 from kit.run.power_cut import Counts, DeviceGone, PowerCut
-from kit.run.power_records import Layout, judge, parse_acknowledged, parse_found
+from kit.run.power_records import Found, Layout, judge, parse_acknowledged, parse_found
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
@@ -30,13 +30,15 @@ from kit.zfs.tunables import Tunable, read_effects, read_tunables, write_tunable
 
 _HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
 _DEADLINE_S = 300.0
-# Until the writer has a first write behind it.
-_AWAIT = 'n=0; until [ -s "$1" ]; do n=$((n+1)); [ $n -lt 3000 ] || exit 1; sleep 0.01; done'
+# Until the writer has a first write behind it: NFSv4 waits 90 s after its server has started.
+_AWAIT = 'n=0; until [ -s "$1" ]; do n=$((n+1)); [ $n -lt 20000 ] || exit 1; sleep 0.01; done'
 # Of so many power losses, one comes when nothing is written any more.
 _IDLE_EVERY = 4
 # Without them OpenZFS sends no FLUSH: zfs(4).
 _NO_FLUSH = ("zil_nocacheflush", "zfs_nocacheflush")
 _SECTOR_BYTES = 4096
+# Records of so many power losses are read by one command.
+_BATCH = 20
 _SCRUB_S = 24 * 3600.0
 _CLEAN = "errors: No known data errors"
 
@@ -90,14 +92,14 @@ def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: 
     """The control, all power losses, and a clean power cycle."""
     directory = f"{bench.work_dir}/{cut.witness.name.replace('/', '-')}-power-loss"
     test = _Test(run, bench, settings, cut, directory, chance.getrandbits(40) ^ run.site.seed & 0xFFFFFFFFFF)
-    control = [_control(test, settings.moments)] if settings.control != "none" else []
+    control = [_control(test)] if settings.control != "none" else []
     moments: list[tuple[Layout, Moment]] = []
     stopped = ""
-    for number in range(settings.moments):
+    for number in range(1, settings.moments + 1):
         within_ns = chance.randrange(settings.within)
         idle_ns = chance.randrange(1, settings.idle + 1) if settings.idle else 0
         layout = test.layout(number)
-        moment, stopped = _lose_power(test, layout, within_ns, idle_ns if number % _IDLE_EVERY == 3 else 0)
+        moment, stopped = _lose_power(test, layout, within_ns, idle_ns if number % _IDLE_EVERY == 0 else 0)
         moments.append((layout, moment))
         _store(run, test, [each for _, each in moments], control, stopped)
         if stopped:
@@ -125,13 +127,13 @@ def _told(test: _Test, moments: list[Moment], control: list[Moment], stopped: st
     )
 
 
-def _control(test: _Test, number: int) -> Moment:
-    """A power loss that must take acknowledged writes with it."""
+def _control(test: _Test) -> Moment:
+    """A power loss that must take acknowledged writes with it: number 0."""
     kind, storage = test.settings.control, test.bench.storage
     if not storage:
-        layout = test.layout(number, durable=False, direct=kind == "no-flush")
+        layout = test.layout(0, durable=False, direct=kind == "no-flush")
         return _lose_power(test, layout, test.settings.within, 0)[0]
-    layout = test.layout(number)
+    layout = test.layout(0)
     with _unsynced(test) if kind == "no-sync" else _unflushed(test):
         return _lose_power(test, layout, test.settings.within, 0)[0]
 
@@ -185,10 +187,10 @@ def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tu
         # On a server without power its writes would wait for ever.
         ended = ended or writer.stop(_DEADLINE_S, "INT" if cut.scope == "lab" else "KILL")
     if not begun or (cut.scope == "lab" and ended.returncode):
-        raise MeasurementUnknown(f"the writer of power loss {layout.number + 1} failed {ended.describe()}")
+        raise MeasurementUnknown(f"the writer of power loss {layout.number} failed {ended.describe()}")
     acknowledged = parse_acknowledged(cut.witness.get(log).decode())
     if not acknowledged:
-        raise MeasurementUnknown(f"power loss {layout.number + 1} came before the first acknowledged write")
+        raise MeasurementUnknown(f"power loss {layout.number} came before the first acknowledged write")
     try:
         cut.bring_back()
     except (DeviceGone, CommandFailed) as error:
@@ -196,10 +198,11 @@ def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tu
             raise
         count = len(acknowledged)
         gone = Moment(acknowledged=count, gone=count, at_ns=acknowledged[-1].at_ns, idle_ns=idle_ns)
-        return gone, f"after power loss {layout.number + 1}, {' '.join(error.message.split())}"
+        return gone, f"after power loss {layout.number}, {' '.join(error.message.split())}"
     if cut.scope == "server":
         test.helped.discard(cut.reader.name)
-    moment = judge(layout, acknowledged, _read(test, layout), cut_ns)
+    (found,) = _read(test, layout)
+    moment = judge(layout, acknowledged, found, cut_ns)
     # The next power loss begins with these.
     test.counts.clear()
     test.counts.update(cut.counts())
@@ -230,15 +233,13 @@ def _helper(test: _Test, host: Host) -> list[str]:
     return ["python3", "-I", "-S", f"{test.directory}/helper.py"]
 
 
-def _read(test: _Test, layout: Layout) -> list[list[list[int]]]:
-    """What is in each slot."""
+def _read(test: _Test, *layouts: Layout) -> list[Found]:
+    """What is in each slot, by layout."""
     storage, reader = test.bench.storage, test.cut.reader
-    path = f"{storage.path}/power-loss-{layout.number}" if storage else layout.path
-    argv = [*_helper(test, reader), "read", layout.text(path)]
-    return [
-        [list(each) for each in slots]
-        for slots in parse_found(reader.run(argv, deadline_s=_DEADLINE_S).stdout, layout)
-    ]
+    paths = [f"{storage.path}/power-loss-{layout.number}" if storage else layout.path for layout in layouts]
+    texts = [layout.text(path) for layout, path in zip(layouts, paths, strict=True)]
+    lines = reader.run([*_helper(test, reader), "read", *texts], deadline_s=_DEADLINE_S).stdout.splitlines()
+    return [parse_found(line, layout) for line, layout in zip(lines, layouts, strict=True)]
 
 
 def _proof(before: Counts, after: Counts) -> Iterator[PowerProof]:
@@ -261,20 +262,35 @@ def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> list[M
         cut.bring_back()
     except DeviceGone:
         found = [(each, Classes(gone=each.acknowledged)) for _, each in moments]
-    else:
-        found = []
-        if cut.scope == "server":
-            test.helped.discard(cut.reader.name)
-        for layout, moment in moments:
+        return [moment.model_copy(update={"again": classes}) for moment, classes in found]
+    if cut.scope == "server":
+        test.helped.discard(cut.reader.name)
+    # On a small device a later power loss has its records in the place of an earlier one's.
+    last = {(layout.path, layout.offset_bytes): layout.number for layout, _ in moments}
+    kept = [layout for layout, _ in moments if last[layout.path, layout.offset_bytes] == layout.number]
+    contents: dict[int, Found] = {}
+    for at in range(0, len(kept), _BATCH):
+        batch = kept[at : at + _BATCH]
+        contents |= zip((layout.number for layout in batch), _read(test, *batch), strict=True)
+    found_again: list[Moment] = []
+    for layout, moment in moments:
+        if layout.number in contents:
             acknowledged = parse_acknowledged(cut.witness.get(f"{log}-{layout.number}").decode())
             cut_ns = moment.at_ns if cut.scope == "lab" else None
-            now = judge(layout, acknowledged, _read(test, layout), cut_ns)
-            found.append((moment, Classes(**{name: getattr(now, name) for name in Classes.model_fields})))
+            now = judge(layout, acknowledged, contents[layout.number], cut_ns)
+            again = Classes(**{name: getattr(now, name) for name in Classes.model_fields})
+            moment = moment.model_copy(update={"again": again})
+        found_again.append(moment)
+    _scrub(test)
+    return found_again
+
+
+def _scrub(test: _Test) -> None:
+    """What the pool itself finds, on real devices."""
     storage = test.bench.storage
-    if storage and cut.scope != "lab":
+    if storage and test.cut.scope != "lab":
         storage.server.run(["zpool", "scrub", "-w", storage.pool.name], deadline_s=_SCRUB_S)
         status = storage.server.run(["zpool", "status", storage.pool.name]).stdout
         if _CLEAN not in status:
             text = "the scrub after the power losses found errors: see zpool status in raw/commands.jsonl"
             test.run.record.add_problems("scrub", text)
-    return [moment.model_copy(update={"again": classes}) for moment, classes in found]
