@@ -31,7 +31,7 @@ class PowerOn(Action):
 
     kind = "power"
     on: _Argv
-    what: Annotated[str, Field(max_length=600)]
+    what: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 _-]{0,599}$")]
 
     @property
     def permit(self) -> str:

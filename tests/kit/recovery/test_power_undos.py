@@ -79,3 +79,9 @@ def test_power_that_does_not_come_on_stays_to_be_undone(
         clean.clean(run, Progress(quiet=True))
     with Journal(run / "journal.jsonl") as journal:
         assert len(journal.pending) == 3
+
+
+def test_what_a_foreign_journal_says_is_no_text_for_a_terminal(tmp_path: Path) -> None:
+    for what in ("the \x1b[2Jserver", "", "a\nb", "x" * 601):
+        with pytest.raises(ValueError, match="what"):
+            PowerOn(on=["true"], what=what)
