@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from kit.config.address import HostAddress, parse_address
+from kit.config.tables.power_table import Power, check_power
 from kit.config.tables.precondition_table import Role
 from kit.config.tables.setting_table import Setting, check_setting_names
 from kit.config.testbed_devices import Bus, Device, Name, check_buses, check_names, resolve_devices
@@ -112,12 +113,14 @@ class Testbed(Table):
     bus: Annotated[dict[Name, Bus], Field(exclude_if=lambda buses: not buses)] = Field(default_factory=dict)
     device: tuple[Device, ...] = ()
     setting: Annotated[tuple[Setting, ...], Field(exclude_if=lambda settings: not settings)] = ()
+    power: Annotated[Power | None, Field(exclude_if=lambda power: power is None)] = None
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
         check_names(self.device)
         check_buses(self.device, self.bus)
         check_setting_names(self.setting)
+        check_power(self.power, self.server.at, self.device)
         _check_hosts(self)
         if self.is_lab:
             _check_lab(self)

@@ -14,6 +14,7 @@ from kit.config.tables.impact_table import Impact
 from kit.config.tables.known_table import KnownFailure
 from kit.config.tables.nfs_options import MountOption, Version
 from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
+from kit.config.tables.power_table import PowerLoss
 from kit.config.tables.precondition_table import PreconditionTable
 from kit.config.tables.setting_table import SettingName, SettingValue
 from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
@@ -143,17 +144,6 @@ class Warmup(Table):
     deadline: DurationNs = 60_000_000_000
 
 
-class PowerLoss(Table):
-    """Power losses after the phases: `moments` of them, each at a random time `within` the first writes.
-
-    Writes are O_DSYNC records of 512 bytes from the first client. Needs emulated devices.
-    """
-
-    moments: Annotated[int, Field(ge=1, le=1000)]
-    within: Annotated[DurationNs, Field(gt=0)] = 200_000_000
-    seed: int = 1
-
-
 class HostSettings(Table):
     """Settings of the server (kit.hosts.settings); None: as the server has them.
 
@@ -249,7 +239,7 @@ class Workload(Table):
                 'size = "auto"',
             )
         if self.on_devices:
-            unused = {"pool", "dataset", "nfs", "tunables", "working_set", "warmup", "power_loss"}
+            unused = {"pool", "dataset", "nfs", "tunables", "working_set", "warmup"}
             for key in sorted(unused & self.model_fields_set):
                 raise KeyProblem(key, "there is no pool in a workload whose phases go to devices: remove it")
         return self

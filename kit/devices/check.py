@@ -142,6 +142,24 @@ class Guard:
         if claim:
             claim.close()
 
+    def take_again(self, *, locks: bool) -> None:
+        """After a power loss: that the paths lead to the same devices, and their claims; `locks`: these, too.
+
+        Their contents are the run's own. Raises SafetyRefusal: nothing may be written then.
+        """
+        self.release()
+        if locks:
+            nodes = [device.node for device in self.checked if device.node is not None]
+            self.locks.close()
+            self.locks = Locks(self.host, nodes, self.run)
+        else:
+            self.locks.check()
+        found = check(self.host, [device.spec for device in self.checked], content=False)
+        refuse_any(self.host.name, found, CONTENT)
+        # A device may have another name in the kernel now.
+        self.checked = found
+        self.claim()
+
     @contextmanager
     def lent(self, path: str) -> Iterator[None]:
         """Leave one device to a tool that opens it exclusively itself (blkdiscard, nvme format)."""
@@ -183,3 +201,5 @@ def guarded(host: Host, specs: Sequence[DeviceSpec], run: str) -> Iterator[Guard
             yield guard
         finally:
             guard.release()
+            # Not those of before a power loss.
+            guard.locks.close()

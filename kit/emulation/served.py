@@ -133,7 +133,7 @@ class Served:
         return answer.stdout.strip()
 
     def status(self) -> list[dict[str, Any]]:
-        """Status of each device: name, path, bytes, own_cost_ns (host clock), crashes."""
+        """Status of each device: name, path, bytes, own_cost_ns (host clock), crashes, power_losses."""
         devices: list[dict[str, Any]] = json.loads(self.tell("status"))
         return devices
 
@@ -149,6 +149,10 @@ class Served:
     def crashes(self) -> int:
         """Number of crashes of the server; each restart begins with new models."""
         return max(int(device["crashes"]) for device in self.status())
+
+    def power_losses(self) -> dict[str, int]:
+        """How often each device has lost its power since it was made, by name."""
+        return {str(device["name"]): int(device["power_losses"]) for device in self.status()}
 
     def faults(self) -> list[tuple[int, str]]:
         """Injected faults: monotonic time of the host (ns), command."""

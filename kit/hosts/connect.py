@@ -12,7 +12,8 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,8 @@ CONNECT_DEADLINE_S = 60.0
 KEEPALIVE_S = 15
 KEEPALIVE_COUNT = 3
 _MAX_HOPS = 8
+# Between two tries to reach a host that is starting.
+_AGAIN_S = 2.0
 # An argument with all special characters; a login shell that is not a POSIX shell changes it.
 _HOSTILE = "-a'b\\' \"$(echo c)\" `echo d` \\\\ ;|&<>*?[x]{y,z}~#! %s\n\t\\n\u00fc\\"
 _PROBE = 'id -u && printf %s "$1"'
@@ -68,6 +71,20 @@ def open_host(
         show_foreign(config)
     supervision = Supervision(silence_s=_silence_s())
     return connect(address, deadline_s=deadline_s, config_path=config, supervision=supervision)
+
+
+def open_when_up(opening: Callable[[], Host], within_s: float) -> Host:
+    """The host that `opening` connects to, tried again until it is up. Raises what the last try raises."""
+    end = time.monotonic() + within_s
+    while True:
+        try:
+            return opening()
+        except (HostKeyRefused, LoginRefused):
+            raise
+        except HostLost:
+            if time.monotonic() > end:
+                raise
+        time.sleep(_AGAIN_S)
 
 
 def _silence_s() -> int:

@@ -1,14 +1,16 @@
-"""Records all commands of a host in a file of the run."""
+"""Hosts around another one: that record its commands in a file of the run, or connect to it again."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kit.core.errors import HostError
 from kit.core.files import AppendLog
 from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Forwarding, Host, Process, Result
 
@@ -36,12 +38,36 @@ class Recorder:
         self._file.close()
 
 
-class RecordedHost(Host):
+class WrappedHost(Host):
+    """Hands everything on to another host."""
+
+    def __init__(self, host: Host) -> None:
+        self.name = host.name
+        self._host = host
+
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
+
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
+        return self._host.start(argv, output, stdin)
+
+    def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
+        self._host.put(content, path, deadline_s=deadline_s)
+
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
+        return self._host.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
+
+    def close(self) -> None:
+        self._host.close()
+
+
+class RecordedHost(WrappedHost):
     """Wraps a host and records its commands. It forwards sockets if the wrapped host does."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
-        self.name = host.name
-        self._host = host
+        super().__init__(host)
         self._recorder = recorder
         if isinstance(host, Forwarding):
             self.forward_unix_to_remote = host.forward_unix_to_remote
@@ -49,21 +75,32 @@ class RecordedHost(Host):
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         self._recorder.write(self.name, argv=argv)
-        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
+        return super()._run(argv, deadline_s, stdin, limit_bytes)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
         self._recorder.write(self.name, argv=list(argv), started=True)
-        return self._host.start(argv, output, stdin)
+        return super().start(argv, output, stdin)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self._recorder.write(self.name, put=path, bytes=len(content))
-        self._host.put(content, path, deadline_s=deadline_s)
+        super().put(content, path, deadline_s=deadline_s)
 
     def get(
         self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
     ) -> bytes:
         self._recorder.write(self.name, get=path)
-        return self._host.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
+        return super().get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
 
-    def close(self) -> None:
-        self._host.close()
+
+class ReopenedHost(WrappedHost):
+    """A host that may lose its power, and is connected to again. It forwards no sockets."""
+
+    def __init__(self, opening: Callable[[], Host]) -> None:
+        super().__init__(opening())
+        self._opening = opening
+
+    def reopen(self, until_up: Callable[[Callable[[], Host]], Host]) -> None:
+        """Connect again; `until_up` tries with what it is given. Raises HostError."""
+        with contextlib.suppress(HostError):
+            self._host.close()
+        self._host = until_up(self._opening)

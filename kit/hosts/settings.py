@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from kit.config.tables.setting_table import VALUE as COMMAND_VALUE
 from kit.core.errors import HostError
 from kit.core.text import safe_text
-from kit.hosts.base import Host, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Result
 
 _NFSD_THREADS = "/proc/fs/nfsd/threads"
 _HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -139,7 +139,7 @@ class CommandSetting:
         if answer.returncode:
             raise HostError(
                 f"on {server.name}: {_words(self.get)}, which reads {self.name}, ended with "
-                f"{answer.returncode}: {_last_line(answer)}",
+                f"{answer.returncode}: {last_line(answer)}",
                 "it is `get` of a [[setting]] of the testbed, run without a shell as the user who logs in",
             )
         text = answer.stdout.strip()
@@ -156,9 +156,9 @@ class CommandSetting:
         return text
 
 
-def run_own(server: Host, argv: tuple[str, ...]) -> Result:
+def run_own(server: Host, argv: tuple[str, ...], deadline_s: float = DEFAULT_DEADLINE_S) -> Result:
     """Run a command of the user's, as the user who logs in: no sudo is put in front."""
-    return server.run(("env", "LC_ALL=C.UTF-8", *argv), check=False)
+    return server.run(("env", "LC_ALL=C.UTF-8", *argv), check=False, deadline_s=deadline_s)
 
 
 def set_own(server: Host, setting: CommandSetting) -> str:
@@ -169,11 +169,12 @@ def set_own(server: Host, setting: CommandSetting) -> str:
         return observed
     raise HostError(
         f"on {server.name}: {setting.name} was set to {setting.value} but is {observed}",
-        f"{_words(setting.set_to)} ended with {answer.returncode}: {_last_line(answer)}",
+        f"{_words(setting.set_to)} ended with {answer.returncode}: {last_line(answer)}",
     )
 
 
-def _last_line(answer: Result) -> str:
+def last_line(answer: Result) -> str:
+    """What a command said at last."""
     said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
     return safe_text(said[-1])[:200] if said else "it said nothing"
 

@@ -113,7 +113,8 @@ def _modelled_s(plan: Plan, *, aged: bool) -> float:
         total += (warmup.windows + 1) * warmup.window * dilation / 1e9 * _IDLE_S
     for phase in workload.phase:
         total += _load_s(phase.tiers, phase.duration, plan.jobs[phase.load], held, dilation)
-    return total + (workload.power_loss.moments if workload.power_loss else 0) * _POWER_LOSS_S
+    # And the control, and a clean power cycle.
+    return total + (workload.power_loss.moments + 2 if workload.power_loss else 0) * _POWER_LOSS_S
 
 
 def _ageing_s(plan: Plan, device: Device) -> float:

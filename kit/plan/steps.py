@@ -18,7 +18,7 @@ from kit.load import fio, forces
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
-from kit.plan import setting_steps
+from kit.plan import power_steps, setting_steps
 from kit.plan.load_steps import phases, warm_up
 from kit.plan.names import Names, part_bytes, pool_spec, shown
 from kit.plan.plan import Plan, export_of
@@ -56,6 +56,7 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
         yield fill(plan, names)
     yield from warm_up(plan, names)
     yield from phases(plan, names, on_devices=False)
+    yield from power_steps.planned(plan)
 
 
 def undone(steps: Sequence[Step]) -> Iterator[tuple[str, Action]]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,13 +24,15 @@ from kit.core.seed import RUN_ID
 from kit.core.signals import ignore_interrupts
 from kit.devices.locks import Locks
 from kit.hosts.base import Host
-from kit.hosts.connect import open_host
+from kit.hosts.connect import open_host, open_when_up
 from kit.hosts.identity import HostIdentity, read_identity
-from kit.recovery import registry, undo, work_directory
+from kit.recovery import power_undos, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Record, Undo, held_by, read_journal
 from kit.store import json_file
 
 _LOCK_WAIT_S = 30.0
+# For a server whose power was just turned on.
+_BOOT_S = 900.0
 _HOST_KEY = re.compile(r"server|client[0-9]{1,4}")
 # What may be undone on a host: all, or only what proves there to be the run's.
 Allowed = Literal["all", "proven"]
@@ -37,10 +40,14 @@ Allowed = Literal["all", "proven"]
 
 @dataclass
 class Cleaned:
-    """The result for one run. `left`: failed undos; `unreachable`: errors of hosts that cannot be reached."""
+    """The result for one run. `left`: failed undos; `unreachable`: errors of hosts that cannot be reached.
+
+    `powered`: how often the power was turned on, which a host needs some minutes for.
+    """
 
     run: Path
     undone: int = 0
+    powered: int = 0
     left: list[Leftover] = field(default_factory=list)
     unreachable: list[KitError] = field(default_factory=list)
 
@@ -151,8 +158,10 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
         name, pending = run_id(run, journal.record), len(journal.pending)
         cleaner = _Cleaner(name, journal, stored, known)
         if not stored.in_lab:
+            cleaned.powered = _power_on(journal, cleaner, progress)
             keys = {item.host for item in journal.pending}
-            cleaner.hosts.update(_open_all(stored, keys, stack, cleaned))
+            patience_s = _BOOT_S if cleaned.powered else 0.0
+            cleaner.hosts.update(_open_all(stored, keys, stack, cleaned, patience_s))
             # The tokens before anything else, also before the server's lock.
             if "server" in [key for key in cleaner.hosts if cleaner.may_touch(key)]:
                 stack.enter_context(_lock(cleaner.hosts["server"], name))
@@ -162,6 +171,16 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
         if journal.settled:
             registry.leave(name)
     return cleaned
+
+
+def _power_on(journal: Journal, cleaner: _Cleaner, progress: Progress) -> int:
+    """Turn on what a run has cut, before a host is contacted: it may be the one. Returns how many."""
+    here = [each for each in journal.pending if each.host == power_undos.CONTROLLER]
+    for item in here:
+        # What this machine's kit has not listed is refused later, with all that is left.
+        with contextlib.suppress(SafetyRefusal), progress.step(item.text):
+            journal.undo_now(item.number, lambda each: cleaner.undo(each, frozenset()))
+    return len(here)
 
 
 def _check_agreed(run: Path, record: Record, agreed: str) -> bool:
@@ -268,15 +287,17 @@ def _lock(server: Host, run: str) -> Locks:
 
 
 def _open_all(
-    stored: StoredHosts, keys: Container[str], stack: ExitStack, cleaned: Cleaned
+    stored: StoredHosts, keys: Container[str], stack: ExitStack, cleaned: Cleaned, patience_s: float
 ) -> dict[str, Host]:
-    """Those of `keys` that can be reached; undos of the others stay pending."""
+    """Those of `keys` that can be reached within `patience_s`; undos of the others stay pending."""
     hosts: dict[str, Host] = {}
+    end = time.monotonic() + patience_s
     for key, address in stored.addresses.items():
         if address in ("none", "lab") or key not in keys:
             continue
         try:
-            hosts[key] = stack.enter_context(open_host(parse_address(address), stored.ssh_config))
+            opening = partial(open_host, parse_address(address), stored.ssh_config)
+            hosts[key] = stack.enter_context(open_when_up(opening, end - time.monotonic()))
         except KitError as error:
             cleaned.unreachable.append(error)
     return hosts

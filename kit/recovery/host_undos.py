@@ -24,6 +24,7 @@ class WorkDirectory(Action):
     after = frozenset(
         {
             "array",
+            "power",
             "export-directory",
             "mount",
             "export",

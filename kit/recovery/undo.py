@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import Host
-from kit.recovery import host_undos, registry, setting_undos, storage_undos, work_directory
+from kit.recovery import host_undos, power_undos, registry, setting_undos, storage_undos, work_directory
 from kit.recovery.action import BY_ID, Action, names_of
 from kit.recovery.journal import Journal, Undo
 
@@ -23,7 +23,7 @@ KINDS: Mapping[str, type[Action]] = {
     action.kind: action
     for action in (
         host_undos.WorkDirectory, host_undos.Tracer, host_undos.Tunable, host_undos.HostSetting,
-        setting_undos.WriteCache, setting_undos.Settings,
+        setting_undos.WriteCache, setting_undos.Settings, power_undos.PowerOn,
         storage_undos.Pool, storage_undos.Partition, storage_undos.Array, storage_undos.Device,
         storage_undos.Export, storage_undos.ExportDirectory, storage_undos.Mount,
     )
@@ -62,10 +62,12 @@ def undo(
     blocking = sorted(action.after & left)
     if blocking:
         raise HostError(f"not tried, because this could not be undone: {', '.join(blocking)}")
-    if item.host not in hosts:
+    # Only the power is turned on from here.
+    is_here = isinstance(action, power_undos.PowerOn) and item.host == power_undos.CONTROLLER
+    if item.host not in hosts and not is_here:
         raise HostError(f"there is no host '{item.host}' in this testbed")
     perform = action.undo_proven if proven else action.undo
-    perform(hosts[item.host])
+    perform(hosts.get(item.host) or power_undos.controller())
 
 
 def by_hand(item: Undo, names: Mapping[str, str], run: str = "") -> tuple[str, ...]:

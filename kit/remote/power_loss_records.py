@@ -1,61 +1,141 @@
-"""Writes and reads the records of a power loss. Runs on client and server with their Python.
+"""Writes and reads the records of a power loss. Runs on client and server with their Python (3.6 or later).
 
-    write FILE SLOTS ACKNOWLEDGED     write records with O_DSYNC until SIGINT
-    read FILE SLOTS                   print the number in each slot, 0 for none, as one JSON line
+    write LAYOUT ACKNOWLEDGED     write records until SIGINT, each worker a thread
+    read LAYOUT...                print what is in each slot, as one JSON line for each layout
 
-A record has 512 bytes: its number, the complement of the number, and padding. Record N is in slot
-N % SLOTS. Each completed write is one line of ACKNOWLEDGED: number, CLOCK_MONOTONIC in ns.
+LAYOUT is JSON: path, tag (run << 16 | number of the power loss), slots, workers: [[offset, bytes], ...],
+durable (O_DSYNC), direct (O_DIRECT). Record N of a worker is in its slot N % slots.
+Each completed write is one line of ACKNOWLEDGED: worker, number, CLOCK_MONOTONIC in ns.
+
+A record is its head (magic, tag, worker, bytes, number) and the SHAKE-128 of the head: it cannot be
+compressed, differs in each record, and is its own checksum.
+
+What is in a slot: [0] nothing but zeroes; [1, tag, worker, number] a whole record; [2] parts of several
+contents; [3] something else; [4] cannot be read. A slot's record of another place is [3].
 """
 
+import hashlib
 import json
+import mmap
 import os
 import signal
 import struct
 import sys
+import threading
 import time
 
-RECORD_BYTES = 512
-HEAD = struct.Struct("<8sQQ")
-MAGIC = b"hspslot1"
+HEAD = struct.Struct("<8sQIIQ")
+MAGIC = b"hspslot2"
+SECTOR = 512
+NOTHING, WHOLE, TORN, FOREIGN, UNREADABLE = range(5)
 
 
-def record(number: int) -> bytes:
-    return HEAD.pack(MAGIC, number, ~number & (1 << 64) - 1).ljust(RECORD_BYTES, b"\x5a")
+def record(tag, worker, size, number):
+    head = HEAD.pack(MAGIC, tag, worker, size, number)
+    return head + hashlib.shake_128(head).digest(size - HEAD.size)
 
 
-def number_of(raw: bytes) -> int:
-    """The number of a complete record; 0 for a slot without one."""
-    if len(raw) < HEAD.size:
-        return 0
-    number = HEAD.unpack_from(raw)[1]
-    return number if raw == record(number) else 0
+def content_of(raw, tag, worker, slot, slots):
+    """What is in a slot, as the list that `read` prints."""
+    if not any(raw):
+        return [NOTHING]
+    magic, found, by, size, number = HEAD.unpack_from(raw)
+    of_run = found >> 16 == tag >> 16
+    if magic == MAGIC and size == len(raw) and raw == record(found, by, size, number):
+        in_place = of_run and by == worker and number % slots == slot
+        return [WHOLE, found, by, number] if in_place else [FOREIGN]
+    begun = magic == MAGIC and of_run and by == worker
+    # A new record over zeroes, of which the first sector is missing.
+    ended = not any(raw[:SECTOR])
+    return [TORN] if begun or ended else [FOREIGN]
 
 
-def write(path: str, slots: int, log_path: str) -> None:
-    stop = []
-    signal.signal(signal.SIGINT, lambda *_: stop.append(True))
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_DSYNC, 0o644)
-    number = 0
-    with open(log_path, "w", buffering=1) as log:
-        while not stop:
-            number += 1
-            written = os.pwrite(file, record(number), number % slots * RECORD_BYTES)
-            if written != RECORD_BYTES:
-                sys.exit(f"{path}: a write of {RECORD_BYTES} bytes wrote {written}")
-            log.write(f"{number} {time.clock_gettime_ns(time.CLOCK_MONOTONIC)}\n")
-    os.close(file)
+def flags_of(layout):
+    flags = os.O_DSYNC if layout["durable"] else 0
+    return flags | (os.O_DIRECT if layout["direct"] else 0)
 
 
-def read(path: str, slots: int) -> None:
-    numbers = []
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            numbers = [number_of(file.read(RECORD_BYTES)) for _ in range(slots)]
-    print(json.dumps(numbers))
+class Writer:
+    """All workers. `failure`: what ended one of them early."""
+
+    def __init__(self, layout, log):
+        self.layout, self.log, self.failure, self.stopped = layout, log, "", False
+        # Never O_CREAT: where a device is gone, its path must not become a file.
+        self.file = os.open(layout["path"], os.O_WRONLY | flags_of(layout))
+
+    def work(self, worker):
+        offset, size = self.layout["workers"][worker]
+        # O_DIRECT wants memory on a page boundary.
+        buffer = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+        view = memoryview(buffer)[:size]
+        slots, tag, number = self.layout["slots"], self.layout["tag"], 0
+        try:
+            while not self.stopped:
+                number += 1
+                view[:] = record(tag, worker, size, number)
+                written = os.pwrite(self.file, view, offset + number % slots * size)
+                at_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+                if written != size:
+                    raise OSError(0, f"a write of {size} bytes wrote {written}")
+                os.write(self.log, b"%d %d %d\n" % (worker, number, at_ns))
+        except OSError as error:
+            # The power is gone: what was acknowledged before is in the list.
+            self.failure = self.failure or str(error)
+            self.stopped = True
+
+
+def clock_gettime_ns(clock):
+    return int(time.clock_gettime(clock) * 1e9)
+
+
+def write(layout, log_path):
+    if not hasattr(time, "clock_gettime_ns"):
+        time.clock_gettime_ns = clock_gettime_ns  # Python 3.6
+    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    writer = Writer(layout, log)
+    signal.signal(signal.SIGINT, lambda *_: setattr(writer, "stopped", True))
+    threads = [
+        threading.Thread(target=writer.work, args=(worker,), daemon=True)
+        for worker in range(len(layout["workers"]))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.05)
+    print(json.dumps({"failure": writer.failure}))
+
+
+def content_at(file, place, size):
+    """`size` bytes, with zeroes after the end of a file; None for what cannot be read."""
+    try:
+        file.seek(place)
+        raw = file.read(size)
+    except OSError:
+        return None
+    return raw + bytes(size - len(raw))
+
+
+def read(layout):
+    slots, found = layout["slots"], []
+    if not os.path.exists(layout["path"]):
+        print(json.dumps([[[UNREADABLE]] * slots for _ in layout["workers"]]))
+        return
+    with open(layout["path"], "rb", buffering=0) as file:
+        for worker, (offset, size) in enumerate(layout["workers"]):
+            listed = []
+            for slot in range(slots):
+                raw = content_at(file, offset + slot * size, size)
+                listed.append(
+                    [UNREADABLE] if raw is None else content_of(raw, layout["tag"], worker, slot, slots)
+                )
+            found.append(listed)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "write":
-        write(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        write(json.loads(sys.argv[2]), sys.argv[3])
     else:
-        read(sys.argv[2], int(sys.argv[3]))
+        for text in sys.argv[2:]:
+            read(json.loads(text))

@@ -16,7 +16,7 @@ from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
 from kit.precondition import selection
-from kit.rules import expectations, force, measurable, operations, settings, soak
+from kit.rules import expectations, force, measurable, operations, power, settings, soak
 from kit.rules.appliance_limits import left_out
 from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
@@ -51,13 +51,9 @@ def check(
     else:
         problems += source.placed(_server_problems(workload, testbed, jobs))
         problems += _testbed_problems(testbed, testbed_path)
-    problems += source.placed(
-        (
-            *expectations.problems(workload, jobs),
-            *force.problems(workload, testbed),
-            *soak.problems(workload, testbed, jobs),
-        )
-    )
+    everywhere = [*expectations.problems(workload, jobs), *force.problems(workload, testbed)]
+    everywhere += [*soak.problems(workload, testbed, jobs), *power.problems(workload, testbed)]
+    problems += source.placed(everywhere)
     if problems:
         raise placed_refusal(problems)
     if testbed.is_appliance:
@@ -98,12 +94,6 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
 
 def _appliance_problems(workload: Workload) -> Problems:
     """At least one phase must be possible without login to the server."""
-    if workload.power_loss:
-        yield (
-            ("power_loss",),
-            'it needs devices whose power can be cut; the server is host = "none": remove the table for an '
-            "appliance",
-        )
     skipped = left_out(workload).skipped
     if len(skipped) == len(workload.phase):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())

@@ -14,7 +14,17 @@ from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.precondition import selection
-from kit.rules import array_phases, expectations, fio_options, force, limits, measurable, operations, settings
+from kit.rules import (
+    array_phases,
+    expectations,
+    fio_options,
+    force,
+    limits,
+    measurable,
+    operations,
+    power,
+    settings,
+)
 
 Problems = Iterator[tuple[KeyPath, str]]
 
@@ -48,6 +58,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
             *settings.problems(workload, testbed),
             *expectations.problems(workload, jobs),
             *force.problems(workload, testbed),
+            *power.problems(workload, testbed),
         ]
     if keys:
         raise placed_refusal(source.placed(keys))

@@ -1,122 +1,296 @@
 """What acknowledged writes are worth: the power goes in mid-write, and what was promised must be there.
 
-Only where the devices are emulated: they remember what a power loss of all of them would have left
-at a moment, while the pool goes on; then it is exported in order, the devices become what the power
-loss left, and the pool is imported again. What a client had been told is safe before that moment
-has to be in the file. (The method is that of diskchecker.pl by Brad Fitzpatrick, 2005.)
+A witness that keeps its power writes records and keeps a list of those that were acknowledged; after the
+power loss they are looked for. The method is that of diskchecker.pl (Brad Fitzpatrick, 2005), the records
+and their classes are those of kit.run.power_records. Where the power is cut: kit.run.power_cut.
 """
 
 from __future__ import annotations
 
-import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kit.config import workload as config
-from kit.core.errors import HostError, MeasurementUnknown
-from kit.hosts.base import Host
-from kit.nfs import export as nfs_export
-from kit.setup.bench import Bench, Storage
-from kit.setup.site import Devices
-from kit.store.manifest import Moment, PowerLoss
-from kit.zfs import pool
+from kit.config.tables.power_table import PowerLoss as Settings
+from kit.core.errors import MeasurementUnknown
+from kit.core.signals import ignore_interrupts
+from kit.hosts.base import CommandFailed, Host
+from kit.hosts.identity import read_identity
+from kit.plan import steps
+from kit.rules.power import cut_devices
+from kit.run import power_cut
+from kit.run.power_cut import Counts, DeviceGone, PowerCut
+from kit.run.power_records import Found, Layout, judge, parse_acknowledged, parse_found
+from kit.setup.bench import Bench
+from kit.setup.context import Context
+from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
+from kit.zfs.tunables import Tunable, read_effects, read_tunables, write_tunable
 
 _HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
-_SLOTS = 4096
 _DEADLINE_S = 300.0
-# Until the writer has a first write behind it.
-_AWAIT = 'n=0; until [ -s "$1" ]; do n=$((n+1)); [ $n -lt 3000 ] || exit 1; sleep 0.01; done'
+# Until the writer has a first write behind it: NFSv4 waits 90 s after its server has started.
+_AWAIT = 'n=0; until [ -s "$1" ]; do n=$((n+1)); [ $n -lt 20000 ] || exit 1; sleep 0.01; done'
+# Of so many power losses, one comes when nothing is written any more.
+_IDLE_EVERY = 4
+# Without them OpenZFS sends no FLUSH: zfs(4).
+_NO_FLUSH = ("zil_nocacheflush", "zfs_nocacheflush")
+_SECTOR_BYTES = 4096
+# Records of so many power losses are read by one command.
+_BATCH = 20
+_SCRUB_S = 24 * 3600.0
+_CLEAN = "errors: No known data errors"
 
 
-def judge(acknowledged: list[tuple[int, int]], found: list[int], mark_ns: int) -> Moment:
-    """Compare what was promised with what is there. Pure.
+@dataclass(frozen=True)
+class _Test:
+    """`directory`: of the run, on the witness; `made`: where each power loss has its records."""
 
-    `acknowledged` has number and time (ns) of each write that returned, `found` the number in each
-    slot. A slot may hold a later record than the last one promised: it was written, not yet told.
-    """
-    before = [number for number, at_ns in acknowledged if at_ns < mark_ns]
-    newest: dict[int, int] = {}
-    for number in before:
-        newest[number % _SLOTS] = max(number, newest.get(number % _SLOTS, 0))
-    slots = dict(enumerate(found))
-    lost = sorted(number for slot, number in newest.items() if slots.get(slot, 0) < number)
-    return Moment(
-        at_ns=mark_ns, acknowledged=len(before), lost=len(lost), first_lost=lost[0] if lost else None
-    )
+    run: Context
+    bench: Bench
+    settings: Settings
+    cut: PowerCut
+    directory: str
+    number_of_run: int
+    counts: Counts = field(default_factory=dict)
+    # Hosts that have the helper.
+    helped: set[str] = field(default_factory=set)
+
+    def layout(self, number: int, *, durable: bool = True, direct: bool = True) -> Layout:
+        """Of a power loss. On a bare device one after the other, as long as there is room."""
+        sizes = self.settings.sizes
+        of_workers = tuple(sizes[worker % len(sizes)] for worker in range(self.settings.workers))
+        storage, offset_bytes = self.bench.storage, 0
+        if storage:
+            path = f"{self.bench.mount}/power-loss-{number}"
+        else:
+            name = next(iter(cut_devices(self.run.plan.testbed)))
+            path = self.bench.site.device_paths[name]
+            of_workers = tuple(-(-size // _SECTOR_BYTES) * _SECTOR_BYTES for size in of_workers)
+        made = Layout(path, self.number_of_run, number, of_workers, durable=durable, direct=direct)
+        if not storage:
+            room = max(1, self.bench.device_bytes[name] // made.bytes_)
+            offset_bytes = number % room * made.bytes_
+        return replace(made, offset_bytes=offset_bytes)
 
 
-def run_power_losses(bench: Bench, settings: config.PowerLoss) -> PowerLoss:
+def run_power_losses(run: Context, bench: Bench, settings: Settings) -> PowerLoss:
     """As many power losses as asked for, each at another moment. Raises HostError, MeasurementUnknown."""
-    if bench.site.devices is None or bench.storage is None:
-        raise HostError(
-            "power_loss: only emulated devices can lose their power at a chosen moment",
-            "take [power_loss] out of the workload on real hardware",
-        )
     chance = random.Random(settings.seed)
-    moments = []
-    for number in range(settings.moments):
-        delay_ns = chance.randrange(settings.within)
-        moments.append(_lose_power(bench, bench.storage, bench.site.devices, number, delay_ns))
+    cut = power_cut.of_run(run, bench)
+    try:
+        return _all(run, bench, settings, cut, chance)
+    except BaseException:
+        # Also when it is interrupted: a server without power cannot be cleaned up.
+        with ignore_interrupts(run.progress.note):
+            cut.rescue()
+        raise
+
+
+def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: random.Random) -> PowerLoss:
+    """The control, all power losses, and a clean power cycle."""
+    directory = f"{bench.work_dir}/{cut.witness.name.replace('/', '-')}-power-loss"
+    test = _Test(run, bench, settings, cut, directory, chance.getrandbits(40) ^ run.site.seed & 0xFFFFFFFFFF)
+    control = [_control(test)] if settings.control != "none" else []
+    moments: list[tuple[Layout, Moment]] = []
+    stopped = ""
+    for number in range(1, settings.moments + 1):
+        within_ns = chance.randrange(settings.within)
+        idle_ns = chance.randrange(1, settings.idle + 1) if settings.idle else 0
+        layout = test.layout(number)
+        moment, stopped = _lose_power(test, layout, within_ns, idle_ns if number % _IDLE_EVERY == 0 else 0)
+        moments.append((layout, moment))
+        _store(run, test, [each for _, each in moments], control, stopped)
+        if stopped:
+            break
+    found = [each for _, each in moments] if stopped else _verified_again(test, moments)
+    _store(run, test, found, control, stopped)
+    return _told(test, found, control, stopped)
+
+
+def _store(run: Context, test: _Test, moments: list[Moment], control: list[Moment], stopped: str) -> None:
+    """After each: a real power loss takes minutes, and what is known must not be lost with hsp."""
+    run.record.fill(power_loss=_told(test, moments, control, stopped))
+
+
+def _told(test: _Test, moments: list[Moment], control: list[Moment], stopped: str) -> PowerLoss:
     return PowerLoss(
         moments=tuple(moments),
         acknowledged=sum(moment.acknowledged for moment in moments),
         lost=sum(moment.lost for moment in moments),
+        scope=test.cut.scope,
+        asked=test.settings.moments,
+        control=test.settings.control,
+        control_moments=tuple(control),
+        stopped=stopped or ("" if len(moments) == test.settings.moments else "it was interrupted"),
     )
 
 
-def _lose_power(bench: Bench, storage: Storage, devices: Devices, number: int, delay_ns: int) -> Moment:
-    """Write, lose the power, import what is left, compare; the pool is in use again afterwards."""
-    server, client = storage.server, bench.site.clients[0].host
-    file = f"power-loss-{number}"
-    directory = f"{bench.work_dir}/{client.name.replace('/', '-')}-power-loss"
-    for host in {id(server): server, id(client): client}.values():
-        host.run(["mkdir", "-p", directory])
-        host.put(_HELPER.read_bytes(), f"{directory}/helper.py")
-    # The client's root is nobody at the server, and may make no file there.
-    server.run(["install", "-m", "0666", "/dev/null", f"{storage.path}/{file}"])
-    log = f"{directory}/{file}.log"
-    writer = client.start(
-        ["python3", "-I", f"{directory}/helper.py", "write", f"{bench.mount}/{file}", str(_SLOTS), log]
-    )
-    mark_ns = None
+def _control(test: _Test) -> Moment:
+    """A power loss that must take acknowledged writes with it: number 0."""
+    kind, storage = test.settings.control, test.bench.storage
+    if not storage:
+        layout = test.layout(0, durable=False, direct=kind == "no-flush")
+        return _lose_power(test, layout, test.settings.within, 0)[0]
+    layout = test.layout(0)
+    with _unsynced(test) if kind == "no-sync" else _unflushed(test):
+        return _lose_power(test, layout, test.settings.within, 0)[0]
+
+
+@contextmanager
+def _unsynced(test: _Test) -> Iterator[None]:
+    """The server acknowledges writes from its memory. The dataset is the run's own."""
+    storage = test.bench.storage
+    assert storage
+    storage.server.run(["zfs", "set", "sync=disabled", storage.dataset])
+    yield
+    storage.server.run(["zfs", "set", f"sync={storage.sync}", storage.dataset])
+
+
+@contextmanager
+def _unflushed(test: _Test) -> Iterator[None]:
+    """The server sends its devices no FLUSH."""
+    storage, run = test.bench.storage, test.run
+    assert storage
+    server = storage.server
+    settings = tuple(Tunable(name, "1", 1) for name in _NO_FLUSH)
+    before, effects = read_tunables(server, list(_NO_FLUSH)), read_effects(server, list(_NO_FLUSH))
+    for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
+        with run.step(step):
+            write_tunable(server, tunable.name, "1")
+    yield
+    for name, value in before.items():
+        # After a real power loss they are what they were.
+        if read_tunables(server, [name])[name] != value:
+            write_tunable(server, name, value)
+
+
+def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tuple[Moment, str]:
+    """Write, lose the power, look for what was promised. The second: why there can be no more, or ""."""
+    cut, clock = test.cut, test.bench.site.clock
+    before = dict(test.counts) or cut.counts()
+    _prepare(test, layout)
+    log = f"{test.directory}/acknowledged-{layout.number}"
+    writer = cut.witness.start([*_helper(test, cut.witness), "write", layout.text(), log])
+    begun, cut_ns, ended = False, None, None
     try:
-        if client.run(["sh", "-c", _AWAIT, "sh", log], deadline_s=_DEADLINE_S, check=False).returncode == 0:
-            server.run(["sleep", f"{bench.site.clock.to_host_ns(delay_ns) / 1e9:.6f}"])
-            mark_ns = devices.mark()
+        answer = cut.witness.run(["sh", "-c", _AWAIT, "sh", log], deadline_s=_DEADLINE_S, check=False)
+        begun = answer.returncode == 0
+        if begun:
+            power_cut.sleep(cut.witness, clock, within_ns)
+            if idle_ns:
+                ended = writer.stop(_DEADLINE_S)
+                power_cut.sleep(cut.witness, clock, idle_ns)
+            cut_ns = cut.cut()
     finally:
-        ended = writer.stop(_DEADLINE_S)
-    if ended.returncode or mark_ns is None:
-        raise MeasurementUnknown(f"the writer of power loss {number} failed {ended.describe()}")
-    acknowledged = _parse_log(client.get(log).decode())
-    _bring_back(bench, storage, devices)
-    text = server.run(
-        ["python3", "-I", f"{directory}/helper.py", "read", f"{storage.path}/{file}", str(_SLOTS)]
-    ).stdout
-    moment = judge(acknowledged, json.loads(text), mark_ns)
-    if not moment.acknowledged:
-        raise MeasurementUnknown(f"power loss {number} came before the first acknowledged write")
-    return moment
+        # On a server without power its writes would wait for ever.
+        ended = ended or writer.stop(_DEADLINE_S, "INT" if cut.scope == "lab" else "KILL")
+    if not begun or (cut.scope == "lab" and ended.returncode):
+        raise MeasurementUnknown(f"the writer of power loss {layout.number} failed {ended.describe()}")
+    acknowledged = parse_acknowledged(cut.witness.get(log).decode())
+    if not acknowledged:
+        raise MeasurementUnknown(f"power loss {layout.number} came before the first acknowledged write")
+    try:
+        cut.bring_back()
+    except (DeviceGone, CommandFailed) as error:
+        if isinstance(error, CommandFailed) and error.result.argv[:2] != ("zpool", "import"):
+            raise
+        count = len(acknowledged)
+        gone = Moment(acknowledged=count, gone=count, at_ns=acknowledged[-1].at_ns, idle_ns=idle_ns)
+        return gone, f"after power loss {layout.number}, {' '.join(error.message.split())}"
+    if cut.scope == "server":
+        test.helped.discard(cut.reader.name)
+    (found,) = _read(test, layout)
+    moment = judge(layout, acknowledged, found, cut_ns)
+    # The next power loss begins with these.
+    test.counts.clear()
+    test.counts.update(cut.counts())
+    proof = tuple(_proof(before, test.counts))
+    at_ns = cut_ns or acknowledged[-1].at_ns
+    return moment.model_copy(update={"at_ns": at_ns, "idle_ns": idle_ns, "proof": proof}), ""
 
 
-def _parse_log(text: str) -> list[tuple[int, int]]:
-    pairs = (line.split() for line in text.splitlines())
-    return [(int(number), int(at_ns)) for number, at_ns in pairs]
+def _prepare(test: _Test, layout: Layout) -> None:
+    """Room for the records; the device is looked at again before it is written to."""
+    storage, guard = test.bench.storage, test.bench.site.guard
+    if storage:
+        # The client's root is nobody at the server, and may make no file there.
+        file = f"{storage.path}/power-loss-{layout.number}"
+        storage.server.run(["install", "-m", "0666", "/dev/null", file])
+        # That there is a file must not be what the power loss takes.
+        storage.server.run(["zpool", "sync", storage.pool.name])
+    elif guard:
+        guard.before_writing([layout.path], content=False)
 
 
-def _bring_back(bench: Bench, storage: Storage, devices: Devices) -> None:
-    """The pool exported, the devices as the power loss left them, the pool imported and shared again."""
-    server, address = storage.server, bench.site.clients[0].address
-    device_paths = tuple(bench.site.device_paths.values())
-    nfs_export.unexport(server, storage.path, address)
-    pool.export_pool(server, storage.pool)
-    devices.restore()
-    _forget_cached(server, device_paths)
-    pool.import_pool(server, storage.pool, device_paths)
-    server.run(["zfs", "mount", storage.dataset])
-    nfs_export.export(server, storage.path, address)
+def _helper(test: _Test, host: Host) -> list[str]:
+    """The program on the host. What a host had in memory went with its power."""
+    if host.name not in test.helped:
+        host.run(["mkdir", "-p", test.directory])
+        host.put(_HELPER.read_bytes(), f"{test.directory}/helper.py")
+        test.helped.add(host.name)
+    return ["python3", "-I", "-S", f"{test.directory}/helper.py"]
 
 
-def _forget_cached(server: Host, devices: tuple[str, ...]) -> None:
-    """What the kernel still holds of the devices' content is from after the power loss."""
-    for path in devices:
-        server.run(["blockdev", "--flushbufs", path])
+def _read(test: _Test, *layouts: Layout) -> list[Found]:
+    """What is in each slot, by layout."""
+    storage, reader = test.bench.storage, test.cut.reader
+    paths = [f"{storage.path}/power-loss-{layout.number}" if storage else layout.path for layout in layouts]
+    texts = [layout.text(path) for layout, path in zip(layouts, paths, strict=True)]
+    lines = reader.run([*_helper(test, reader), "read", *texts], deadline_s=_DEADLINE_S).stdout.splitlines()
+    return [parse_found(line, layout) for line, layout in zip(lines, layouts, strict=True)]
+
+
+def _proof(before: Counts, after: Counts) -> Iterator[PowerProof]:
+    """Every count of every device that lost its power; a device without one has a count that is not there."""
+    for device, counts in after.items():
+        if not counts:
+            yield PowerProof(device=device, counter="none", before=0, after=0)
+        for name, count in counts.items():
+            yield PowerProof(
+                device=device, counter=name, before=before.get(device, {}).get(name, count), after=count
+            )
+
+
+def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> list[Moment]:
+    """All records once more, after a power cycle with nothing under way; then the pool is scrubbed."""
+    cut, log = test.cut, f"{test.directory}/acknowledged"
+    cut.settle()
+    cut.cut()
+    try:
+        cut.bring_back()
+    except DeviceGone:
+        found = [(each, Classes(gone=each.acknowledged)) for _, each in moments]
+        return [moment.model_copy(update={"again": classes}) for moment, classes in found]
+    if cut.scope == "server":
+        test.helped.discard(cut.reader.name)
+    # On a small device a later power loss has its records in the place of an earlier one's.
+    last = {(layout.path, layout.offset_bytes): layout.number for layout, _ in moments}
+    kept = [layout for layout, _ in moments if last[layout.path, layout.offset_bytes] == layout.number]
+    contents: dict[int, Found] = {}
+    for at in range(0, len(kept), _BATCH):
+        batch = kept[at : at + _BATCH]
+        contents |= zip((layout.number for layout in batch), _read(test, *batch), strict=True)
+    found_again: list[Moment] = []
+    for layout, moment in moments:
+        if layout.number in contents:
+            acknowledged = parse_acknowledged(cut.witness.get(f"{log}-{layout.number}").decode())
+            cut_ns = moment.at_ns if cut.scope == "lab" else None
+            now = judge(layout, acknowledged, contents[layout.number], cut_ns)
+            again = Classes(**{name: getattr(now, name) for name in Classes.model_fields})
+            moment = moment.model_copy(update={"again": again})
+        found_again.append(moment)
+    _scrub(test)
+    return found_again
+
+
+def _scrub(test: _Test) -> None:
+    """What the pool itself finds, on real devices."""
+    storage = test.bench.storage
+    if storage and test.cut.scope != "lab":
+        storage.server.run(["zpool", "scrub", "-w", storage.pool.name], deadline_s=_SCRUB_S)
+        status = storage.server.run(["zpool", "status", storage.pool.name]).stdout
+        if _CLEAN not in status:
+            text = "the scrub after the power losses found errors: see zpool status in raw/commands.jsonl"
+            test.run.record.add_problems("scrub", text)

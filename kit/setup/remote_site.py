@@ -6,6 +6,7 @@ import ipaddress
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from kit.config.testbed import Client, Testbed
 from kit.core.errors import ConfigError, HostError
@@ -13,18 +14,25 @@ from kit.core.progress import Progress
 from kit.devices.check import guarded
 from kit.devices.reasons import DeviceSpec
 from kit.hosts.base import Host
-from kit.hosts.connect import open_host
+from kit.hosts.connect import open_host, open_when_up
+from kit.hosts.recorded import ReopenedHost
+from kit.recovery import power_undos
 from kit.setup.site import Site, SiteClient
 
 
 def open_server(testbed: Testbed) -> Host:
-    """The server alone. Raises HostError, ConfigError for an appliance."""
+    """The server alone; one that may lose its power can be opened again.
+
+    Raises HostError, ConfigError for an appliance.
+    """
     if testbed.is_appliance:
         raise ConfigError(
             f"the server of the testbed '{testbed.name}' is an appliance (host = \"none\")",
             "nothing of it but its export can be seen",
         )
-    return open_host(testbed.server.at, testbed.ssh_config)
+    opening = partial(open_host, testbed.server.at, testbed.ssh_config)
+    is_cut = testbed.power is not None and testbed.power.scope == "server"
+    return ReopenedHost(opening) if is_cut else opening()
 
 
 @contextmanager
@@ -63,12 +71,18 @@ def real_site(
             guard=guard,
             seed=seed,
             beside_other_pools=beside_other_pools,
+            controller=power_undos.controller() if testbed.power else None,
+            reopen=partial(_reopen, server) if isinstance(server, ReopenedHost) else None,
             identities={
                 device.name: one.node.identity()
                 for device, one in zip(testbed.device, guard.checked, strict=True)
                 if one.node is not None
             },
         )
+
+
+def _reopen(server: ReopenedHost, within_s: float) -> None:
+    server.reopen(lambda opening: open_when_up(opening, within_s))
 
 
 @contextmanager

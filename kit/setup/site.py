@@ -45,6 +45,10 @@ class Devices(FaultSource, Protocol):
         """Make the devices what the power loss at the mark left. They must not be in use."""
         ...
 
+    def power_losses(self) -> dict[str, int]:
+        """How often each has lost its power, by name. Raises HostError."""
+        ...
+
     def counters_command(self, name: str) -> list[str] | None:
         """argv that prints the counters of the device's model as JSON; None for a device that has none."""
         ...
@@ -84,6 +88,10 @@ class Site:
     # By device name: what a real device is recognised by, for the manifest.
     identities: dict[str, dict[str, str | int]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    # Where [power] of the testbed has its commands run, if not on the server: this machine.
+    controller: Host | None = None
+    # Waits, at most so many seconds, until the server is up again after a power loss. Raises HostError.
+    reopen: Callable[[float], None] | None = None
     # Why all that lived there is gone ("" if it is not); None where hosts outlive a run.
     gone: Callable[[], str] | None = None
 
@@ -103,4 +111,5 @@ def recorded_site(site: Site, recorder: Recorder) -> Site:
     """The site, with hosts that write down what they are asked to do."""
     clients = tuple(replace(client, host=RecordedHost(client.host, recorder)) for client in site.clients)
     server = RecordedHost(site.server, recorder) if site.server else None
-    return replace(site, server=server, clients=clients)
+    controller = RecordedHost(site.controller, recorder) if site.controller else None
+    return replace(site, server=server, clients=clients, controller=controller)

@@ -163,24 +163,63 @@ class Appliance(Stored):
     skipped: Many[Skipped] = ()
 
 
-class Moment(Stored):
-    """One power loss: writes that were acknowledged before it, and those that were gone after it.
+class PowerProof(Stored):
+    """A device's own count of its power losses, before a power loss and after it."""
 
-    `at_ns`: on the server's clock. `first_lost`: the number of the first write that was gone.
+    device: str
+    counter: str
+    before: Count
+    after: Count
+
+
+class Classes(Stored):
+    """Acknowledged records that were not there after a power loss, by what was in their place.
+
+    `lost`: nothing; `torn`: parts of several contents; `old`: an older record; `foreign`: something else;
+    `gone`: it cannot be read, or the device is gone.
     """
 
-    at_ns: int = 0
+    lost: Count = 0
+    torn: Count = 0
+    old: Count = 0
+    foreign: Count = 0
+    gone: Count = 0
+
+
+class Moment(Classes):
+    """One power loss: writes that were acknowledged before it, and those that were gone after it.
+
+    `at_ns`: on the witness's clock. `first_lost`: number of the first write that was not there, of the worker
+    `first_worker`. `idle_ns`: how long after the last write it came. `in_flight_torn`: records that nobody
+    had acknowledged, in parts. `again`: found after one more clean power cycle. Runs of older versions have
+    neither classes (`lost` has them all) nor a proof.
+    """
+
     acknowledged: Count
-    lost: Count
+    at_ns: int = 0
     first_lost: Count | None = None
+    first_worker: Count | None = None
+    idle_ns: Count = 0
+    in_flight_torn: Count = 0
+    again: Classes | None = None
+    proof: Many[PowerProof] = ()
 
 
 class PowerLoss(Stored):
-    """Every power loss of the run, and the sums."""
+    """Every power loss of the run, and the sums.
+
+    `scope`: "lab", "server" or "device"; "" in runs of older versions. `asked`: how many there should be.
+    `control`: the positive control of that name, and its power losses. `stopped`: why there were no more.
+    """
 
     moments: Many[Moment]
     acknowledged: Count = 0
     lost: Count = 0
+    scope: str = ""
+    asked: Count = 0
+    control: str = ""
+    control_moments: Many[Moment] = ()
+    stopped: str = ""
 
 
 class ObserverStretch(Stored):

@@ -35,6 +35,7 @@ ProblemCode = Literal[
     "precondition",
     "properties",
     "read-history",
+    "scrub",
     "record",
     "resource-use",
     "server-activity",

@@ -61,14 +61,14 @@ def summarise(
     rows = _rows(bins, phases, reference, shown, reasons)
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
-    promised, broken, kept = _power_losses(manifest, reasons)
+    promised = _power_losses(manifest, reasons)
     declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
-    unmet = [*broken, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
+    unmet = [*promised.broken, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
     ranges = {name: each.ranges_us for name, each in shown.items()}
     bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
     by_nature = by_nature if len(reasons) == 1 else None
-    well = verdict.all_well(phases, expect, kept)
+    well = verdict.all_well(phases, expect, promised.kept)
     judged, causes = verdict.of(reasons, unmet, by_nature), [*reasons, *unmet]
     value = {
         **_identity(manifest),
@@ -85,7 +85,7 @@ def summarise(
         "bands": bands,
         "clients": of_clients,
         "expect": expect,
-        "power_loss": promised,
+        "power_loss": promised.told,
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
@@ -133,12 +133,14 @@ def _known_reference(name: str, reasons: list[Reason]) -> Reference | None:
         return None
 
 
-def _power_losses(manifest: Manifest, reasons: list[Reason]) -> tuple[Json | None, list[Reason], str]:
+def _power_losses(manifest: Manifest, reasons: list[Reason]) -> power_loss.Judged:
     try:
-        return power_loss.judge(manifest.power_loss)
+        judged = power_loss.judge(manifest.power_loss)
     except MeasurementUnknown as error:
         reasons.append(Reason(id="POWER-LOSS-UNKNOWN", text=f"Power losses: {error.message}."))
-        return None, [], ""
+        return power_loss.Judged()
+    reasons += judged.open
+    return judged
 
 
 def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[Reason]) -> list[Json]:

@@ -27,6 +27,8 @@ def _suite(summary: Summary) -> ET.Element:
     name = _xml_text(f"{summary.workload or 'hsp'}{f' ({summary.length})' if summary.length else ''}")
     suite = ET.Element("testsuite", name=name)
     _verdict(case(suite, name, "verdict"), summary)
+    if summary.power_loss:
+        _power_losses(suite, name, summary)
     for phase in summary.accounting.phases:
         _checks(suite, name, phase, summary)
     sums = {(each.phase, str(check)) for each in summary.accounting.phases for check in each.checks}
@@ -121,6 +123,22 @@ def document(*suites: ET.Element) -> bytes:
     ET.indent(root)
     text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
+
+
+def _power_losses(suite: ET.Element, name: str, summary: Summary) -> None:
+    """A case of its own, with how much so many power losses say."""
+    told = summary.power_loss or {}
+    made = case(suite, name, "power losses")
+    bound = told.get("bound") or {}
+    words = f"{told.get('moments_with_loss')} of {bound.get('of', 0)} power losses lost acknowledged writes"
+    if bound:
+        words += f": {100 * bound['low']:.1f} to {100 * bound['high']:.1f} % do (95 % confidence)"
+    if told.get("lost"):
+        add_outcome(made, "failure", "acknowledged writes were lost", [words])
+    elif summary.verdict == "unknown":
+        add_outcome(made, "skipped", "the verdict is unknown", [])
+    else:
+        ET.SubElement(made, "system-out").text = _xml_text(words)
 
 
 def _checks(suite: ET.Element, name: str, phase: PhaseAccounting, summary: Summary) -> None:

@@ -26,6 +26,7 @@ from reports.figures.phase_maps import Subject
 from reports.page import document
 from reports.page.document import Figures
 from reports.statistics.blocks import BLOCKS
+from reports.verdict import power_loss
 from reports.verdict.stalls import stalls
 
 # A figure of these kinds is folded away: what it shows is in the maps, in another form.
@@ -89,6 +90,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
         timed=timed,
         unseen=stored.get("appliance"),
+        power=power_loss.table(manifest.power_loss),
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,

@@ -17,7 +17,10 @@ _OF_IMPORTS = frozenset(
 _BY_NATURE = frozenset({"APPLIANCE", "IMPORTED", UNKNOWN_ID})
 # What is tried only where a workload asks for it, by the key of the summary.
 _ASKED_FOR = {
-    "POWER-LOSS": "power_loss", "POWER-LOSS-UNKNOWN": "power_loss", "FORCES-LOST": "forces",
+    "POWER-LOSS-UNKNOWN": "power_loss", "POWER-STOPPED": "power_loss", "POWER-UNPROVEN": "power_loss",
+    "POWER-CONTROL": "power_loss", "POWER-LOSS-LOST": "power_loss", "POWER-LOSS-TORN": "power_loss",
+    "POWER-LOSS-OLD": "power_loss", "POWER-LOSS-FOREIGN": "power_loss", "POWER-LOSS-GONE": "power_loss",
+    "FORCES-LOST": "forces",
     "SOAK-DRIFT": "soak", "SOAK-STOPPED": "soak", "STOP-RULES": "soak", "IMPACT": "impact",
 }  # fmt: skip
 _UNTRACED = frozenset({"COUNTS-MISSING", "CLIENT-SERVER-IOS", "LOST-EVENTS", "TIER-TRACER"})

@@ -1,45 +1,236 @@
-"""Whether writes that were acknowledged were there after a power loss (`power_loss` of the manifest)."""
+"""Whether writes that were acknowledged were there after a power loss (`power_loss` of the manifest). Pure.
+
+One judge for the lab and for real hardware. A loss makes a run invalid. Without one, the run is unknown if
+the positive control lost nothing (the test could not have seen a loss), or if a power loss is not proven.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from kit.core.errors import MeasurementUnknown
-from kit.store.manifest import PowerLoss
+from kit.store.manifest import Moment, PowerLoss
 from kit.store.summary import Reason
+from reports.statistics import proportion
 
 Json = dict[str, Any]
 
+CONTROL = "POWER-CONTROL"
+UNPROVEN = "POWER-UNPROVEN"
+STOPPED = "POWER-STOPPED"
+# Ids of the classes, in the order of their weight, and what was there instead.
+CLASSES = {
+    "gone": ("POWER-LOSS-GONE", "could not be read, or the device was gone"),
+    "lost": ("POWER-LOSS-LOST", "were gone"),
+    "torn": ("POWER-LOSS-TORN", "were there in part"),
+    "old": ("POWER-LOSS-OLD", "were older ones again"),
+    "foreign": ("POWER-LOSS-FOREIGN", "were something that was never written there"),
+}
+_CONTROLS = {
+    "no-sync": "the control, whose writes were acknowledged from memory alone,",
+    "no-flush": "the control, whose writes were acknowledged without a FLUSH,",
+}
+_NOT_PROVEN_SHOWN = 5
+# In the order of the page.
+_SHOWN = ("lost", "torn", "old", "foreign", "gone")
 
-def judge(power_loss: PowerLoss | None) -> tuple[Json | None, list[Reason], str]:
-    """What the summary tells, why the promise was not kept (nothing if it was), and words for when it was.
 
-    Raises MeasurementUnknown if no write was acknowledged.
-    """
+class Judged(NamedTuple):
+    """`told`: for the summary; `open`: why it is unknown; `broken`: why invalid; `kept`: if it is valid."""
+
+    told: Json | None = None
+    open: Sequence[Reason] = ()
+    broken: Sequence[Reason] = ()
+    kept: str = ""
+
+
+def judge(power_loss: PowerLoss | None) -> Judged:
+    """Raises MeasurementUnknown if no write was acknowledged."""
     if power_loss is None:
-        return None, [], ""
+        return Judged()
     moments = power_loss.moments
-    acknowledged = sum(moment.acknowledged for moment in moments)
-    lost = sum(moment.lost for moment in moments)
-    bad = [index for index, moment in enumerate(moments) if moment.lost]
-    told = {
-        "moments": len(moments),
-        "acknowledged": acknowledged,
-        "lost": lost,
-        "moments_with_loss": len(bad),
-    }
-    if not moments or not acknowledged:
+    if not moments or not sum(moment.acknowledged for moment in moments):
         raise MeasurementUnknown("no write was acknowledged before a power loss")
-    if not lost:
-        return told, [], f"All {acknowledged} acknowledged writes survived {len(moments)} power losses."
-    first = moments[bad[0]].first_lost
-    text = (
-        f"{lost} of {acknowledged} acknowledged O_DSYNC writes were gone after the pool was imported, in "
-        f"{len(bad)} of {len(moments)} power losses (the first: write {first} of power loss "
-        f"{bad[0] + 1}). A device acknowledged what it did not keep."
-    )
-    return (
-        told,
-        [Reason(id="POWER-LOSS", text=text, makes="invalid")],
-        "",
-    )
+    broken = [*_broken(moments)]
+    told = _told(power_loss)
+    bound = _bound_sentence(told)
+    if broken:
+        last = broken[-1]
+        text = f"{last.text} A device acknowledged what it did not keep. {bound}"
+        broken[-1] = Reason(id=last.id, text=text, makes="invalid")
+        return Judged(told, (), broken)
+    # Runs of older versions had neither control nor proof.
+    if power_loss.scope and (unsure := [*_open(power_loss)]):
+        return Judged(told, unsure)
+    kept = f"All {told['acknowledged']} acknowledged writes survived {len(moments)} power losses. {bound}"
+    return Judged(told, kept=" ".join(filter(None, [kept, _control_sentence(power_loss)])))
+
+
+def counts_of(moment: Moment) -> dict[str, int]:
+    """Records by class: found at once, or after one more power cycle, whichever are more."""
+    again = moment.again
+    return {name: max(getattr(moment, name), getattr(again, name) if again else 0) for name in CLASSES}
+
+
+def is_proven(moment: Moment) -> bool:
+    """Whether some count of each device has grown. A run of an older version has no proof to give."""
+    grown: dict[str, bool] = {}
+    for each in moment.proof:
+        grown[each.device] = grown.get(each.device, False) or each.after > each.before
+    return bool(grown) and all(grown.values())
+
+
+def table(power_loss: PowerLoss | None) -> Json | None:
+    """What the page shows: a row for each power loss and for the control, and what they say together."""
+    if power_loss is None or not power_loss.moments:
+        return None
+    named = [(str(number), moment) for number, moment in enumerate(power_loss.moments, 1)]
+    named += [("control", moment) for moment in power_loss.control_moments]
+    rows = [
+        {
+            "name": name,
+            "is_control": name == "control",
+            "idle_ns": moment.idle_ns,
+            "acknowledged": moment.acknowledged,
+            "classes": [counts_of(moment)[each] for each in _SHOWN],
+            "proof": _proof_text(moment),
+        }
+        for name, moment in named
+    ]
+    sentence = _bound_sentence(_told(power_loss))
+    return {"rows": rows, "sentence": sentence, "control": _control_sentence(power_loss)}
+
+
+def _proof_text(moment: Moment) -> str:
+    """Such as "log0 unsafe_shutdowns 3 to 4"."""
+    texts = [
+        f"{each.device} {each.counter} {each.before} to {each.after}"
+        for each in moment.proof
+        if each.after > each.before
+    ]
+    return "; ".join(texts) + ("" if is_proven(moment) else " not proven" if texts else "not proven")
+
+
+def _counted(power_loss: PowerLoss) -> list[Moment]:
+    """The power losses that count: proven ones, and those with a loss, which prove themselves."""
+    moments = power_loss.moments
+    if not power_loss.scope:
+        return list(moments)
+    return [moment for moment in moments if is_proven(moment) or any(counts_of(moment).values())]
+
+
+def _told(power_loss: PowerLoss) -> Json:
+    moments, counted = power_loss.moments, _counted(power_loss)
+    classes = {name: sum(counts_of(moment)[name] for moment in moments) for name in CLASSES}
+    with_loss = sum(any(counts_of(moment).values()) for moment in counted)
+    told: Json = {
+        "moments": len(moments),
+        "acknowledged": sum(moment.acknowledged for moment in moments),
+        "lost": sum(classes.values()),
+        "moments_with_loss": with_loss,
+    }
+    if counted:
+        low, high = proportion.interval(with_loss, len(counted))
+        told["bound"] = {"of": len(counted), "low": low, "high": high}
+    if power_loss.scope:
+        control = power_loss.control_moments
+        told |= {
+            "scope": power_loss.scope,
+            "classes": classes,
+            "proven": sum(map(is_proven, moments)),
+            "in_flight_torn": sum(moment.in_flight_torn for moment in moments),
+            "verified_again": sum(moment.again is not None for moment in moments),
+            "control": {
+                "kind": power_loss.control,
+                "acknowledged": sum(moment.acknowledged for moment in control),
+                "lost": sum(sum(counts_of(moment).values()) for moment in control),
+            },
+        }
+    return told
+
+
+def _bound_sentence(told: Json) -> str:
+    """What so many power losses say of the next one."""
+    bound = told.get("bound")
+    if not bound:
+        return ""
+    count, seen = bound["of"], told["moments_with_loss"]
+    if not seen:
+        text = f"{seen} of {count} with a loss: below {100 * bound['high']:.1f} % of power losses lose data"
+    else:
+        text = (
+            f"{seen} of {count} with a loss: {100 * bound['low']:.1f} to {100 * bound['high']:.1f} % of "
+            "power losses lose data"
+        )
+    return f"{text} (95 % confidence)."
+
+
+def _broken(moments: Sequence[Moment]) -> list[Reason]:
+    """A cause for each class of records that were not as acknowledged."""
+    acknowledged = sum(moment.acknowledged for moment in moments)
+    causes = []
+    for name, (id_, words) in CLASSES.items():
+        bad = [(n, moment) for n, moment in enumerate(moments, 1) if counts_of(moment)[name]]
+        if not bad:
+            continue
+        count = sum(counts_of(moment)[name] for _, moment in bad)
+        number, first = bad[0]
+        place = f"power loss {number}"
+        if first.first_lost is not None and getattr(first, name):
+            worker = "" if first.first_worker is None else f" of worker {first.first_worker}"
+            place = f"write {first.first_lost}{worker} of power loss {number}"
+        elif not getattr(first, name):
+            place += ", found after one more power cycle"
+        causes.append(
+            Reason(
+                id=id_,
+                text=f"{count} of {acknowledged} acknowledged O_DSYNC writes {words} after the power came "
+                f"back, in {len(bad)} of {len(moments)} power losses (the first: {place}).",
+                makes="invalid",
+            )
+        )
+    return causes
+
+
+def _open(power_loss: PowerLoss) -> list[Reason]:
+    """Why no loss says nothing."""
+    causes = []
+    moments = power_loss.moments
+    if power_loss.stopped:
+        causes.append(
+            Reason(id=STOPPED, text=f"There were fewer power losses than asked for: {power_loss.stopped}.")
+        )
+    unproven = [str(number) for number, moment in enumerate(moments, 1) if not is_proven(moment)]
+    if unproven:
+        more = ", ..." if len(unproven) > _NOT_PROVEN_SHOWN else ""
+        causes.append(
+            Reason(
+                id=UNPROVEN,
+                text=f"{len(unproven)} of {len(moments)} power losses are not proven by a count of the devices "
+                f"(number {', '.join(unproven[:_NOT_PROVEN_SHOWN])}{more}), so they do not count: unsafe "
+                "shutdowns, or the starts of the power-loss protection, have to grow with each.",
+            )
+        )
+    control = power_loss.control_moments
+    if not any(any(counts_of(moment).values()) for moment in control):
+        told = sum(moment.acknowledged for moment in control)
+        who = _CONTROLS.get(power_loss.control)
+        text = (
+            f"{who} lost none of {told} writes: either the power did not really go, or it could not have "
+            "lost any here (docs/power-loss.md)"
+            if who and control
+            else "there was no positive control, so it is not known whether a loss would be seen"
+        )
+        causes.append(Reason(id=CONTROL, text=f"The test has no teeth: {text}."))
+    return causes
+
+
+def _control_sentence(power_loss: PowerLoss) -> str:
+    control = power_loss.control_moments
+    who = _CONTROLS.get(power_loss.control)
+    if not control or not who:
+        return ""
+    lost = sum(sum(counts_of(moment).values()) for moment in control)
+    told = sum(moment.acknowledged for moment in control)
+    return f"{who[0].upper()}{who[1:]} lost {lost} of {told}, so that a loss would have been seen."

@@ -13,7 +13,7 @@ from kit.lab.guest import open_host
 from kit.lab.image.image import Image
 from tests.lab.conftest import ROOT, Finished, finish, hsp
 from tests.lab.test_faults import start_run, wait_for
-from tests.lab.workloads import write_small
+from tests.lab.workloads import write_device_phases, write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1200, func_only=True)]
 
@@ -25,20 +25,60 @@ _UNDER_LOAD = 'until pgrep -x fio; do sleep 0.1; done; sleep "$1"; shift; exec "
 _KILL_SERVER = 'kill -KILL "$(pgrep -f "^/run/hsp-devices/hsp-devices serve" | sort -n | tail -n1)"'
 
 
+_LOG = """\
+name = "one"
+[server]
+host = "lab"
+[[client]]
+host = "lab"
+[[device]]
+name = "log0"
+role = "log"
+size = "64MiB"
+preset = "{preset}"
+"""
+
+
+def lose_power(folder: Path, preset: str, *losses: str) -> Finished:
+    """A run of power losses on one bare log device."""
+    testbed = folder / "one.toml"
+    testbed.write_text(_LOG.format(preset=preset))
+    text = write_device_phases(folder).read_text().split('[[phase]]\nname = "all"')[0]
+    workload = folder / "devices.toml"
+    workload.write_text("\n".join([text.replace("300ms", "100ms"), "[power_loss]", *losses, ""]))
+    arguments = ("run", str(workload), "--testbed", str(testbed), "--json")
+    return finish(hsp(*arguments, results=folder), folder, "devices")
+
+
 def test_every_acknowledged_write_survives_twenty_power_losses(image: Image, tmp_path: Path) -> None:
-    done = finish(hsp("run", "power-loss", "--json", results=tmp_path), tmp_path, "power-loss")
+    done = lose_power(tmp_path, "ssd-2009-write", "moments = 20", 'within = "20ms"')
     assert done.code == 0, done.stderr
     told = done.summary["power_loss"]
-    assert (told["moments"], told["lost"]) == (20, 0)
+    assert (told["moments"], told["lost"], told["proven"], told["verified_again"]) == (20, 0, 20, 20)
     moments = done.manifest["power_loss"]["moments"]
     assert all(moment["acknowledged"] for moment in moments)
     assert len({moment["acknowledged"] for moment in moments}) > 10, "they come at different moments"
-    assert f"{told['acknowledged']} acknowledged writes survived" in done.summary["reasons"][0]
+    assert [bool(moment["idle_ns"]) for moment in moments] == [False, False, False, True] * 5
+    (reason,) = done.summary["reasons"]
+    assert f"{told['acknowledged']} acknowledged writes survived" in reason
+    assert "below 13.9 %" in reason and told["control"]["lost"] > 0, "acknowledged from memory alone"
+
+
+@pytest.mark.parametrize(("preset", "verdict"), [("ssd-2009-write", "unknown"), ("nvme-consumer", "valid")])
+def test_without_flush_a_volatile_cache_loses_data_and_a_protected_one_shows_nothing(
+    image: Image, tmp_path: Path, preset: str, verdict: str
+) -> None:
+    done = lose_power(tmp_path, preset, "moments = 1", 'within = "20ms"', 'control = "no-flush"')
+    assert done.summary["verdict"] == verdict, done.summary["reasons"]
+    told = done.summary["power_loss"]
+    assert (told["lost"], told["control"]["lost"] > 0) == (0, verdict == "valid")
+    assert ("no teeth" in done.summary["reasons"][0]) == (verdict == "unknown")
 
 
 def test_a_log_device_that_lies_about_its_cache_is_found_out(image: Image, tmp_path: Path) -> None:
+    """Over NFS, with the client as the witness."""
     workload = write_small(tmp_path, ("writes", "write", "100ms"))
-    workload.write_text(f'{workload.read_text()}\n[power_loss]\nmoments = 3\nwithin = "50ms"\n')
+    workload.write_text(f'{workload.read_text()}\n[power_loss]\nmoments = 2\nwithin = "50ms"\n')
     testbed = tmp_path / "lying.toml"
     lying = LAB_TESTBED.read_text().replace('"ssd-2009-write"', '"ssd-lying"')
     # Which tier answered says nothing here, and the tracer takes longer to start than the phase.
@@ -47,7 +87,8 @@ def test_a_log_device_that_lies_about_its_cache_is_found_out(image: Image, tmp_p
     done = finish(hsp(*arguments, results=tmp_path), tmp_path, "small")
     assert done.summary["verdict"] == "invalid", done.summary["reasons"]
     assert done.code == 1
-    assert done.summary["power_loss"]["lost"] > 0
+    told = done.summary["power_loss"]
+    assert told["lost"] > 0 and told["proven"] == 2 and told["control"]["lost"] > 0
     assert any("acknowledged what it did not keep" in reason for reason in done.summary["reasons"])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from kit.lab.image.image import Image
 from kit.lab.qemu import Disk
 from kit.recovery.journal import read_journal
 from kit.store.slog import SlogTest
+from tests.lab.conftest import ROOT
 from tests.lab.hoststate import differences, state_of
 from tests.lab.interrupted import BALLAST
 from tests.lab.rig import SAVED_DISKS, Bed, Rig, open_rig
@@ -323,6 +325,42 @@ def test_phases_on_bare_devices_take_these_alone(rig: Rig, tmp_path: Path) -> No
     assert differences(before, state_of(rig.host)) == []
     assert rig.host.run(["sha256sum", rig.by_id["vd0"]]).stdout == other
     assert [one.reasons for one in check(rig.host, bed_specs(rig, "vd3", "vd5"))] == [(), ()]
+
+
+def test_the_power_of_a_disk_is_cut_by_commands_of_the_users_own(rig: Rig, tmp_path: Path) -> None:
+    """The disk goes in mid-write and comes back; what it has acknowledged is there, and the control's is not.
+
+    QEMU has its content in memory of this machine, so that it keeps all, as a protected one does.
+    """
+    bed = Bed(rig, tmp_path, {"log": ("sd0",)})
+    disk = rig.disks["sd0"]
+    words = [sys.executable, "-m", "tests.lab.cut_disk", "{}", str(rig.lab.state), "sd0", disk.serial]
+    off, on, count = (
+        json.dumps(
+            ["env", f"PYTHONPATH={ROOT}", *[each.format(word) for each in words], str(disk.size_bytes)]
+        )
+        for word in ("off", "on", "count")
+    )
+    power = f'[power]\nscope = "device"\noff = {off}\non = {on}\ncount = {count}\n'
+    bed.path.write_text(f"{bed.path.read_text()}\n{power}")
+    write_device_phases(tmp_path)
+    workload = tmp_path / "devices.toml"
+    text = workload.read_text().replace('each = "together"\n', "")
+    losses = '[power_loss]\nmoments = 2\nwithin = "200ms"\nidle = "0s"\n'
+    workload.write_text(f"{text}\n{losses}")
+    shown = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--commands")
+    assert "controller: env" in shown.stdout and "cut_disk on" in shown.stdout, shown.stdout
+    before = state_of(rig.host)
+    done = bed.hsp(*bed.run_words(workload), *bed.results, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["power_loss"]
+    assert (told["scope"], told["moments"], told["proven"], told["lost"]) == ("device", 2, 2, 0)
+    assert told["control"]["lost"] > 0 and told["verified_again"] == 2
+    assert (rig.lab.state / "sd0.cuts").read_text() == "4", "the control, two, and a clean power cycle"
+    run = (tmp_path / "devices" / "latest").resolve()
+    record = read_journal(run / "journal.jsonl")
+    assert record.finished and not record.pending
+    assert differences(before, state_of(rig.host)) == []
 
 
 def bed_specs(rig: Rig, *names: str) -> list[DeviceSpec]:

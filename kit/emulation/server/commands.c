@@ -56,9 +56,9 @@ static int status(struct hsp_server *server, struct answer *answer)
 	for (unsigned number = 0; number < server->count; number++) {
 		const struct hsp_served *device = server->devices[number];
 		append_answer(answer, "%s{\"name\": \"%s\", \"path\": \"/dev/ublkb%u\", \"bytes\": %" PRIu64 ", \"own_cost_ns\": %" PRIu64
-			    ", \"crashes\": %u}",
+			    ", \"crashes\": %u, \"power_losses\": %" PRIu64 "}",
 		    number ? ", " : "", device->name, device->ublk.id, device->sectors * HSP_SECTOR_BYTES,
-		    device->own_cost_ns, server->crashes);
+		    device->own_cost_ns, server->crashes, device->power_losses);
 	}
 	append_answer(answer, "]");
 	return 0;
@@ -165,6 +165,7 @@ static int command_all(struct hsp_server *server, const char *word, struct answe
 			return -1;
 		} else {
 			hsp_device_power_loss(device->model, now_ns);
+			device->power_losses++;
 		}
 	}
 	/* Host clock, to compare with the times of acknowledged writes. */

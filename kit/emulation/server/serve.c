@@ -183,6 +183,7 @@ void hsp_power_loss(struct hsp_server *server, struct hsp_served *device)
 		number++;
 	hsp_store_lose(device->store, now_ns);
 	hsp_device_power_loss(device->model, now_ns);
+	device->power_losses++;
 	for (uint16_t tag = 0; tag < UBLK_DEPTH; tag++) {
 		if (!device->inflight[tag].active)
 			continue;

@@ -33,6 +33,7 @@ struct hsp_served {
 	uint64_t decision_ns; /* a timer is set for it, HSP_NEVER: none; the model then has answers to collect */
 	struct __kernel_timespec decision;
 	uint64_t own_cost_ns; /* of this server, host clock; subtracted from each answer's delay */
+	uint64_t power_losses;
 	int calibrating;
 	int is_made; /* added to the driver */
 };

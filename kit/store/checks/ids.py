@@ -68,8 +68,29 @@ _PHASE = (
         "POWER-LOSS-UNKNOWN", "No write was acknowledged before a power loss.", "Let it write for longer."
     ),
     CheckId(
-        "POWER-LOSS", "Acknowledged writes were gone after a power loss (*invalid*).",
+        "POWER-STOPPED", "There were fewer power losses than asked for.", "Let it go on: `hsp run --resume`."
+    ),
+    CheckId(
+        "POWER-UNPROVEN", "No count of the devices proves a power loss.",
+        "Look whether the power really goes, and for smartctl and nvme on the server.",
+    ),
+    CheckId(
+        "POWER-CONTROL", "The control lost nothing: a loss might not be seen.",
+        "Choose another control or scope ([power-loss.md](power-loss.md)).",
+    ),
+    CheckId(
+        "POWER-LOSS-LOST", "Acknowledged writes were gone after a power loss (*invalid*).",
         "The device does not keep what it acknowledges: do not use it as a log.",
+    ),
+    CheckId("POWER-LOSS-TORN", "They were there in part (*invalid*).", "As POWER-LOSS-LOST."),
+    CheckId("POWER-LOSS-OLD", "They were older ones again (*invalid*).", "As POWER-LOSS-LOST."),
+    CheckId(
+        "POWER-LOSS-FOREIGN", "Something was there that was never written (*invalid*).",
+        "As POWER-LOSS-LOST.",
+    ),
+    CheckId(
+        "POWER-LOSS-GONE", "They could not be read, or the device was gone (*invalid*).",
+        "As POWER-LOSS-LOST; the device may be damaged.",
     ),
     CheckId(
         "SOAK-DRIFT", "The last row of a soak is too far from the first (*invalid*).",

@@ -41,6 +41,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
         }],
         "machine_id": "m",
     },
+    "power": {"on": ["ipmitool", "power", "on"], "what": "the server"},
     "pool": {"name": "hsp-abcdef", "run_id": RUN, "devices": ["/dev/disk/by-id/x"], "guid": "1"},
     "export": {"path": f"{DIRECTORY}/pool/bench", "client": "10.0.0.2"},
     "device": {"path": "/dev/disk/by-id/x", "serial": "S", "pool": "hsp-abcdef"},

@@ -1,47 +1,145 @@
-"""The verdict on power losses."""
+"""The verdict on power losses: one judge for the lab and for real hardware."""
 
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.manifest import PowerLoss
+from kit.store.summary import Summary
+from reports.output.junit import junit
 from reports.verdict import power_loss
 from tests.reports import synthetic
 
+Json = dict[str, Any]
+PROOF = [{"device": "log0", "counter": "unsafe_shutdowns", "before": 3, "after": 4}]
+LOST = {"acknowledged": 50, "lost": 9, "first_lost": 42, "first_worker": 0, "proof": PROOF}
 
-def losses(*moments: tuple[int, int]) -> PowerLoss:
-    listed = [
-        {"at_ns": 1, "acknowledged": told, "lost": lost, "first_lost": 7 if lost else None}
-        for told, lost in moments
-    ]
+
+def moment(**changes: Any) -> Json:
+    return {"at_ns": 1, "acknowledged": 10, "lost": 0, "proof": PROOF, **changes}
+
+
+def losses(*moments: Json, **changes: Any) -> PowerLoss:
+    value = {
+        "moments": list(moments), "scope": "device", "asked": len(moments), "control": "no-sync",
+        "control_moments": [LOST], **changes,
+    }  # fmt: skip
+    return PowerLoss.from_json(value, "power_loss")
+
+
+def old(*moments: tuple[int, int]) -> PowerLoss:
+    """As versions before classes, control and proof stored it."""
+    listed = [{"at_ns": 1, "acknowledged": a, "lost": n, "first_lost": 7 if n else None} for a, n in moments]
     return PowerLoss.from_json({"moments": listed}, "power_loss")
 
 
+def ids(judged: power_loss.Judged) -> tuple[list[str], list[str]]:
+    return [cause.id for cause in judged.open], [cause.id for cause in judged.broken]
+
+
 def test_a_run_without_power_losses_says_nothing() -> None:
-    assert power_loss.judge(None) == (None, [], "")
+    assert power_loss.judge(None) == power_loss.Judged()
 
 
-def test_everything_kept() -> None:
-    told, broken, kept = power_loss.judge(losses((10, 0), (20, 0)))
-    assert told == {"moments": 2, "acknowledged": 30, "lost": 0, "moments_with_loss": 0}
-    assert not broken
-    assert "30 acknowledged writes survived 2 power losses" in kept
+def test_everything_kept_and_what_twenty_power_losses_say() -> None:
+    judged = power_loss.judge(losses(*[moment()] * 20))
+    assert ids(judged) == ([], [])
+    assert "All 200 acknowledged writes survived 20 power losses" in judged.kept
+    assert "0 of 20 with a loss: below 13.9 %" in judged.kept
+    assert "lost 9 of 50, so that a loss would have been seen" in judged.kept
+    assert judged.told and judged.told["proven"] == 20 and judged.told["control"]["lost"] == 9
+    assert judged.told["bound"] == {"of": 20, "low": 0.0, "high": pytest.approx(0.1391, abs=1e-4)}
 
 
-def test_one_lost_write_breaks_the_promise() -> None:
-    told, broken, kept = power_loss.judge(losses((10, 0), (20, 1)))
-    assert told is not None and told["lost"] == 1
-    assert "1 of 30 acknowledged" in broken[0].text and "write 7 of power loss 2" in broken[0].text
-    assert not kept
+@pytest.mark.parametrize("name", ["lost", "torn", "old", "foreign", "gone"])
+def test_each_class_of_loss_breaks_the_promise(name: str) -> None:
+    lost = moment(**{name: 2}, first_lost=7, first_worker=1)
+    judged = power_loss.judge(losses(moment(), lost))
+    assert ids(judged) == ([], [f"POWER-LOSS-{name.upper()}"])
+    assert "2 of 20 acknowledged" in judged.broken[0].text and not judged.kept
+    assert "write 7 of worker 1 of power loss 2" in judged.broken[0].text
+    assert "1 of 2 with a loss: 1.3 to 98.7 %" in judged.broken[0].text
+
+
+def test_what_is_lost_only_after_one_more_power_cycle_counts() -> None:
+    judged = power_loss.judge(losses(moment(again={"torn": 3})))
+    assert ids(judged) == ([], ["POWER-LOSS-TORN"])
+    assert "found after one more power cycle" in judged.broken[0].text
+
+
+def test_a_loss_is_one_without_proof_and_without_control() -> None:
+    judged = power_loss.judge(losses(moment(lost=1, proof=[]), control="none", control_moments=[]))
+    assert ids(judged) == ([], ["POWER-LOSS-LOST"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"control_moments": [moment()]},
+        {"control": "no-flush", "control_moments": [moment()]},
+        {"control": "none", "control_moments": []},
+    ],
+)
+def test_without_a_control_that_loses_data_nothing_is_known(changes: Json) -> None:
+    judged = power_loss.judge(losses(*[moment()] * 20, **changes))
+    assert ids(judged) == (["POWER-CONTROL"], [])
+    assert "no teeth" in judged.open[0].text
+
+
+UNGROWN = {"device": "data0", "counter": "unsafe_shutdowns", "before": 4, "after": 4}
+
+
+@pytest.mark.parametrize(
+    "proof", [[], [UNGROWN], [*PROOF, UNGROWN], [{"device": "a", "counter": "none", "before": 0, "after": 0}]]
+)
+def test_a_power_loss_that_no_device_counted_does_not_count(proof: list[Json]) -> None:
+    judged = power_loss.judge(losses(moment(), moment(proof=proof)))
+    assert ids(judged) == (["POWER-UNPROVEN"], [])
+    assert "1 of 2 power losses are not proven" in judged.open[0].text and "number 2" in judged.open[0].text
+    assert judged.told and judged.told["bound"]["of"] == 1
+
+
+def test_one_of_several_counts_of_a_device_is_enough() -> None:
+    both = [*PROOF, {**PROOF[0], "counter": "plp_start_count", "after": 3}]
+    assert ids(power_loss.judge(losses(moment(proof=both)))) == ([], [])
+
+
+def test_fewer_power_losses_than_asked_for_are_unknown() -> None:
+    judged = power_loss.judge(losses(moment(), asked=20, stopped="it was interrupted"))
+    assert ids(judged) == (["POWER-STOPPED"], [])
+
+
+def test_runs_of_older_versions_are_judged_as_they_were() -> None:
+    judged = power_loss.judge(old((10, 0), (20, 0)))
+    assert ids(judged) == ([], [])
+    assert "30 acknowledged writes survived 2 power losses" in judged.kept
+    judged = power_loss.judge(old((10, 0), (20, 1)))
+    assert ids(judged) == ([], ["POWER-LOSS-LOST"])
+    assert (
+        "1 of 30 acknowledged" in judged.broken[0].text and "write 7 of power loss 2" in judged.broken[0].text
+    )
+
+
+def test_the_summary_is_invalid_unknown_or_tells_the_bound() -> None:
+    def found(power_losses: PowerLoss) -> Json:
+        manifest = {**synthetic.manifest(), "power_loss": power_losses.as_json()}
+        return dict(synthetic.summarise(synthetic.latency(), manifest))
+
+    kept = found(losses(*[moment()] * 20))
+    assert kept["verdict"] == "valid" and "below 13.9 %" in kept["reasons"][0]
+    assert found(losses(moment(old=1)))["verdict"] == "invalid"
+    unknown = found(losses(moment(proof=[])))
+    assert unknown["verdict"] == "unknown" and "not proven" in unknown["reasons"][0]
 
 
 def test_a_power_loss_without_a_write_says_nothing() -> None:
     for moments in ((), ((0, 0),)):
         with pytest.raises(MeasurementUnknown, match="no write was acknowledged"):
-            power_loss.judge(losses(*moments))
+            power_loss.judge(old(*moments))
     manifest = {**synthetic.manifest(), "power_loss": {"moments": []}}
     found = synthetic.summarise(synthetic.latency(), manifest)
     assert found["verdict"] == "unknown" and "no write was acknowledged" in found["reasons"][0]
@@ -51,3 +149,31 @@ def test_a_power_loss_without_a_write_says_nothing() -> None:
 def test_damaged_moments_are_refused(damaged: Any) -> None:
     with pytest.raises(ConfigError, match=r"power_loss\.moments"):
         synthetic.parsed({"power_loss": damaged})
+
+
+def test_the_page_has_a_row_for_each_power_loss_and_the_control() -> None:
+    table = power_loss.table(losses(moment(idle_ns=5, again={"old": 2}), moment(proof=[])))
+    assert table is not None and [row["name"] for row in table["rows"]] == ["1", "2", "control"]
+    assert table["rows"][0]["classes"] == [0, 0, 2, 0, 0]
+    assert [row["proof"] for row in table["rows"][:2]] == ["log0 unsafe_shutdowns 3 to 4", "not proven"]
+    assert "1 of 1 with a loss" in table["sentence"]
+    assert power_loss.table(None) is None and power_loss.table(losses()) is None
+
+
+@pytest.mark.parametrize(
+    ("power_losses", "outcome"),
+    [
+        (losses(*[moment()] * 20), "system-out"),
+        (losses(moment(torn=1)), "failure"),
+        (losses(moment(proof=[])), "skipped"),
+    ],
+)
+def test_ci_has_a_case_with_the_bound(power_losses: PowerLoss, outcome: str) -> None:
+    manifest = {**synthetic.manifest(), "power_loss": power_losses.as_json()}
+    found = synthetic.summarise(synthetic.latency(), manifest)
+    suite = ElementTree.fromstring(junit(Summary.from_json(found, "summary"))).find("testsuite")
+    assert suite is not None
+    (case,) = (each for each in suite if each.get("name") == "power losses")
+    assert [part.tag for part in case] == [outcome]
+    if outcome == "system-out":
+        assert "0 of 20 power losses lost acknowledged writes: 0.0 to 13.9 %" in (case[0].text or "")

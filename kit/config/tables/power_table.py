@@ -1,0 +1,102 @@
+"""Power losses: what a workload asks for ([power_loss]), and what cuts the power of a testbed ([power]).
+
+[power]
+scope = "server"
+off = ["ipmitool", "-H", "bmc", "-E", "chassis", "power", "off"]
+on = ["ipmitool", "-H", "bmc", "-E", "chassis", "power", "on"]
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from kit.config.address import HostAddress
+from kit.config.tables.setting_table import Argv
+from kit.config.testbed_devices import Device
+from kit.config.toml import KeyProblem, Table, nearest
+from kit.core.units import DurationNs, SizeBytes
+
+Control = Literal["no-sync", "no-flush", "none"]
+Scope = Literal["device", "server"]
+
+_SIZES = (512, 4096, 16384)
+_LONGEST_NS = 3_600_000_000_000
+
+
+class PowerLoss(Table):
+    """Power losses after the phases: `moments` of them, each at a random time `within` the first writes.
+
+    `workers` threads write records with O_DSYNC; worker n writes records of `sizes[n % len(sizes)]` bytes.
+    Every fourth power loss comes up to `idle` after the last write. `control` is one more power loss that
+    must lose data: "no-sync" acknowledges what only memory has, "no-flush" what only a volatile cache has.
+
+    Plans that do not ask for the newer keys are stored without them, as before the keys existed.
+    """
+
+    moments: Annotated[int, Field(ge=1, le=1000)]
+    within: Annotated[DurationNs, Field(gt=0)] = 200_000_000
+    seed: int = 1
+    workers: Annotated[int, Field(ge=1, le=32, exclude_if=lambda workers: workers == 3)] = 3
+    sizes: Annotated[
+        tuple[SizeBytes, ...], Field(min_length=1, max_length=8, exclude_if=lambda sizes: sizes == _SIZES)
+    ] = _SIZES
+    idle: Annotated[DurationNs, Field(ge=0, exclude_if=lambda idle: idle == 1_000_000_000)] = 1_000_000_000
+    control: Annotated[Control, Field(exclude_if=lambda control: control == "no-sync")] = "no-sync"
+
+    @field_validator("sizes")
+    @classmethod
+    def _check_sizes(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        for size in sizes:
+            if size % 512 or not 512 <= size <= 1 << 20:
+                raise ValueError(f"{size} bytes: a record is 512 bytes to 1 MiB, in multiples of 512")
+        return sizes
+
+
+class Power(Table):
+    """What cuts the power of the server, or of devices, and brings it back: commands, without a shell.
+
+    `host`: where they run. `devices`: names of those that lose it; without it all of the run. `count`: prints
+    how often a device has lost its power; `{path}` and `{serial}` stand for its own. `gone_within`: what is
+    cut must be gone then; `back_within`: and back then. `on` must do no harm where the power is on.
+    """
+
+    scope: Scope
+    off: Argv
+    on: Argv
+    host: Literal["controller", "server"] = "controller"
+    devices: tuple[str, ...] = ()
+    count: Argv | None = None
+    gone_within: Annotated[DurationNs, Field(gt=0, le=_LONGEST_NS)] = 60_000_000_000
+    back_within: Annotated[DurationNs, Field(gt=0, le=_LONGEST_NS)] = 900_000_000_000
+
+    @model_validator(mode="after")
+    def _check_scope(self) -> Self:
+        if self.scope == "server" and self.host == "server":
+            text = 'a server without power cannot run `on`: host = "controller", the machine that runs hsp'
+            raise KeyProblem("host", text)
+        if self.scope == "server" and self.devices:
+            text = 'devices are of scope = "device"; with "server" all devices in it lose their power'
+            raise KeyProblem("devices", f"{text}: remove it")
+        return self
+
+
+def check_power(power: Power | None, server: HostAddress, devices: tuple[Device, ...]) -> None:
+    """Raises KeyProblem for a testbed whose power cannot be cut like this."""
+    if power is None:
+        return
+    if server.kind == "lab":
+        text = "the lab cuts the power of its emulated devices itself: remove the table"
+        raise KeyProblem(("power",), text)
+    if server.kind == "none":
+        text = 'server.host = "none" is an appliance: what is in it cannot be checked after a power loss'
+        raise KeyProblem(("power",), f"{text}; remove the table")
+    if power.scope == "server" and server.kind == "local":
+        text = f"the server is {server}, this machine: hsp would lose its own power and could not turn it on"
+        raise KeyProblem(("power", "scope"), f"{text}; run hsp on another machine")
+    names = [device.name for device in devices]
+    for number, name in enumerate(power.devices):
+        if name not in names:
+            text = f"the testbed has no device '{name}', {nearest(name, names, 'devices')}"
+            raise KeyProblem(("power", "devices", number), text)

@@ -1,0 +1,64 @@
+"""The undo of a power loss: the power on again, by the user's own command ([power] of a testbed)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from typing import Annotated
+
+from pydantic import Field
+
+from kit.core.errors import HostError
+from kit.hosts import settings
+from kit.hosts.base import Host
+from kit.hosts.local import LocalHost
+from kit.recovery.action import Action
+
+CONTROLLER = "controller"
+"""The journal's key of the machine that runs hsp."""
+DEADLINE_S = 300.0
+_Argv = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=600)]], Field(min_length=1, max_length=50)
+]
+
+
+class PowerOn(Action):
+    """`on`: run only if this machine's kit has listed it (kit.recovery.registry), whatever the journal says.
+
+    Where the power is on it does no harm: the table [power] asks for such a command.
+    """
+
+    kind = "power"
+    on: _Argv
+    what: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 _-]{0,599}$")]
+
+    @property
+    def permit(self) -> str:
+        return hashlib.sha256(json.dumps(["power", self.on]).encode()).hexdigest()
+
+    def text(self, host: str) -> str:
+        return f"turn the power of {self.what} on"
+
+    def undo(self, host: Host) -> None:
+        run_own(host, tuple(self.on), "on")
+
+    def commands(self) -> list[list[str]]:
+        return [self.on]
+
+
+def controller() -> Host:
+    """This machine, as the user who runs hsp."""
+    return LocalHost(CONTROLLER)
+
+
+def run_own(host: Host, argv: tuple[str, ...], key: str) -> str:
+    """Run a command of [power]; what it printed. Raises HostError: it failed, or took too long."""
+    answer = settings.run_own(host, argv, deadline_s=DEADLINE_S)
+    if answer.returncode:
+        raise HostError(
+            f"on {host.name}: `{shlex.join(argv)[:200]}` ended with {answer.returncode}: "
+            f"{settings.last_line(answer)}",
+            f"it is `{key}` of [power] in the testbed, run without a shell as the user who is logged in",
+        )
+    return answer.stdout

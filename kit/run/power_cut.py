@@ -1,0 +1,325 @@
+"""How the power is cut and brought back: in the lab, of a real server, of a real device.
+
+In the lab all devices remember what a power loss of all of them would have left at a moment, while writes go
+on; then they become that. Real power is cut by commands of the user's ([power] of the testbed); what turns it
+on again is in the journal before it is cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kit.core.clock import Clock
+from kit.core.errors import HostError, KitError, SafetyRefusal
+from kit.devices import udev
+from kit.hosts.base import DeadlineExceeded, Host, HostLost
+from kit.hosts.identity import HostIdentity, read_identity
+from kit.instruments.machine import power_counters
+from kit.nfs import export as nfs_export
+from kit.plan import power_steps
+from kit.recovery import power_undos, undo, work_directory
+from kit.recovery.journal import Undo
+from kit.rules.power import cut_devices
+from kit.setup.bench import Bench, Storage
+from kit.setup.context import Context
+from kit.setup.site import Devices
+from kit.zfs import pool
+
+_POLL_S = 1.0
+_ASK_S = 10.0
+# Is it a block device that can still be read? Past the page cache.
+_READABLE = 'test -b "$1" && exec dd if="$1" of=/dev/null bs=4096 count=1 iflag=direct status=none'
+Counts = dict[str, dict[str, int]]
+
+
+class PowerCut(Protocol):
+    """`witness` writes, and keeps the list of acknowledged writes; `reader` reads back."""
+
+    @property
+    def scope(self) -> str: ...
+
+    @property
+    def witness(self) -> Host: ...
+
+    @property
+    def reader(self) -> Host: ...
+
+    def cut(self) -> int | None:
+        """Cut the power now. Returns when, on the witness's clock, if writes go on. Raises HostError."""
+
+    def settle(self) -> None:
+        """Nothing is under way, and nothing is left in a cache."""
+
+    def bring_back(self) -> None:
+        """All is as before, without what the power loss took. Raises HostError, SafetyRefusal."""
+
+    def rescue(self) -> None:
+        """After an error: the power on again, so that the rest can be undone. Raises nothing of its own."""
+
+    def counts(self) -> Counts:
+        """By device, its own counts of power losses."""
+
+
+@dataclass(frozen=True)
+class LabCut:
+    """Of all devices of the lab. `storage`: None where records go to a bare device."""
+
+    bench: Bench
+    devices: Devices
+    witness: Host
+    reader: Host
+    storage: Storage | None
+    scope: str = "lab"
+
+    def cut(self) -> int | None:
+        return self.devices.mark()
+
+    def settle(self) -> None:
+        _settle(self.reader, self.storage, tuple(self.bench.site.device_paths.values()))
+
+    def bring_back(self) -> None:
+        paths = tuple(self.bench.site.device_paths.values())
+        if self.storage:
+            nfs_export.unexport(self.reader, self.storage.path, self.bench.site.clients[0].address)
+            pool.export_pool(self.reader, self.storage.pool)
+        else:
+            # What the kernel has not written yet, the power loss took as well: write it now, then go back.
+            _forget_cached(self.reader, paths)
+        self.devices.restore()
+        _forget_cached(self.reader, paths)
+        if self.storage:
+            _use_pool(self.bench, self.storage, paths)
+
+    def rescue(self) -> None:
+        """Nothing has lost its power."""
+
+    def counts(self) -> Counts:
+        return {name: {"power_losses": count} for name, count in self.devices.power_losses().items()}
+
+
+@dataclass
+class RealCut:
+    """Of a real server, or of one device: `path`. `pending`: the journal's number of the power's undo."""
+
+    run: Context
+    bench: Bench
+    server: Host
+    witness: Host
+    path: str
+    pending: int | None = None
+    before: HostIdentity | None = None
+    there: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        power = self.run.plan.testbed.power
+        assert power is not None, "the plan has refused it"
+        self.power, self.reader = power, self.server
+        self.scope: str = power.scope
+
+    @property
+    def of_server(self) -> bool:
+        return self.power.scope == "server"
+
+    def cut(self) -> int | None:
+        site, journal = self.run.site, self.run.journal
+        step = power_steps.cut(self.power, power_steps.what(self.run.plan))
+        host = site.controller if step.host == power_undos.CONTROLLER else site.server
+        assert host is not None and step.undo is not None
+        if self.of_server:
+            self.before = read_identity(self.server)
+        else:
+            self.there = _block_devices(self.server)
+            assert site.guard, "a real device is guarded"
+            # It must be let go of, to come back under its own name.
+            site.guard.release()
+        with journal.step(step.name, **step.details):
+            self.pending = undo.register(journal, step.host, host, step.undo)
+            power_undos.run_own(host, self.power.off, "off")
+            self._await_gone()
+        return None
+
+    def _await_gone(self) -> None:
+        """Raises HostError if it is still there: the power was not cut; SafetyRefusal for more than that."""
+        end = time.monotonic() + self.power.gone_within / 1e9
+        while self._is_there():
+            if time.monotonic() > end:
+                off = shlex.join(self.power.off)[:200]
+                raise HostError(
+                    f"{self.path or self.server.name} still answers {self.power.gone_within / 1e9:g} s after "
+                    f"`{off}`",
+                    "did it cut the right power? gone_within in [power] gives it longer",
+                )
+            time.sleep(_POLL_S)
+        if not self.of_server:
+            own = {self.path.rpartition("/")[2]}
+            self._refuse_more(own)
+
+    def _refuse_more(self, own: set[str]) -> None:
+        """Other disks than the one that was meant must keep their power."""
+        assert self.run.site.guard
+        for checked in self.run.site.guard.checked:
+            if checked.spec.path == self.path:
+                own |= set(checked.kernel_names)
+        if more := sorted(self.there - _block_devices(self.server) - own):
+            raise SafetyRefusal(
+                f"`{shlex.join(self.power.off)[:200]}` took {', '.join(more)} from {self.server.name} as "
+                f"well, not only {self.path}: nothing more is cut",
+                "its power is turned on again; find out what else hangs on it before you try again",
+            )
+
+    def _is_there(self) -> bool:
+        try:
+            if self.of_server:
+                return self.server.run(["true"], check=False, deadline_s=_ASK_S).returncode == 0
+            answer = self.server.run(["sh", "-c", _READABLE, "sh", self.path], check=False, deadline_s=_ASK_S)
+        except DeadlineExceeded:
+            # A device without power may hang rather than fail.
+            return False
+        except HostLost:
+            if self.of_server:
+                return False
+            raise
+        return answer.returncode == 0
+
+    def power_on(self) -> None:
+        """Run `on`, which is the undo of the cut. Raises HostError: it stays in the journal."""
+        if self.pending is None:
+            return
+        site = self.run.site
+        hosts = {**site.hosts, **({power_undos.CONTROLLER: site.controller} if site.controller else {})}
+
+        def turn_on(item: Undo) -> None:
+            undo.undo(item, hosts, frozenset(), self.run.run_id)
+
+        self.run.journal.undo_now(self.pending, turn_on)
+        self.pending = None
+
+    def settle(self) -> None:
+        _settle(self.server, self.bench.storage, (self.path,))
+
+    def bring_back(self) -> None:
+        self.power_on()
+        within_s = self.power.back_within / 1e9
+        if self.of_server:
+            self._await_server(within_s)
+        else:
+            self._await_device(within_s)
+        assert self.run.site.guard, "a real site is guarded"
+        # Serial and size are looked at again, before anything touches it.
+        self.run.site.guard.take_again(locks=self.of_server)
+        if self.of_server:
+            storage = self.bench.storage
+            assert storage, "scope server is over NFS"
+            self.run.site.guard.release()
+            work_directory.create(self.server, self.run.run_id, self.run.token)
+            _use_pool(self.bench, storage, tuple(self.run.site.device_paths.values()))
+        else:
+            _forget_cached(self.server, (self.path,))
+
+    def rescue(self) -> None:
+        if self.pending is not None:
+            with contextlib.suppress(KitError):
+                self.bring_back()
+
+    def _await_server(self, within_s: float) -> None:
+        assert self.run.site.reopen and self.before
+        self.run.site.reopen(within_s)
+        now = read_identity(self.server)
+        if now.machine_id != self.before.machine_id:
+            raise SafetyRefusal(
+                f"{self.server.name} is another machine than before the power loss: {now.machine_id}, it was "
+                f"{self.before.machine_id}",
+                "nothing was done there",
+            )
+        if now.boot_id == self.before.boot_id:
+            raise HostError(
+                f"{self.server.name} still runs since the same boot: its power was not cut",
+                "did `off` of [power] only break the connection?",
+            )
+
+    def _await_device(self, within_s: float) -> None:
+        end = time.monotonic() + within_s
+        while not self._is_there():
+            if time.monotonic() > end:
+                raise DeviceGone(
+                    f"{self.path} on {self.server.name} is not back {within_s:g} s after its power",
+                    "is it broken? if it only takes longer: back_within in [power]",
+                )
+            time.sleep(_POLL_S)
+        udev.settle(self.server)
+
+    def counts(self) -> Counts:
+        found: Counts = {}
+        for device in self.run.plan.testbed.device:
+            if device.name not in cut_devices(self.run.plan.testbed):
+                continue
+            path, counted = self.run.site.device_paths[device.name], self.power.count
+            if counted:
+                words = {"{path}": path, "{serial}": device.serial or ""}
+                argv = tuple(_filled(word, words) for word in counted)
+                host = self.run.site.controller if self.power.host == "controller" else self.server
+                assert host
+                found[device.name] = power_counters.parse_own(power_undos.run_own(host, argv, "count"))
+            else:
+                found[device.name] = power_counters.read(self.server, path)
+        return found
+
+
+class DeviceGone(HostError):
+    """A device did not come back."""
+
+
+def of_run(run: Context, bench: Bench) -> PowerCut:
+    """What cuts the power at this testbed."""
+    site, storage = bench.site, bench.storage
+    server = storage.server if storage else site.server
+    assert server is not None, "the plan has refused an appliance"
+    witness = bench.site.clients[0].host if storage else server
+    if site.devices is not None:
+        return LabCut(bench, site.devices, witness, server, storage)
+    name = cut_devices(run.plan.testbed)[0]
+    of_server = run.plan.testbed.power is not None and run.plan.testbed.power.scope == "server"
+    return RealCut(run, bench, server, witness, "" if of_server else site.device_paths[name])
+
+
+def sleep(host: Host, clock: Clock, time_ns: int) -> None:
+    """On the host's clock: that of a lab's guest is not this machine's."""
+    if time_ns:
+        seconds = clock.to_host_ns(time_ns) / 1e9
+        host.run(["sleep", f"{seconds:.6f}"], deadline_s=seconds + 300)
+
+
+def _filled(word: str, words: dict[str, str]) -> str:
+    for name, value in words.items():
+        word = word.replace(name, value)
+    return word
+
+
+def _block_devices(host: Host) -> set[str]:
+    """Names in the kernel of all disks."""
+    return set(host.run(["ls", "/sys/block"]).stdout.split())
+
+
+def _use_pool(bench: Bench, storage: Storage, paths: tuple[str, ...]) -> None:
+    """The pool imported, mounted and exported again."""
+    server = storage.server
+    pool.import_pool(server, storage.pool, paths)
+    server.run(["zfs", "mount", storage.dataset])
+    nfs_export.export(server, storage.path, bench.site.clients[0].address)
+
+
+def _settle(server: Host, storage: Storage | None, paths: tuple[str, ...]) -> None:
+    if storage:
+        server.run(["zpool", "sync", storage.pool.name])
+    else:
+        _forget_cached(server, paths)
+
+
+def _forget_cached(server: Host, paths: tuple[str, ...]) -> None:
+    """What the kernel still holds of the devices' content is from after the power loss."""
+    for path in paths:
+        server.run(["blockdev", "--flushbufs", path])
