@@ -207,9 +207,9 @@ def _open(power_loss: PowerLoss) -> list[Reason]:
         causes.append(
             Reason(
                 id=UNPROVEN,
-                text=f"{len(unproven)} of {len(moments)} power losses are not proven by a count of the devices "
-                f"(number {', '.join(unproven[:_NOT_PROVEN_SHOWN])}{more}), so they do not count: unsafe "
-                "shutdowns, or the starts of the power-loss protection, have to grow with each.",
+                text=f"{len(unproven)} of {len(moments)} power losses are not proven by a count of the "
+                f"devices (number {', '.join(unproven[:_NOT_PROVEN_SHOWN])}{more}), so they do not count: "
+                "unsafe shutdowns, or the starts of the power-loss protection, have to grow with each.",
             )
         )
     control = power_loss.control_moments

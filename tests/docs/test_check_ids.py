@@ -45,8 +45,20 @@ def _in_reports() -> Iterator[str]:
                 value = next(each.value for each in node.keywords if each.arg == "id")
                 if isinstance(value, ast.Constant):
                     yield value.value
-                elif isinstance(value, ast.Name):
+                elif isinstance(value, ast.Name) and value.id in constants:
                     yield constants[value.id]
+                elif isinstance(value, (ast.Name, ast.Attribute)):
+                    # One of a table of the module, or that of another reason.
+                    yield from _in_tables(tree)
                 else:
                     # Made by a function of kit.store.checks.ids.
                     assert isinstance(value, ast.Call) and ast.unparse(value.func).startswith("id_of_")
+
+
+def _in_tables(tree: ast.Module) -> Iterator[str]:
+    """The ids in the tables of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            for each in ast.walk(node.value):
+                if isinstance(each, ast.Constant) and str(each.value) in IDS:
+                    yield str(each.value)
