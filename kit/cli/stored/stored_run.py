@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -25,8 +26,8 @@ from kit.session.presentation import (
     print_result,
     write_junit,
 )
-from kit.session.rejudged import known_of
 from kit.store import tables
+from kit.store.checks.known import Known
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
 from kit.store.series import is_series, named_series, read_series
@@ -71,7 +72,11 @@ def report(
     document = load(reference, Document) if reference else None
     ranges = document.reference(reference.stem) if document and reference else None
     run_dir = named_run(run)
-    failures = known_of(known, read_manifest(run_dir)) if known else ()
+    failures: tuple[Known, ...] = ()
+    if known:
+        # So late because it knows plans, which take long to load.
+        known_of = import_module("kit.session.rejudged").known_of
+        failures = known_of(known, read_manifest(run_dir))
     analysed = reports.analyse(run_dir, ranges, document.setup if document else None, failures)
     summary = analysed.summary
     write_junit(junit, summary)
