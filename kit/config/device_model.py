@@ -35,7 +35,7 @@ BytesPerS = Annotated[SizeBytes, Field(ge=10**5, le=16 * 10**9)]
 def _version(text: str) -> str:
     if not (0 < len(text.strip()) == len(text) <= 60 and text.isascii() and text.isprintable()):
         raise ValueError(
-            f"expected a version of 1 to 60 printable ASCII characters, such as \"1.2.3\", found "
+            f'expected a version of 1 to 60 printable ASCII characters, such as "1.2.3", found '
             f"'{safe_text(text)[:100]}'"
         )
     return text

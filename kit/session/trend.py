@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from kit.core.errors import ConfigError
 from kit.session import comparison
@@ -26,17 +27,24 @@ def points_of(names: Sequence[str]) -> list[Point]:
     """
     paths = [path for name in names for path in _runs_of(Path(name))]
     series = [path for path in paths if is_series(path)]
-    members = {run_of(path, run.run).path for path in series for build in read_series(path).builds for run in build.runs
-               if os.path.lexists(path.parent / run.run)}  # fmt: skip
+    members = {member for path in series for member in _members(path)}
     runs = [path for path in paths if not is_series(path) and path.resolve() not in members]
     if series and runs:
         raise ConfigError(
-            f"{len(series)} series and {len(runs)} runs of no series ({runs[0]}, ...): a trend is of one kind",
+            f"{len(series)} series and {len(runs)} runs of no series ({runs[0]}, ...): a trend is of one "
+            "kind",
             "name the runs, or the series",
         )
     if series:
         return [_series_point(path) for path in series]
     return [_run_point(path) for path in runs]
+
+
+def _members(path: Path) -> Iterator[Path]:
+    """The runs of a series, which are beside it. Raises ConfigError."""
+    for build in read_series(named_series(path)).builds:
+        for each in build.runs:
+            yield named_series(path).parent / each.run
 
 
 def _runs_of(path: Path) -> Iterator[Path]:
@@ -78,7 +86,9 @@ def _run_point(path: Path) -> Point:
 
 def _series_point(path: Path) -> Point:
     directory = named_series(path)
-    series, runs, settings = read_series(directory), {}, {}
+    series = read_series(directory)
+    runs: dict[str, StoredRun] = {}
+    settings: dict[str, dict[str, Any]] = {}
     for build in series.builds:
         for each in build.runs:
             try:

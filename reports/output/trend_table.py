@@ -75,8 +75,8 @@ def table(trend: Trend) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        ("run", "started_utc", "label", "phase", "layer", "op", "tier", "figure", "value", "low", "high", "used",
-         "change_before")
+        ("run", "started_utc", "label", "phase", "layer", "op", "tier", "figure", "value", "low", "high",
+         "used", "change_before")
     )  # fmt: skip
     for line in trend.lines:
         changed = {change.at: change.ratio for change in line.changes or ()}
@@ -85,8 +85,8 @@ def table(trend: Trend) -> str:
             if each is not None:
                 low, high = each.mean.range or ("", "")
                 writer.writerow(
-                    (point.run, point.started_utc, label, *line.key, each.mean.value, low, high, i in line.used,
-                     changed.get(i, ""))
+                    (point.run, point.started_utc, label, *line.key, each.mean.value, low, high,
+                     i in line.used, changed.get(i, ""))
                 )  # fmt: skip
     return text.getvalue()
 

@@ -1,4 +1,4 @@
-"""One page of a trend: sentences, a figure for each phase and layer, marks, checks, and every figure's row."""
+"""One page of a trend: sentences, a figure for each phase and layer, marks, checks, a row for each figure."""
 
 from __future__ import annotations
 

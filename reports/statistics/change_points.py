@@ -1,17 +1,17 @@
 """Where a figure changed its level in a sequence of a few runs. Pure.
 
 The values are logarithms of one figure, one a run, in order. Between changes they scatter around one level
-with one variance (normal). A candidate is a stretch of runs s..e with a place k in it: the likelihood ratio of
-"another level from k on" to "one level" grows with |t|, the difference of the means over its standard error
-(Worsley, "On the Likelihood Ratio Test for a Shift in Location of Normal Populations", 1979). Looking at every
-stretch, and then again on both sides of the best one, is wild binary segmentation (Fryzlewicz, 2014) with all
-stretches instead of random ones: a level that goes up and comes back is seen, which plain binary segmentation
-misses.
+with one variance (normal). A candidate is a stretch of runs s..e with a place k in it: the likelihood ratio
+of "another level from k on" to "one level" grows with |t|, the difference of the means over its standard
+error (Worsley, "On the Likelihood Ratio Test for a Shift in Location of Normal Populations", 1979). Looking
+at every stretch, and then again on both sides of the best one, is wild binary segmentation (Fryzlewicz, "Wild
+binary segmentation for multiple change-point detection", 2014) with all stretches instead of random ones: a
+level that goes up and comes back is seen, which plain binary segmentation misses.
 
-- The variance comes from runs alone: from their scatter inside of groups that neither a place of the candidate
-  nor a recorded change cuts, so that no change, wherever it is, makes t larger. With no change anywhere t has
-  Student's distribution with as many degrees of freedom as runs less groups. Recorded changes cut groups where
-  that leaves at least MARKED_FREEDOM degrees of freedom.
+- The variance comes from runs alone: from their scatter inside of groups that neither a place of the
+  candidate nor a recorded change cuts, so that no change, wherever it is, makes t larger. With no change
+  anywhere t has Student's distribution with as many degrees of freedom as runs less groups. Recorded changes
+  cut groups where that leaves at least MARKED_FREEDOM degrees of freedom.
 - It is never taken below what the runs' own I/Os leave open (`errors`): runs that agree by chance are not
   certain.
 - The critical value is Bonferroni's over all candidates: of sequences without a change at most `alpha` show
@@ -22,6 +22,7 @@ misses.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,15 +38,15 @@ MARKED_FREEDOM = 3
 # Two runs have no scatter left once there is a place between them.
 FEWEST = 3
 _CONFIDENCE = 0.05
-# A change this many standard errors beyond the critical value is found in nine of ten cases.
-_NINE_OF_TEN = 0.2
+# Standard errors that a normal value is above in nine of ten cases.
+_NINE_OF_TEN = 1.2816
 _TINY = 1e-9
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Change:
-    """The level is another from run `at` on. `log`: of the ratio after : before; `reach`: its 95 % half width.
+    """The level is another from run `at` on. `log`: of after over before; `reach`: half its 95 % range.
 
     `places`: all places that fit about as well, with 95 % confidence (likelihood ratio), `at` among them.
     """
@@ -69,10 +70,12 @@ class Found:
     critical: float
 
     def smallest(self, before: int, after: int) -> float | None:
-        """The least |logarithm| of a ratio that is found in nine of ten cases, with so many runs beside it."""
-        if not self.freedom or not (before and after):
+        """The least |logarithm| that is found in nine of ten cases, with so many runs before and after."""
+        if math.isinf(self.critical) or not (before and after):
             return None
-        wide = self.critical + t_critical(_NINE_OF_TEN, self.freedom)
+        # The scatter is not known exactly, either (Johnson and Welch, "Applications of the Non-Central
+        # t-Distribution", 1940).
+        wide = self.critical + _NINE_OF_TEN * math.sqrt(1 + self.critical**2 / (2 * self.freedom))
         return wide * self.scatter * math.sqrt(1 / before + 1 / after)
 
 
@@ -162,11 +165,11 @@ def _judged(
     least: float,
     critical: npt.NDArray[np.float64],
 ) -> Found:
-    """Changes with their intervals; a place whose interval has 1 in it, between its neighbours, is dropped."""
+    """Changes with their intervals, between their neighbours; one whose interval has 1 in it is dropped."""
     n = len(x)
     while True:
         ends = [0, *places, n]
-        spans = list(zip(ends, ends[1:], strict=False))
+        spans = list(itertools.pairwise(ends))
         free = int(sum(inside[1][a, b] for a, b in spans))
         scatter = math.sqrt(max(float(sum(inside[0][a, b] for a, b in spans)) / max(free, 1), least))
         if not free:
@@ -180,7 +183,8 @@ def _judged(
             changes.append(Change(place, shift, reach, tuple(before + at for at in near)))
         weak = [change for change in changes if abs(change.log) <= change.reach]
         if not weak:
-            return Found(tuple(changes), free, scatter, float(critical[free]))
+            # One place more takes a degree of freedom.
+            return Found(tuple(changes), free, scatter, float(critical[max(free - 1, 0)]))
         places.remove(min(weak, key=lambda change: abs(change.log) / change.reach).at)
 
 

@@ -48,8 +48,8 @@ class ChangePoint:
 class Line:
     """A figure over the points. `values`: None where a point has it not.
 
-    `used`: the points that count. `changes`: None where they are too few to tell; `smallest`: the ratio that is
-    found in nine of ten cases in the middle of the line, None without a degree of freedom.
+    `used`: the points that count. `changes`: None where they are too few to tell; `smallest`: the ratio that
+    is found in nine of ten cases in the middle of the line, None without a degree of freedom.
     """
 
     key: Key
@@ -136,7 +136,7 @@ def _ordered(points: Sequence[Point]) -> list[Point]:
                 f"{point.name}: manifest.json has no time in started_utc, so it has no place on a time axis",
                 "leave it out",
             )
-    return sorted(points, key=lambda point: (point.time, point.run))  # type: ignore[arg-type,return-value]
+    return sorted(points, key=lambda point: (point.time, point.run))
 
 
 def _check_alike(points: Sequence[Point], across: Sequence[str]) -> None:

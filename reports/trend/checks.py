@@ -32,7 +32,10 @@ class History:
 
 
 def outcomes_of(summary: Summary) -> dict[str, Outcome]:
-    """By name: expectations of the workload, sums that must close, and the verdict's other reasons."""
+    """By name: expectations of the workload, sums that must close, and whether the result is known at all.
+
+    Of a run whose result is unknown no expectation is met or failed.
+    """
     found: dict[str, Outcome] = {}
     used: Counter[str] = Counter()
 
@@ -40,19 +43,18 @@ def outcomes_of(summary: Summary) -> dict[str, Outcome]:
         used[name] += 1
         found[name if used[name] == 1 else f"{name} ({used[name]})"] = outcome
 
+    is_known = summary.verdict != "unknown" or summary.by_nature is not None
     told: set[str] = set()
     for wish in summary.expect:
-        state: State = "unknown" if wish.ok is None else "met" if wish.ok else "failed"
+        state: State = "met" if wish.ok else "failed"
+        state = "unknown" if wish.ok is None or not is_known else state
         add(_name(wish), Outcome(state, " ".join(wish.reasons)))
         told |= set(wish.reasons)
     for phase in summary.accounting.phases:
         for check in phase.checks:
             add(f"check {phase.phase}: {check.name}", Outcome("met" if check.ok else "failed", str(check)))
-    if summary.verdict == "unknown" and not summary.by_nature:
-        text = " ".join(reason for reason in summary.reasons if reason not in told)
-        add("the result is known", Outcome("failed", text))
-    else:
-        add("the result is known", Outcome("met"))
+    text = "" if is_known else " ".join(reason for reason in summary.reasons if reason not in told)
+    add("the result is known", Outcome("met" if is_known else "failed", text))
     return found
 
 

@@ -88,9 +88,8 @@ def moved(line: Line, change: ChangePoint) -> str:
     if 1 / _PERCENTS <= change.ratio <= _PERCENTS:
         verb = "rose" if change.ratio > 1 else "fell"
         ends = sorted(abs(end - 1) * 100 for end in (low, high))
-        return f"{verb} by {abs(change.ratio - 1):.1%} (95 %: {ends[0]:.1f} % to {ends[1]:.1f} %)".replace(
-            "%  ", "% "
-        )
+        by = abs(change.ratio - 1) * 100
+        return f"{verb} by {by:.1f} % (95 %: {ends[0]:.1f} % to {ends[1]:.1f} %)"
     return f"became {change.ratio:.3g} times what it was (95 %: {low:.3g} to {high:.3g})"
 
 
@@ -104,11 +103,9 @@ def _marks(trend: Trend) -> Iterator[str]:
     for at, group in places:
         each = list(group)
         marks: Sequence[Mark] = [mark for mark, _ in each]
-        between = f"{_listed([str(m) for m in marks])} changed between {trend.points[at - 1].run} and {trend.points[at].run}"
+        runs = f"{trend.points[at - 1].run} and {trend.points[at].run}"
+        between = f"{_listed([str(mark) for mark in marks])} changed between {runs}"
         limit = each[0][1]
-        moved_there = any(change.at == at for line in trend.lines for change in line.changes or ())
-        if moved_there:
-            continue
         if limit is None:
             yield f"{between}: too few runs to tell whether a figure moved."
         else:
@@ -122,8 +119,8 @@ def _left_open(trend: Trend) -> Iterator[str]:
     open_ = len(trend.lines) - len(trend.judged)
     if open_:
         yield (
-            f"{open_} of {len(trend.lines)} figures have too few runs to tell: run-to-run scatter is known from "
-            "runs between which nothing changed alone. Measure each version twice or more often."
+            f"{open_} of {len(trend.lines)} figures have too few runs to tell. How runs scatter is known "
+            "only from runs between which nothing changed: measure each version twice or more often."
         )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
@@ -133,11 +130,12 @@ def _left_open(trend: Trend) -> Iterator[str]:
 def method(trend: Trend) -> str:
     """How change points are found, and how sure that is."""
     return (
-        "Change points: likelihood ratio for a shift of the mean logarithm over all stretches of runs (Worsley "
-        "1979, Fryzlewicz 2014); the scatter is that of runs between which nothing changed, never less than "
-        f"what the number of I/Os leaves open. Of trends without a change at most {ALPHA:.0%} show one, all "
-        f"{len(trend.lines)} figures together. Intervals are of each change by itself."
-    ).replace("5%", "5 %")
+        "Change points: likelihood ratio for a shift of the mean logarithm over all stretches of runs "
+        "(Worsley 1979, Fryzlewicz 2014); the scatter is that of runs between which nothing changed, never "
+        "less than what the number of I/Os leaves open. Of trends without a change at most "
+        f"{ALPHA * 100:.0f} % show one, all {len(trend.lines)} figures together. Intervals are of each "
+        "change by itself."
+    )
 
 
 def row_of(line: Line) -> tuple[str, str, str, str]:

@@ -47,7 +47,7 @@ def trend(
             "--worse-than",
             metavar="PERCENT",
             show_default=False,
-            help="Exit code 1 if a change point made a figure slower by more, such as 10%, and it is not back.",
+            help="Exit code 1 if a change point made a figure slower by more, as in 10%, and is not back.",
         ),
     ] = None,
     json_output: JsonOption = False,
@@ -60,7 +60,8 @@ def trend(
 ) -> None:
     """Show figures over days and versions on one time axis, what changed, and where a figure moved.
 
-    With --worse-than: exit code 1 if a figure is slower by more; 3 if the runs are too few to tell of any.
+    Exit code 1 if a figure is slower by more than --worse-than, and with --junit also if a check failed last;
+    3 if --worse-than is given and the runs are too few to tell of any figure.
     """  # fmt: skip
     if json_output + markdown + csv > 1:
         raise ConfigError("--json, --markdown and --csv all print on stdout", "choose one of them")
@@ -79,8 +80,7 @@ def trend(
         emit((trend_table.markdown(found) if markdown else trend_table.table(found)).encode())
     else:
         emit_text(trend_table.plain(found, terminal_width()))
-    if limit is not None:
-        _end(found, limit)
+    _end(found, limit, with_checks=junit is not None)
 
 
 def _part(text: str | None) -> float | None:
@@ -93,10 +93,11 @@ def _part(text: str | None) -> float | None:
     return float(match[1]) / 100
 
 
-def _end(found: Trend, limit: float) -> None:
-    worse = found.worse_than(limit)
+def _end(found: Trend, limit: float | None, *, with_checks: bool) -> None:
+    worse = [] if limit is None else found.worse_than(limit)
     if worse:
-        say(f"{len(worse)} change points made a figure slower by more than {limit:.1%}")
+        say(f"{len(worse)} change points made a figure slower by more than {limit:.1%}, and it is not back")
+    if worse or (with_checks and any(each.failing for each in found.checks)):
         raise typer.Exit(EXIT_EXPECTATION)
-    if not found.judged:
+    if limit is not None and not found.judged:
         raise typer.Exit(EXIT_UNKNOWN)

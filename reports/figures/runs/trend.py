@@ -230,7 +230,7 @@ def _csv(trend: Trend, lines: Sequence[Line]) -> list[list[Any]]:
                 low, high = each.mean.range or (math.nan, math.nan)
                 point = trend.points[i]
                 rows.append([
-                    point.run, point.started_utc, trend.labels[i], name_of(line.key), each.mean.value, low, high,
-                    i in line.used,
+                    point.run, point.started_utc, trend.labels[i], name_of(line.key), each.mean.value, low,
+                    high, i in line.used,
                 ])  # fmt: skip
     return rows

@@ -41,7 +41,7 @@ def test_the_promise_is_kept_together_by_many_figures():
 def test_without_a_repeat_or_with_two_runs_nothing_is_told():
     assert places([0.0, 5.0]) == [] and places([1.0]) == [] and places([]) == []
     assert change_points([0.0, 5.0], [0.0] * 2, [0, 1], ALPHA).freedom == 0
-    # Three runs have one degree of freedom: of twenty figures a factor of 2 is seldom told, at a scatter of 3 %.
+    # Three runs have one degree of freedom: of twenty figures a factor of 2 is seldom told.
     generator = np.random.default_rng(2)
     step = [0, math.log(2), math.log(2)]
     assert sum(bool(places(sequence(generator, step), alpha=ALPHA / 20)) for _ in range(200)) <= 20
