@@ -13,7 +13,17 @@ from reports.output.comparison_table import escaped
 from reports.output.junit import add_outcome, case, document
 from reports.output.result_table import PROSE_WIDTH, wrapped
 from reports.trend.analyse import Trend
-from reports.trend.sentences import LAYERS, change_sentence, headline, method, row_of, sentences, told
+from reports.trend.sentences import (
+    LAYERS,
+    change_sentence,
+    headline,
+    method,
+    places,
+    remarks,
+    row_of,
+    sentences,
+    told,
+)
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "last/first", "change points")
 _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
@@ -23,7 +33,11 @@ def plain(trend: Trend, width: int) -> Iterator[str]:
     """Lines for a terminal of `width` columns."""
     prose = min(width, PROSE_WIDTH)
     yield from wrapped(safe_text(headline(trend)), prose)
-    for text in sentences(trend):
+    for place in places(trend):
+        yield from wrapped(safe_text(f"{place.title}:"), prose)
+        for text in place.moves:
+            yield from wrapped(safe_text(text), prose, "- ")
+    for text in remarks(trend):
         yield from wrapped(safe_text(text), prose, "- ")
     yield ""
     yield from _runs(trend, width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reports.figures.runs import trend as figures
 from reports.page import document
 from reports.trend.analyse import Trend
-from reports.trend.sentences import LAYERS, headline, method, row_of, sentences
+from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of
 
 
 @document.damage_refused("a run of the trend", "look at each run with `hsp report`")
@@ -21,7 +21,8 @@ def render(trend: Trend, limit: float | None = None) -> str:
         [document.plain(said), document.plain(f"{trend.points[0].run} to {trend.points[-1].run}")],
         trend=trend,
         said=said,
-        sentences=sentences(trend),
+        places=places(trend),
+        remarks=remarks(trend),
         method=method(trend),
         figures=drawn,
         layers=LAYERS,

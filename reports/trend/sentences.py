@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from kit.core.units import format_latency
 from reports.analysis.tier_names import op_name, tier_name
@@ -53,33 +54,55 @@ def headline(trend: Trend) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Place:
+    """Two runs that figures changed between. `title`: what changed there; `moves`: the figures, in words."""
+
+    title: str
+    moves: tuple[str, ...]
+
+
+def places(trend: Trend) -> list[Place]:
+    """Change points by place; of one place the largest first."""
+    found = [(change, line) for line in trend.lines for change in line.changes or ()]
+    found.sort(key=lambda each: (each[0].at, each[0].before, -abs(math.log(each[0].ratio))))
+    made = []
+    for _, group in itertools.groupby(found, key=lambda each: (each[0].at, each[0].before)):
+        moves = [(line, change) for change, line in group]
+        made.append(Place(_title(trend, moves[0][1]), tuple(f"{_move(trend, *each)}." for each in moves)))
+    return made
+
+
 def sentences(trend: Trend) -> list[str]:
     """A sentence for each change point, by place; then marks without one, and what is left open."""
-    found = [(change, line) for line in trend.lines for change in line.changes or ()]
-    told = [
-        change_sentence(trend, line, change)
-        for change, line in sorted(found, key=lambda each: (each[0].at, -abs(math.log(each[0].ratio))))
-    ]
-    return [*told, *_marks(trend), *_left_open(trend)]
+    told = [f"{place.title}: {move}" for place in places(trend) for move in place.moves]
+    return [*told, *remarks(trend)]
+
+
+def remarks(trend: Trend) -> list[str]:
+    """Marks without a change point, and what is left open."""
+    return [*_marks(trend), *_left_open(trend)]
 
 
 def change_sentence(trend: Trend, line: Line, change: ChangePoint) -> str:
-    """Which figure moved, by how much, between which runs, and what changed there."""
-    points = trend.points
-    between = f"between {points[change.before].run} and {points[change.at].run}"
-    others = [points[place].run for place in change.places if place != change.at]
+    """Between which runs, what changed there, which figure moved, and by how much."""
+    return f"{_title(trend, change)}: {_move(trend, line, change)}."
+
+
+def _title(trend: Trend, change: ChangePoint) -> str:
+    marks = [str(mark) for mark in change.marks]
+    there = f"changed {_listed(marks)}" if marks else "nothing recorded changed"
+    return f"Between {trend.points[change.before].run} and {trend.points[change.at].run} {there}"
+
+
+def _move(trend: Trend, line: Line, change: ChangePoint) -> str:
+    text = f"{name_of(line.key)} {moved(line, change)}"
+    others = [trend.points[place].run for place in change.places if place != change.at]
     if others:
-        between += f" (or before {_listed(others)}, with 95 % confidence)"
-    if change.marks:
-        there = f"there changed {_listed([str(mark) for mark in change.marks])}"
-    elif change.near:
-        there = (
-            f"nothing recorded changed there; at the other places {_listed([str(m) for m in change.near])}"
-        )
-    else:
-        there = "nothing recorded changed there"
-    back = "; a later change brings it back" if change.worse and change.mended else ""
-    return f"{name_of(line.key)} {moved(line, change)} {between}: {there}{back}."
+        text += f", or before {_listed(others)} (95 %)"
+    if change.near:
+        text += f", where {_listed([str(mark) for mark in change.near])} changed"
+    return f"{text}, and is back later" if change.worse and change.mended else text
 
 
 def moved(line: Line, change: ChangePoint) -> str:

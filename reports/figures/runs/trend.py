@@ -41,11 +41,13 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line]) -> Figu
     latencies = [line for line in lines if not line.is_rate]
     many = len({line.key[2] for line in latencies}) > 1
     traces = [trace for line in latencies for trace in _traces(trend, line, many, "")]
-    traces += [trace for line in rates for trace in _traces(trend, line, many, "2")]
+    below = "2" if latencies else ""
+    traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
     values = [value for trace in traces if trace["yaxis"] == "y" for value in trace["y"] if value]
+    span = min(values, default=1e-6), max(values, default=1e-3)
     return Figure(
         f"{phase}: {LAYERS.get(layer, layer)}", traces,
-        _layout(trend, (min(values, default=1e-6), max(values, default=1e-3)), rates, bool(latencies)),
+        _layout(trend, span, rates, bool(latencies)),
         _caption(trend), about={"per": ""}, csv=_csv(trend, lines), narrow={"margin": {"l": 52, "r": 12}},
     )  # fmt: skip
 
@@ -136,29 +138,29 @@ def _words(trend: Trend, line: Line, i: int) -> str:
 
 
 def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with_latency: bool) -> Json:
-    low, high = span
-    # Room above for the words of marks and rings.
-    top = high * max((high / low) ** 0.35, 2.5)
-    axis = _axis(trend)
-    latency = {
-        **figure.latency_axis(low / 1.6, top, anchor="x"),
-        "domain": list(_LATENCY if rates else (0, 1)),
-    }
+    axis, both = _axis(trend), bool(rates) and with_latency
     layout = figure.layout(
-        540 if rates and with_latency else 400, {"l": 62, "r": 30, "t": 44, "b": 70}, dragmode="zoom",
+        540 if both else 400, {"l": 62, "r": 30, "t": 44, "b": 70}, dragmode="zoom",
         legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top", "font": {"size": 11}},
-        shapes=_mark_lines(trend), annotations=_mark_names(trend),
-        xaxis={**axis, "anchor": "y", **({"matches": "x2", "showticklabels": False} if rates else {})},
-        yaxis=latency,
+        shapes=_mark_lines(trend), annotations=_mark_names(trend), xaxis={**axis, "anchor": "y"},
     )  # fmt: skip
-    layout["annotations"].append(
-        figure.panel_title("p50 (full) and p99 (dotted), with what the I/Os leave open", 0, 1)
-    )
+    if with_latency:
+        low, high = span
+        # Room above for the words of marks and rings.
+        top = high * max((high / low) ** 0.35, 2.5)
+        layout["yaxis"] = figure.latency_axis(
+            low / 1.6, top, anchor="x", domain=list(_LATENCY if both else (0, 1))
+        )
+        layout["annotations"].append(figure.panel_title("p50 and p99", 0, 1))
     if rates:
-        domain = list(_RATE if with_latency else (0, 1))
-        layout["xaxis2"] = {**axis, "anchor": "y2"}
-        layout["yaxis2"] = {"anchor": "x2", "domain": domain, "rangemode": "tozero", "tickformat": ".3~s"}
+        number, domain = ("2", list(_RATE)) if both else ("", [0, 1])
+        layout[f"xaxis{number}"] = {**axis, "anchor": f"y{number}"}
+        layout[f"yaxis{number}"] = {
+            "anchor": f"x{number}", "domain": domain, "rangemode": "tozero", "tickformat": ".3~s",
+        }  # fmt: skip
         layout["annotations"].append(figure.panel_title(_PER_S[rates[0].key[4]], 0, domain[1]))
+    if both:
+        layout["xaxis"] |= {"matches": "x2", "showticklabels": False}
     return layout
 
 
@@ -214,7 +216,10 @@ def _mark_names(trend: Trend) -> list[Json]:
 
 
 def _caption(trend: Trend) -> str:
-    parts = ["Ring: change point, first run of the new level, with the ratio."]
+    parts = [
+        "Bars: what the number of I/Os leaves open (95 %).",
+        "Ring: change point, first run of the new level, with the ratio.",
+    ]
     if trend.marks:
         parts.append("Dashed line: something recorded changed.")
     if any(not point.trusted for point in trend.points):
