@@ -91,8 +91,8 @@ def change_sentence(trend: Trend, line: Line, change: ChangePoint) -> str:
 
 def _title(trend: Trend, change: ChangePoint) -> str:
     marks = [str(mark) for mark in change.marks]
-    there = f"changed {_listed(marks)}" if marks else "nothing recorded changed"
-    return f"Between {trend.points[change.before].run} and {trend.points[change.at].run} {there}"
+    there = _listed(marks) if marks else "nothing recorded changed"
+    return f"Between {trend.points[change.before].run} and {trend.points[change.at].run} ({there})"
 
 
 def _move(trend: Trend, line: Line, change: ChangePoint) -> str:
@@ -102,7 +102,7 @@ def _move(trend: Trend, line: Line, change: ChangePoint) -> str:
         text += f", or before {_listed(others)} (95 %)"
     if change.near:
         text += f", where {_listed([str(mark) for mark in change.near])} changed"
-    return f"{text}, and is back later" if change.worse and change.mended else text
+    return f"{text}; a later change brings it back" if change.worse and change.mended else text
 
 
 def moved(line: Line, change: ChangePoint) -> str:

@@ -1,66 +1,16 @@
 """Trends of synthetic points with a known truth: order, marks, change points, checks, refusals."""
 
-import math
 import xml.etree.ElementTree as ET
-from typing import Any
 
-import numpy as np
 import pytest
 
 from kit.core.errors import ConfigError
 from reports.output import trend_table
 from reports.page import trend_page
-from reports.series.figures import Figure
 from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
-from reports.trend.checks import Outcome
-from reports.trend.point import Measured, Point
 from reports.trend.sentences import headline, sentences
-
-P50 = ("read", "nfs-server", "read", "disk", "p50")
-P99 = ("read", "nfs-server", "read", "disk", "p99")
-RATE = ("read", "client", "read", "all", "ios_per_s")
-DEVICE = "testbed.devices.log0."
-BASE = {
-    "workload": "w", "phases.read.duration": 10, "versions.hsp": "0.1.0", "versions.kernel": "6.12",
-    f"{DEVICE}settings.firmware": "1.0", f"{DEVICE}size_bytes": 1 << 30, "clock.kind": "real",
-    "host./sys/block/sda/queue/scheduler": "none", "nfs.version": "3", "nfs.transport": "tcp",
-}  # fmt: skip
-
-
-def point(
-    number: int, factor: float = 1.0, *, trusted: bool = True, failed: bool = False, **changes: Any
-) -> Point:
-    """A run of day `number`, `factor` times slower than 5 ms, with a scatter of 1 %."""
-    generator = np.random.default_rng(number)
-    logs = math.log(5000 * factor) + 0.01 * generator.standard_normal(3)
-    figures = {
-        P50: Measured((Figure(logs[0], 0.005),), trusted, "" if trusted else "it was killed"),
-        P99: Measured((Figure(logs[1] + 1, 0.02),), trusted),
-        RATE: Measured((Figure(math.log(1e6) - logs[2], 0.005),), trusted),
-    }
-    outcome = Outcome("failed" if failed else "met", "p50 is above its limit." if failed else "")
-    settings = {**BASE, **changes.pop("settings", {})}
-    return Point(
-        **{
-            "name": f"results/w/run{number}", "run": f"run{number}",
-            "started_utc": f"2026-11-{number:02d}T05:00:00Z", "verdict": "valid" if trusted else "unknown",
-            "reasons": (), "settings": {"": settings}, "figures": figures,
-            "outcomes": {"expect read": outcome}, **changes,
-        }
-    )  # fmt: skip
-
-
-def firmware(version: str) -> dict[str, Any]:
-    return {f"{DEVICE}settings.firmware": version}
-
-
-# Three firmware versions, three runs each; the second is a third slower.
-VERSIONS = [
-    *(point(n) for n in (1, 2, 3)),
-    *(point(n, 1.33, settings=firmware("1.1"), failed=True) for n in (4, 5, 6)),
-    *(point(n, settings=firmware("1.2")) for n in (7, 8, 9)),
-]
+from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
 
 
 def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
@@ -75,7 +25,7 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
         assert [str(mark) for mark in slower.marks] == ["firmware of log0 1.0 \N{RIGHTWARDS ARROW} 1.1"]
     told = sentences(trend)
     text = next(each for each in told if "read: p50 of reads, disk, at the NFS server rose by 3" in each)
-    assert text.startswith("Between run3 and run4 changed firmware of log0 1.0") and "is back later" in text
+    assert text.startswith("Between run3 and run4 (firmware of log0 1.0") and "brings it back" in text
     assert "95 %" in text
     assert "6 change points at 2 places in 3 of 3 figures over 9 runs: 3 slower, 3 faster." == headline(trend)
 
@@ -87,7 +37,7 @@ def test_a_change_where_nothing_was_recorded_and_a_mark_without_a_change_are_bot
         *(point(n, 1.5, settings=kernel) for n in (7, 8, 9)),
     ]  # fmt: skip
     told = sentences(trend_of(points))
-    moved = [each for each in told if each.startswith("Between run3 and run4 nothing recorded changed: ")]
+    moved = [each for each in told if each.startswith("Between run3 and run4 (nothing recorded changed): ")]
     assert len(moved) == 3
     quiet = [each for each in told if each.startswith("kernel 6.12")]
     assert len(quiet) == 1 and "between run6 and run7: no figure is shown to have moved" in quiet[0]
