@@ -99,7 +99,7 @@ def _rings(trend: Trend, line: Line, common: Json, x: Sequence[Any]) -> Json:
         "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
         "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
         "text": [f"\N{MULTIPLICATION SIGN}{change.ratio:.3g}" for change in changes],
-        "textposition": "top center", "cliponaxis": False,
+        "textposition": "top right", "cliponaxis": False,
         "hovertemplate": "%{text}<extra>change point</extra>",
     }  # fmt: skip
 
