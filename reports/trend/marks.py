@@ -17,7 +17,7 @@ from reports.comparison.comparability import covers, shown
 from reports.trend.point import Point
 
 _DEVICE = re.compile(
-    r"testbed\.devices\.([^.]+)\.(settings|parameters)\.(.+)|testbed\.devices\.([^.]+)\.(latency_ns)"
+    r"testbed\.devices\.([^.]+)\.(settings|parameters|bus)\.(.+)|testbed\.devices\.([^.]+)\.(latency_ns)"
 )
 _VERSIONS = {"hsp": "hsp", "zfs": "OpenZFS", "kernel": "kernel", "server": "version of the server"}
 _KINDS = {
@@ -62,8 +62,8 @@ def values_of(point: Point, across: Sequence[str] = ()) -> dict[str, str]:
     for settings in point.settings.values():
         for key, value in settings.items():
             match = _DEVICE.fullmatch(key)
-            if match and match[2] == "parameters" and match[3] != "firmware":
-                models.setdefault(match[1], {})[match[3]] = value
+            if match and match[2] in ("parameters", "bus") and match[3] != "firmware":
+                models.setdefault(match[1], {})[key] = value
             elif (is_marked(key) and not key.startswith("testbed.lab.")) or any(
                 covers(each, key) for each in across
             ):
