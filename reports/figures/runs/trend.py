@@ -149,7 +149,7 @@ def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with
         # Room above for the words of marks and rings.
         top = high * max((high / low) ** 0.35, 2.5)
         layout["yaxis"] = figure.latency_axis(
-            low / 1.6, top, anchor="x", domain=list(_LATENCY if both else (0, 1))
+            low / 1.6, top, anchor="x", dtick="D2", domain=list(_LATENCY if both else (0, 1))
         )
         layout["annotations"].append(figure.panel_title("p50 and p99", 0, 1))
     if rates:
