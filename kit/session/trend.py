@@ -80,6 +80,10 @@ def _folders(path: Path) -> list[Path]:
 
 def _run_point(path: Path) -> Point:
     run = comparison.StoredRun(os.fspath(path))
+    if run.phase is not None:
+        raise ConfigError(
+            f"{path} is a phase: a trend is of whole runs, and has a figure for each phase", "name the run"
+        )
     stored = StoredRun(run.manifest, run.summary, latency.read(run.directory, run.manifest.phases))
     return point_of_run(run.name, stored, run.settings)
 

@@ -85,6 +85,7 @@ def test_what_is_asked_wrongly_is_refused(hsp, stored, tmp_path):
     for arguments, words in (
         ([str(run)], "two runs"),
         ([str(run), str(run)], "the same run"),
+        ([f"{run}:write-slog", str(run)], "a trend is of whole runs"),
         ([str(tmp_path)], "no directory of them"),
         ([str(stored), "--worse-than", "much"], "--worse-than 10%"),
         ([str(stored), "--json", "--csv"], "choose one"),
@@ -105,6 +106,10 @@ def test_an_unknown_run_is_hollow_and_a_damaged_one_is_refused(hsp, stored, tmp_
     code, out, _ = hsp("trend", str(stored), killed, "--json")
     assert code == 0
     assert [run["used"] for run in json.loads(out)["runs"]] == [True] * 6 + [False]
+    # One that was killed before its first phase has nothing to show.
+    early = a_run(tmp_path, 21, ended=False, phases=[])
+    code, out, err = hsp("trend", str(stored), early, "--json", "--across", "phases")
+    assert code == 0 and json.loads(out)["runs"][-1]["used"] is False, err
     Path(killed, "manifest.json").write_text("{")
     code, _, err = hsp("trend", str(stored), killed)
     assert code == 2 and "manifest.json" in err
