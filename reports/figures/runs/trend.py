@@ -48,7 +48,8 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line]) -> Figu
     return Figure(
         f"{phase}: {LAYERS.get(layer, layer)}", traces,
         _layout(trend, span, rates, bool(latencies)),
-        _caption(trend), about={"per": ""}, csv=_csv(trend, lines), narrow={"margin": {"l": 52, "r": 12}},
+        _caption(trend, lines), about={"per": ""}, csv=_csv(trend, lines),
+        narrow={"margin": {"l": 52, "r": 12}},
     )  # fmt: skip
 
 
@@ -215,11 +216,10 @@ def _mark_names(trend: Trend) -> list[Json]:
     return made
 
 
-def _caption(trend: Trend) -> str:
-    parts = [
-        "Bars: what the number of I/Os leaves open (95 %).",
-        "Ring: change point, first run of the new level, with the ratio.",
-    ]
+def _caption(trend: Trend, lines: Sequence[Line]) -> str:
+    parts = ["Bars: what the number of I/Os leaves open (95 %)."]
+    if any(line.changes for line in lines):
+        parts.append("Ring: change point, first run of the new level, with the ratio.")
     if trend.marks:
         parts.append("Dashed line: something recorded changed.")
     if any(not point.trusted for point in trend.points):
