@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
 from kit.store import json_file, latency, run_directory, tables
 from kit.store import series as series_store
+from kit.store.checks.known import Known
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.series import Series
 from kit.store.summary import Reference, Summary, read_summary
@@ -24,21 +26,24 @@ from reports.series.cells import StoredRun
 __all__ = ["Analysed", "analyse", "analyse_series", "judged"]
 
 
-def judged(run: run_directory.RunDir) -> Summary:
+def judged(run: run_directory.RunDir, known: Sequence[Known] = ()) -> Summary:
     """The summary of `run` as it would be now, without bands; nothing is written. Raises ConfigError."""
-    return summarise(*_read(run), with_bands=False)
+    return summarise(*_read(run), with_bands=False, known=known)
 
 
 def analyse(
-    run: run_directory.RunDir, reference: Reference | None = None, setup: Setup | None = None
+    run: run_directory.RunDir,
+    reference: Reference | None = None,
+    setup: Setup | None = None,
+    known: Sequence[Known] = (),
 ) -> Analysed:
     """Write summary.json and report.html of `run`. Raises ConfigError.
 
     Neither is written unless both can be made. `reference` takes the place of the published ranges that the
-    run's workload names, and `setup` that of their set-up.
+    run's workload names, and `setup` that of their set-up; `known`: failures beside those of the workload.
     """
     counts, manifest, aged = _read(run)
-    result = analysed(counts, manifest, aged, reference, setup)
+    result = analysed(counts, manifest, aged, reference, setup, known)
     html = render(counts, manifest, result, aged)
     json_file.write_json(run.path / "summary.json", result.summary.as_json())
     write_atomically(run.report, html.encode())

@@ -46,6 +46,13 @@ JunitOption = Annotated[
         help="Also write a JUnit XML file, for a CI server.",
     ),
 ]  # fmt: skip
+KnownOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--known", metavar="FILE", rich_help_panel=OUTPUT,
+        help="Known failures ([[known]]) beside those of the workload: they do not fail the exit code.",
+    ),
+]  # fmt: skip
 SeedOption = Annotated[
     int | None,
     typer.Option(
@@ -70,6 +77,13 @@ SetOption = Annotated[
     typer.Option(
         "--set", metavar="KEY=VALUE", rich_help_panel=SWEEP, show_default=False,
         help="Another value of a key that can be swept, e.g. job.bs=4k. Repeatable.",
+    ),
+]  # fmt: skip
+LengthOption = Annotated[
+    str | None,
+    typer.Option(
+        "--length", metavar="LENGTH", show_default="full",
+        help="smoke, sanity or full: as long as the workload's [lengths.LENGTH] says.",
     ),
 ]  # fmt: skip
 QuickOption = Annotated[

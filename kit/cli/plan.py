@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import OUTPUT, SWEEP, JsonOption, OnlyOption, QuickOption, SetOption
+from kit.cli.options import OUTPUT, SWEEP, JsonOption, LengthOption, OnlyOption, QuickOption, SetOption
 from kit.cli.plan_sweep import sweep_json, sweep_lines
+from kit.config.lengths import as_set
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
@@ -44,6 +45,7 @@ def plan_command(
     ] = False,
     only: OnlyOption = None,
     sets: SetOption = None,
+    length: LengthOption = None,
     quick: QuickOption = False,
     build: Annotated[
         str | None,
@@ -52,7 +54,7 @@ def plan_command(
     json_output: JsonOption = False,
 ) -> None:
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
-    side = Side(workload, testbed or testbed_of(workload), tuple(sets or ()))
+    side = Side(workload, testbed or testbed_of(workload), (*(sets or ()), *as_set(length)))
     planned = side.sweep(only or (), quick=quick)
     if planned is None:
         if build:

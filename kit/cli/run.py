@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from kit.cli import options
+from kit.config.lengths import as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
+from kit.plan.known import checks_of, read_known
 from kit.plan.sweep import SweepPlan
 from kit.run.resume import sources
 from kit.session.measure import once
@@ -141,12 +143,14 @@ def run(
     observer_effect: ObserverOption = False,
     only: options.OnlyOption = None,
     sets: options.SetOption = None,
+    length: options.LengthOption = None,
     quick: options.QuickOption = False,
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
     json_output: options.JsonOption = False,
     results: options.ResultsOption = Path("results"),
     junit: options.JunitOption = None,
+    known: options.KnownOption = None,
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
     quiet: options.QuietOption = False,
@@ -154,18 +158,16 @@ def run(
     """Run a workload on a testbed."""
     inputs, serials = ImageInputs(suite, tuple(pin or ())), erase_serial or ()
     resume = named_run(resume).path if resume else None
-    side, series = _chosen(workload, testbed, resume, sets)
+    side, series = _chosen(workload, testbed, resume, sets, length)
     if resume:
-        _check_resumed(bool(workload or testbed or only or sets or quick), seed)
-    has_b = versus is not None or versus_workload is not None
-    if not has_b and (until or across):
-        raise ConfigError(
-            "--until and --across compare A and B, and there is no B",
-            "add --versus TESTBED or --versus-workload WORKLOAD",
-        )
-    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect)
+        _check_resumed(bool(workload or testbed or only or sets or length or quick), seed)
+    has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
+    failures = read_known(known, *checks_of(side.plan())) if known else ()
+    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, known=failures)
     b_workload = (versus_workload or side.workload) if has_b else ""
-    planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b_workload)
+    planned = _planned(
+        side, series, only, quick=quick, observed=observer_effect, known=bool(known), b=b_workload
+    )
     if planned is not None:
         code = measure_sweep(
             side, planned, inputs, results, Progress(quiet=quiet), json_output=json_output, junit=junit,
@@ -176,7 +178,7 @@ def run(
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
     _refuse_for_several_runs(
         resume=bool(resume), aged_or_seed=seed is not None or age_again, observed=observer_effect,
-        junit=bool(junit),
+        junit=bool(junit), known=bool(known),
     )  # fmt: skip
     width = parse_width(until) if until else None
     sides = [side, *([Side(b_workload, versus or side.testbed, side.sets)] if has_b else [])]
@@ -184,6 +186,16 @@ def run(
     raise typer.Exit(
         repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials, asked)
     )
+
+
+def _has_b(given: bool, compares: bool) -> bool:
+    """Whether there is a B. Raises ConfigError for options that need one."""
+    if compares and not given:
+        raise ConfigError(
+            "--until and --across compare A and B, and there is no B",
+            "add --versus TESTBED or --versus-workload WORKLOAD",
+        )
+    return given
 
 
 def _check_resumed(has_others: bool, seed: int | None) -> None:
@@ -194,7 +206,9 @@ def _check_resumed(has_others: bool, seed: int | None) -> None:
         raise ConfigError("--resume uses the seed of that run", "leave --seed out")
 
 
-def _refuse_for_several_runs(*, resume: bool, aged_or_seed: bool, observed: bool, junit: bool) -> None:
+def _refuse_for_several_runs(
+    *, resume: bool, aged_or_seed: bool, observed: bool, junit: bool, known: bool
+) -> None:
     """Raises ConfigError for an option that is for a single run."""
     for option, given, hint in (
         ("--resume is", resume, "resume the interrupted run of a series alone"),
@@ -205,6 +219,7 @@ def _refuse_for_several_runs(*, resume: bool, aged_or_seed: bool, observed: bool
             "make one run with --age-again first",
         ),
         ("--observer-effect is", observed, "measure it in a run alone: it is the server's, not the side's"),
+        ("--known is", known, "write [[known]] into the workload, or give it to `hsp check`"),
         ("--junit is", junit, "`hsp report RUN --junit FILE` writes it for a stored run"),
     ):
         if given:
@@ -212,7 +227,14 @@ def _refuse_for_several_runs(*, resume: bool, aged_or_seed: bool, observed: bool
 
 
 def _planned(
-    side: Side, series: Series | None, only: list[str] | None, *, quick: bool, observed: bool, b: str
+    side: Side,
+    series: Series | None,
+    only: list[str] | None,
+    *,
+    quick: bool,
+    observed: bool,
+    known: bool,
+    b: str,
 ) -> SweepPlan | None:
     """The cells to measure; None for a workload without any. Raises ConfigError.
 
@@ -229,6 +251,10 @@ def _planned(
     if b:
         return None
     cells = side.sweep(series.only, quick=series.quick) if series else side.sweep(only or (), quick=quick)
+    if cells is not None and known:
+        raise ConfigError(
+            "--known is for a single run, and this workload has cells", "give it to `hsp check SERIES`"
+        )
     if cells is not None and observed:
         raise ConfigError(
             "--observer-effect is for a single run, and this workload has cells",
@@ -238,12 +264,16 @@ def _planned(
 
 
 def _chosen(
-    workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None
+    workload: str | None,
+    testbed: Path | None,
+    resume: Path | None,
+    given: list[str] | None,
+    length: str | None,
 ) -> tuple[Side, Series | None]:
     """What is measured where; of a series that is resumed, that, too. Raises ConfigError."""
     if resume is not None and is_series(resume):
         return resumed(resume)
-    return _side(workload, testbed, resume, given), None
+    return _side(workload, testbed, resume, [*(given or ()), *as_set(length)]), None
 
 
 def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:

@@ -378,7 +378,7 @@ def with_sets(source: WorkloadSource, sets: Sequence[str]) -> WorkloadSource:
                 f"--set {printable(text)}: expected KEY=VALUE, {nearest(key, settable, 'keys')}",
                 "for example: --set job.bs=4k",
             )
-        source = _with_set(source, text, key, _parsed(value))
+        source = with_value(source, key, _parsed(value), (Path(f"--set {text}"), 1))
     return source
 
 
@@ -390,9 +390,8 @@ def _parsed(value: str) -> Any:
         return value
 
 
-def _with_set(source: WorkloadSource, text: str, key: str, value: Any) -> WorkloadSource:
+def with_value(source: WorkloadSource, key: str, value: Any, place: Place) -> WorkloadSource:
     document, places = copy.deepcopy(source.document), dict(source.set_at)
-    place = (Path(f"--set {text}"), 1)
     set_key(document, places, key, value, place)
     phases = document.get("phase")
     for index, phase in enumerate(phases if isinstance(phases, list) else ()):

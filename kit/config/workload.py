@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.impact_table import Impact
+from kit.config.tables.known_table import KnownFailure
 from kit.config.tables.nfs_options import MountOption, Version
 from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
 from kit.config.tables.precondition_table import PreconditionTable
@@ -206,6 +207,13 @@ class Workload(Table):
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
+    # Shorter than the workload stands (kit.config.lengths).
+    length: Annotated[
+        Literal["smoke", "sanity", "full"], Field(exclude_if=lambda length: length == "full")
+    ] = "full"
+    known: Annotated[
+        tuple[KnownFailure, ...], Field(exclude_if=lambda known: not known, max_length=1000)
+    ] = ()
     impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
     power_loss: PowerLoss | None = None
 

@@ -22,7 +22,7 @@ from kit.core.errors import ConfigError
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 Document = dict[str, Any]
 # What a file says of itself alone.
-_OWN = ("base", "format", "name", "title", "expect")
+_OWN = ("base", "format", "name", "title", "expect", "known", "lengths")
 # A table that has another value of this key replaces the base's: its other keys would mean something else.
 _KIND: dict[tuple[str, ...], str] = {("precondition",): "method", ("nfs",): "engine"}
 _SWEEP = ("sweep", "sweeps")
@@ -44,7 +44,8 @@ _Origin = tuple[tuple[int, int], ...]
 class WorkloadSource:
     """`document`: the merged content; `files`: the workload's own file first, then its bases.
 
-    `sweep`: the tables of its sweep (kit.config.sweep), which the document does not have; `set_at`: the
+    `sweep`: the tables of its sweep (kit.config.sweep), which the document does not have; `lengths`: those of
+    kit.config.lengths; `set_at`: the
     places of keys that a sweep or an option has set.
     """
 
@@ -52,6 +53,7 @@ class WorkloadSource:
     files: tuple[_File, ...]
     phase_origins: tuple[_Origin, ...]
     sweep: Document = field(default_factory=dict)
+    lengths: Document = field(default_factory=dict)
     set_at: Mapping[KeyPath, Place] = field(default_factory=dict)
 
     @property
@@ -171,7 +173,7 @@ def read_source(path: Path) -> WorkloadSource:
         document["expect"] = [each for each in document["expect"] if each not in of_axes]
         if not document["expect"]:
             del document["expect"]
-    return WorkloadSource(document, tuple(files), tuple(origins), sweep)
+    return WorkloadSource(document, tuple(files), tuple(origins), sweep, document.pop("lengths", {}))
 
 
 def _base_path(files: Sequence[_File], base: object) -> Path:

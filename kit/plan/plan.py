@@ -24,6 +24,8 @@ from kit.rules import combination, device_phases, limits, operations
 from kit.sizes import auto_sizes
 from kit.zfs.tunables import Tunable, tunable
 
+_PLANNED = ("format", "workload_file", "testbed_file", "hosts", "ssh_config", "workload", "testbed", "jobs")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -78,11 +80,20 @@ class Plan:
             "testbed": self.testbed.model_dump(mode="json"),
             "jobs": {name: job.text for name, job in sorted(self.jobs.items())},
         }
-        value["digest"] = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        value["digest"] = digest_of(value)
         value["sources"] = list(self.sources)
         if self.sets:
             value["sets"] = list(self.sets)
         return value
+
+
+def digest_of(value: Mapping[str, Any]) -> str:
+    """The digest of a plan.json: of what is measured, not of who asked for it nor of known failures."""
+    planned = {key: each for key, each in value.items() if key in _PLANNED}
+    workload = planned.get("workload")
+    if isinstance(workload, dict):
+        planned["workload"] = {key: each for key, each in workload.items() if key != "known"}
+    return hashlib.sha256(json.dumps(planned, sort_keys=True).encode()).hexdigest()
 
 
 def make_plan(

@@ -75,9 +75,11 @@ def check_budget(settings: Precondition | None, testbed: Testbed) -> None:
         budget.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
 
 
-def title(text: str, settings: Precondition | None, testbed: Testbed) -> str:
-    """The run's title, with a note if devices that age are not preconditioned."""
-    return f"{text} (fresh devices)" if is_fresh(settings, testbed) else text
+def title(text: str, settings: Precondition | None, testbed: Testbed, length: str = "full") -> str:
+    """The run's title, with a note if devices that age are not preconditioned, or the run is a short one."""
+    notes = ["fresh devices"] if is_fresh(settings, testbed) else []
+    notes += [f"{length} length"] if length != "full" else []
+    return f"{text} ({', '.join(notes)})" if notes else text
 
 
 def is_fresh(settings: Precondition | None, testbed: Testbed) -> bool:

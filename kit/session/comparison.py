@@ -31,7 +31,9 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dic
     named = {"phases": dict(zip("ab", phases, strict=True))} if phases else {}
     result = compared(*([_of_phase(r, shown_phase(named)) for r in side] for side in (a, b)))
     caveats = dict.fromkeys(r.summary.by_nature for r in [*a, *b])
-    result["caveats"] = [caveat for caveat in caveats if caveat]
+    lengths = dict.fromkeys(r.summary.length for r in [*a, *b])
+    short = [f"Runs of {length} length, shorter than the workload asks for." for length in lengths if length]
+    result["caveats"] = [*(caveat for caveat in caveats if caveat), *short]
     result["across"] = {key: list(pair) for key, pair in differing.items()}
     return result | named
 

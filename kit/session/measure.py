@@ -24,7 +24,7 @@ from kit.run import observer_effect
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
-from kit.session.presentation import VERDICT_CODES, print_json, print_result, write_junit
+from kit.session.presentation import code_of, print_json, print_result, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
@@ -135,7 +135,7 @@ def measure(
         finally:
             _say_left(outcome)
         with progress.step("drawing the report"):
-            analysed = reports.analyse(run_dir)
+            analysed = reports.analyse(run_dir, known=asked.known)
     if analysed.summary.verdict != "unknown" and not (failure or earlier):
         run_time.learn(plan, time.monotonic() - started, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
@@ -200,4 +200,4 @@ def _exit_code(outcome: Outcome | None, summary: Summary) -> int:
         return EXIT_INTERRUPTED
     if outcome.left:
         return EXIT_HOST
-    return VERDICT_CODES[summary.verdict]
+    return code_of(summary)

@@ -21,6 +21,7 @@ from kit.recovery.journal import held_by
 from kit.session.erase_confirmation import confirm_erasing
 from kit.setup.remote_site import appliance_site, real_site
 from kit.setup.site import Site
+from kit.store.checks.known import Known
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Asked:
 
     `beside_other_pools`: a smaller ARC may be set although other pools are imported. `despite_warm_up`: the
     phases are measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
+    `known`: failures beside those of the workload.
     """
 
     seed: int | None = None
@@ -49,6 +51,7 @@ class Asked:
     despite_warm_up: bool = False
     observer_effect: bool = False
     series: SeriesMark | None = None
+    known: tuple[Known, ...] = ()
 
 
 AS_PLANNED = Asked()

@@ -19,6 +19,17 @@ from reports.output.series_table import series_lines
 VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
 
 
+def code_of(summary: Summary) -> int:
+    """The exit code of its verdict; 0 where nothing failed that is not known."""
+    if summary.is_known:
+        return EXIT_OK
+    unmet = [each for each in summary.causes if each.makes == "invalid"]
+    if summary.verdict == "invalid" and len(unmet) < len(summary.causes) and all(e.known for e in unmet):
+        # What is left makes it unknown by its nature.
+        return EXIT_UNKNOWN
+    return VERDICT_CODES[summary.verdict]
+
+
 def terminal_width() -> int:
     """Columns of the terminal; 80 where stdout is none."""
     return shutil.get_terminal_size().columns

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from kit.config import device_model, sweep, testbed, workload
+from kit.config import device_model, lengths, sweep, testbed, workload
 from kit.core.errors import ConfigError
 from kit.store.format import MANIFEST_FORMAT, SUMMARY_FORMAT
 from kit.store.manifest import Manifest
@@ -43,6 +43,12 @@ def _workload() -> Schema:
     whole["properties"] |= {
         "base": {"type": "string", "description": "Another workload: a name, or a file beside this one."},
         **{key: axes["properties"][key] for key in ("sweep", "sweeps")},
+        "lengths": {
+            "type": "object",
+            "description": "Keys of --set for shorter runs: hsp run --length smoke.",
+            "properties": {name: {"type": "object"} for name in lengths.LENGTHS if name != lengths.FULL},
+            "additionalProperties": False,
+        },
         "expect": {"type": "array", "items": {"anyOf": [each["items"] for each in expectations]}},
     }
     whole["if"] = {"not": {"required": ["base"]}}

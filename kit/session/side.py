@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
+from kit.config.lengths import split, with_length
 from kit.config.sweep import read_sweep, with_sets
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest
 from kit.config.workload import Workload, workload_of
 from kit.config.workload_source import WORKLOADS, WorkloadSource, find_workload, read_source
 from kit.core.errors import ConfigError
+from kit.plan.known import refuse_unknown
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
 
@@ -30,7 +32,7 @@ class Side:
     def plan(self) -> Plan:
         """The plan of the workload itself, whatever it sweeps. Raises ConfigError."""
         source, testbed = self._source(), read_testbed(self.testbed)
-        return self._planned(workload_of(source), testbed, source)
+        return self._whole(workload_of(source), testbed, source)
 
     def sweep(self, only: Sequence[str] = (), *, quick: bool = False) -> SweepPlan | None:
         """The plan of all that the workload sweeps; None without a sweep. Raises ConfigError."""
@@ -46,7 +48,7 @@ class Side:
             return None
         testbed = read_testbed(self.testbed)
         # The base by itself first: a mistake there is none of a cell.
-        self._planned(workload_of(source), testbed, source)
+        self._whole(workload_of(source), testbed, source)
         check_values(sweep, testbed)
         return plan_sweep(sweep, testbed, self._planned, only, quick=quick)
 
@@ -56,7 +58,14 @@ class Side:
         return read_sweep(self._source()) is not None
 
     def _source(self) -> WorkloadSource:
-        return with_sets(read_source(find_workload(self.workload)), self.sets)
+        length, sets = split(self.sets)
+        return with_sets(with_length(read_source(find_workload(self.workload)), length), sets)
+
+    def _whole(self, workload: Workload, testbed: Testbed, source: WorkloadSource) -> Plan:
+        """All phases. A known failure may be of one that a cell does not have. Raises ConfigError."""
+        plan = self._planned(workload, testbed, source)
+        refuse_unknown(plan, source.place_of)
+        return plan
 
     def _planned(self, workload: Workload, testbed: Testbed, source: WorkloadSource) -> Plan:
         """Raises ConfigError."""

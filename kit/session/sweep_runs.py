@@ -21,11 +21,12 @@ from kit.core.units import utc_now
 from kit.lab.image.image import ImageInputs
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
+from kit.precondition import selection
 from kit.recovery.journal import Journal, read_journal
 from kit.run.resume import read_earlier, series_of
 from kit.session.measure import Measured, clean_first, measure
 from kit.session.place import AS_PLANNED, Asked, SeriesMark
-from kit.session.presentation import VERDICT_CODES, present_series
+from kit.session.presentation import VERDICT_CODES, code_of, present_series
 from kit.session.shared_site import SharedSite
 from kit.session.side import Side
 from kit.store import series as store
@@ -129,7 +130,9 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, seed: in
     value = {
         "format": store.SERIES_FORMAT,
         "name": plan.workload.name,
-        "title": str(document.get("title", plan.workload.name)),
+        "title": selection.title(
+            str(document.get("title", plan.workload.name)), None, plan.testbed, plan.workload.length
+        ),
         "id": path.name,
         "started_utc": utc_now(),
         "sources": list(plan.sources),
@@ -204,7 +207,7 @@ def _measure(
     begun = next(_begun(path, mark), None)
     if begun is not None and _ended(begun):
         analysed = reports.analyse(begun)
-        return Measured(begun, analysed, VERDICT_CODES[analysed.summary.verdict], None)
+        return Measured(begun, analysed, code_of(analysed.summary), None)
     if begun is None:
         place = site.place(build.plan, None, asked.seed)
         return measure(build.plan, place, results, progress, asked=asked, is_up=site.is_up)

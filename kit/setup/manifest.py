@@ -16,6 +16,7 @@ from kit.hosts.base import Host
 from kit.instruments import read_history
 from kit.load import fio, fio_server
 from kit.nfs import libnfs
+from kit.plan.known import stored
 from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
 from kit.rules.appliance_limits import left_out
@@ -70,8 +71,11 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
             for expectation in plan.workload.expect
             if site.server or expectation.layer == "client"
         ),
+        **({"known": tuple(map(stored, plan.workload.known))} if plan.workload.known else {}),
         **_soaks(plan),
     }
+    if plan.workload.length != "full":
+        fields["length"] = plan.workload.length
     if not site.server:
         value = {"export": export_of(plan), **left_out(plan.workload).as_json()}
         fields["appliance"] = Appliance.from_json(value, "appliance")
@@ -83,7 +87,7 @@ def planned(plan: Plan) -> Manifest:
     workload, testbed = plan.workload, plan.testbed
     return Manifest(
         workload=workload.name,
-        title=selection.title(workload.title, workload.precondition, testbed),
+        title=selection.title(workload.title, workload.precondition, testbed, workload.length),
         reference=workload.reference or None,
         testbed=Testbed(devices=tuple(_device(device, testbed.bus) for device in testbed.device)),
         tunables=(),

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from kit.core.seed import SEED_BITS
 from kit.store import import_source
+from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.import_source import ImportSource
 from kit.store.phase import Event, Phase, Problem
@@ -250,6 +251,8 @@ class Manifest(Stored):
     versions: dict[str, str] | None = None
     load: str | None = None
     expect: Many[Expectation] = ()
+    known: Many[Known] = ()
+    length: str | None = None
     soak: Many[Soak] = ()
     impact: Many[Impact] = ()
     appliance: Appliance | None = None

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from kit.store.checks.known import Known, KnownState
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
@@ -103,6 +104,23 @@ class Row(Stored):
     interpolated: dict[str, Interpolated | None] = Field(default_factory=dict)
 
 
+class Reason(Stored):
+    """Why a run is unknown, or (`makes`) invalid. `id`: of kit.store.checks.ids; `phase`: None of all.
+
+    `known`: the entry that says so, if the failure is known.
+    """
+
+    id: str
+    phase: str | None = None
+    text: str
+    makes: Verdict = "unknown"
+    known: Known | None = None
+
+    def __str__(self) -> str:
+        """The sentence for people."""
+        return f"{self.phase}: {self.text}" if self.phase else self.text
+
+
 class PhaseAccounting(Stored):
     """The counts of one phase and the sums that must close."""
 
@@ -138,6 +156,7 @@ class JudgedExpectation(Stored):
     inside: bool = False
     limits: Many[Json] = ()
     not_published: str | None = None
+    id: str | None = None
     ok: bool | None
     reasons: Many[str] = ()
 
@@ -250,15 +269,29 @@ class ForcesRow(Stored):
     why: str
 
 
+class Disclosure(Stored):
+    """What a published figure needs beside it: sentences, and pairs of name and value."""
+
+    stable_storage: Many[str] = ()
+    materials: Many[tuple[str, str]] = ()
+    dates: Many[tuple[str, str]] = ()
+
+
 class Summary(Stored):
-    """The whole file. `by_nature`: the one reason that every run of its kind has; None for others."""
+    """The whole file. `by_nature`: the one reason that every run of its kind has; None for others.
+
+    `causes`: `reasons` with their ids, without the sentence of a valid run.
+    """
 
     format: int = 1
     run: str | None = None
     workload: str | None = None
     title: str | None = None
+    length: str | None = None
     verdict: Verdict
     reasons: Many[str] = ()
+    causes: Many[Reason] = ()
+    known: Many[KnownState] = ()
     by_nature: str | None = None
     notes: Many[str] = ()
     tracebacks: Many[str] = ()
@@ -275,8 +308,30 @@ class Summary(Stored):
     observer_effect: Many[Json] = ()
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
+    disclosure: Disclosure | None = None
     soak: Many[SoakPhase] = ()
     impact: Many[ImpactRow] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is not valid, and each reason is a known failure: nothing is new."""
+        return self.verdict != "valid" and bool(self.causes) and all(each.known for each in self.causes)
+
+    @property
+    def shown_reasons(self) -> tuple[str, ...]:
+        """The reasons for people: known failures are marked, and what became of entries is said."""
+        marked = [f"{each} [{each.known.words}]" if each.known else str(each) for each in self.causes]
+        return (*(marked or self.reasons), *self.known_notes)
+
+    @property
+    def known_notes(self) -> tuple[str, ...]:
+        """What became of entries that excuse nothing."""
+        texts = {
+            "passes": "passes now: remove it from [[known]].",
+            "open": "is known, and could not be judged.",
+            "over": "its entry in [[known]] is over: a failure counts again.",
+        }
+        return tuple(f"{each.check}: {texts[each.state]}" for each in self.known if each.state in texts)
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from kit.store.checks.known import Known
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.summary import Reference, Summary
@@ -34,9 +36,10 @@ def analysed(
     aged: pl.DataFrame,
     reference: Reference | None = None,
     setup: Setup | None = None,
+    known: Sequence[Known] = (),
 ) -> Analysed:
     """`reference` takes the place of the published ranges that the workload names; `setup` is of it."""
-    summary = summarise(latency, manifest, aged, reference)
+    summary = summarise(latency, manifest, aged, reference, known=known)
     if reference is None and summary.reference:
         setup = references.setup_of(summary.reference.name)
     return described(latency, manifest, summary, setup)

@@ -128,7 +128,7 @@ def _some(names: Sequence[str]) -> str:
 def _evidence(summary: Summary) -> tuple[str, ...]:
     """The reasons of the verdict; of a valid run what was matched and what was checked."""
     if summary.verdict != "valid" or summary.by_nature:
-        return summary.reasons
+        return summary.shown_reasons
     accounting = summary.accounting
     checks = sum(len(phase.checks) for phase in accounting.phases)
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
@@ -151,7 +151,7 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
         words += f" {sum(judged)} of {len(judged)} requirements met."
     if unjudged := len(summary.expect) - len(judged):
         words += f" {unjudged} requirements not judged: the server was not traced."
-    return (words,)
+    return (words, *summary.known_notes)
 
 
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:

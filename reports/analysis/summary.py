@@ -13,13 +13,14 @@ from typing import Any
 import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.store.checks.known import Known
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.summary import Reference, Summary
+from kit.store.summary import Reason, Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, forces, observer_effect, resource_use
+from reports.analysis import band_table, clients, disclosure, forces, observer_effect, resource_use
 from reports.devices import prices, stripes, together
 from reports.published import ranges as published
 from reports.published import references
@@ -29,7 +30,7 @@ from reports.verdict import expectations, impact, power_loss, soak, verdict
 from reports.verdict import forces as forces_verdict
 
 # What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
-# run), `unmet` (sentences of what does not hold) and `sentences` (of what was observed).
+# run), `unmet` (reasons of what does not hold) and `sentences` (of what was observed).
 _DECLARED = {"soak": soak, "impact": impact}
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
@@ -41,13 +42,15 @@ def summarise(
     aged: pl.DataFrame | None = None,
     reference: Reference | None = None,
     with_bands: bool = True,
+    known: Sequence[Known] = (),
 ) -> Summary:
     """The summary of a run; latencies in microseconds.
 
     `aged`: the rows of ageing.parquet. `reference` takes the place of the one that the manifest names. Bands
-    take most of the time; who needs none leaves them out, and finds an empty list.
+    take most of the time; who needs none leaves them out, and finds an empty list. `known`: known failures
+    beside those of the workload.
     """
-    reasons: list[str] = []
+    reasons: list[Reason] = []
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
@@ -65,16 +68,11 @@ def summarise(
     bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
     by_nature = by_nature if len(reasons) == 1 else None
-    judged = verdict.of(reasons, unmet, by_nature)
-    if judged == "valid":
-        unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
+    well = verdict.all_well(phases, expect, kept)
+    judged, causes = verdict.of(reasons, unmet, by_nature), [*reasons, *unmet]
     value = {
-        "format": SUMMARY_FORMAT,
-        "run": manifest.run,
-        "workload": manifest.workload,
-        "title": manifest.title,
-        "verdict": judged,
-        "reasons": [*reasons, *unmet],
+        **_identity(manifest),
+        **verdict.entry(judged, causes, well, (*manifest.known, *known), expect),
         "by_nature": by_nature,
         "notes": _notes(manifest, bins, declared),
         "tracebacks": [],
@@ -91,14 +89,26 @@ def summarise(
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
+        **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
         **{name: found for name, found in declared.items() if found},
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
 
 
-def _unkept(declared: Mapping[str, list[Json]]) -> list[str]:
-    return [text for name, rows in declared.items() for text in _DECLARED[name].unmet(rows)]
+def _identity(manifest: Manifest) -> Json:
+    """Which run it is."""
+    return {
+        "format": SUMMARY_FORMAT,
+        "run": manifest.run,
+        "workload": manifest.workload,
+        "title": manifest.title,
+        **({"length": manifest.length} if manifest.length else {}),
+    }
+
+
+def _unkept(declared: Mapping[str, list[Json]]) -> list[Reason]:
+    return [reason for name, rows in declared.items() for reason in _DECLARED[name].unmet(rows)]
 
 
 def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Mapping[str, list[Json]]) -> list[str]:
@@ -114,27 +124,28 @@ def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Mapping[str, lis
     ]
 
 
-def _known_reference(name: str, reasons: list[str]) -> Reference | None:
+def _known_reference(name: str, reasons: list[Reason]) -> Reference | None:
     try:
         return references.load(name)
     except ConfigError as error:
-        reasons.append(f"The published ranges cannot be read: {error.message}.")
+        text = f"The published ranges cannot be read: {error.message}."
+        reasons.append(Reason(id="REFERENCE-UNREADABLE", text=text))
         return None
 
 
-def _power_losses(manifest: Manifest, reasons: list[str]) -> tuple[Json | None, list[str], str]:
+def _power_losses(manifest: Manifest, reasons: list[Reason]) -> tuple[Json | None, list[Reason], str]:
     try:
         return power_loss.judge(manifest.power_loss)
     except MeasurementUnknown as error:
-        reasons.append(f"Power losses: {error.message}.")
+        reasons.append(Reason(id="POWER-LOSS-UNKNOWN", text=f"Power losses: {error.message}."))
         return None, [], ""
 
 
-def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[str]) -> list[Json]:
+def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[Reason]) -> list[Json]:
     try:
         return clients.describe(latency, phases)
     except ValueError as error:
-        reasons.append(f"The clients cannot be told apart: {error}.")
+        reasons.append(Reason(id="CLIENTS-ALIKE", text=f"The clients cannot be told apart: {error}."))
         return []
 
 
@@ -143,7 +154,7 @@ def _rows(
     phases: Sequence[Phase],
     reference: Reference | None,
     shown: Mapping[str, Beside],
-    reasons: list[str],
+    reasons: list[Reason],
 ) -> list[Json]:
     named = {phase.name: phase for phase in phases}
     used = latency.lazy().filter(pl.col("count") > 0)
@@ -168,17 +179,19 @@ def _rows(
         row = dict(zip(_KEY, key, strict=True))
         if any(b[0] < a[1] for a, b in itertools.pairwise(bins)):
             # Interpolation and the shortest range both take each I/O to be in one bin.
-            reasons.append(f"{' '.join(key)}: the bins overlap.")
+            reasons.append(Reason(id="BINS-OVERLAP", text=f"{' '.join(key)}: the bins overlap."))
         try:
             limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, ios_of[key].keys()))
         except ValueError as error:
             limits = (bins[0][0], bins[-1][1])
-            reasons.append(f"The extremes of {' '.join(key)} are not those of the counts: {error}.")
+            text = f"The extremes of {' '.join(key)} are not those of the counts: {error}."
+            reasons.append(Reason(id="EXTREMES", text=text))
         try:
             mean_us = _mean_us(named.get(row["phase"]), row, ios_of[key], bins)
         except ValueError as error:
             mean_us = None
-            reasons.append(f"The sums of {' '.join(key)} are not those of the counts: {error}.")
+            text = f"The sums of {' '.join(key)} are not those of the counts: {error}."
+            reasons.append(Reason(id="SUMS", text=text))
         rows.append(
             {**_row(row, bins, limits, totals[key[:3]], reference, shown[key[0]]), "mean_us": mean_us,
              "interpolated": interpolated_us(bins, limits)}

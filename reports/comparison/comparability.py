@@ -45,6 +45,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         # Of an import it is what the user called the files.
         "workload": None if imported else manifest.workload,
         "import": {"format": imported.format, "counts": imported.counts} if imported else None,
+        **({"length": manifest.length} if manifest.length else {}),
         "load": manifest.load,
         "clock": manifest.clock.as_json() if manifest.clock else None,
         "versions": manifest.versions,

@@ -95,13 +95,17 @@ def _verdict(summary: Summary, headline: Headline) -> str:
         parts.append(f"{sum(checks)}/{len(checks)} checks" + (f" ({missing} unavailable)" if missing else ""))
     if headline.emulated:
         parts.append("emulated lab")
-    return f"{summary.verdict.upper()}  {', '.join(parts)}"
+    if summary.length:
+        parts.append(f"{summary.length} length: no result to publish")
+    known = " (known)" if summary.is_known else ""
+    return f"{summary.verdict.upper()}{known}  {', '.join(parts)}"
 
 
 def _reasons(summary: Summary) -> Sequence[str]:
     """Why the verdict is what it is. The first line says all of a valid run, except for these two."""
     untold = summary.power_loss or any(each.ok is None for each in summary.expect)
-    return summary.reasons if summary.verdict != "valid" or untold else ()
+    said = summary.shown_reasons if summary.verdict != "valid" or untold else summary.known_notes
+    return said
 
 
 def _entries(summary: Summary, headline: Headline) -> Iterator[Entry]:

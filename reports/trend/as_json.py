@@ -32,8 +32,8 @@ def as_json(trend: Trend, limit: float | None = None) -> Json:
         "marks": [_mark(mark, trend) for mark in trend.marks],
         "figures": [_line(line, trend) for line in trend.lines],
         "checks": [
-            {"check": each.name, "states": list(each.states), "failing": each.failing, "history": each.words,
-             "reason": each.text}
+            {"check": each.name, "states": list(each.states), "failing": each.failing, "known": each.known,
+             "history": each.words, "reason": each.text}
             for each in trend.checks
         ],
         "worse_than": limit,

@@ -1,4 +1,4 @@
-"""Expectations and checks of a run, by a name that stays the same from run to run. Pure."""
+"""What the verdict of each run rests on, by ids that stay the same from run to run. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.store.summary import JudgedExpectation, Summary
+from kit.store.checks.ids import EXPECT
+from kit.store.summary import Summary
+from reports.verdict.check_lines import CheckLine, check_lines
 
-State = Literal["met", "failed", "unknown"]
+State = Literal["met", "failed", "known", "unknown"]
+_STATES: Mapping[str, State] = {"ok": "met", "failed": "failed", "known": "known", "not available": "unknown"}
 
 
 @dataclass(frozen=True)
@@ -22,46 +25,41 @@ class Outcome:
 
 @dataclass(frozen=True)
 class History:
-    """A check over all points: the state at each, None where the run has no such check, and in words."""
+    """A check over all points: the state at each, None where the run has no such check, and in words.
+
+    `failing`: it failed when it was last judged; `known`: the same, and the failure is known.
+    """
 
     name: str
     states: tuple[State | None, ...]
     text: str
     words: str
     failing: bool
+    known: bool = False
 
 
 def outcomes_of(summary: Summary) -> dict[str, Outcome]:
-    """By name: expectations of the workload, sums that must close, and whether the result is known at all.
+    """By id, with the phase and the name of a sum. What no run of its kind can have is left out.
 
     Of a run whose result is unknown no expectation is met or failed.
     """
     found: dict[str, Outcome] = {}
     used: Counter[str] = Counter()
-
-    def add(name: str, outcome: Outcome) -> None:
-        used[name] += 1
-        found[name if used[name] == 1 else f"{name} ({used[name]})"] = outcome
-
     is_known = summary.verdict != "unknown" or summary.by_nature is not None
-    told: set[str] = set()
-    for wish in summary.expect:
-        state: State = "met" if wish.ok else "failed"
-        state = "unknown" if wish.ok is None or not is_known else state
-        add(_name(wish), Outcome(state, " ".join(wish.reasons)))
-        told |= set(wish.reasons)
-    for phase in summary.accounting.phases:
-        for check in phase.checks:
-            add(f"check {phase.phase}: {check.name}", Outcome("met" if check.ok else "failed", str(check)))
-    text = "" if is_known else " ".join(reason for reason in summary.reasons if reason not in told)
-    add("the result is known", Outcome("met" if is_known else "failed", text))
+    for line in check_lines(summary):
+        if not line.is_by_nature:
+            name = _name(line)
+            used[name] += 1
+            state = _STATES[line.outcome]
+            if line.id.startswith(f"{EXPECT}:") and not is_known:
+                state = "unknown"
+            found[name if used[name] == 1 else f"{name} ({used[name]})"] = Outcome(state, line.text)
     return found
 
 
-def _name(wish: JudgedExpectation) -> str:
-    limits = [str(each.get("name")) for each in wish.limits]
-    what = ", ".join([*(["inside"] if wish.inside else []), *limits]) or "count"
-    return f"expect {wish.phase} {wish.op}/{wish.tier}: {what}"
+def _name(line: CheckLine) -> str:
+    of_phase = line.phase and not line.id.startswith(f"{EXPECT}:")
+    return f"{line.id}:{line.phase}" if of_phase else line.id
 
 
 def histories(outcomes: Sequence[Mapping[str, Outcome]], names: Sequence[str]) -> Iterator[History]:
@@ -69,24 +67,33 @@ def histories(outcomes: Sequence[Mapping[str, Outcome]], names: Sequence[str]) -
 
     `outcomes`, `names`: of each point.
     """
-    keys = dict.fromkeys(key for each in outcomes for key, found in each.items() if found.state == "failed")
+    keys = dict.fromkeys(
+        key for each in outcomes for key, found in each.items() if found.state in ("failed", "known")
+    )
     for key in keys:
         states = tuple(each[key].state if key in each else None for each in outcomes)
-        last = max(i for i, state in enumerate(states) if state == "failed")
-        known = [(i, state) for i, state in enumerate(states) if state in ("met", "failed")]
-        yield History(key, states, outcomes[last][key].text, _words(known, names), known[-1][1] == "failed")
+        last = max(i for i, state in enumerate(states) if state in ("failed", "known"))
+        known = [(i, state) for i, state in enumerate(states) if state in ("met", "failed", "known")]
+        now = known[-1][1]
+        text = outcomes[last][key].text
+        yield History(key, states, text, _words(known, names), now == "failed", now == "known")
 
 
-def _words(known: Sequence[tuple[int, State]], names: Sequence[str]) -> str:
-    """Such as "new at X, mended at Y": each turn, and what it was at first."""
-    first, state = known[0]
-    words = [f"failed since {names[first]}, the first"] if state == "failed" else []
-    for i, now in known[1:]:
-        if now != state:
-            words.append(
-                f"{'failed again' if words else 'new'} at {names[i]}"
-                if now == "failed"
-                else f"mended at {names[i]}"
+def _words(judged: Sequence[tuple[int, State]], names: Sequence[str]) -> str:
+    """Such as "new at X, known at Y, mended at Z": each turn, and what it was at first."""
+    first, before = judged[0]
+    words = [] if before == "met" else [f"{before} since {names[first]}, the first"]
+    for i, now in judged[1:]:
+        if now != before:
+            verb = (
+                "mended"
+                if now == "met"
+                else "known"
+                if now == "known"
+                else "failed again"
+                if words
+                else "new"
             )
-        state = now
+            words.append(f"{verb} at {names[i]}")
+        before = now
     return ", ".join(words)

@@ -9,10 +9,11 @@ from typing import Any
 import polars as pl
 
 from kit.core.sample_size import sample_needed
+from kit.store.checks.ids import id_of_expectation
 from kit.store.latency import Latency
 from kit.store.manifest import Expectation, Manifest
 from kit.store.phase import Phase
-from kit.store.summary import Row
+from kit.store.summary import Reason, Row
 from reports.published.share import share_inside
 from reports.verdict.stalls import longest_gap_ns
 
@@ -40,57 +41,70 @@ class _Judged:
     latency: Latency
 
 
-def judge(manifest: Manifest, rows: Sequence[Json], latency: Latency) -> tuple[list[Json], list[str]]:
+def judge(manifest: Manifest, rows: Sequence[Json], latency: Latency) -> tuple[list[Json], list[Reason]]:
     """Each expectation of `manifest` with `ok` and why not, and all those reasons in one list.
 
     Where the server was not traced it is unknown which tier answered: `ok` of an expectation on a tier
-    is then None. `rows` are a summary's, made of `latency`. An expectation is met if all its limits are known
+    is then None, as of one on a phase that an appliance does not allow. `rows` are a summary's, made of
+    `latency`. An expectation is met if all its limits are known
     to be: a percentile that is withheld, because the sample is too small for it, meets no limit. `ok` of a
     limit is None where the run cannot tell.
     """
     phases = {phase.name: phase for phase in manifest.phases}
-    judged = [_judged(each, rows, phases, latency) for each in manifest.expect]
-    if not manifest.traced:
-        judged = [
-            each if each["tier"] == "all" else {**each, "ok": None, "limits": [], "reasons": []}
-            for each in judged
-        ]
-    return judged, [reason for each in judged for reason in each["reasons"]]
+    judged, unmet = [], []
+    skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
+    for each in manifest.expect:
+        value, reasons = _judged(each, rows, phases, latency)
+        if each.phase not in skipped and (manifest.traced or each.tier == "all"):
+            judged.append({**value, "ok": not reasons, "reasons": [*map(str, reasons)]})
+            unmet += reasons
+        else:
+            judged.append({**value, "limits": [], "ok": None, "reasons": []})
+    return judged, unmet
 
 
 def _judged(
     expectation: Expectation, rows: Sequence[Json], phases: Mapping[str, Phase], latency: Latency
-) -> Json:
+) -> tuple[Json, list[Reason]]:
     key = {"phase": expectation.phase, "op": expectation.op, "tier": expectation.tier}
     row = _row(rows, {"layer": expectation.layer, **key})
     count, needed, inside = (row["count"] if row else 0), expectation.min_count, expectation.inside
     # The range was published for other loads than this phase's: that says nothing about this row.
     unlike = row.get("not_published") if row and inside else None
-    reasons = []
+    texts: list[tuple[str, str]] = []
     if count < needed:
-        reasons.append(f"{count} I/Os, at least {needed} were expected.")
+        texts.append(("min_count", f"{count} I/Os, at least {needed} were expected."))
     elif inside and not row:
-        reasons.append("no I/O that could be inside the published range.")
+        texts.append(("inside", "no I/O that could be inside the published range."))
     least = expectation.inside_share_min if inside else None
     if inside and row and not unlike and (least is None or not row["published"]):
-        reasons += _outside(row)
+        texts += [("inside", text) for text in _outside(row)]
     asked = {name: getattr(expectation, name) for name in LIMITS}
     by = _Judged(expectation, row, rows, phases.get(expectation.phase), latency)
     limits = [_limit(name, limit, by) for name, limit in asked.items() if limit is not None]
     if least is not None and row and row["published"]:
         limits.append(_share_limit(least, row, latency.bins))
-    reasons += [each["reason"] for each in limits if each["reason"]]
-    label = f"{key['phase']}: {key['op']}/{key['tier']}"
-    return {
+    reasons = [_reason(key, name, text) for name, text in texts]
+    reasons += [
+        _reason(key, each["name"], each["reason"], each.get("to")) for each in limits if each["reason"]
+    ]
+    value = {
         **key,
         "min_count": needed,
         "count": count,
         "inside": inside,
         "limits": limits,
         **({"not_published": unlike} if unlike else {}),
-        "ok": not reasons,
-        "reasons": [f"{label}: {reason}" for reason in reasons],
+        "id": id_of_expectation(key),
     }
+    return value, reasons
+
+
+def _reason(key: Json, limit: str, text: str, to: Json | None = None) -> Reason:
+    return Reason(
+        id=id_of_expectation(key, limit, to), phase=key["phase"], text=f"{key['op']}/{key['tier']}: {text}",
+        makes="invalid",
+    )  # fmt: skip
 
 
 def _row(rows: Sequence[Json], key: Json) -> Json | None:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
+from kit.store.summary import Reason
 
 Code = Literal["durable", "not-durable", "memory", "unforced", "unknown"]
 
@@ -67,11 +68,11 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     return Durability("durable" if enough else "not-durable", said)
 
 
-def unmet(phases: Sequence[Phase]) -> Iterator[str]:
-    """A sentence for each phase with acknowledged records that are not there as they were written."""
+def unmet(phases: Sequence[Phase]) -> Iterator[Reason]:
+    """A reason for each phase with acknowledged records that are not there as they were written."""
     for phase in phases:
         if text := problem(phase):
-            yield f"{phase.name}: {text}."
+            yield Reason(id="FORCES-LOST", phase=phase.name, text=f"{text}.", makes="invalid")
 
 
 def problem(phase: Phase) -> str:

@@ -10,6 +10,7 @@ import polars as pl
 from kit.store.latency import Latency
 from kit.store.manifest import Impact, Manifest
 from kit.store.phase import Phase
+from kit.store.summary import Reason
 from kit.store.tables import deciding_layer
 from reports.statistics import blocks
 
@@ -69,14 +70,15 @@ def words(row: Json) -> str:
     return f"{row['figure']} x {row['ratio']:.3g} (95 %: {low:.3g} to {high:.3g})"
 
 
-def unmet(rows: Sequence[Json]) -> Iterator[str]:
-    """The limits that are not met, as sentences."""
+def unmet(rows: Sequence[Json]) -> Iterator[Reason]:
+    """The limits that are not met."""
     for row in rows:
         if row["ok"] is False:
-            yield (
+            text = (
                 f"{row['op']}/{row['tier']} in {row['beside']}, beside {row['alone']}: {words(row)}, at most "
                 f"{row['limit']:.3g} was declared."
             )
+            yield Reason(id=IMPACT, text=text, makes="invalid")
 
 
 def sentences(rows: Sequence[Json]) -> Iterator[str]:

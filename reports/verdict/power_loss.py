@@ -6,11 +6,12 @@ from typing import Any
 
 from kit.core.errors import MeasurementUnknown
 from kit.store.manifest import PowerLoss
+from kit.store.summary import Reason
 
 Json = dict[str, Any]
 
 
-def judge(power_loss: PowerLoss | None) -> tuple[Json | None, list[str], str]:
+def judge(power_loss: PowerLoss | None) -> tuple[Json | None, list[Reason], str]:
     """What the summary tells, why the promise was not kept (nothing if it was), and words for when it was.
 
     Raises MeasurementUnknown if no write was acknowledged.
@@ -32,12 +33,13 @@ def judge(power_loss: PowerLoss | None) -> tuple[Json | None, list[str], str]:
     if not lost:
         return told, [], f"All {acknowledged} acknowledged writes survived {len(moments)} power losses."
     first = moments[bad[0]].first_lost
+    text = (
+        f"{lost} of {acknowledged} acknowledged O_DSYNC writes were gone after the pool was imported, in "
+        f"{len(bad)} of {len(moments)} power losses (the first: write {first} of power loss "
+        f"{bad[0] + 1}). A device acknowledged what it did not keep."
+    )
     return (
         told,
-        [
-            f"{lost} of {acknowledged} acknowledged O_DSYNC writes were gone after the pool was imported, in "
-            f"{len(bad)} of {len(moments)} power losses (the first: write {first} of power loss "
-            f"{bad[0] + 1}). A device acknowledged what it did not keep."
-        ],
+        [Reason(id="POWER-LOSS", text=text, makes="invalid")],
         "",
     )

@@ -12,11 +12,13 @@ from kit.core.units import format_duration_ns
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest, Soak
 from kit.store.phase import STOP_RULE, Phase
+from kit.store.summary import Reason
 from kit.store.tables import deciding_layer
 from reports.statistics import blocks
 from reports.statistics.quantiles import percentiles_ns
 
-SOAK_DRIFT, SOAK_STOPPED = "SOAK-DRIFT", "SOAK-STOPPED"
+SOAK_DRIFT = "SOAK-DRIFT"
+SOAK_STOPPED = "SOAK-STOPPED"
 Json = dict[str, Any]
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -45,15 +47,17 @@ def _words(drift: Json) -> str:
     return f"{drift['figure']} x {drift['ratio']:.3f} (95 %: {low:.3f} to {high:.3f})"
 
 
-def unmet(rows: Sequence[Json]) -> Iterator[str]:
-    """Why a soak did not hold, as sentences."""
+def unmet(rows: Sequence[Json]) -> Iterator[Reason]:
+    """Why a soak did not hold."""
     for row in rows:
         if row["stopped"]:
-            yield f"{row['phase']}: {row['stopped']}, after {format_duration_ns(row['duration_ns'])}."
+            text = f"{row['stopped']}, after {format_duration_ns(row['duration_ns'])}."
+            yield Reason(id=SOAK_STOPPED, phase=row["phase"], text=text, makes="invalid")
         for tier in row["tiers"]:
             for drift in tier["drift"]:
                 if drift["ok"] is False:
-                    yield f"{row['phase']}: {drift['reason']}"
+                    text = drift["reason"]
+                    yield Reason(id=SOAK_DRIFT, phase=row["phase"], text=text, makes="invalid")
 
 
 def _described(soak: Soak, phase: Phase, cells: pl.DataFrame) -> Json:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
+from kit.store.checks.ids import id_of_problem, id_of_sum
+from kit.store.checks.known import Known
 from kit.store.manifest import Manifest
-from kit.store.phase import Phase
-from kit.store.summary import Verdict
+from kit.store.phase import Phase, Problem
+from kit.store.summary import Reason, Verdict
 from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance
+from reports.verdict.known import excused
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
 Json = dict[str, Any]
@@ -24,7 +27,7 @@ _NOT_ENDED = (
 )
 
 
-def of(reasons: Sequence[str], unmet: Sequence[str], by_nature: str | None) -> Verdict:
+def of(reasons: Sequence[Reason], unmet: Sequence[Reason], by_nature: str | None) -> Verdict:
     """`reasons`: what cannot be trusted; `unmet`: expectations that are not met.
 
     What is unknown by its nature, and for no other reason, can still show that an expectation is not met.
@@ -39,7 +42,7 @@ def judge_accounting(
     intervals: pl.DataFrame,
     aged: pl.DataFrame | None,
     rows: Sequence[Json],
-    reasons: list[str],
+    reasons: list[Reason],
 ) -> str | None:
     """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have.
 
@@ -47,36 +50,41 @@ def judge_accounting(
     """
     phases = manifest.phases
     reasons += _strays(phases, rows)
-    reasons += [*map(str, manifest.problems), *([] if manifest.ended else [_NOT_ENDED])]
+    reasons += _problems(manifest.problems)
+    if not manifest.ended:
+        reasons.append(Reason(id="NOT-ENDED", text=_NOT_ENDED))
     by_nature = None
     if manifest.import_:
         by_nature = IMPORTED
-        reasons.insert(0, IMPORTED)
+        reasons.insert(0, Reason(id="IMPORTED", text=IMPORTED))
     else:
         # An import has no second count: there is no accounting to judge.
         for phase in phases:
             troubles = [*_trouble(manifest, phase, rows)]
-            reasons += [*troubles, *(_faults(phase) if troubles else [])]
+            reasons += troubles
+            reasons += _faults(phase) if troubles else ()
     if not phases:
-        reasons.append("The run has no phases.")
+        reasons.append(Reason(id="NO-PHASES", text="The run has no phases."))
     if manifest.appliance:
         by_nature = appliance.UNSEEN
-        reasons.insert(0, appliance.verdict_reason(phases, not reasons))
+        reasons.insert(0, Reason(id="APPLIANCE", text=appliance.verdict_reason(phases, not reasons)))
     reasons += _gaps(manifest, intervals, aged)
     return by_nature
 
 
-def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[str]:
+def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[Reason]:
     """Parts of a run that are not as a run stores them. An import has none of them."""
     if manifest.import_:
         return
     if manifest.clock is None:
-        yield "The manifest lacks the clock: it is not known what a second of this run is."
+        text = "The manifest lacks the clock: it is not known what a second of this run is."
+        yield Reason(id="NO-CLOCK", text=text)
     no_clients = bool(manifest.phases) and all(phase.target for phase in manifest.phases)
     if not (manifest.testbed.server and (manifest.testbed.clients or no_clients)):
-        yield "The manifest lacks the server or the clients of the testbed."
+        yield Reason(id="NO-HOSTS", text="The manifest lacks the server or the clients of the testbed.")
     if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
-        yield "Devices were preconditioned, and ageing.parquet, which shows it, is missing or empty."
+        text = "Devices were preconditioned, and ageing.parquet, which shows it, is missing or empty."
+        yield Reason(id="NO-AGEING", text=text)
     spans = intervals.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
     seen = {phase: (first, last) for phase, first, last in spans.iter_rows()}
     for phase in manifest.phases:
@@ -86,23 +94,39 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
         if first < phase.start_ns or not 0 <= late_ns <= max(
             _LATE_INTERVALS * phase.interval_ns, end_ns - first
         ):
-            yield (
-                f"{phase.name}: the phase is from {phase.start_ns} to {phase.end_ns} ns, "
-                f"its I/Os are from {first} to {end_ns} ns."
+            text = (
+                f"the phase is from {phase.start_ns} to {phase.end_ns} ns, its I/Os are from {first} to "
+                f"{end_ns} ns."
             )
+            yield Reason(id="PHASE-TIMES", phase=phase.name, text=text)
 
 
-def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[str]:
+def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[Reason]:
     """I/Os of phases that the manifest does not have: they are not accounted for."""
     names = {phase.name for phase in phases}
     strays: dict[str, int] = {}
     for row in rows:
         if row["phase"] not in names:
             strays[row["phase"]] = strays.get(row["phase"], 0) + row["count"]
-    return [f"{n} I/Os are of phase {name}, which the manifest lacks." for name, n in strays.items()]
+    return [
+        Reason(id="STRAY-IOS", text=f"{n} I/Os are of phase {name}, which the manifest lacks.")
+        for name, n in strays.items()
+    ]
 
 
-def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
+def _problems(problems: Iterable[Problem], phase: str | None = None) -> Iterator[Reason]:
+    for each in problems:
+        yield Reason(id=id_of_problem(each.code), phase=phase, text=each.text)
+
+
+def _open_sums(phase: Phase) -> Iterator[Reason]:
+    """The sums of a phase that do not close."""
+    for check in phase.checks:
+        if not check.ok:
+            yield Reason(id=id_of_sum(check.name), phase=phase.name, text=str(check))
+
+
+def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator[Reason]:
     """Why this phase cannot be judged, as sentences."""
     if phase.target:
         layer = DEVICE if phase.on_devices else CLIENT
@@ -112,30 +136,33 @@ def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator
     return _phase_trouble(phase, rows)
 
 
-def _load_trouble(phase: Phase, rows: Sequence[Json], layer: str, issuer: str) -> Iterator[str]:
+def _load_trouble(phase: Phase, rows: Sequence[Json], layer: str, issuer: str) -> Iterator[Reason]:
     """What does not close where only who issued the I/Os, and checks, can tell."""
     name, issued = phase.name, phase.client_ios
-    yield from (f"{name}: {problem}" for problem in phase.problems)
+    yield from _problems(phase.problems, name)
     binned = sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
     if not (issued and binned):
-        yield f"{name}: the phase has no I/O."
+        yield Reason(id="NO-IO", phase=name, text="the phase has no I/O.")
     elif issued != binned:
-        yield f"{name}: latency.parquet holds {binned} I/Os of {issuer}, the manifest says {issued}."
-    yield from (f"{name}: {check}" for check in phase.checks if not check.ok)
+        text = f"latency.parquet holds {binned} I/Os of {issuer}, the manifest says {issued}."
+        yield Reason(id="STORED-IOS", phase=name, text=text)
+    yield from _open_sums(phase)
 
 
-def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
+def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[Reason]:
     """Why this phase cannot be judged, as sentences."""
     name, client, server = phase.name, phase.client_ios, phase.server_ios
-    yield from (f"{name}: {problem}" for problem in phase.problems)
+    yield from _problems(phase.problems, name)
     if server is None or phase.lost_events is None:
-        yield f"{name}: the manifest lacks the server's I/Os or the lost trace events."
+        text = "the manifest lacks the server's I/Os or the lost trace events."
+        yield Reason(id="COUNTS-MISSING", phase=name, text=text)
     elif (calls := _calls(phase)) is not None and abs(calls - server) > sum(
         part.apart_ios for part in phase.parts
     ):
-        yield f"{name}: the clients issued {client} I/Os, the server saw {server}."
+        text = f"the clients issued {client} I/Os, the server saw {server}."
+        yield Reason(id="CLIENT-SERVER-IOS", phase=name, text=text)
     if phase.lost_events:
-        yield f"{name}: {phase.lost_events} trace events were lost."
+        yield Reason(id="LOST-EVENTS", phase=name, text=f"{phase.lost_events} trace events were lost.")
     binned, at_clients = (
         sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer and r["op"] != "commit")
         for layer in (SERVER, "client")
@@ -143,8 +170,9 @@ def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
     yield from _server_trouble(phase, binned, at_clients)
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
-        yield f"{name}: latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
-    yield from (f"{name}: {check}" for check in phase.checks if not check.ok)
+        text = f"latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
+        yield Reason(id="STORED-IOS", phase=name, text=text)
+    yield from _open_sums(phase)
 
 
 def _calls(phase: Phase) -> int | None:
@@ -155,34 +183,50 @@ def _calls(phase: Phase) -> int | None:
     return None if per_group is None else phase.client_ios * per_group
 
 
-def _faults(phase: Phase) -> Iterator[str]:
+def _faults(phase: Phase) -> Iterator[Reason]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
     texts = [event.text.removeprefix("fault: ") for event in phase.events if event.kind == "fault"]
     if texts:
         more = f", and {len(texts) - _NAMED_FAULTS} more" if len(texts) > _NAMED_FAULTS else ""
-        yield (
-            f"{phase.name}: faults were injected into emulated devices until the end of this phase: "
+        text = (
+            "faults were injected into emulated devices until the end of this phase: "
             f"{', '.join(texts[:_NAMED_FAULTS])}{more}."
         )
+        yield Reason(id="INJECTED-FAULTS", phase=phase.name, text=text)
 
 
-def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[str]:
+def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Reason]:
     """Of the server's I/Os in latency.parquet; one that was not traced has none there, only a count."""
     name, untraced = phase.name, phase.shares is not None
     if not (phase.client_ios and phase.server_ios and (binned or untraced)):
-        yield f"{name}: the phase has no I/O."
-    elif untraced and binned:
-        yield f"{name}: latency.parquet holds {binned} I/Os of a server that was not traced."
+        yield Reason(id="NO-IO", phase=name, text="the phase has no I/O.")
+        return
+    text = ""
+    if untraced and binned:
+        text = f"latency.parquet holds {binned} I/Os of a server that was not traced."
     elif untraced and not at_clients:
-        yield f"{name}: latency.parquet has neither the server's I/Os nor the clients'."
+        text = "latency.parquet has neither the server's I/Os nor the clients'."
     elif not untraced and binned != phase.server_ios:
-        yield (
-            f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says "
-            f"{phase.server_ios}."
-        )
+        text = f"latency.parquet holds {binned} I/Os of the server, the manifest says {phase.server_ios}."
+    if text:
+        yield Reason(id="STORED-IOS", phase=name, text=text)
 
 
-def all_well(phases: Sequence[Phase], expect: Sequence[Json]) -> str:
+def entry(
+    judged: Verdict, causes: Sequence[Reason], all_well: str, known: Sequence[Known], expect: Sequence[Json]
+) -> Json:
+    """What the summary has of it. A valid run has the one sentence `all_well`, and no cause."""
+    marked, states = excused(causes, known, expect)
+    return {
+        "verdict": judged,
+        "reasons": [all_well] if judged == "valid" else [*map(str, causes)],
+        **({"causes": [each.as_json() for each in marked]} if marked else {}),
+        **({"known": [each.as_json() for each in states]} if states else {}),
+    }
+
+
+def all_well(phases: Sequence[Phase], expect: Sequence[Json], kept: str) -> str:
+    """The sentence of a valid run. `kept`: of its power losses, "" without."""
     checks = sum(len(phase.checks) for phase in phases)
     missing = sum(len(phase.unavailable) for phase in phases)
     ios = sum((phase.client_ios if phase.target else phase.server_ios) or 0 for phase in phases)
@@ -194,4 +238,4 @@ def all_well(phases: Sequence[Phase], expect: Sequence[Json]) -> str:
         words += f" {missing} check{'s' * (missing != 1)} cannot be made on these hosts."
     if open_ones:
         words += f" {open_ones} expectations on tiers could not be judged: the server was not traced."
-    return words
+    return f"{words} {kept}".strip()

@@ -122,6 +122,7 @@ def words_of(command: str, run: Path) -> list[str]:
     return {
         "report": ["report", str(run)],
         "compare": ["compare", str(run), "--", str(run.parent / "other")],
+        "check": ["check", str(run)],
         "export": ["export", str(run), "--format", "csv"],
         "clean": ["clean", str(run), "--agree", run.name],
         "resume": ["run", "--resume", str(run)],
@@ -130,6 +131,7 @@ def words_of(command: str, run: Path) -> list[str]:
 
 READ = [
     ("report", "manifest.json"), ("report", "latency.parquet"), ("compare", "plan.json"),
+    ("check", "manifest.json"), ("check", "latency.parquet"),
     ("export", "latency.parquet"), ("clean", "journal.jsonl"), ("clean", "plan.json"),
     ("resume", "plan.json"), ("resume", "journal.jsonl"),
 ]  # fmt: skip
@@ -158,7 +160,7 @@ def test_a_file_that_is_not_an_own_file_is_refused(
 
 
 @pytest.mark.parametrize("kind", [another_users, for_everybody, for_another_group], ids=lambda k: k.__name__)
-@pytest.mark.parametrize("command", ["report", "compare", "export", "clean", "resume"])
+@pytest.mark.parametrize("command", ["report", "compare", "check", "export", "clean", "resume"])
 def test_a_directory_that_others_can_change_is_refused(
     run: Path, hsp_here: Called, command: str, kind: Callable[[Path], None]
 ) -> None:
@@ -169,7 +171,7 @@ def test_a_directory_that_others_can_change_is_refused(
     assert str(run) in done.stderr and "cp -r" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["report", "compare", "export", "clean", "resume"])
+@pytest.mark.parametrize("command", ["report", "compare", "check", "export", "clean", "resume"])
 def test_a_link_to_a_run_is_none(run: Path, hsp_here: Called, command: str) -> None:
     (run.parent / "link").symlink_to(run.name)
     done = hsp_here(*words_of(command, run.parent / "link"))

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kit.cli.options import JsonOption
+from kit.cli.options import JsonOption, ResultsOption
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
 from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.presentation import terminal_width
 from kit.session.series_comparison import series_comparison
+from kit.store.baselines import run_of_baseline
 from kit.store.series import is_series
 from reports.output import comparison_table
 from reports.output.series_table import comparison_lines
@@ -56,6 +57,13 @@ def compare(
             help="A and B may differ in this and in all keys below it, e.g. versions.zfs. Repeatable.",
         ),
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline", metavar="NAME", help="A is this baseline of --results (hsp baseline); no -- then."
+        ),
+    ] = None,
+    results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table on stdout.")] = False,
     html: Annotated[
@@ -71,23 +79,41 @@ def compare(
     if json_output and markdown:
         raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
     check_target(html)
-    split = _split(runs)
+    split = _split(runs) if baseline is None else _of_baseline(results, baseline, runs)
     if any(is_series(Path(name)) for side in split for name in side):
         _compare_series(split, html, bool(across or markdown), json_output)
         return
     side_a, side_b = (_read(names) for names in split)
     result = comparison(side_a, side_b, across or [])
-    if json_output:
-        emit_json(result)
-    elif markdown:
+    if markdown:
         emit(comparison_table.markdown(result).encode())
     else:
-        emit_text(comparison_table.plain(result, terminal_width()))
+        _print(result, json_output)
     if html:
         page = comparison_page.render(
             result, *([run.drawn(shown_phase(result)) for run in side] for side in (side_a, side_b))
         )
         _write_page(html, page)
+
+
+def compare_baseline(results: Path, name: str, runs: list[str], across: list[str], json_output: bool) -> None:
+    """Runs against a baseline. Raises ConfigError, MeasurementUnknown."""
+    split = _of_baseline(results, name, runs)
+    side_a, side_b = (_read(names) for names in split)
+    _print(comparison(side_a, side_b, across), json_output)
+
+
+def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], list[str]]:
+    if _SEPARATOR in runs:
+        raise ConfigError("with a baseline all runs are of B, and there is a --", "leave -- out")
+    return [str(run_of_baseline(results, name).path)], runs
+
+
+def _print(result: dict[str, Any], json_output: bool) -> None:
+    if json_output:
+        emit_json(result)
+    else:
+        emit_text(comparison_table.plain(result, terminal_width()))
 
 
 def _compare_series(

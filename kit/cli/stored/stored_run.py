@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import reports
-from kit.cli.options import OUTPUT, JsonOption, JunitOption
+from kit.cli.options import OUTPUT, JsonOption, JunitOption, KnownOption
 from kit.config.toml import load
 from kit.core.bins import BINS_PER_OCTAVE
 from kit.core.errors import ConfigError
@@ -19,11 +19,13 @@ from kit.core.output import check_target, emit, say, write_target
 from kit.core.units import parse_duration_ns
 from kit.session.presentation import (
     VERDICT_CODES,
+    code_of,
     present_series,
     print_json,
     print_result,
     write_junit,
 )
+from kit.session.rejudged import known_of
 from kit.store import tables
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
@@ -50,6 +52,7 @@ def report(
         ),
     ] = None,
     junit: JunitOption = None,
+    known: KnownOption = None,
     open_: Annotated[
         bool, typer.Option("--open", rich_help_panel=OUTPUT, help="Open the report in your browser.")
     ] = False,
@@ -60,14 +63,16 @@ def report(
     """
     check_target(junit)
     if is_series(run):
-        if reference:
-            raise ConfigError("--reference is for a run", "leave it out: a series has that of its workload")
+        if reference or known:
+            option = "--reference" if reference else "--known"
+            raise ConfigError(f"{option} is for a run", "leave it out: a series has that of its workload")
         _report_series(named_series(run), json_output, junit, open_)
         return
     document = load(reference, Document) if reference else None
     ranges = document.reference(reference.stem) if document and reference else None
     run_dir = named_run(run)
-    analysed = reports.analyse(run_dir, ranges, document.setup if document else None)
+    failures = known_of(known, read_manifest(run_dir)) if known else ()
+    analysed = reports.analyse(run_dir, ranges, document.setup if document else None, failures)
     summary = analysed.summary
     write_junit(junit, summary)
     if json_output:
@@ -77,7 +82,7 @@ def report(
     if open_:
         _open(run_dir.report)
     if junit or summary.verdict == "invalid":
-        raise typer.Exit(VERDICT_CODES[summary.verdict])
+        raise typer.Exit(code_of(summary))
 
 
 def _report_series(path: Path, json_output: bool, junit: Path | None, open_: bool) -> None:

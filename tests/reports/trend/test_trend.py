@@ -9,6 +9,7 @@ from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
+from reports.trend.checks import Outcome
 from reports.trend.sentences import headline, sentences
 from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
 
@@ -125,6 +126,18 @@ def test_checks_have_a_history_over_the_runs():
     assert failing.words == "new at run4" and failing.failing
     (first,) = trend_of(VERSIONS[3:]).checks
     assert first.words == "failed since run4, the first, mended at run7"
+
+
+def test_a_known_failure_is_no_failure_and_a_new_one_is():
+    known = {"outcomes": {"EXPECT:a": Outcome("known", "slow [known: see 12]"), "SUMS:read": Outcome("met")}}
+    new = {"outcomes": {"EXPECT:a": Outcome("known", "slow"), "SUMS:read": Outcome("failed", "open")}}
+    trend = trend_of([point(1), point(2, **known), point(3, **new)])
+    first, second = trend.checks
+    assert (first.words, first.failing, first.known) == ("known since run2, the first", False, True)
+    assert (second.words, second.failing) == ("new at run3", True)
+    root = ET.fromstring(trend_table.junit(trend, None))
+    kinds = {case.get("name"): [part.tag for part in case] for case in root.iter("testcase")}
+    assert kinds["EXPECT:a"] == ["skipped"] and kinds["SUMS:read"] == ["failure"]
 
 
 def test_junit_has_a_case_for_each_figure_and_check():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import polars as pl
 import pytest
 
 from kit.core.errors import ConfigError
+from kit.session.presentation import code_of
 from kit.store.latency import Latency
+from kit.store.summary import Summary
+from reports.output.junit import junit
 from reports.published import references
 from reports.verdict import appliance
 from tests.reports import drawn, synthetic
@@ -145,3 +149,27 @@ def test_the_page_has_the_box_and_no_word_of_missing_tiers() -> None:
     assert "No I/O from" not in html and "Every I/O of the clients was found again" not in html
     other = synthetic.latency(), synthetic.manifest()
     assert "What could not be seen" not in render(*other, summarise(*other))
+
+
+def test_ci_servers_see_expectations_of_clients_judged() -> None:
+    latency, manifest = run()
+    wish = {"phase": "read", "layer": "client", "op": "read", "tier": "all", "min_count": 1, "inside": False}
+    skipped = {**wish, "phase": "write-pool", "op": "write"}
+    codes = {}
+    for limit in (1e9, 0.001):
+        manifest["expect"] = [{**wish, "p50_us_max": limit}, skipped]
+        summary = Summary.from_json(summarise(latency, manifest), "summary")
+        cases = {case.get("name"): [each.tag for each in case] for case in ET.fromstring(junit(summary))[0]}
+        codes[limit] = (code_of(summary), cases["EXPECT:read:read:all"])
+        assert cases["EXPECT:write-pool:write:all"] == ["skipped"]
+    assert codes == {1e9: (3, []), 0.001: (1, ["failure"])}
+
+
+def test_a_known_failure_of_the_clients_leaves_what_is_unknown_by_nature() -> None:
+    latency, manifest = run()
+    wish = {"phase": "read", "layer": "client", "op": "read", "tier": "all", "min_count": 1, "inside": False}
+    manifest["expect"] = [{**wish, "p50_us_max": 0.001}]
+    known = [{"check": f"{check}", "reason": "r"} for check in ("EXPECT:read:*", "APPLIANCE")]
+    for entries, code in ((known[:1], 3), (known, 0), (known[1:], 1)):
+        manifest["known"] = entries
+        assert code_of(Summary.from_json(summarise(latency, manifest), "summary")) == code

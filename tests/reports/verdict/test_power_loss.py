@@ -34,7 +34,7 @@ def test_everything_kept() -> None:
 def test_one_lost_write_breaks_the_promise() -> None:
     told, broken, kept = power_loss.judge(losses((10, 0), (20, 1)))
     assert told is not None and told["lost"] == 1
-    assert "1 of 30 acknowledged" in broken[0] and "write 7 of power loss 2" in broken[0]
+    assert "1 of 30 acknowledged" in broken[0].text and "write 7 of power loss 2" in broken[0].text
     assert not kept
 
 

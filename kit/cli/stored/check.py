@@ -1,0 +1,105 @@
+"""`hsp check`: stored runs judged again, each check with its id; without hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kit.cli.options import JsonOption, JunitOption, KnownOption
+from kit.core.errors import ConfigError
+from kit.core.output import check_target, emit_json, emit_text, say_error, write_target
+from kit.session.presentation import terminal_width
+from kit.session.rejudged import Rejudged, rejudged
+from kit.store.series import is_series, named_series, read_series, run_of
+from reports.output.junit import junit as junit_of
+from reports.output.result_table import wrapped
+from reports.verdict.check_lines import CheckLine
+
+_MARKS = {"ok": "ok", "failed": "FAILED", "known": "known", "not available": "n/a"}
+
+
+def check(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Directories of runs or of series, such as results/top-speeds/latest.", metavar="RUN..."
+        ),
+    ],
+    known: KnownOption = None,
+    json_output: JsonOption = False,
+    junit: JunitOption = None,
+) -> None:
+    """Judge stored runs again, without their hosts: one line per check, with its id.
+
+    The exit code is that of the worst verdict; 2 if a run cannot be read, 3 also if summary.json says
+    something else than the counts. A failure that is known (--known, [[known]]) does not count.
+    """
+    check_target(junit)
+    judged = [rejudged(path, known) for path in _runs(runs)]
+    if junit:
+        write_target(junit, junit_of(*(each.summary for each in judged if each.summary)))
+    if json_output:
+        emit_json({"format": 1, "runs": [_json(each) for each in judged]})
+    else:
+        emit_text(line for each in judged for line in _lines(each, terminal_width()))
+    for each in judged:
+        if each.error:
+            say_error(each.error)
+    # Damaged before unknown before invalid.
+    codes = [each.code for each in judged]
+    code = 2 if 2 in codes else max(codes)
+    raise typer.Exit(code)
+
+
+def _runs(paths: Sequence[Path]) -> Iterator[Path]:
+    """The runs, those of a series one by one."""
+    for path in paths:
+        if not is_series(path):
+            yield path
+            continue
+        directory = named_series(path)
+        found = [run for build in read_series(directory).builds for run in build.runs]
+        if not found:
+            raise ConfigError(f"{path}: the series has no run yet", f"hsp run --resume {path}")
+        for each in found:
+            yield run_of(directory, each.run).path
+
+
+def _json(judged: Rejudged) -> dict[str, Any]:
+    summary = judged.summary
+    return {
+        "path": judged.path,
+        "run": summary.run if summary else None,
+        "verdict": summary.verdict if summary else None,
+        "by_nature": summary.by_nature if summary else None,
+        "known": bool(summary and summary.is_known),
+        "exit_code": judged.code,
+        "checks": [asdict(each) for each in judged.lines],
+        "entries": [each.as_json() for each in summary.known] if summary else [],
+    }
+
+
+def _lines(judged: Rejudged, width: int) -> Iterator[str]:
+    summary = judged.summary
+    verdict = summary.verdict.upper() if summary else "NOT READABLE"
+    known = " (known failures alone)" if summary and summary.is_known else ""
+    yield f"{judged.path}: {verdict}{known}"
+    if summary and summary.by_nature:
+        yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
+    for line in judged.lines:
+        yield from _line(line, width)
+    for note in summary.known_notes if summary else ():
+        yield from wrapped(note, width, "  ")
+    counts = {outcome: sum(each.outcome == outcome for each in judged.lines) for outcome in _MARKS}
+    yield "  " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    yield ""
+
+
+def _line(line: CheckLine, width: int) -> Iterator[str]:
+    where = f" {line.phase}" if line.phase and not line.id.startswith("EXPECT:") else ""
+    text = ": ".join(filter(None, (f"{_MARKS[line.outcome]:<7}{line.id}{where}", line.name, line.text)))
+    yield from wrapped(text, max(width, 40), "  ")

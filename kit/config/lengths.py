@@ -1,0 +1,97 @@
+"""How long a workload measures: `smoke`, `sanity` or `full`.
+
+    [lengths.smoke]                     # keys as `--set` takes them, and how many I/Os are expected at most
+    "phase.read.duration" = "4s"
+    "precondition.fills" = 1
+    min_count = 100
+
+`full` is the workload as it stands. Shorter runs are marked everywhere, and are not compared with others.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from kit.config.sweep import class_of, known_keys, with_value
+from kit.config.toml import describe, nearest, printable
+from kit.config.workload_source import WorkloadSource
+from kit.core.errors import ConfigError
+
+Length = Literal["smoke", "sanity", "full"]
+FULL: Length = "full"
+LENGTHS: tuple[str, ...] = get_args(Length)
+# As --set is stored, so that a run is resumed with it.
+_SET = "length="
+
+
+def as_set(length: str | None) -> tuple[str, ...]:
+    """The length as a `--set`. Raises ConfigError."""
+    if length is None or length == FULL:
+        return ()
+    if length not in LENGTHS:
+        raise ConfigError(
+            f"--length {printable(length[:40])}: no such length", f"one of {', '.join(LENGTHS)}"
+        )
+    return (f"{_SET}{length}",)
+
+
+def split(sets: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The length in `sets`, and the others."""
+    chosen = [each.removeprefix(_SET) for each in sets if each.startswith(_SET)]
+    return (chosen[-1] if chosen else FULL), tuple(each for each in sets if not each.startswith(_SET))
+
+
+def with_length(source: WorkloadSource, length: str) -> WorkloadSource:
+    """The workload of that length. Raises ConfigError with file, line and key."""
+    tables = source.lengths
+    _check(source, tables)
+    if length == FULL:
+        return source
+    if length not in tables:
+        known = ", ".join((*sorted(tables), FULL))
+        raise ConfigError(
+            f"--length {length}: {source.path} has no [lengths.{length}]",
+            f"its lengths: {known}; add the table (docs/formats.md), or choose another",
+        )
+    settings: Mapping[str, Any] = tables[length]
+    most = settings.get("min_count")
+    document = copy.deepcopy(source.document)
+    document["length"] = length
+    for wish in document.get("expect", ()) if most is not None else ():
+        if isinstance(wish, dict) and isinstance(wish.get("min_count", 1), int):
+            wish["min_count"] = min(wish.get("min_count", 1), most)
+    source = replace(source, document=document)
+    for key, value in settings.items():
+        if key != "min_count":
+            source = with_value(source, key, value, source.place_of(("lengths", length, key)))
+    return source
+
+
+def _check(source: WorkloadSource, tables: object) -> None:
+    """Each table by itself, whichever is chosen. Raises ConfigError."""
+    if not isinstance(tables, dict):
+        source.refuse(("lengths",), f"expected tables [lengths.smoke], found {describe(tables)}")
+    phases = [str(each.get("name")) for each in source.document.get("phase", ()) if isinstance(each, dict)]
+    for length, settings in tables.items():
+        place = ("lengths", length)
+        if length not in LENGTHS or length == FULL:
+            text = f"'{printable(length)}' is no shorter length: smoke or sanity; full is the workload itself"
+            source.refuse(place, text)
+        if not isinstance(settings, dict) or not settings:
+            source.refuse(place, 'expected keys as --set takes them, such as "phase.duration" = "2s"')
+        for key, value in settings.items():
+            if key == "min_count":
+                if type(value) is not int or value < 1:
+                    source.refuse((*place, key), f"expected a number of I/Os from 1, found {describe(value)}")
+                continue
+            if key == "phase" or class_of(key) not in ("phase", "build") or key.startswith("use."):
+                keys = ["min_count", *(each for each in known_keys() if each != "phase")]
+                source.refuse((*place, key), f"cannot be set, {nearest(key, keys, 'keys')}")
+            only = key.split(".")[1] if key.startswith("phase.") and key.count(".") > 1 else ""
+            if only and only not in phases:
+                source.refuse(
+                    (*place, key), f"no phase '{printable(only)}', {nearest(only, phases, 'phases')}"
+                )

@@ -1,0 +1,39 @@
+"""A `[[known]]` of a workload or of a file of its own: a failure that is known."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from kit.config.toml import KeyProblem, Table
+
+
+class KnownFailure(Table):
+    """`check`: an id of docs/verdict.md, `ID:phase` or an expectation's; `*` and `?` stand for others.
+
+    `until`: the last day on which the failure is known, in UTC.
+    """
+
+    check: Annotated[str, Field(pattern=r"^[!-~]{1,300}$")]
+    reason: Annotated[str, Field(min_length=1, max_length=300)]
+    issue: Annotated[str, Field(max_length=300)] = ""
+    until: str | None = None
+
+    @model_validator(mode="after")
+    def _check_until(self) -> Self:
+        if self.until is not None:
+            try:
+                ok = date.fromisoformat(self.until).isoformat() == self.until
+            except ValueError:
+                ok = False
+            if not ok:
+                raise KeyProblem("until", f'"{self.until[:40]}": expected a day, such as "2027-01-31"')
+        return self
+
+
+class KnownFile(Table):
+    """The file of `--known`."""
+
+    known: Annotated[tuple[KnownFailure, ...], Field(max_length=1000)] = ()

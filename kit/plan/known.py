@@ -1,0 +1,63 @@
+"""Known failures of checks that the run does not have are refused with file and line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kit.config.tables.known_table import KnownFailure, KnownFile
+from kit.config.toml import Place, placed_refusal, read_document, validate
+from kit.plan.plan import Plan
+from kit.store.checks.known import Known, names_something
+
+_TEXT = (
+    "names no check of this run: write an id of docs/verdict.md, ID:phase, or EXPECT:phase:op:tier:limit; "
+    "`hsp check RUN` lists those of a run"
+)
+
+
+def refuse_unknown(plan: Plan, place_of: Callable[[tuple[str | int, ...]], Place]) -> None:
+    """Of a workload. Raises ConfigError."""
+    _refuse(plan.workload.known, *checks_of(plan), place_of)
+
+
+def checks_of(plan: Plan) -> tuple[list[str], list[dict[str, Any]]]:
+    """Its phases, and its expectations with the keys that are set."""
+    workload = plan.workload
+    expected = [each.model_dump(mode="json", exclude_unset=True) for each in workload.expect]
+    return [phase.name for phase in workload.phase], expected
+
+
+def read_known(path: Path, phases: Iterable[str], expected: Sequence[Mapping[str, Any]]) -> tuple[Known, ...]:
+    """The failures of the file of `--known`, of a run with these checks. Raises ConfigError."""
+    document, lines = read_document(path)
+
+    def place_of(key: tuple[str | int, ...]) -> Place:
+        return path, lines.line_of(key)
+
+    entries = validate(document, KnownFile, place_of).known
+    return _refuse(entries, phases, expected, place_of)
+
+
+def _refuse(
+    entries: Sequence[KnownFailure],
+    phases: Iterable[str],
+    expected: Sequence[Mapping[str, Any]],
+    place_of: Callable[[tuple[str | int, ...]], Place],
+) -> tuple[Known, ...]:
+    known = tuple(stored(each) for each in entries)
+    names = list(phases)
+    problems = [
+        (place_of(("known", number, "check")), f"known[{number}].check: '{each.check}' {_TEXT}")
+        for number, each in enumerate(known)
+        if not names_something(each, names, expected)
+    ]
+    if problems:
+        raise placed_refusal(problems)
+    return known
+
+
+def stored(entry: KnownFailure) -> Known:
+    """As a run stores it."""
+    return Known(**entry.model_dump(exclude_none=True))

@@ -1,0 +1,143 @@
+"""A stored run judged again without its hosts: its files, and what they say now beside what is stored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import reports
+from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
+from kit.plan.known import read_known
+from kit.plan.plan import digest_of
+from kit.session.presentation import code_of
+from kit.store import json_file
+from kit.store.checks.known import Known
+from kit.store.manifest import Manifest, read_manifest
+from kit.store.run_directory import RunDir, named_run
+from kit.store.summary import Reason, Summary, read_summary
+from reports.analysis.damage import damage_refused
+from reports.verdict.check_lines import CheckLine, check_lines
+
+_COUNTS = ("client_ios", "server_ios", "lost_events")
+_FIGURES = ("count", "min_us", "p50_us", "p99_us", "max_us")
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """`summary`: as it is now; None if the run cannot be read. `lines`: those of the files first."""
+
+    path: str
+    summary: Summary | None
+    lines: tuple[CheckLine, ...]
+    error: ConfigError | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit code: the verdict's, but of damaged files and of another stored result."""
+        if self.summary is None:
+            return EXIT_USAGE
+        stored = any(each.outcome == "failed" for each in self.lines if each.id in _STORED)
+        return max(code_of(self.summary), EXIT_UNKNOWN if stored else EXIT_OK)
+
+
+_STORED = ("RUN-FILES", "PLAN-DIGEST", "STORED-SUMMARY")
+
+
+def known_of(path: Path, manifest: Manifest) -> tuple[Known, ...]:
+    """The failures in the file of `--known`, for a run. Raises ConfigError for one of no check of the run."""
+    expected = [each.model_dump(mode="json", exclude_unset=True) for each in manifest.expect]
+    return read_known(path, [phase.name for phase in manifest.phases], expected)
+
+
+def rejudged(path: Path, known_file: Path | None = None) -> Rejudged:
+    """The run in the directory `path`. Raises ConfigError for a mistake in `known_file` alone."""
+    try:
+        with damage_refused("a file of the run", "copy the run directory again"):
+            run = named_run(path)
+            manifest = read_manifest(run)
+            summary = reports.judged(run)
+    except ConfigError as error:
+        return Rejudged(str(path), None, (_line(Reason(id="RUN-FILES", text=error.message)),), error)
+    if known_file:
+        summary = reports.judged(run, known_of(known_file, manifest))
+    lines = [
+        CheckLine("RUN-FILES", "ok", text=f"format {manifest.format}"),
+        _plan_digest(run),
+        _stored_summary(run, summary),
+    ]
+    return Rejudged(str(path), summary, (*lines, *check_lines(summary)))
+
+
+def _line(reason: Reason) -> CheckLine:
+    return CheckLine(reason.id, "failed", text=reason.text, makes="unknown")
+
+
+def _plan_digest(run: RunDir) -> CheckLine:
+    path = run.path / "plan.json"
+    if not os.path.lexists(path):
+        return CheckLine("PLAN-DIGEST", "not available", text="there is no plan.json: nothing was planned")
+    try:
+        plan = json_file.read_json(path)
+        stored, found = plan.get("digest"), digest_of(plan)
+    except (ConfigError, AttributeError, TypeError, ValueError, RecursionError) as error:
+        return _line(Reason(id="PLAN-DIGEST", text=f"plan.json is damaged: {error}"))
+    if stored != found:
+        text = (
+            f"plan.json says {str(stored)[:64]}, its content has {found}: it was changed after the run began."
+        )
+        return _line(Reason(id="PLAN-DIGEST", text=text))
+    return CheckLine("PLAN-DIGEST", "ok", text=found)
+
+
+def _stored_summary(run: RunDir, now: Summary) -> CheckLine:
+    if not os.path.lexists(run.path / "summary.json"):
+        return CheckLine("STORED-SUMMARY", "not available", text="there is no summary.json yet")
+    try:
+        with damage_refused("summary.json", "`hsp report` makes it anew"):
+            differences = list(_differences(read_summary(run), now))
+    except ConfigError as error:
+        return _line(Reason(id="STORED-SUMMARY", text=error.message))
+    if differences:
+        shown = "; ".join(differences[:_MOST_SHOWN])
+        more = f"; and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
+        return _line(Reason(id="STORED-SUMMARY", text=f"summary.json differs: {shown}{more}."))
+    return CheckLine("STORED-SUMMARY", "ok", text=f"{now.verdict}, {len(now.rows)} rows")
+
+
+def _differences(stored: Summary, now: Summary) -> Iterator[str]:
+    """What a stored summary says otherwise, in words. Its sentences may be of another version of the kit."""
+    if stored.verdict != now.verdict:
+        yield f"the verdict is {now.verdict}, stored is {stored.verdict}"
+    for name in ("run", "workload"):
+        if getattr(stored, name) != getattr(now, name):
+            yield f"{name} is {getattr(now, name)}, stored is {getattr(stored, name)}"
+    if stored.causes:
+        ids = [{each.id for each in summary.causes} for summary in (stored, now)]
+        if more := sorted(ids[1] - ids[0]):
+            yield f"reasons not stored: {', '.join(more)}"
+        if fewer := sorted(ids[0] - ids[1]):
+            yield f"stored reasons that do not hold: {', '.join(fewer)}"
+    for name in _COUNTS:
+        pair = [getattr(summary.accounting, name) for summary in (now, stored)]
+        if pair[0] != pair[1]:
+            yield f"{name} is {pair[0]}, stored is {pair[1]}"
+    rows = [
+        {(row.phase, row.layer, row.op, row.tier): row for row in summary.rows} for summary in (now, stored)
+    ]
+    for key in dict.fromkeys([*rows[0], *rows[1]]):
+        yield from _row_differences(" ".join(key), *(each.get(key) for each in rows))
+
+
+def _row_differences(name: str, now: Any, stored: Any) -> Iterator[str]:
+    if now is None or stored is None:
+        yield f"{name} is {'stored, and has no I/O' if now is None else 'not stored'}"
+        return
+    for figure in _FIGURES:
+        mine, theirs = getattr(now, figure), getattr(stored, figure)
+        # Figures are rounded nowhere, but libraries of another version may add in another order.
+        if (mine is None) != (theirs is None) or (mine is not None and abs(mine - theirs) > 1e-6 * abs(mine)):
+            yield f"{figure} of {name} is {mine}, stored is {theirs}"

@@ -1,0 +1,69 @@
+"""Known failures: `[[known]]` of a workload or of a file (docs/verdict.md). Foreign texts, never commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from kit.store.checks.ids import EXPECT, IDS, id_of_expectation
+from kit.store.stored import Stored
+
+# With one of these nothing was measured: no entry excuses it.
+NEVER_KNOWN = frozenset({"NOT-ENDED", "NO-PHASES", "NO-IO", "RUN-FILES", "PLAN-DIGEST", "STORED-SUMMARY"})
+_ROW = frozenset({"min_count", "inside", "inside_share_min"})
+
+
+class Known(Stored):
+    """A failure that is known. `check`: an id, `ID:phase` or an expectation's; `*` and `?` stand for others.
+
+    `until`: the last day (ISO, UTC) on which it is known.
+    """
+
+    check: str
+    reason: str
+    issue: str = ""
+    until: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Such as "known until 2027-01-31: firmware 1.2 stalls (https://...)"."""
+        until = f" until {self.until}" if self.until else ""
+        return f"known{until}: {self.reason}{f' ({self.issue})' if self.issue else ''}"
+
+    def is_over(self, today: date) -> bool:
+        """Whether its last day has passed; a date that cannot be read has."""
+        try:
+            return self.until is not None and date.fromisoformat(self.until) < today
+        except ValueError:
+            return True
+
+    def names(self, id_: str, phase: str | None = None) -> bool:
+        """Whether it names the id, of any phase or of this one."""
+        keys = [id_] if phase is None or id_.startswith(f"{EXPECT}:") else [id_, f"{id_}:{phase}"]
+        return any(fnmatchcase(key, self.check) for key in keys)
+
+
+class KnownState(Known):
+    """What came of it: it failed (`known`), held (`passes`), was not judged (`open`), or is `over`."""
+
+    state: Literal["known", "passes", "open", "over"]
+
+
+def names_something(known: Known, phases: Iterable[str], expected: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a run with these phases and expectations has a check that `known` names."""
+    ids = (id_ for id_ in IDS if id_ not in NEVER_KNOWN)
+    of_phases = [None, *phases]
+    if any(known.names(id_, phase) for id_ in ids for phase in of_phases):
+        return True
+    return any(known.names(id_) for wish in expected for id_ in ids_of_expectation(wish))
+
+
+def ids_of_expectation(wish: Mapping[str, Any]) -> Iterable[str]:
+    """The ids that reasons of one expectation can have. `wish`: its keys, without those that are not set."""
+    yield id_of_expectation(wish, "min_count")
+    for name in wish:
+        if name in _ROW or name.endswith(("_max", "_min")):
+            to = {**{part: wish[part] for part in ("phase", "op", "tier")}, **(wish.get("ratio_to") or {})}
+            yield id_of_expectation(wish, name, to if "_ratio_" in name else None)

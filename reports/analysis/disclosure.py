@@ -1,0 +1,134 @@
+"""What stands beside a published figure: stable storage, materials and dates, from the manifest alone.
+
+What the manifest does not have is said to be not known. Serial numbers are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kit.core.text import safe_text
+from kit.core.units import format_size_bytes
+from kit.store.manifest import Manifest
+from kit.store.stored import Json
+
+_UNKNOWN = "not known"
+_SYNC = {
+    "standard": "sync=standard: a write that asks for it is acknowledged when it is in the ZIL; a crash of "
+    "the server may lose others.",
+    "always": "sync=always: each write is acknowledged when it is in the ZIL.",
+    "disabled": "sync=disabled: writes are acknowledged from memory; a crash of the server loses what was "
+    "written since the last transaction group, though clients were told it was safe.",
+}
+_LOGBIAS = {
+    "latency": "logbias=latency: the ZIL is on the log devices where there are any.",
+    "throughput": "logbias=throughput: the ZIL is in the pool; log devices are not used.",
+}
+_VERSIONS = ("kernel", "zfs", "nfs-kernel-server", "bpftrace", "hsp")
+
+
+def describe(manifest: Manifest) -> Json | None:
+    """`stable_storage`: sentences; `materials`: [name, value] pairs; `dates`. None for an import."""
+    if manifest.import_:
+        return None
+    return {
+        "stable_storage": [*_stable_storage(manifest)],
+        "materials": [[name, value] for name, value in _materials(manifest)],
+        "dates": [["Started", manifest.started_utc or _UNKNOWN], ["Wall time", _wall(manifest)]],
+    }
+
+
+def _stable_storage(manifest: Manifest) -> Iterator[str]:
+    if manifest.appliance:
+        yield "The server could not be looked into: what it loses in a crash or a power loss is not known."
+        return
+    with_pool = not manifest.phases or any(not phase.on_devices for phase in manifest.phases)
+    if with_pool:
+        properties = (manifest.dataset.properties if manifest.dataset else None) or {}
+        for name, texts in (("sync", _SYNC), ("logbias", _LOGBIAS)):
+            value = properties.get(name)
+            yield texts.get(value or "", f"{name}={safe_text(value)}." if value else f"{name} is {_UNKNOWN}.")
+        yield _log_devices(manifest)
+        yield _export(manifest)
+    for device in manifest.testbed.devices:
+        if not with_pool or device.get("role") in ("log", "data"):
+            yield _write_cache(device)
+    if manifest.power_loss and manifest.power_loss.moments:
+        loss = manifest.power_loss
+        lost = sum(each.lost for each in loss.moments)
+        written = sum(each.acknowledged for each in loss.moments)
+        times = len(loss.moments)
+        yield f"In {times} power losses of this run {lost} of {written} acknowledged writes were lost."
+    else:
+        yield "No power loss was tried in this run."
+
+
+def _log_devices(manifest: Manifest) -> str:
+    names = [str(each.get("name")) for each in manifest.testbed.devices if each.get("role") == "log"]
+    if not names:
+        return "No log device: the ZIL is on the data devices."
+    return f"Log devices: {safe_text(', '.join(names))}; a phase that takes them out has its ZIL in the pool."
+
+
+def _export(manifest: Manifest) -> str:
+    lines = manifest.export.lines if manifest.export else ()
+    # exportfs -v has the options in parentheses behind the client.
+    words = {word for line in lines for word in line.replace("(", ",").replace(")", ",").split(",")}
+    if "async" in words:
+        return "The export is async: the server answers before data is on stable storage."
+    if "sync" in words:
+        return "The export is sync: the server answers a COMMIT when data is on stable storage."
+    return f"Whether the export is sync is {_UNKNOWN}."
+
+
+def _write_cache(device: Json) -> str:
+    name = safe_text(str(device.get("name")))
+    cache = _table(device.get("settings")).get("write_cache")
+    words = {
+        "write back": "its write cache is volatile for the kernel, which sends FLUSH",
+        "write through": "the kernel knows of no volatile write cache, and sends no FLUSH",
+    }.get(str(cache), f"its write cache is {_UNKNOWN}")
+    parameters = _table(device.get("parameters"))
+    found = [_table(each).get("power_loss_protection") for each in parameters.values()]
+    protected = next((each for each in found if isinstance(each, bool)), None)
+    said = f"power-loss protection is {_UNKNOWN}"
+    if protected is not None:
+        said = f"{'power-loss protection' if protected else 'no power-loss protection'} by its model"
+    return f"{name}: {words}; {said}."
+
+
+def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    counted: dict[tuple[str, str], int] = {}
+    for device in manifest.testbed.devices:
+        firmware = _table(device.get("settings")).get("firmware")
+        size = device.get("size_bytes")
+        text = (
+            f"{device.get('model') or f'model {_UNKNOWN}'}, "
+            f"{format_size_bytes(size) if isinstance(size, int) else f'size {_UNKNOWN}'}, "
+            f"firmware {firmware or ('none: a model' if manifest.testbed.emulated else _UNKNOWN)}"
+        )
+        key = (f"{device.get('role') or 'device'} devices", safe_text(text))
+        counted[key] = counted.get(key, 0) + 1
+    for (role, text), count in counted.items():
+        yield role.capitalize(), f"{count} x {text}"
+    versions = manifest.versions or {}
+    for name in _VERSIONS:
+        yield name, safe_text(versions.get(name, _UNKNOWN))
+    for name, value in versions.items():
+        if name.startswith(("fio on ", "kernel of ")):
+            yield name, safe_text(value)
+    options = manifest.mount.options if manifest.mount else None
+    yield "NFS mount", safe_text(options or _UNKNOWN)
+    cpus = {use.host: use.cpus for phase in manifest.phases for use in phase.cpu}
+    yield "CPUs", safe_text(", ".join(f"{host}: {count}" for host, count in cpus.items())) or _UNKNOWN
+    arc = next((each.set for each in manifest.tunables if each.name == "zfs_arc_max"), None)
+    yield "Memory", f"{_UNKNOWN}; zfs_arc_max is {safe_text(arc) if arc else _UNKNOWN}"
+
+
+def _wall(manifest: Manifest) -> str:
+    return f"{manifest.wall_s:.0f} s" if manifest.wall_s is not None else _UNKNOWN
+
+
+def _table(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}

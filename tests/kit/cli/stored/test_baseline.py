@@ -1,0 +1,96 @@
+"""`hsp baseline`: runs by name; moved, deleted and unlike ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kit.store.json_file import write_json
+from tests.conftest import Called
+from tests.reports import synthetic
+
+
+def stored(path: Path, seed: int = 1, zfs: str = "2.3.9", **more: object) -> Path:
+    frame = synthetic.realistic(intervals=5, per_interval=90, seed=seed)
+    manifest = synthetic.manifest(frame, 5)
+    manifest |= {"run": path.name, "versions": {"zfs": zfs}, **more}
+    synthetic.write(path, manifest, frame)
+    return path
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for number, name in enumerate(("a", "b"), 1):
+        stored(tmp_path / "results" / "w" / name, number)
+    return tmp_path / "results"
+
+
+def test_a_run_is_compared_with_it(hsp_here: Called, results: Path) -> None:
+    here = ["--results", str(results)]
+    assert hsp_here("baseline", "set", str(results / "w" / "a"), "--name", "fw1", *here).returncode == 0
+    assert json.loads((results / "baselines.json").read_text())["baselines"]["fw1"]["path"] == "w/a"
+    b = str(results / "w" / "b")
+    direct = hsp_here("compare", str(results / "w" / "a"), "--", b, "--json")
+    for words in (["baseline", "compare", b, "--name", "fw1"], ["compare", "--baseline", "fw1", b]):
+        done = hsp_here(*words, *here, "--json")
+        assert done.returncode == 0 and done.stdout == direct.stdout
+    (listed,) = json.loads(hsp_here("baseline", "list", *here, "--json").stdout)["baselines"]
+    assert (listed["name"], listed["found"]) == ("fw1", str(results / "w" / "a"))
+
+
+def test_moved_and_deleted_runs(hsp_here: Called, results: Path) -> None:
+    here, a, b = ["--results", str(results)], results / "w" / "a", str(results / "w" / "b")
+    hsp_here("baseline", "set", str(a), *here)
+    (results / "kept").mkdir()
+    a.rename(results / "kept" / "a")
+    assert hsp_here("baseline", "compare", b, *here).returncode == 0
+    # Another run in its place is not it.
+    stored(a, 3, run="another")
+    assert str(results / "kept" / "a") in hsp_here("baseline", "list", *here).stdout
+    shutil.rmtree(results / "kept")
+    done = hsp_here("baseline", "compare", b, *here)
+    assert done.returncode == 2 and "is the run a, which is not at" in done.stderr
+    assert "GONE: w/a" in hsp_here("baseline", "list", *here).stdout
+    # A whole results directory may move.
+    hsp_here("baseline", "set", b, *here)
+    moved = results.rename(results.parent / "elsewhere")
+    other = stored(moved / "w" / "c", 5)
+    assert hsp_here("baseline", "compare", str(other), "--results", str(moved)).returncode == 0
+
+
+def test_unlike_runs_and_unknown_ones_are_refused(hsp_here: Called, results: Path) -> None:
+    here = ["--results", str(results)]
+    unlike = stored(results / "w" / "c", 3, zfs="2.2.0")
+    unknown = stored(results / "w" / "d", 4, problems=["it was so"])
+    smoke = stored(results / "w" / "e", 5, length="smoke")
+    assert hsp_here("baseline", "set", str(unknown), *here).returncode == 3
+    hsp_here("baseline", "set", str(results / "w" / "a"), *here)
+    done = hsp_here("baseline", "compare", str(unlike), *here)
+    assert done.returncode == 2 and "versions.zfs" in done.stderr
+    assert hsp_here("baseline", "compare", str(unlike), "--across", "versions.zfs", *here).returncode == 0
+    done = hsp_here("baseline", "compare", str(smoke), *here)
+    assert done.returncode == 2 and "length" in done.stderr
+    assert hsp_here("baseline", "compare", str(unknown), *here).returncode == 3
+
+
+@pytest.mark.parametrize("value", [
+    [], {"format": 2}, {"format": 1, "baselines": []}, {"format": 1, "baselines": {"default": {"path": 3}}},
+    {"format": 1, "baselines": {"default": {"path": "../../etc", "run": "x", "set_utc": "y"}}},
+    {"format": 1, "baselines": {"default": {"path": "..", "run": "x\x1b[31m", "set_utc": "y"}}},
+])  # fmt: skip
+def test_a_file_that_is_damaged(hsp_here: Called, results: Path, value: object) -> None:
+    write_json(results / "baselines.json", value)
+    done = hsp_here("baseline", "compare", str(results / "w" / "b"), "--results", str(results))
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "\x1b" not in done.stderr
+
+
+def test_what_cannot_be(hsp_here: Called, results: Path) -> None:
+    here, a = ["--results", str(results)], str(results / "w" / "a")
+    assert "not a name" in hsp_here("baseline", "set", a, "--name", "../x", *here).stderr
+    assert "no baseline 'default'" in hsp_here("baseline", "compare", a, *here).stderr
+    assert hsp_here("baseline", "set", f"{a}:read", *here).returncode == 2
+    hsp_here("baseline", "set", a, *here)
+    assert "the same run" in hsp_here("baseline", "compare", a, a, *here).stderr

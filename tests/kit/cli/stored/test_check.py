@@ -1,0 +1,141 @@
+"""`hsp check`: a stored run judged again, with what is stored beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reports
+from kit.config.workload_source import WORKLOADS
+from kit.store.json_file import read_json, write_json
+from tests.conftest import Called
+from tests.reports import synthetic
+
+
+def stored(path: Path, p99_us_max: float = 100.0, **more: Any) -> Path:
+    manifest = {**synthetic.manifest(), **more}
+    manifest["expect"][0]["p99_us_max"] = p99_us_max
+    reports.analyse(synthetic.write(path, manifest, synthetic.latency()))
+    return path
+
+
+def lines(hsp: Called, *arguments: object) -> tuple[int, dict[str, str]]:
+    """The exit code, and outcome by id of one run."""
+    done = hsp("check", *map(str, arguments), "--json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["exit_code"] == done.returncode
+    return done.returncode, {each["id"]: each["outcome"] for each in run["checks"]}
+
+
+def test_a_run_as_it_was_stored(hsp_here: Called, tmp_path: Path) -> None:
+    code, found = lines(hsp_here, stored(tmp_path / "a"))
+    assert code == 0 and set(found.values()) == {"ok", "not available"}
+    assert found["STORED-SUMMARY"] == "ok" and found["EXPECT:read:read:dram:p99_us_max"] == "ok"
+    text = hsp_here("check", str(tmp_path / "a")).stdout
+    assert text.splitlines()[0] == f"{tmp_path / 'a'}: VALID" and "  ok     LOST-EVENTS\n" in text
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"verdict": "valid"}, "the verdict is invalid, stored is valid"),
+    ({"causes": []}, ""),
+    ({"accounting": {"client_ios": 1, "server_ios": 1, "lost_events": 0, "phases": []}}, "client_ios is"),
+    ({"rows": []}, "not stored"), ({"rows": 5}, "rows"), ({"run": "another"}, "stored is another"),
+])  # fmt: skip
+def test_a_summary_that_was_changed(
+    hsp_here: Called, tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    path = stored(tmp_path / "a", 1.0)
+    write_json(path / "summary.json", read_json(path / "summary.json") | change)
+    code, found = lines(hsp_here, path)
+    assert (code, found["STORED-SUMMARY"]) == ((3, "failed") if words else (1, "ok"))
+    assert words in hsp_here("check", str(path), COLUMNS="400").stdout
+
+
+def test_a_plan_that_was_changed(hsp_here: Called, tmp_path: Path) -> None:
+    from kit.config.testbed import LAB_TESTBED
+    from kit.session.side import Side
+
+    path = stored(tmp_path / "a")
+    plan = Side("top-speeds", LAB_TESTBED).plan().as_json()
+    write_json(path / "plan.json", plan | {"seed": 5})
+    assert lines(hsp_here, path)[1]["PLAN-DIGEST"] == "ok"
+    plan["workload"]["title"] = "another"
+    for value in (plan, [], {"digest": 3}):
+        write_json(path / "plan.json", value)
+        code, found = lines(hsp_here, path)
+        assert (code, found["PLAN-DIGEST"]) == (3, "failed")
+
+
+def test_several_runs_one_damaged(hsp_here: Called, tmp_path: Path) -> None:
+    paths = [stored(tmp_path / "a"), stored(tmp_path / "b", 1.0), stored(tmp_path / "c")]
+    (paths[2] / "manifest.json").write_text("{")
+    junit = tmp_path / "junit.xml"
+    done = hsp_here("check", *map(str, paths), "--junit", str(junit))
+    assert done.returncode == 2 and "NOT READABLE" in done.stdout and "Traceback" not in done.stderr
+    assert junit.read_text().count("<testsuite ") == 2
+    assert hsp_here("check", *map(str, paths[:2])).returncode == 1
+    assert hsp_here("check", str(tmp_path / "none")).returncode == 2
+
+
+def known_file(path: Path, check: str, until: str = "2999-12-31") -> str:
+    path.write_text(f'[[known]]\ncheck = "{check}"\nreason = "firmware"\nissue = "#7"\nuntil = "{until}"\n')
+    return str(path)
+
+
+def test_known_then_new(hsp_here: Called, tmp_path: Path) -> None:
+    path, file = stored(tmp_path / "a", 1.0), tmp_path / "known.toml"
+    slow = "EXPECT:read:read:dram:p99_us_max"
+    for command in ("check", "report"):
+        done = hsp_here(command, str(path), "--known", known_file(file, slow))
+        assert done.returncode == 0 and "known until 2999-12-31: firmware (#7)" in " ".join(
+            done.stdout.split()
+        )
+        assert hsp_here(command, str(path), "--known", known_file(file, slow, "2020-01-01")).returncode == 1
+        other = hsp_here(command, str(path), "--known", known_file(file, "EXPECT:read:read:disk:*"))
+        assert other.returncode == 1 and "remove it" in " ".join(other.stdout.split())
+    hsp_here("report", str(path), "--known", known_file(file, slow))
+    page = (path / "report.html").read_text()
+    assert "Invalid (known)" in page and "firmware (#7)" in page
+
+
+@pytest.mark.parametrize(("text", "place"), [
+    ('check = "NO-SUCH"\nreason = "r"', "known.toml:2: known[0].check: 'NO-SUCH' names no check"),
+    ('check = "EXPECT:read:read:dram:p50_us_max"\nreason = "r"', "known.toml:2"),
+    ('check = "THERMAL"\nreason = ""', "known.toml:3"), ('check = "THERMAL"', "known.toml:1"),
+    ('check = "THERMAL"\nreason = "r"\nuntil = "soon"', "known.toml:4"),
+    ('check = "THERMAL"\nreason = "r"\nuntil = 2026-01-01', "known.toml:4"),
+    ('check = "THERMAL"\nreason = "r"\nuntil = "2026-1-1"', "known.toml:4"),
+    ('check = "THERMAL"\nreason = "r"\nwhy = "x"', "known.toml:4"),
+])  # fmt: skip
+def test_an_entry_that_cannot_be(hsp_here: Called, tmp_path: Path, text: str, place: str) -> None:
+    path, file = stored(tmp_path / "a"), tmp_path / "known.toml"
+    file.write_text(f"[[known]]\n{text}\n")
+    done = hsp_here("check", str(path), "--known", str(file))
+    assert done.returncode == 2 and place in done.stderr and not done.stdout
+
+
+def test_an_entry_of_a_workload(hsp_here: Called, tmp_path: Path) -> None:
+    text = (WORKLOADS / "top-speeds.toml").read_text()
+    for job in WORKLOADS.glob("*.fio"):
+        (tmp_path / job.name).write_text(job.read_text())
+    mine = tmp_path / "mine.toml"
+    mine.write_text(f'{text}\n[[known]]\ncheck = "EXPECT:read:read:l2arc:*"\nreason = "r"\n')
+    assert hsp_here("plan", str(mine)).returncode == 0
+    mine.write_text(f'{text}\n[[known]]\ncheck = "EXPECT:reed:*"\nreason = "r"\n')
+    done = hsp_here("plan", str(mine))
+    assert done.returncode == 2 and f"mine.toml:{text.count(chr(10)) + 3}: known[0].check" in done.stderr
+
+
+def test_an_import_is_unknown_by_nature(hsp_here: Called, tmp_path: Path) -> None:
+    log = tmp_path / "fio_lat.log"
+    log.write_text("".join(f"{n}, {100000 + n}, 0, 4096, 0\n" for n in range(50)))
+    done = hsp_here("import", str(log), "--results", str(tmp_path / "results"), "--json")
+    path = json.loads(done.stdout)["path"]
+    code, found = lines(hsp_here, path)
+    assert code == 3 and found["IMPORTED"] == "failed" and found["LOST-EVENTS"] == "not available"
+    assert "Unknown by nature: Imported" in " ".join(hsp_here("check", path).stdout.split())
+    known = known_file(tmp_path / "known.toml", "IMPORTED")
+    assert lines(hsp_here, path, "--known", known)[0] == 0

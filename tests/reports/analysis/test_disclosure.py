@@ -1,0 +1,67 @@
+"""The disclosure of a run: what the manifest has, and that the rest is said to be not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reports.analysis import disclosure
+from tests.reports import synthetic
+
+
+def described(**more: Any) -> dict[str, Any]:
+    found = disclosure.describe(synthetic.parsed({**synthetic.manifest(), **more}))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("properties", "words"), [
+    ({"sync": "disabled"}, "a crash of the server loses"),
+    ({"sync": "always"}, "each write is acknowledged when it is in the ZIL"),
+    ({"logbias": "throughput"}, "log devices are not used"), ({}, "sync is not known"),
+    ({"sync": "new"}, "sync=new."),
+])  # fmt: skip
+def test_the_dataset(properties: dict[str, str], words: str) -> None:
+    assert words in " ".join(described(dataset={"properties": properties})["stable_storage"])
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ("10.0.0.2(rw,async,no_root_squash)", "The export is async"), ("10.0.0.2(sync,rw)", "The export is sync"),
+    ("10.0.0.2(rw)", "not known"),
+])  # fmt: skip
+def test_the_export(options: str, words: str) -> None:
+    assert words in " ".join(described(export={"lines": [f"/tank/bench {options}"]})["stable_storage"])
+
+
+def test_devices_are_counted_without_serial_numbers() -> None:
+    device = {
+        "name": "log0", "role": "log", "model": "Fast 400", "size_bytes": 1 << 30,
+        "identity": {"serial": "S3CRET"}, "parameters": {"ssd": {"power_loss_protection": True}},
+        "settings": {"firmware": "1.2", "write_cache": "write back"},
+    }  # fmt: skip
+    found = described(testbed={"emulated": False, "devices": [device, {**device, "name": "log1"}]})
+    assert ["Log devices", "2 x Fast 400, 1GiB, firmware 1.2"] in found["materials"]
+    text = " ".join(found["stable_storage"])
+    assert "Log devices: log0, log1" in text and "log0: its write cache is volatile" in text
+    assert "power-loss protection by its model" in text and "S3CRET" not in str(found)
+
+
+def test_what_was_tried_and_what_was_not() -> None:
+    assert "No power loss was tried in this run." in described()["stable_storage"]
+    moments = [{"acknowledged": 10, "lost": 1}, {"acknowledged": 5, "lost": 0}]
+    found = described(power_loss={"moments": moments})["stable_storage"]
+    assert "In 2 power losses of this run 1 of 15 acknowledged writes were lost." in found
+
+
+def test_an_appliance_and_an_import() -> None:
+    (sentence,) = described(appliance={"export": "nas:/x"})["stable_storage"]
+    assert "could not be looked into" in sentence
+    imported = {**synthetic.manifest(), "import": {"format": "fio-log"}}
+    assert disclosure.describe(synthetic.parsed(imported)) is None
+
+
+def test_the_page_has_it() -> None:
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    html = synthetic.render(frame, manifest, synthetic.summarise(frame, manifest))
+    assert 'id="disclosure"' in html and "No power loss was tried in this run." in html
