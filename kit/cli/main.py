@@ -51,6 +51,7 @@ class Commands(TyperGroup):
         "list": "kit.cli.stored.list_:list_command",
         "import": "kit.cli.stored.import_:import_",
         "compare": "kit.cli.stored.compare:compare",
+        "trend": "kit.cli.stored.trend:trend",
         "baseline": "kit.cli.stored.baseline:baseline",
         "doctor": "kit.cli.doctor:doctor",
         "devices": "kit.cli.devices:devices",

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
 from kit.config.toml_lines import KeyPath
 from kit.core.errors import ConfigError
+from kit.core.text import safe_text
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 PRESETS = Path(__file__).parents[1] / "emulation" / "presets"
@@ -29,6 +30,19 @@ Ns = Annotated[DurationNs, Field(ge=0, le=4 * 10**9)]
 PositiveNs = Annotated[DurationNs, Field(ge=1, le=4 * 10**9)]
 IdleNs = Annotated[DurationNs, Field(ge=0, le=1 << 50)]
 BytesPerS = Annotated[SizeBytes, Field(ge=10**5, le=16 * 10**9)]
+
+
+def _version(text: str) -> str:
+    if not (0 < len(text.strip()) == len(text) <= 60 and text.isascii() and text.isprintable()):
+        raise ValueError(
+            f'expected a version of 1 to 60 printable ASCII characters, such as "1.2.3", found '
+            f"'{safe_text(text)[:100]}'"
+        )
+    return text
+
+
+# A version as its maker writes it.
+VersionText = Annotated[str, AfterValidator(_version)]
 CacheBytes = Annotated[SizeBytes, Field(ge=0, le=1 << 40)]
 
 
@@ -276,12 +290,16 @@ class Controller(Table):
 
 
 class DeviceModel(Table):
-    """A device file: title, sources of the parameters, and the parameters."""
+    """A device file: title, sources of the parameters, and the parameters.
+
+    `firmware`: the version that these parameters stand for; recorded, for `hsp trend`.
+    """
 
     format: Literal[1]
     model: Literal["disk", "ssd", "controller"]
     title: Annotated[str, Field(min_length=1, max_length=100)]
     source: tuple[str, ...] = ()
+    firmware: Annotated[VersionText | None, Field(exclude_if=lambda firmware: firmware is None)] = None
     disk: Disk | None = None
     ssd: Ssd | None = None
     controller: Controller | None = None

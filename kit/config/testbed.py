@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from kit.config.address import HostAddress, parse_address
+from kit.config.device_model import VersionText
 from kit.config.tables.power_table import Power, check_power
 from kit.config.tables.precondition_table import Role
 from kit.config.tables.setting_table import Setting, check_setting_names
@@ -57,10 +58,12 @@ class Server(_Host):
     """The NFS server with the pool.
 
     `host = "none"`: an appliance without login; its `export` is used as it is.
-    `trace = "none"`: do not trace in the kernel which tier answered.
+    `trace = "none"`: do not trace in the kernel which tier answered. `version`: of an appliance or of the
+    system on the server, as its maker writes it; recorded, for `hsp trend`.
     """
 
     export: str | None = None
+    version: Annotated[VersionText | None, Field(exclude_if=lambda version: version is None)] = None
     trace: Literal["auto", "none"] = "auto"
 
     @field_validator("export")

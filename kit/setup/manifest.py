@@ -59,7 +59,11 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
             emulated=site.emulated,
             devices=devices,
         ),
-        "versions": {"hsp": __version__, **site.versions},
+        "versions": {
+            "hsp": __version__,
+            **({"server": testbed.server.version} if testbed.server.version else {}),
+            **site.versions,
+        },
         "load": f"closed loop, {outstanding} outstanding",
         # Without a login it is unknown which tier answered, so expectations on tiers are left out.
         "expect": tuple(

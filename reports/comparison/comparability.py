@@ -126,11 +126,11 @@ def check(
             "compare runs of one kind with runs of one other kind; --across is for what A and B differ in",
         )
     differing = {
-        k: (a[0][1].get(k), b[0][1].get(k)) for k in keys if _differ(k, a[0][1].get(k), b[0][1].get(k))
+        k: (a[0][1].get(k), b[0][1].get(k)) for k in keys if differ(k, a[0][1].get(k), b[0][1].get(k))
     }
     refused = {k: v for k, v in differing.items() if not any(covers(p, k) for p in (*across, *free))}
     if refused:
-        lines = [f"  {key}: A has {_shown(x, y)}, B has {_shown(y, x)}" for key, (x, y) in refused.items()]
+        lines = [f"  {key}: A has {shown(x, y)}, B has {shown(y, x)}" for key, (x, y) in refused.items()]
         flags = " ".join(f"--across {shlex.quote(prefix)}" for prefix in _prefixes(refused))
         raise ConfigError(
             "A and B are not alike, so a difference would not say what it comes from:\n" + "\n".join(lines),
@@ -139,8 +139,11 @@ def check(
     return differing
 
 
-def _differ(key: str, x: Any, y: Any) -> bool:
-    """Runs of before have no settings of devices: what is not known there is no difference."""
+def differ(key: str, x: Any, y: Any) -> bool:
+    """Whether two runs differ in the setting `key`.
+
+    Runs of before have no settings of devices: what is not known there is no difference.
+    """
     is_read_back = key.startswith("testbed.devices.") and ".settings." in key
     return bool(x != y) and not (is_read_back and (x is None or y is None))
 
@@ -167,7 +170,7 @@ def differences(across: Mapping[str, Sequence[Any]]) -> list[str]:
     """What A and B differ in as sentences, one of each thing; `across`: key -> values of A and of B."""
     made = []
     for thing, keys in _by_thing(across).items():
-        listed = [f"{key}: A has {_shown(*across[key])}, B has {_shown(*across[key][::-1])}" for key in keys]
+        listed = [f"{key}: A has {shown(*across[key])}, B has {shown(*across[key][::-1])}" for key in keys]
         words = f"Across {listed[0]}"
         if len(keys) > 1:
             words = "The phases differ: " if thing == "phase" else f"Across {thing}: "
@@ -183,11 +186,11 @@ def _mixed(side: str, runs: Sequence[tuple[str, Mapping[str, Any]]], keys: Seque
     for key in keys:
         for name, found in runs[1:]:
             x, y = first.get(key), found.get(key)
-            if _differ(key, x, y):
-                yield f"  {key}: of {side}, {first_name} has {_shown(x, y)}, {name} has {_shown(y, x)}"
+            if differ(key, x, y):
+                yield f"  {key}: of {side}, {first_name} has {shown(x, y)}, {name} has {shown(y, x)}"
 
 
-def _shown(value: Any, other: Any) -> str:
+def shown(value: Any, other: Any) -> str:
     """A value in one line; of a long one, the stretch where it departs from `other`."""
     if value is None:
         return "nothing"
@@ -225,17 +228,17 @@ def _device(found: Json) -> Json:
     if isinstance(found.get("parameters"), dict):
         # The title of the preset: its parameters are what it is.
         left_out.add("model")
-    kept = {key: _without_words(value) for key, value in found.items() if key not in left_out}
+    kept = {key: without_words(value) for key, value in found.items() if key not in left_out}
     if isinstance(identity, dict):
         kept["identity"] = {key: identity.get(key) for key in _IDENTITY}
     return kept
 
 
-def _without_words(value: Any) -> Any:
+def without_words(value: Any) -> Any:
     """`value` without titles and citations, also in the tables in it."""
     if not isinstance(value, dict):
         return value
-    return {key: _without_words(inner) for key, inner in value.items() if key not in _WORDS}
+    return {key: without_words(inner) for key, inner in value.items() if key not in _WORDS}
 
 
 def _without_comments(job: Any) -> str:
@@ -271,4 +274,4 @@ def _phases(manifest: Manifest, workload: Json) -> Json:
     keys = [key for key in _PHASE if key != "interval_ns" or manifest.import_ is None]
     stored = {phase.name: phase.as_json() for phase in manifest.phases}
     found = planned or {name: {k: phase.get(k) for k in keys} for name, phase in stored.items()}
-    return {name: _without_words(phase) for name, phase in found.items()}
+    return {name: without_words(phase) for name, phase in found.items()}

@@ -24,9 +24,9 @@ _ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$-])")
 
 def markdown(result: Json) -> str:
     """One table, foreign text without any markup."""
-    rows = [[_escaped(cell) for cell in row] for row in _cells(result)]
+    rows = [[escaped(cell) for cell in row] for row in _cells(result)]
     notes = _notes(result, " Latencies in us.")
-    lines = [f"**{_escaped(result['conclusion'])}**", "", *map(_escaped, notes), ""]
+    lines = [f"**{escaped(result['conclusion'])}**", "", *map(escaped, notes), ""]
     lines += [_line(_HEAD), _line(["---"] * 5 + ["---:"] * 4 + ["---"]), *map(_line, rows)]
     return "\n".join(lines) + "\n"
 
@@ -112,6 +112,6 @@ def _line(cells: Any) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """`text` without markup for Markdown or HTML."""
     return _ACTIVE.sub(r"\\\1", safe_text(text))

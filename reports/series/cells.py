@@ -42,11 +42,16 @@ def measured_cell(cell: SeriesCell, build: SeriesBuild, runs: Mapping[str, Store
 
 
 def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
-    verdict, reasons = verdict_of_phase(stored.manifest, stored.summary, cell.in_run)
-    phase = next((each for each in stored.manifest.phases if each.name == cell.in_run), None)
-    use = next((each for each in stored.summary.use if each.phase == cell.in_run), None)
-    bins = _bins(stored.latency, cell.in_run)
-    rows = [row for row in stored.summary.rows if row.phase == cell.in_run]
+    return CellRun(run=run.run, round=run.round, **measured(cell.in_run, stored))
+
+
+def measured(name: str, stored: StoredRun) -> dict[str, Any]:
+    """What a run says of its phase `name`: all of a CellRun but run and round."""
+    verdict, reasons = verdict_of_phase(stored.manifest, stored.summary, name)
+    phase = next((each for each in stored.manifest.phases if each.name == name), None)
+    use = next((each for each in stored.summary.use if each.phase == name), None)
+    bins = _bins(stored.latency, name)
+    rows = [row for row in stored.summary.rows if row.phase == name]
     rate = use.iops if use else _rate(phase)
     of_clients = [
         each
@@ -54,20 +59,18 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
         if layer in ISSUERS and tier == "all"
         for each in found
     ]
-    return CellRun(
-        run=run.run,
-        round=run.round,
-        verdict=verdict,
-        reasons=tuple(reasons),
-        ios_per_s=rate,
-        ios_per_s_range=_rate_range(rate, of_clients),
-        bytes_per_s=use.bytes_per_s if use else None,
-        cpu_busy=max((machine.busy for machine in use.cpu), default=None) if use else None,
-        bytes=use.bytes if use else None,
-        forces=next((each for each in stored.summary.forces if each.phase == cell.in_run), None),
-        rows=tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
+    return {
+        "verdict": verdict,
+        "reasons": tuple(reasons),
+        "ios_per_s": rate,
+        "ios_per_s_range": _rate_range(rate, of_clients),
+        "bytes_per_s": use.bytes_per_s if use else None,
+        "cpu_busy": max((machine.busy for machine in use.cpu), default=None) if use else None,
+        "bytes": use.bytes if use else None,
+        "forces": next((each for each in stored.summary.forces if each.phase == name), None),
+        "rows": tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
         **_of_devices(stored.manifest, phase),
-    )
+    }
 
 
 def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:

@@ -29,6 +29,10 @@ class Figure:
         reach = math.hypot(self.reach or 0, other.reach or 0) if known else None
         return Figure(self.log - other.log, reach)
 
+    def times(self, factor: float) -> Figure:
+        """In another unit."""
+        return Figure(self.log + math.log(factor), self.reach)
+
     @property
     def value(self) -> float:
         return math.exp(self.log)

@@ -51,6 +51,18 @@ def test_the_lying_drive_is_the_consumer_drive_but_for_its_flushes() -> None:
     assert honest.model_copy(update={"flush": "ignored", "destage_idle": 0}) == lying
 
 
+def test_a_firmware_is_recorded_and_is_no_parameter_of_the_model(tmp_path: Path) -> None:
+    text = (PRESETS / "nvme-datacentre.toml").read_text()
+    named = tmp_path / "a.toml"
+    named.write_text(text.replace("title =", 'firmware = "GDC5602Q"\ntitle =', 1))
+    preset, model = find_preset("nvme-datacentre"), resolve(None, str(named), {}, tmp_path)
+    assert "firmware" not in preset.model_dump(mode="json")
+    assert model.model_dump(mode="json")["firmware"] == "GDC5602Q" and to_spec(model) == to_spec(preset)
+    named.write_text(text.replace("title =", 'firmware = " "\ntitle =', 1))
+    with pytest.raises(ConfigError, match="firmware: expected a version"):
+        resolve(None, str(named), {}, tmp_path)
+
+
 def test_an_unknown_preset_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         resolve("ssd-2009\x1b[31m")

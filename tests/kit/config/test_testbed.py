@@ -48,6 +48,16 @@ def test_values_are_those_of_the_file() -> None:
     assert (testbed.clock.kind, testbed.clock.dilation) == ("virtual", 4)
 
 
+def test_the_version_of_a_server_is_left_out_of_plans_that_have_none(tmp_path: Path) -> None:
+    assert "version" not in read_testbed(FILE).model_dump(mode="json")["server"]
+    file = tmp_path / "testbed.toml"
+    file.write_text(GOOD.replace("[server]", '[server]\nversion = "TrueNAS 13.0-U6"'))
+    assert read_testbed(file).model_dump(mode="json")["server"]["version"] == "TrueNAS 13.0-U6"
+    for wrong in ("", " 13", "\u202e13", "1" * 61):
+        text = GOOD.replace("[server]", f'[server]\nversion = "{wrong}"')
+        assert "server.version: expected a version of 1 to 60" in refused(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key", "message"),
     [

@@ -21,17 +21,31 @@ DATA = Path(__file__).parents[1] / "data" / "plan"
 WISH = '\n[[expect]]\nphase = "read"\nop = "read"\ntier = "disk"\n'
 
 
-def stored_expectation(tmp_path: Path, emulated: bool, lines: str) -> dict[str, Any]:
+def stored_manifest(tmp_path: Path, emulated: bool, lines: str, server: str = "") -> dict[str, Any]:
     shutil.copytree(DATA, tmp_path / "plan")
     path, testbed = tmp_path / "plan" / "top-speeds.toml", tmp_path / "plan" / "testbed.toml"
-    path.write_text(path.read_text() + WISH + lines)
+    path.write_text(path.read_text() + lines)
+    testbed.write_text(testbed.read_text().replace("[server]", f"[server]\n{server}"))
     plan = make_plan(read_workload(path), read_testbed(testbed), path, testbed)
     host = ScriptedHost({})
     paths = {device.name: f"/dev/{device.name}" for device in plan.testbed.device}
     site = Site((SiteClient(host, "a", "b"),), Clock("virtual", 4), emulated, host, paths)
     run = run_directory.create_run(tmp_path, "top-speeds")
-    observed: dict[str, Any] = new_manifest(plan, site, run, []).as_json()["expect"][-1]
+    value: dict[str, Any] = new_manifest(plan, site, run, []).as_json()
+    return value
+
+
+def stored_expectation(tmp_path: Path, emulated: bool, lines: str) -> dict[str, Any]:
+    observed: dict[str, Any] = stored_manifest(tmp_path, emulated, WISH + lines)["expect"][-1]
     return observed
+
+
+@pytest.mark.parametrize(("server", "version"), [("", None), ('version = "TrueNAS 13.0"', "TrueNAS 13.0")])
+def test_the_version_of_the_server_is_among_the_versions(
+    tmp_path: Path, server: str, version: str | None
+) -> None:
+    versions = stored_manifest(tmp_path, True, "", server)["versions"]
+    assert versions.get("server") == version and "hsp" in versions
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""`hsp trend RUNS...`: figures over days and versions, and where they moved, from stored runs alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kit.cli.options import JsonOption, JunitOption
+from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
+from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
+from kit.session.presentation import terminal_width
+from kit.session.trend import points_of
+from reports.output import trend_table
+from reports.page import trend_page
+from reports.trend.analyse import Trend, trend_of
+from reports.trend.as_json import as_json
+
+_PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%")
+
+
+def trend(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs, series, or directories of them, such as results/top-speeds.", metavar="RUNS..."
+        ),
+    ],
+    by: Annotated[
+        Literal["time", "version"],
+        typer.Option("--by", help="Along the axis: time, or versions in the order in which they came."),
+    ] = "time",
+    across: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--across",
+            metavar="KEY",
+            show_default=False,
+            help="Runs may differ in this and all keys below it; it is marked. Repeatable.",
+        ),
+    ] = None,
+    worse_than: Annotated[
+        str | None,
+        typer.Option(
+            "--worse-than",
+            metavar="PERCENT",
+            show_default=False,
+            help="Exit code 1 if a change point made a figure slower by more, as in 10%, and is not back.",
+        ),
+    ] = None,
+    json_output: JsonOption = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown on stdout.")] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print a row for each figure and run on stdout.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page.")] = None,
+    junit: JunitOption = None,
+) -> None:
+    """Show figures over days and versions on one time axis, what changed, and where a figure moved.
+
+    Exit code 1 if a figure is slower by more than --worse-than, and with --junit also if a check failed last;
+    3 if --worse-than is given and the runs are too few to tell of any figure.
+    """  # fmt: skip
+    if json_output + markdown + csv > 1:
+        raise ConfigError("--json, --markdown and --csv all print on stdout", "choose one of them")
+    limit = _part(worse_than)
+    for target in (html, junit):
+        check_target(target)
+    found = trend_of(points_of(runs), by, across or [])
+    if html:
+        write_target(html, trend_page.render(found, limit).encode())
+        say(f"page: {html}")
+    if junit:
+        write_target(junit, trend_table.junit(found, limit))
+    if json_output:
+        emit_json(as_json(found, limit))
+    elif markdown or csv:
+        emit((trend_table.markdown(found) if markdown else trend_table.table(found)).encode())
+    else:
+        emit_text(trend_table.plain(found, terminal_width()))
+    _end(found, limit, with_checks=junit is not None)
+
+
+def _part(text: str | None) -> float | None:
+    """Such as 0.1 of "10%". Raises ConfigError."""
+    if text is None:
+        return None
+    match = _PERCENT.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"--worse-than {text!r} is no percentage", "for example: --worse-than 10%")
+    return float(match[1]) / 100
+
+
+def _end(found: Trend, limit: float | None, *, with_checks: bool) -> None:
+    worse = [] if limit is None else found.worse_than(limit)
+    if worse:
+        say(f"slower by more than {limit:.1%}, and not back: {len(worse)} of {len(found.lines)} figures")
+    if worse or (with_checks and any(each.failing for each in found.checks)):
+        raise typer.Exit(EXIT_EXPECTATION)
+    if limit is not None and not found.judged:
+        raise typer.Exit(EXIT_UNKNOWN)

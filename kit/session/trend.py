@@ -1,0 +1,105 @@
+"""The runs or series of a trend, from what a user names: they are read and judged again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kit.core.errors import ConfigError
+from kit.session import comparison
+from kit.store import latency
+from kit.store.series import is_series, named_series, read_series, run_of
+from reports.series.analyse import analysed_series
+from reports.series.cells import StoredRun
+from reports.trend.point import Point, point_of_run, point_of_series
+
+# A results directory of years has fewer; more are a mistake.
+_MOST_ENTRIES = 10_000
+
+
+def points_of(names: Sequence[str]) -> list[Point]:
+    """The points of a trend. Raises ConfigError.
+
+    A name is a run, a series, or a directory whose runs and series are taken: results/WORKLOAD, or one whose
+    folders are such directories.
+    """
+    paths = [path for name in names for path in _runs_of(Path(name))]
+    series = [path for path in paths if is_series(path)]
+    members = {member for path in series for member in _members(path)}
+    runs = [path for path in paths if not is_series(path) and path.resolve() not in members]
+    if series and runs:
+        raise ConfigError(
+            f"{len(series)} series and {len(runs)} runs of no series ({runs[0]}, ...): a trend is of one "
+            "kind",
+            "name the runs, or the series",
+        )
+    if series:
+        return [_series_point(path) for path in series]
+    return [_run_point(path) for path in runs]
+
+
+def _members(path: Path) -> Iterator[Path]:
+    """The runs of a series, which are beside it. Raises ConfigError."""
+    for build in read_series(named_series(path)).builds:
+        for each in build.runs:
+            yield named_series(path).parent / each.run
+
+
+def _runs_of(path: Path) -> Iterator[Path]:
+    """The run or series itself, or all in the directory. Raises ConfigError."""
+    if _is_stored(path) or not path.is_dir():
+        yield path
+        return
+    found = [each for each in _folders(path) if _is_stored(each)]
+    found = found or [inner for each in _folders(path) for inner in _folders(each) if _is_stored(inner)]
+    if not found:
+        raise ConfigError(
+            f"{path} is no run, no series and no directory of them", "give results/<workload>, or the runs"
+        )
+    yield from found
+
+
+def _is_stored(path: Path) -> bool:
+    """A run that has ended or is resumed has a manifest; what has none has nothing to show."""
+    return is_series(path) or os.path.lexists(path / "manifest.json")
+
+
+def _folders(path: Path) -> list[Path]:
+    """The directories in `path`, by name; links are not followed. Raises ConfigError."""
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "look at its permissions") from None
+    if len(names) > _MOST_ENTRIES:
+        raise ConfigError(f"{path} has {len(names)} directories", "name the runs of the trend")
+    return [path / name for name in names]
+
+
+def _run_point(path: Path) -> Point:
+    run = comparison.StoredRun(os.fspath(path))
+    if run.phase is not None:
+        raise ConfigError(
+            f"{path} is a phase: a trend is of whole runs, and has a figure for each phase", "name the run"
+        )
+    stored = StoredRun(run.manifest, run.summary, latency.read(run.directory, run.manifest.phases))
+    return point_of_run(run.name, stored, run.settings)
+
+
+def _series_point(path: Path) -> Point:
+    directory = named_series(path)
+    series = read_series(directory)
+    runs: dict[str, StoredRun] = {}
+    settings: dict[str, dict[str, Any]] = {}
+    for build in series.builds:
+        for each in build.runs:
+            try:
+                run = comparison.StoredRun(os.fspath(run_of(directory, each.run).path))
+                counts = latency.read(run.directory, run.manifest.phases)
+            except ConfigError:
+                continue  # as one that was not measured, as in reports.analyse_series
+            runs[each.run] = StoredRun(run.manifest, run.summary, counts)
+            settings.setdefault(build.name, run.settings)
+    return point_of_series(os.fspath(path), analysed_series(series, runs), runs, settings)

@@ -1,0 +1,241 @@
+"""Figures of a trend: p50 and p99 of each tier over the runs, the rate below, marks and change points."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kit.store.stored import Json
+from reports.analysis.tier_names import op_name, tier_name
+from reports.figures import figure, palette
+from reports.figures.figure import Figure
+from reports.figures.text import plotly_text
+from reports.trend.analyse import Line, Trend
+from reports.trend.marks import Mark
+from reports.trend.point import BYTES, RATE, Measured
+from reports.trend.sentences import LAYERS, name_of, value_text
+
+# From bottom to top: the rate, and latency above it.
+_RATE, _LATENCY = (0.0, 0.27), (0.38, 1.0)
+_SYMBOLS = {"p50": "circle", "p99": "diamond", RATE: "circle", BYTES: "circle"}
+_DASHES = {"p50": "solid", "p99": "dot", RATE: "solid", BYTES: "solid"}
+# So many characters of a mark stand along its line; the table has all.
+_MOST_CHARACTERS = 44
+_ORDER = ("nfs-server", "client", "device", "vdev")
+_PER_S = {RATE: "I/Os a second", BYTES: "bytes a second"}
+
+
+def figures(trend: Trend) -> Iterator[tuple[str, Figure]]:
+    """A figure for each phase and layer, with its layer; the NFS server's first."""
+    groups: dict[tuple[str, str], list[Line]] = {}
+    for line in trend.lines:
+        groups.setdefault((line.key[0], line.key[1]), []).append(line)
+    for (phase, layer), lines in sorted(groups.items(), key=lambda each: _ORDER.index(each[0][1])):
+        yield layer, _figure(trend, phase, layer, lines)
+
+
+def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line]) -> Figure:
+    rates = [line for line in lines if line.is_rate]
+    latencies = [line for line in lines if not line.is_rate]
+    many = len({line.key[2] for line in latencies}) > 1
+    traces = [trace for line in latencies for trace in _traces(trend, line, many, "")]
+    below = "2" if latencies else ""
+    traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
+    values = [value for trace in traces if trace["yaxis"] == "y" for value in trace["y"] if value]
+    span = min(values, default=1e-6), max(values, default=1e-3)
+    return Figure(
+        f"{phase}: {LAYERS.get(layer, layer)}", traces,
+        _layout(trend, span, rates, bool(latencies)),
+        _caption(trend, lines), about={"per": ""}, csv=_csv(trend, lines),
+        narrow={"margin": {"l": 52, "r": 12}},
+    )  # fmt: skip
+
+
+def _places(trend: Trend) -> list[Any]:
+    """Where each point stands: its time, or its number where versions stand beside one another."""
+    if trend.by == "version":
+        return list(range(len(trend.points)))
+    return [time.isoformat() for point in trend.points if (time := point.time)]
+
+
+def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[Json]:
+    x = _places(trend)
+    _, _, op, tier, name = line.key
+    words = tier_name(tier) if tier != "all" else op_name(op)
+    words += f", {op_name(op)}" if many_ops and tier != "all" else ""
+    label = plotly_text(_PER_S[name] if line.is_rate else f"{words} {name}")
+    colour = palette.scale(tier)[1][1]
+    common: Json = {
+        "type": "scatter", "xaxis": f"x{number}", "yaxis": f"y{number}", "name": label,
+        "legendgroup": label, "meta": {"tier": tier},
+    }  # fmt: skip
+    used = list(line.used)
+    unused = [i for i, each in enumerate(line.values) if each and i not in used]
+    yield {
+        **common, "x": [x[i] for i in used], "y": [_y(line, i) for i in used], "mode": "lines+markers",
+        "showlegend": not line.is_rate, "line": {"color": colour, "width": 2, "dash": _DASHES[name]},
+        "marker": {"size": 8, "color": colour, "symbol": _SYMBOLS[name]},
+        "error_y": _error(line, used),
+        "customdata": [_words(trend, line, i) for i in used],
+        "hovertemplate": "%{customdata}<extra>" + label + "</extra>",
+    }  # fmt: skip
+    if unused:
+        yield {
+            **common, "x": [x[i] for i in unused], "y": [_y(line, i) for i in unused], "mode": "markers",
+            "showlegend": False, "marker": {"size": 9, "color": colour, "symbol": _SYMBOLS[name] + "-open"},
+            "customdata": [_words(trend, line, i) for i in unused],
+            "hovertemplate": "%{customdata}<extra>not used: unknown</extra>",
+        }  # fmt: skip
+    if line.changes:
+        yield _rings(trend, line, common, x)
+
+
+def _rings(trend: Trend, line: Line, common: Json, x: Sequence[Any]) -> Json:
+    """A ring around the first point of each new level."""
+    changes = line.changes or ()
+    return {
+        **common, "meta": {}, "x": [x[change.at] for change in changes], "showlegend": False,
+        "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
+        "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
+        "text": [f"\N{MULTIPLICATION SIGN}{change.ratio:.3g}" for change in changes],
+        "textposition": "top right", "cliponaxis": False,
+        "hovertemplate": "%{text}<extra>change point</extra>",
+    }  # fmt: skip
+
+
+def _mean(line: Line, i: int) -> Measured:
+    found = line.values[i]
+    assert found is not None, "only points that have the figure are drawn"
+    return found
+
+
+def _scale(line: Line) -> float:
+    return 1.0 if line.is_rate else 1e6
+
+
+def _y(line: Line, i: int) -> float:
+    return _mean(line, i).mean.value / _scale(line)
+
+
+def _error(line: Line, used: Sequence[int]) -> Json:
+    """What the number of I/Os leaves open at each point."""
+    ends = [_mean(line, i).mean.range for i in used]
+    values = [_mean(line, i).mean.value for i in used]
+    high, low = (
+        [abs(end[side] - value) / _scale(line) if end else 0 for end, value in zip(ends, values, strict=True)]
+        for side in (1, 0)
+    )
+    return {"type": "data", "array": high, "arrayminus": low, "thickness": 1.5, "width": 4}
+
+
+def _words(trend: Trend, line: Line, i: int) -> str:
+    point, measured = trend.points[i], _mean(line, i)
+    ends = measured.mean.range
+    text = f"{point.run}: {value_text(line.key, measured.mean.value)}"
+    text += f" ({' to '.join(value_text(line.key, end) for end in ends)})" if ends else ""
+    return plotly_text(text if i in line.used else f"{text}; {measured.reason}", 200)
+
+
+def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with_latency: bool) -> Json:
+    axis, both = _axis(trend), bool(rates) and with_latency
+    layout = figure.layout(
+        540 if both else 400, {"l": 62, "r": 30, "t": 44, "b": 70}, dragmode="zoom",
+        legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top", "font": {"size": 11}},
+        shapes=_mark_lines(trend), annotations=_mark_names(trend), xaxis={**axis, "anchor": "y"},
+    )  # fmt: skip
+    if with_latency:
+        low, high = span
+        # Room above for the words of marks and rings.
+        top = high * max((high / low) ** 0.35, 2.5)
+        layout["yaxis"] = figure.latency_axis(
+            low / 1.6, top, anchor="x", dtick="D2", domain=list(_LATENCY if both else (0, 1))
+        )
+        layout["annotations"].append(figure.panel_title("p50 and p99", 0, 1))
+    if rates:
+        number, domain = ("2", list(_RATE)) if both else ("", [0, 1])
+        layout[f"xaxis{number}"] = {**axis, "anchor": f"y{number}"}
+        layout[f"yaxis{number}"] = {
+            "anchor": f"x{number}", "domain": domain, "rangemode": "tozero", "tickformat": ".3~s",
+        }  # fmt: skip
+        layout["annotations"].append(figure.panel_title(_PER_S[rates[0].key[4]], 0, domain[1]))
+    if both:
+        layout["xaxis"] |= {"matches": "x2", "showticklabels": False}
+    return layout
+
+
+def _axis(trend: Trend) -> Json:
+    if trend.by != "version":
+        return {"type": "date", "nticks": 7}
+    groups = [
+        (label, list(each))
+        for label, each in itertools.groupby(range(len(trend.labels)), trend.labels.__getitem__)
+    ]
+    return {
+        "type": "linear", "range": [-0.6, len(trend.labels) - 0.4], "showgrid": False,
+        "tickvals": [(each[0] + each[-1]) / 2 for _, each in groups],
+        "ticktext": [plotly_text(label, 40) for label, _ in groups],
+    }  # fmt: skip
+
+
+def _marked(trend: Trend) -> Iterator[tuple[Any, list[Mark]]]:
+    """The middle between two points, and what changed between them."""
+    for at, marks in itertools.groupby(trend.marks, key=lambda mark: mark.at):
+        yield _between(trend, at), list(marks)
+
+
+def _between(trend: Trend, at: int) -> Any:
+    if trend.by == "version":
+        return at - 0.5
+    before, after = trend.points[at - 1].time, trend.points[at].time
+    assert before and after, "points have times"
+    return (before + (after - before) / 2).isoformat()
+
+
+def _mark_lines(trend: Trend) -> list[Json]:
+    return [
+        {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "layer": "below",
+         "line": {"color": palette.EVENTS[0], "width": 1.5, "dash": "dash"}}
+        for x, _ in _marked(trend)
+    ]  # fmt: skip
+
+
+def _mark_names(trend: Trend) -> list[Json]:
+    """Along each line: the first change, and how many more."""
+    made = []
+    for x, marks in _marked(trend):
+        first = marks[0]
+        more = f" +{len(marks) - 1}" if len(marks) > 1 else ""
+        text = plotly_text(f"{first.what} {first.after}", _MOST_CHARACTERS) + more
+        made.append({
+            "xref": "x", "yref": "paper", "x": x, "y": 0.995, "xanchor": "right", "yanchor": "top",
+            "text": text, "textangle": -90, "showarrow": False, "font": {"size": 10}, "borderpad": 1,
+            "hovertext": plotly_text("; ".join(map(str, marks)), 400),
+        })  # fmt: skip
+    return made
+
+
+def _caption(trend: Trend, lines: Sequence[Line]) -> str:
+    parts = ["Bars: what the number of I/Os leaves open (95 %)."]
+    if any(line.changes for line in lines):
+        parts.append("Ring: change point, first run of the new level, with the ratio.")
+    if trend.marks:
+        parts.append("Dashed line: something recorded changed.")
+    if any(not point.trusted for point in trend.points):
+        parts.append("Hollow: result unknown, not used.")
+    return " ".join(parts)
+
+
+def _csv(trend: Trend, lines: Sequence[Line]) -> list[list[Any]]:
+    rows: list[list[Any]] = [["run", "started_utc", "label", "figure", "value", "low", "high", "used"]]
+    for line in lines:
+        for i, each in enumerate(line.values):
+            if each is not None:
+                low, high = each.mean.range or (math.nan, math.nan)
+                point = trend.points[i]
+                rows.append([
+                    point.run, point.started_utc, trend.labels[i], name_of(line.key), each.mean.value, low,
+                    high, i in line.used,
+                ])  # fmt: skip
+    return rows

@@ -1,0 +1,32 @@
+"""One page of a trend: sentences, a figure for each phase and layer, marks, checks, a row for each figure."""
+
+from __future__ import annotations
+
+from reports.figures.runs import trend as figures
+from reports.page import document
+from reports.trend.analyse import Trend
+from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of
+
+
+@document.damage_refused("a run of the trend", "look at each run with `hsp report`")
+def render(trend: Trend, limit: float | None = None) -> str:
+    """The page as HTML that needs nothing else. `limit`: of --worse-than, a part of 1. Raises ConfigError."""
+    collected = document.Figures()
+    drawn = [(layer, collected.add(figure, "trend")) for layer, figure in figures.figures(trend)]
+    said = headline(trend)
+    worse = trend.worse_than(limit) if limit is not None else None
+    return document.render(
+        "trend.html.j2",
+        collected,
+        [document.plain(said), document.plain(f"{trend.points[0].run} to {trend.points[-1].run}")],
+        trend=trend,
+        said=said,
+        places=places(trend),
+        remarks=remarks(trend),
+        method=method(trend),
+        figures=drawn,
+        layers=LAYERS,
+        rows=[(line, row_of(line)) for line in trend.lines],
+        limit=limit,
+        worse=worse,
+    )

@@ -1,0 +1,199 @@
+"""Where a figure changed its level in a sequence of a few runs. Pure.
+
+The values are logarithms of one figure, one a run, in order. Between changes they scatter around one level
+with one variance (normal). A candidate is a stretch of runs s..e with a place k in it: the likelihood ratio
+of "another level from k on" to "one level" grows with |t|, the difference of the means over its standard
+error (Worsley, "On the Likelihood Ratio Test for a Shift in Location of Normal Populations", 1979). Looking
+at every stretch, and then again on both sides of the best one, is wild binary segmentation (Fryzlewicz, "Wild
+binary segmentation for multiple change-point detection", 2014) with all stretches instead of random ones: a
+level that goes up and comes back is seen, which plain binary segmentation misses.
+
+- The variance comes from runs alone: from their scatter inside of groups that neither a place of the
+  candidate nor a recorded change cuts, so that no change, wherever it is, makes t larger. With no change
+  anywhere t has Student's distribution with as many degrees of freedom as runs less groups. Recorded changes
+  cut groups where that leaves at least MARKED_FREEDOM degrees of freedom.
+- It is never taken below what the runs' own I/Os leave open (`errors`): runs that agree by chance are not
+  certain.
+- The critical value is Bonferroni's over all candidates: of sequences without a change at most `alpha` show
+  one.
+- Without a degree of freedom nothing is found: what the next run would give is not known.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.statistics.bootstrap import t_critical
+
+# Of all figures of one trend together: so much of the trends without any change show one, at most.
+ALPHA = 0.05
+MARKED_FREEDOM = 3
+# Two runs have no scatter left once there is a place between them.
+FEWEST = 3
+_CONFIDENCE = 0.05
+# Standard errors that a normal value is above in nine of ten cases.
+_NINE_OF_TEN = 1.2816
+_TINY = 1e-9
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Change:
+    """The level is another from run `at` on. `log`: of after over before; `reach`: half its 95 % range.
+
+    `places`: all places that fit about as well, with 95 % confidence (likelihood ratio), `at` among them.
+    """
+
+    at: int
+    log: float
+    reach: float
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """`changes` in order. `freedom`: degrees of freedom that the scatter is known with; 0: nothing is told.
+
+    `scatter`: standard deviation of a run around its level, as a logarithm. `critical`: of |t|.
+    """
+
+    changes: tuple[Change, ...]
+    freedom: int
+    scatter: float
+    critical: float
+
+    def smallest(self, before: int, after: int) -> float | None:
+        """The least |logarithm| that is found in nine of ten cases, with so many runs before and after."""
+        if math.isinf(self.critical) or not (before and after):
+            return None
+        # The scatter is not known exactly, either (Johnson and Welch, "Applications of the Non-Central
+        # t-Distribution", 1940).
+        wide = self.critical + _NINE_OF_TEN * math.sqrt(1 + self.critical**2 / (2 * self.freedom))
+        return wide * self.scatter * math.sqrt(1 / before + 1 / after)
+
+
+def change_points(
+    values: Sequence[float], errors: Sequence[float], states: Sequence[int], alpha: float
+) -> Found:
+    """The changes of level in `values`. `errors`: standard deviations that their I/Os leave open.
+
+    `states`: another number where a recorded change lies before the run. Raises ValueError for what is not
+    finite, and for lengths that differ.
+    """
+    n = len(values)
+    x, floor = np.array(values, dtype=np.float64), np.array(errors, dtype=np.float64)
+    if not (len(floor) == len(states) == n and np.isfinite(x).all() and np.isfinite(floor).all()):
+        raise ValueError("each run has a finite value, a finite error and a state")
+    if n < FEWEST:
+        return Found((), 0, 0.0, math.inf)
+    cuts = [i for i in range(1, n) if states[i] != states[i - 1]]
+    if n - len(cuts) - 1 < MARKED_FREEDOM:
+        cuts = []
+    scatter, freedom = _inside(x, frozenset(cuts))
+    least = float(np.mean(floor**2)) + _TINY**2
+    s, k, e = _candidates(n)
+    critical = _critical(alpha / len(s), n)
+    free = freedom[0, s] + freedom[s, k] + freedom[k, e] + freedom[e, n]
+    squares = scatter[0, s] + scatter[s, k] + scatter[k, e] + scatter[e, n]
+    variance = np.maximum(squares / np.maximum(free, 1), least)
+    sums = np.concatenate([[0.0], np.cumsum(x)])
+    shift = (sums[e] - sums[k]) / (e - k) - (sums[k] - sums[s]) / (k - s)
+    score = np.abs(shift) / np.sqrt(variance * (1 / (k - s) + 1 / (e - k))) / critical[free]
+    places = _split(score, (s, k, e), 0, n)
+    return _judged(x, sorted(places), (scatter, freedom), least, critical)
+
+
+def _inside(x: npt.NDArray[np.float64], cuts: frozenset[int]) -> tuple[npt.NDArray[np.float64], Ints]:
+    """Of each stretch i..j: sum of squares around the means of its groups, and degrees of freedom."""
+    n = len(x)
+    squares, freedom = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1), dtype=np.int64)
+    for first in range(n):
+        total, free, count, mean = 0.0, 0, 0, 0.0
+        for i in range(first, n):
+            if i in cuts or i == first:
+                count, mean = 1, float(x[i])
+            else:
+                count, free = count + 1, free + 1
+                step = float(x[i]) - mean
+                mean += step / count
+                total += step * (float(x[i]) - mean)
+            squares[first, i + 1], freedom[first, i + 1] = total, free
+    return squares, freedom
+
+
+@functools.lru_cache(maxsize=64)
+def _candidates(n: int) -> tuple[Ints, Ints, Ints]:
+    """All s < k < e of 0..n."""
+    s, k, e = np.array(
+        [(s, k, e) for s in range(n) for k in range(s + 1, n) for e in range(k + 1, n + 1)], dtype=np.int64
+    ).T
+    return s, k, e
+
+
+@functools.lru_cache(maxsize=4096)
+def _critical(alpha: float, n: int) -> npt.NDArray[np.float64]:
+    """By degrees of freedom, from 0."""
+    return np.array([math.inf, *(t_critical(alpha, freedom) for freedom in range(1, n + 1))])
+
+
+def _split(
+    score: npt.NDArray[np.float64], candidates: tuple[Ints, Ints, Ints], low: int, high: int
+) -> list[int]:
+    """The best place in the stretch that passes its critical value, then those on both sides of it."""
+    s, k, e = candidates
+    inside = np.flatnonzero((s >= low) & (e <= high))
+    if not len(inside):
+        return []
+    best = inside[np.argmax(score[inside])]
+    if score[best] <= 1:
+        return []
+    place = int(k[best])
+    return [place, *_split(score, candidates, low, place), *_split(score, candidates, place, high)]
+
+
+def _judged(
+    x: npt.NDArray[np.float64],
+    places: list[int],
+    inside: tuple[npt.NDArray[np.float64], Ints],
+    least: float,
+    critical: npt.NDArray[np.float64],
+) -> Found:
+    """Changes with their intervals, between their neighbours; one whose interval has 1 in it is dropped."""
+    n = len(x)
+    while True:
+        ends = [0, *places, n]
+        spans = list(itertools.pairwise(ends))
+        free = int(sum(inside[1][a, b] for a, b in spans))
+        scatter = math.sqrt(max(float(sum(inside[0][a, b] for a, b in spans)) / max(free, 1), least))
+        if not free:
+            return Found((), 0, scatter, math.inf)
+        wide = t_critical(_CONFIDENCE, free)
+        changes = []
+        for before, place, after in zip(ends, ends[1:], ends[2:], strict=False):
+            shift = float(x[place:after].mean() - x[before:place].mean())
+            reach = wide * scatter * math.sqrt(1 / (place - before) + 1 / (after - place))
+            near = _near(x[before:after], place - before, (wide * scatter) ** 2)
+            changes.append(Change(place, shift, reach, tuple(before + at for at in near)))
+        weak = [change for change in changes if abs(change.log) <= change.reach]
+        if not weak:
+            # One place more takes a degree of freedom.
+            return Found(tuple(changes), free, scatter, float(critical[max(free - 1, 0)]))
+        places.remove(min(weak, key=lambda change: abs(change.log) / change.reach).at)
+
+
+def _near(x: npt.NDArray[np.float64], at: int, bound: float) -> list[int]:
+    """Places of one change in `x` that fit by at most `bound` worse, as sums of squares, than `at`."""
+
+    def squares(place: int) -> float:
+        parts = x[:place], x[place:]
+        return float(sum(((part - part.mean()) ** 2).sum() for part in parts))
+
+    best = squares(at)
+    return [place for place in range(1, len(x)) if place == at or squares(place) - best <= bound]

@@ -1,0 +1,78 @@
+"""A trend for programs (docs/trend.md)."""
+
+from __future__ import annotations
+
+from kit.store.stored import Json
+from reports.statistics.change_points import ALPHA
+from reports.trend.analyse import ChangePoint, Line, Trend
+from reports.trend.marks import Mark
+from reports.trend.sentences import headline, method, sentences
+
+FORMAT = 1
+_UNITS = {"ios_per_s": "1/s", "bytes_per_s": "B/s"}
+
+
+def as_json(trend: Trend, limit: float | None = None) -> Json:
+    """`limit`: of --worse-than, a part of 1."""
+    worse = trend.worse_than(limit) if limit is not None else []
+    return {
+        "format": FORMAT,
+        "by": trend.by,
+        "headline": headline(trend),
+        "sentences": sentences(trend),
+        "false_alarms": ALPHA,
+        "method": method(trend),
+        "runs": [
+            {
+                "run": point.run, "path": point.name, "started_utc": point.started_utc, "label": label,
+                "verdict": point.verdict, "used": point.trusted,
+            }
+            for point, label in zip(trend.points, trend.labels, strict=True)
+        ],
+        "marks": [_mark(mark, trend) for mark in trend.marks],
+        "figures": [_line(line, trend) for line in trend.lines],
+        "checks": [
+            {"check": each.name, "states": list(each.states), "failing": each.failing, "known": each.known,
+             "history": each.words, "reason": each.text}
+            for each in trend.checks
+        ],
+        "worse_than": limit,
+        "worse": [{**_labels(line), **_change(change, trend)} for line, change in worse],
+    }  # fmt: skip
+
+
+def _mark(mark: Mark, trend: Trend) -> Json:
+    runs = [trend.points[at].run for at in (mark.at - 1, mark.at)]
+    return {"between": runs, "what": mark.what, "before": mark.before, "after": mark.after}
+
+
+def _labels(line: Line) -> Json:
+    return dict(zip(("phase", "layer", "op", "tier", "figure"), line.key, strict=True))
+
+
+def _line(line: Line, trend: Trend) -> Json:
+    means = [each.mean if each else None for each in line.values]
+    return {
+        **_labels(line),
+        "unit": _UNITS.get(line.key[4], "us"),
+        "values": [each.value if each else None for each in means],
+        "ranges": [each.range if each else None for each in means],
+        "used": [i in line.used for i in range(len(line.values))],
+        "told": line.changes is not None,
+        "scatter": line.found.scatter if line.found.freedom else None,
+        "smallest_found": line.smallest,
+        "changes": [_change(change, trend) for change in line.changes or ()],
+    }
+
+
+def _change(change: ChangePoint, trend: Trend) -> Json:
+    return {
+        "between": [trend.points[at].run for at in (change.before, change.at)],
+        "ratio": change.ratio,
+        "interval": list(change.interval),
+        "first_runs": [trend.points[at].run for at in change.places],
+        "marks": [str(mark) for mark in change.marks],
+        "near": [str(mark) for mark in change.near],
+        "worse": change.worse,
+        "mended": change.mended,
+    }

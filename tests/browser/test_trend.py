@@ -1,0 +1,63 @@
+"""The page of a trend in a real browser: by time and by version, narrow and wide, dark, by keyboard."""
+
+import pytest
+
+from reports.page import trend_page
+from reports.trend.analyse import trend_of
+from tests.browser.page import ATTACK, plot, saved_rows, violations
+from tests.reports.trend.points import VERSIONS, firmware, point
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+TITLE = "read: NFS server"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trend")
+    kernel = {**firmware("1.2"), "versions.kernel": ATTACK}
+    points = [
+        *VERSIONS, point(12, 2.0, trusted=False, settings=firmware("1.2")),
+        *(point(number, settings=kernel, run=f"{ATTACK}{number}") for number in (14, 15)),
+    ]  # fmt: skip
+    for by in ("time", "version"):
+        (folder / f"{by}.html").write_text(trend_page.render(trend_of(points, by), 0.1))
+    return folder
+
+
+@pytest.mark.parametrize("width", [360, 1280, 1920])
+@pytest.mark.parametrize("by", ["time", "version"])
+def test_the_page_fits_and_is_accessible(show, pages, by, width):
+    page = show(pages / f"{by}.html", width)
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("window.hit") is None
+
+
+def test_the_dark_page_is_accessible(show, pages):
+    assert violations(show(pages / "time.html", color_scheme="dark")) == []
+
+
+def test_change_points_have_rings_marks_lines_and_unknown_runs_are_hollow(show, pages):
+    page = show(pages / "time.html")
+    traces = f"{plot(TITLE)}.data"
+    rings = page.evaluate(f"{traces}.filter(t => t.mode === 'markers+text').map(t => t.x.length)")
+    assert rings == [2, 2]
+    hollow = page.evaluate(
+        f"{traces}.filter(t => String(t.marker.symbol).endsWith('-open') && t.mode === 'markers').length"
+    )
+    assert hollow == 2
+    assert page.evaluate(f"{plot(TITLE)}.layout.shapes.length") == 3
+    assert len(saved_rows(page, TITLE)) == 2 * 12
+
+
+def test_the_keyboard_sorts_the_table_of_all_figures(show, pages):
+    page = show(pages / "time.html")
+    head = page.locator(".sortable thead button", has_text="Last : first")
+    head.focus()
+    page.keyboard.press("Enter")
+    column = "[...document.querySelectorAll('.sortable tbody tr')].map(r => Number(r.cells[7].dataset.sort))"
+    assert page.evaluate(column) == sorted(page.evaluate(column))
+    reached = page.evaluate(
+        "[...document.querySelectorAll('nav a')].every(a => document.querySelector(a.getAttribute('href')))"
+    )
+    assert reached

@@ -1,0 +1,188 @@
+"""Trends of synthetic points with a known truth: order, marks, change points, checks, refusals."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from kit.core.errors import ConfigError
+from reports.output import trend_table
+from reports.page import trend_page
+from reports.trend.analyse import trend_of
+from reports.trend.as_json import as_json
+from reports.trend.checks import Outcome
+from reports.trend.sentences import headline, sentences
+from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
+
+
+def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
+    trend = trend_of(VERSIONS[::-1])
+    assert [point.run for point in trend.points] == [f"run{n}" for n in range(1, 10)]
+    for line in trend.lines:
+        slower, faster = line.changes
+        assert (slower.at, slower.worse, slower.mended) == (3, True, True)
+        assert (faster.at, faster.worse) == (6, False)
+        truth = 1.33 if line.key != RATE else 1 / 1.33
+        assert slower.interval[0] <= truth <= slower.interval[1]
+        assert [str(mark) for mark in slower.marks] == ["firmware of log0 1.0 \N{RIGHTWARDS ARROW} 1.1"]
+    told = sentences(trend)
+    text = next(each for each in told if "read: p50 of reads, disk, at the NFS server rose by 3" in each)
+    assert text.startswith("Between run3 and run4 (firmware of log0 1.0") and "brings it back" in text
+    assert "95 %" in text
+    assert "6 change points at 2 places in 3 of 3 figures over 9 runs: 3 slower, 3 faster." == headline(trend)
+
+
+def test_a_change_where_nothing_was_recorded_and_a_mark_without_a_change_are_both_said():
+    kernel = {"versions.kernel": "6.13"}
+    points = [
+        *(point(n) for n in (1, 2, 3)), *(point(n, 1.5) for n in (4, 5, 6)),
+        *(point(n, 1.5, settings=kernel) for n in (7, 8, 9)),
+    ]  # fmt: skip
+    told = sentences(trend_of(points))
+    moved = [each for each in told if each.startswith("Between run3 and run4 (nothing recorded changed): ")]
+    assert len(moved) == 3
+    quiet = [each for each in told if each.startswith("kernel 6.12")]
+    assert len(quiet) == 1 and "between run6 and run7: no figure is shown to have moved" in quiet[0]
+    assert "would have been found there in nine of ten cases" in quiet[0]
+
+
+def test_too_few_runs_claim_nothing_and_say_so():
+    three = [point(1), point(4, 1.3, settings=firmware("1.1")), point(7, settings=firmware("1.2"))]
+    trend = trend_of(three)
+    assert all(line.changes is None for line in trend.lines) and trend.worse_than(0.1) == []
+    assert headline(trend) == "3 runs are too few to tell whether any of 3 figures moved."
+    told = " ".join(sentences(trend))
+    assert "too few runs to tell whether a figure moved" in told and "twice or more often" in told
+    # What the I/Os alone leave open is shown, and is no claim.
+    assert trend.lines[0].last_to_first[1] is not None
+    assert 'skipped="3"' in trend_table.junit(trend, 0.1).decode()
+
+
+def test_unknown_runs_are_shown_and_not_used():
+    points = [*VERSIONS[:3], point(30, 9.0, trusted=False)]
+    trend = trend_of(points)
+    assert all(line.used == (0, 1, 2) and line.values[3] for line in trend.lines)
+    assert not any(line.changes for line in trend.lines)
+    assert "Not used, because their result is unknown: run30." in sentences(trend)
+
+
+def test_a_rate_that_falls_is_worse_and_a_latency_that_falls_is_not():
+    fast = trend_of([*(point(n, 1.5) for n in (1, 2, 3)), *(point(n) for n in (4, 5, 6))])
+    assert [change.worse for line in fast.lines for change in line.changes] == [False] * 3
+    slow = trend_of([*(point(n) for n in (1, 2, 3)), *(point(n, 1.5) for n in (4, 5, 6))])
+    assert [change.worse for line in slow.lines for change in line.changes] == [True] * 3
+    assert len(slow.worse_than(0.1)) == 3 and slow.worse_than(0.6) == [] and fast.worse_than(0.1) == []
+    # One that a later firmware mended no longer counts.
+    assert trend_of(VERSIONS).worse_than(0.1) == []
+
+
+@pytest.mark.parametrize("key", ["phases.read.duration", "workload", f"{DEVICE}size_bytes", "nfs.transport"])
+def test_runs_that_measured_something_else_are_refused_with_key_and_values(key):
+    other = point(2, settings={key: 4711})
+    with pytest.raises(ConfigError) as refused:
+        trend_of([point(1), other])
+    assert (
+        key in refused.value.message and "4711" in refused.value.message and "run2" in refused.value.message
+    )
+    assert "--across" in refused.value.hint
+    trend = trend_of([point(1), other], across=[key])
+    assert [mark.what for mark in trend.marks] == [key]
+
+
+def test_every_recorded_kind_of_change_is_a_mark():
+    changed = {
+        "versions.hsp": "0.2.0", "versions.kernel": "6.13", "versions.zfs": "2.4", "versions.server": "13.1",
+        f"{DEVICE}settings.firmware": "1.1", f"{DEVICE}settings.driver": "megaraid",
+        f"{DEVICE}settings.write_cache": "write through", f"{DEVICE}settings.scheduler": "bfq",
+        f"{DEVICE}parameters.ssd.read": 5, "clock.kind": "virtual", "clock.dilation": 8,
+        "host.hpssacli show": "off", "nfs.version": "4.2",
+    }  # fmt: skip
+    before = {key: "old" for key in changed}
+    names = {"hpssacli show": "accelerator"}
+    first, second = point(1, settings=before, names=names), point(2, settings=changed, names=names)
+    found = [mark.what for mark in trend_of([first, second]).marks]
+    assert sorted(found) == sorted([
+        "hsp", "kernel", "OpenZFS", "version of the server", "firmware of log0", "driver of log0",
+        "write cache of log0", "scheduler of log0", "model of log0", "clock", "dilation of the clock",
+        "NFS version", "accelerator",
+    ])  # fmt: skip
+
+
+def test_by_version_runs_of_one_version_stand_together():
+    late = point(20, 1.33, settings=firmware("1.1"), failed=True)
+    trend = trend_of([*VERSIONS, late], "version")
+    assert trend.labels == ("1.0",) * 3 + ("1.1",) * 4 + ("1.2",) * 3
+    assert trend.points[6].run == "run20"
+    assert {change.at for line in trend.lines for change in line.changes} == {3, 7}
+    assert trend.checks[0].words == "new at 1.1, mended at 1.2"
+    one = trend_of(VERSIONS[:3], "version")
+    assert set(one.labels) == {"one version"}
+
+
+def test_checks_have_a_history_over_the_runs():
+    trend = trend_of(VERSIONS)
+    (check,) = trend.checks
+    assert check.words == "new at run4, mended at run7" and not check.failing
+    (failing,) = trend_of(VERSIONS[:6]).checks
+    assert failing.words == "new at run4" and failing.failing
+    (first,) = trend_of(VERSIONS[3:]).checks
+    assert first.words == "failed since run4, the first, mended at run7"
+
+
+def test_a_known_failure_is_no_failure_and_a_new_one_is():
+    known = {"outcomes": {"EXPECT:a": Outcome("known", "slow [known: see 12]"), "SUMS:read": Outcome("met")}}
+    new = {"outcomes": {"EXPECT:a": Outcome("known", "slow"), "SUMS:read": Outcome("failed", "open")}}
+    trend = trend_of([point(1), point(2, **known), point(3, **new)])
+    first, second = trend.checks
+    assert (first.words, first.failing, first.known) == ("known since run2, the first", False, True)
+    assert (second.words, second.failing) == ("new at run3", True)
+    root = ET.fromstring(trend_table.junit(trend, None))
+    kinds = {case.get("name"): [part.tag for part in case] for case in root.iter("testcase")}
+    assert kinds["EXPECT:a"] == ["skipped"] and kinds["SUMS:read"] == ["failure"]
+
+
+def test_junit_has_a_case_for_each_figure_and_check():
+    slow = trend_of(VERSIONS[:6])
+    root = ET.fromstring(trend_table.junit(slow, 0.1))
+    failed = [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None]
+    assert failed == [
+        "nfs-server read/disk p50", "nfs-server read/disk p99", "client read/all ios_per_s", "expect read"
+    ]  # fmt: skip
+    mended = ET.fromstring(trend_table.junit(trend_of(VERSIONS), 0.1))
+    assert [case for case in mended.iter("testcase") if case.find("failure") is not None] == []
+
+
+def test_one_run_a_run_twice_and_a_run_without_a_time_are_refused():
+    for points, words in (
+        ([point(1)], "two runs"), ([point(1), point(1)], "the same run"),
+        ([point(1), point(2, started_utc="yesterday")], "no time"), ([point(1)] * 101, "100 at most"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=words):
+            trend_of(points)
+
+
+def test_json_text_markdown_csv_and_page_say_the_same():
+    trend = trend_of(VERSIONS)
+    value = as_json(trend, 0.1)
+    assert value["headline"] == headline(trend) and len(value["figures"]) == 3 and value["worse"] == []
+    first = value["figures"][0]["changes"][0]
+    assert (
+        first["between"] == ["run3", "run4"] and first["interval"][0] < first["ratio"] < first["interval"][1]
+    )
+    text = "\n".join(trend_table.plain(trend, 100))
+    assert headline(trend) in " ".join(text.split()) and "--- firmware of log0" in text
+    assert f"x {first['ratio']:.3g}" in text and f"x {first['ratio']:.3g}" in trend_table.markdown(trend)
+    rows = trend_table.table(trend).splitlines()
+    assert (
+        len(rows) == 1 + 3 * 9 and "run4,2026-11-04T05:00:00Z,2026-11-04T05:00:00Z,read,nfs-server" in rows[4]
+    )
+    html = trend_page.render(trend, 0.1)
+    assert headline(trend) in html and "not slower than allowed" in html
+
+
+def test_foreign_text_is_escaped_on_the_page_and_made_safe_on_the_terminal():
+    attack = "</script><script>window.hit=1</script>\x1b[2J"
+    points = [point(1), point(2, run=attack, settings=firmware(attack), failed=True)]
+    trend = trend_of(points)
+    html = trend_page.render(trend)
+    assert "<script>window.hit" not in html
+    assert "\x1b" not in "\n".join(trend_table.plain(trend, 80)) + trend_table.markdown(trend)
