@@ -50,6 +50,7 @@ class Commands(TyperGroup):
         "list": "kit.cli.stored.list_:list_command",
         "import": "kit.cli.stored.import_:import_",
         "compare": "kit.cli.stored.compare:compare",
+        "sheet": "kit.cli.stored.sheet:sheet",
         "doctor": "kit.cli.doctor:doctor",
         "devices": "kit.cli.devices:devices",
         "wipe": "kit.cli.devices:wipe_command",

@@ -7,6 +7,7 @@ held against each other by the same load under the same settings alone.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
         for each in _measured(manifest):
             measured.setdefault((each.device, each.load), each)
     for name, device in devices.items():
-        if price := _price(device):
+        if price := price_of(device.get("price")):
             yield from _of_price(name, device, *price, [m for m in measured.values() if m.device == name])
     by_load: dict[Load, list[Measured]] = {}
     for each in measured.values():
@@ -87,13 +88,14 @@ def _what(phase: Phase, settings: tuple[tuple[str, str], ...]) -> str:
     return f"{kind}{size}, one at a time{under}"
 
 
-def _price(device: Json) -> tuple[float, str] | None:
-    """Amount and currency."""
-    amount, _, currency = str(device.get("price") or "").partition(" ")
+def price_of(price: object) -> tuple[float, str] | None:
+    """Amount and currency of "180 EUR"; None of what is no price."""
+    amount, _, currency = str(price or "").partition(" ")
     try:
-        return float(amount), safe_text(currency)
+        value = float(amount)
     except ValueError:
         return None
+    return (value, safe_text(currency)) if math.isfinite(value) and value > 0 else None
 
 
 def _of_price(
@@ -124,7 +126,7 @@ def _replaces(one: Measured, other: Measured, devices: Mapping[str, Json]) -> st
         f"By {fast.what}: {number:,.1f} {slow.device} for one {fast.device} "
         f"({slow.ios_per_s:,.0f} and {fast.ios_per_s:,.0f} a second)"
     )
-    prices = [_price(devices[each.device]) for each in (slow, fast)]
+    prices = [price_of(devices[each.device].get("price")) for each in (slow, fast)]
     if prices[0] and prices[1] and prices[0][1] == prices[1][1]:
         text += f", which cost {number * prices[0][0]:,.2f} and {prices[1][0]:,.2f} {prices[1][1]}"
     return safe_text(f"{text}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -46,7 +46,6 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
     phase = next((each for each in stored.manifest.phases if each.name == cell.in_run), None)
     use = next((each for each in stored.summary.use if each.phase == cell.in_run), None)
     bins = _bins(stored.latency, cell.in_run)
-    rows = [row for row in stored.summary.rows if row.phase == cell.in_run]
     rate = use.iops if use else _rate(phase)
     of_clients = [
         each
@@ -65,9 +64,17 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
         cpu_busy=max((machine.busy for machine in use.cpu), default=None) if use else None,
         bytes=use.bytes if use else None,
         forces=next((each for each in stored.summary.forces if each.phase == cell.in_run), None),
-        rows=tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
+        rows=tuple(rows_of(stored, cell.in_run)),
         **_of_devices(stored.manifest, phase),
     )
+
+
+def rows_of(stored: StoredRun, phase: str) -> Iterator[CellRow]:
+    """The rows of a phase of a run."""
+    bins = _bins(stored.latency, phase)
+    for row in stored.summary.rows:
+        if row.phase == phase:
+            yield _row(row, bins.get((row.layer, row.op, row.tier), []))
 
 
 def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:
