@@ -98,14 +98,19 @@ def price_of(price: object) -> tuple[float, str] | None:
     return (value, safe_text(currency)) if math.isfinite(value) and value > 0 else None
 
 
+def count_of(value: object) -> int | None:
+    """A number above 0 of a device's table, which a stranger may have written."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
 def _of_price(
     name: str, device: Json, amount: float, currency: str, measured: Sequence[Measured]
 ) -> Iterator[str]:
     parts = []
-    if size_bytes := device.get("size_bytes"):
-        parts.append(f"{amount / (int(size_bytes) / _GB):,.2f} {currency} per GB")
-    if endurance_bytes := device.get("endurance_bytes"):
-        parts.append(f"{amount / (int(endurance_bytes) / _TB):,.2f} {currency} per TB of its rated endurance")
+    if size_bytes := count_of(device.get("size_bytes")):
+        parts.append(f"{amount / (size_bytes / _GB):,.2f} {currency} per GB")
+    if endurance_bytes := count_of(device.get("endurance_bytes")):
+        parts.append(f"{amount / (endurance_bytes / _TB):,.2f} {currency} per TB of its rated endurance")
     for each in measured:
         state = "aged" if each.aged else "not aged"
         cost = 1000 * amount / each.ios_per_s

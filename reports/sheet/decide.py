@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kit.core.units import format_latency
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.series.figures import Figure
+from reports.sheet.drives import model_name
 from reports.sheet.evidence import Served
 from reports.sheet.facts import Facts
 from reports.sheet.latencies import LIMITED
@@ -54,11 +55,17 @@ def changes(facts: Facts, base: Mapping[str, Served | None], within: float) -> l
             same = False  # their medians are the same, and one has longer tails
         if same and mine.cpu_bound:
             same = None  # a CPU hides what the drive does
-        medians = " and ".join(format_latency(each.figures["p50"].value) for each in (other, mine))
-        known = f" ({ratio.range[0]:.2f} to {ratio.range[1]:.2f})" if ratio.range else ""
-        word = f"{ratio.value:.2f} times as fast{known}"
-        found.append(Change(role, ratio, same, f"{_WHAT[role]}: {word}, medians {medians}"))
+        found.append(Change(role, ratio, same, _told(role, mine, other, ratio)))
     return found
+
+
+def _told(role: str, mine: Served, other: Served, ratio: Figure) -> str:
+    """The change of the medians as a part of a sentence."""
+    now, then = (format_latency(each.figures["p50"].value) for each in (mine, other))
+    faster = ratio if ratio.value >= 1 else Figure(-ratio.log, ratio.reach)
+    known = f" (95 %: {faster.range[0]:.2f} to {faster.range[1]:.2f})" if faster.range else ""
+    word = "faster" if ratio.value >= 1 else "slower"
+    return f"{_WHAT[role]} take {now} instead of {then} at the median, {faster.value:.2f} times {word}{known}"
 
 
 def decide(
@@ -71,7 +78,7 @@ def decide(
     """`lines`: of the candidate. `baseline`: the words for what `changed` is against."""
     if need.today == facts.source.name:
         return Decided("today", "This is what you have today.", tuple(_unmet_words(lines, None)))
-    seen = tuple(f"Against {baseline}, {each.text}." for each in changed)
+    seen = tuple(f"Compared with {baseline}, {each.text}." for each in changed)
     slow = _slow(need, facts, lines)
     unmet = list(_unmet_words(lines, {f"{_OP[role]}_p99" for role, _ in LIMITED}))
     if slow:
@@ -93,10 +100,14 @@ def decide(
         return Decided("cannot-tell", f"Cannot tell: {_missing(*missing[0])}.", tuple(
             f"Not known either: {_missing(*each)}." for each in missing[1:]) + seen)  # fmt: skip
     asked = sum(bool(line.need) for line, _ in lines)
-    return Decided("buy", f"Buy it: it has all {asked} things that you need.", seen)
+    return Decided("buy", f"Buy it: it has {_all(asked)}.", seen)
 
 
-def advice(need: Need, decided: Sequence[tuple[Facts, Decided]]) -> tuple[str, str | None]:
+def _all(asked: int) -> str:
+    return f"all {asked} things that you need" if asked > 1 else "what you need"
+
+
+def advice(decided: Sequence[tuple[Facts, Decided]]) -> tuple[str, str | None]:
     """The sentence above the table, and the name of the candidate to buy; None: none can be advised.
 
     Of several: the cheapest, where all prices are known in one currency; else the fastest synchronous writes.
@@ -113,11 +124,17 @@ def advice(need: Need, decided: Sequence[tuple[Facts, Decided]]) -> tuple[str, s
     prices = [facts.price for facts, _ in good]
     comparable = all(prices) and len({each[1] for each in prices if each}) == 1
     best = min(good, key=lambda one: one[0].price[0] if comparable and one[0].price else _p99(one[0]))[0]
-    why = ""
+    why = ": it has " + next(each.sentence for facts, each in good if facts is best).partition("it has ")[2]
     if len(good) > 1:
         by = "the cheapest" if comparable else "the one with the lowest p99 of synchronous writes"
-        why = f", {by} of {len(good)} that have all you need"
-    return f"Buy {best.source.name}{why}.", best.source.name
+        why = f", {by} of {len(good)} that have all you need."
+    return f"Buy {best.source.name}{_models(best)}{why}", best.source.name
+
+
+def _models(facts: Facts) -> str:
+    """The models of its drives, in brackets."""
+    models = dict.fromkeys(filter(None, map(model_name, facts.devices)))
+    return f" ({' and '.join(models)})" if models else ""
 
 
 def _same(ratio: Figure, within: float) -> bool | None:

@@ -8,9 +8,9 @@ from kit.core.text import safe_text
 from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
 from kit.store.sheet import SheetLine, SheetValue
 from kit.store.stored import Json
-from reports.devices.prices import price_of
+from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
-from reports.sheet.facts import Facts, count_of, unknown
+from reports.sheet.facts import Facts, unknown
 from reports.sheet.latencies import Line
 from reports.verdict import write_cache
 
@@ -58,6 +58,12 @@ def identity(device: Json) -> str:
     parts.append(f"sectors of {format_size_bytes(sector)}" if sector else "sector size not known")
     parts.append(f"driver {settings.get('driver') or 'not known'}")
     return safe_text(", ".join(parts))
+
+
+def model_name(device: Json) -> str:
+    """For a sentence; "" where it is not stored."""
+    real = device.get("identity")
+    return str((real.get("model") if isinstance(real, dict) else None) or device.get("model") or "")
 
 
 def safety_lines(facts: Facts) -> Iterator[Line]:
@@ -244,10 +250,15 @@ def _per_us(facts: Facts, role: str, price: tuple[float, str] | None) -> SheetVa
 
 def _disks(facts: Facts, role: str) -> SheetValue:
     mine, other = facts.served[role], facts.without[role]
-    if not (mine and other and mine.mean_us and other.mean_us):
-        return unknown("no mean latency with the device and without one")
-    number = other.mean_us / mine.mean_us
-    return SheetValue(text=three_digits(number), value=number, note="mean latencies at the NFS server")
+    if not (mine and other):
+        return unknown("not measured with the device and without one")
+    means = [each.mean_us for each in (mine, other)]
+    kind = "mean" if all(means) else "median"
+    with_it, without = means if all(means) else (each.us("p50") for each in (mine, other))
+    if not with_it or not without:
+        return unknown("too few I/Os with the device or without one")
+    number = without / with_it
+    return SheetValue(text=three_digits(number), value=number, note=f"{kind} latencies at the NFS server")
 
 
 def _settings(device: Json) -> Json:

@@ -70,8 +70,3 @@ def at_most(value: float, known: Range | None, limit: float | None) -> bool | No
     if high <= limit:
         return True
     return False if low > limit else None
-
-
-def count_of(value: object) -> int | None:
-    """A number above 0 of a device's table, which a stranger may have written."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -19,7 +19,7 @@ def sheet_of(sources: Sequence[Source], need: Need, kit: str, notes: Sequence[st
     """The sheet. `kit`: its version; `notes`: what else is to know of the runs, as sentences."""
     facts = facts_of(sources, need)
     today = next((each for each in facts if each.source.name == need.today), None)
-    baseline = f"{need.today}, which you have today" if today else "the same pool without such a device"
+    baseline = f"what you have ({need.today})" if today else "the same pool without such a drive"
     lines, decided, columns = [], [], []
     for each in facts:
         base = today.served if today else each.without
@@ -29,7 +29,8 @@ def sheet_of(sources: Sequence[Source], need: Need, kit: str, notes: Sequence[st
         lines.append([line for line, _ in mine])
         decided.append((each, found))
         columns.append(_column(each, found, mine))
-    said, choice = advice(need, decided)
+    said, choice = advice(decided)
+    columns.sort(key=lambda column: column.name != safe_text(choice or ""))
     return Sheet(
         kit=kit,
         need=need,
@@ -60,14 +61,14 @@ def _change_lines(changed: Sequence[Change], baseline: str) -> list[Line]:
     for role, (op, words) in _OP.items():
         change = known.get(role)
         line = SheetLine(
-            key=f"{op}_change", group=CLIENTS, label=f"{words}, how many times as fast as with {baseline}"
+            key=f"{op}_change", group=CLIENTS, label=f"{words}, median: times as fast as with {baseline}"
         )
         value = SheetValue(text="not known", note="one of the two was not measured")
         if change:
-            known = change.p50.range
-            exact = f"95 % {known[0]:.2f} to {known[1]:.2f}" if known else "how exactly is not known"
+            bounds = change.p50.range
+            exact = f"95 % {bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else "how exactly is not known"
             text = f"\N{MULTIPLICATION SIGN} {change.p50.value:.2f}"
-            value = SheetValue(text=text, value=change.p50.value, range=known, note=f"of medians; {exact}")
+            value = SheetValue(text=text, value=change.p50.value, range=bounds, note=f"of medians; {exact}")
         found.append((line, value))
     return found
 
