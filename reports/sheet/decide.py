@@ -64,7 +64,7 @@ def _told(role: str, mine: Served, other: Served, ratio: Figure) -> str:
     now, then = (format_latency(each.figures["p50"].value) for each in (mine, other))
     faster = ratio if ratio.value >= 1 else Figure(-ratio.log, ratio.reach)
     known = f" (95 %: {faster.range[0]:.2f} to {faster.range[1]:.2f})" if faster.range else ""
-    word = "faster" if ratio.value >= 1 else "slower"
+    word = "as fast" if ratio.value >= 1 else "as long"
     return f"{_WHAT[role]} take {now} instead of {then} at the median, {faster.value:.2f} times {word}{known}"
 
 
@@ -100,7 +100,12 @@ def decide(
         return Decided("cannot-tell", f"Cannot tell: {_missing(*missing[0])}.", tuple(
             f"Not known either: {_missing(*each)}." for each in missing[1:]) + seen)  # fmt: skip
     asked = sum(bool(line.need) for line, _ in lines)
-    return Decided("buy", f"Buy it: it has {_all(asked)}.", seen)
+    has = "; ".join(f"{line.label}: {value.text}{_asked(line)}" for line, value in lines if line.need)
+    return Decided("buy", f"Buy it: it has {_all(asked)}.", (f"{has}.", *seen))
+
+
+def _asked(line: SheetLine) -> str:
+    return "" if line.need == "must" else f" (you need {line.need})"
 
 
 def _all(asked: int) -> str:
