@@ -7,7 +7,6 @@ held against each other by the same load under the same settings alone.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,8 @@ from kit.store.phase import Phase
 from kit.store.stored import Json
 
 _GB, _TB = 10**9, 10**12
+# A price beyond it is none, nor is what is not a number.
+_MOST = 1e12
 # The same load: operation, job, its options, bytes; and the settings of the server.
 Load = tuple[object, ...]
 
@@ -95,7 +96,7 @@ def price_of(price: object) -> tuple[float, str] | None:
         value = float(amount)
     except ValueError:
         return None
-    return (value, safe_text(currency)) if math.isfinite(value) and value > 0 else None
+    return (value, safe_text(currency)) if 0 < value <= _MOST else None
 
 
 def count_of(value: object) -> int | None:

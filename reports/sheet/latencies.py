@@ -137,7 +137,7 @@ def _of_slog(facts: Facts, name: str) -> SheetValue:
 
 def _slowest(facts: Facts, number: int) -> SheetValue:
     found = facts.alone["log"]
-    if found is None:
+    if found is None or not found.mean_us:
         return unknown("no run preconditioned the device")
     times = stripe_times([found.latencies_us], number, 1)
     us, factor = float(np.mean(times)), float(np.mean(times)) / found.mean_us

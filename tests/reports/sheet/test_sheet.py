@@ -121,6 +121,7 @@ def test_without_today_the_pool_without_a_device_is_the_baseline(made):
         ('budget = "100 EUR"', {"price": None}, "cannot-tell", "no price"),
         ('budget = "100 EUR"', {"price": "nan EUR"}, "cannot-tell", "no price"),
         ('budget = "100 EUR"', {"price": "-1 EUR"}, "cannot-tell", "no price"),
+        ('budget = "100 EUR"', {"price": "1e308 EUR"}, "cannot-tell", "no price"),
         ('budget = "100 EUR"', {"price": ["EUR"]}, "cannot-tell", "no price"),
         ("years = 5", {"endurance_bytes": "much"}, "cannot-tell", "no endurance"),
         ("years = 5", {"endurance_bytes": -1}, "cannot-tell", "no endurance"),
