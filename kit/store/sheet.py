@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kit.store.stored import Count, Many, Stored
+from kit.store.stored import Count, Json, Many, Stored
 from kit.store.summary import Range
 
 SHEET_FORMAT = 1
@@ -81,3 +81,7 @@ class Sheet(Stored):
     lines: Many[SheetLine]
     candidates: Many[Candidate]
     notes: Many[str] = ()
+
+    def as_json(self) -> Json:
+        """All keys, also those at their default: for programs that read it."""
+        return self.model_dump(mode="json", by_alias=True)

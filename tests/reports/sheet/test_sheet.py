@@ -222,7 +222,10 @@ def test_the_command_prints_and_ends_with_its_code(made):
         [*command, "--json", "--html", str(folder / "sheet.html")], capture_output=True, cwd=root, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["choice"] == "datacentre"
+    printed = json.loads(ran.stdout)
+    assert (printed["format"], printed["choice"]) == (1, "datacentre")
+    assert all(set(each["values"]["price"]) == {"text", "value", "range", "met", "note"}
+               for each in printed["candidates"])  # fmt: skip
     assert "Buy datacentre (TLC with capacitors)" in (folder / "sheet.html").read_text()
     told = subprocess.run([*command[:5], *command[-2:]], capture_output=True, cwd=root, check=False)
     assert told.returncode == 3, told.stderr  # without power losses
