@@ -23,7 +23,7 @@ from reports.published.references import Setup
 from reports.series.analyse import analysed_series
 from reports.series.cells import StoredRun
 
-__all__ = ["Analysed", "analyse", "analyse_series", "judged"]
+__all__ = ["Analysed", "analyse", "analyse_series", "judged", "stored_run"]
 
 
 def judged(run: run_directory.RunDir, known: Sequence[Known] = ()) -> Summary:
@@ -63,6 +63,12 @@ def analyse_series(path: Path, *, ended: bool = False) -> Series:
     series_store.write_series(path, series)
     write_atomically(path / "report.html", html.encode())
     return series
+
+
+def stored_run(run: run_directory.RunDir) -> tuple[StoredRun, pl.DataFrame]:
+    """A run judged as it would be now, and the rows of its ageing.parquet. Raises ConfigError."""
+    counts, manifest, aged = _read(run)
+    return StoredRun(manifest, summarise(counts, manifest, aged, with_bands=False), counts), aged
 
 
 def _series_runs(path: Path) -> tuple[Series, dict[str, StoredRun]]:

@@ -53,6 +53,7 @@ class Commands(TyperGroup):
         "compare": "kit.cli.stored.compare:compare",
         "trend": "kit.cli.stored.trend:trend",
         "baseline": "kit.cli.stored.baseline:baseline",
+        "sheet": "kit.cli.stored.sheet:sheet",
         "doctor": "kit.cli.doctor:doctor",
         "devices": "kit.cli.devices:devices",
         "wipe": "kit.cli.devices:wipe_command",

@@ -11,11 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from kit.config import device_model, lengths, sweep, testbed, workload
+from kit.config import device_model, lengths, need, sweep, testbed, workload
 from kit.core.errors import ConfigError
 from kit.store.format import MANIFEST_FORMAT, SUMMARY_FORMAT
 from kit.store.manifest import Manifest
 from kit.store.series import SERIES_FORMAT, Series
+from kit.store.sheet import SHEET_FORMAT, Sheet
 from kit.store.slog import SlogTest
 from kit.store.summary import Summary
 
@@ -66,6 +67,8 @@ _SCHEMAS: Mapping[str, tuple[str, Callable[[], Schema]]] = {
     "summary": ("summary.json of a run", lambda: _versioned(Summary, SUMMARY_FORMAT)),
     "series": ("series.json of a sweep", lambda: _versioned(Series, SERIES_FORMAT)),
     "slog": ("results/slog/*.json of hsp slog", lambda: _stored(SlogTest)),
+    "sheet": ("what hsp sheet --json prints", lambda: _versioned(Sheet, SHEET_FORMAT)),
+    "need": ("a need of hsp sheet, as TOML", lambda: need.NeedFile.model_json_schema(by_alias=True)),
     "workload": ("a workload, as TOML", _workload),
     "testbed": ("a testbed, as TOML", lambda: testbed.Testbed.model_json_schema(by_alias=True)),
     "device": ("a device file, as TOML", lambda: device_model.DeviceModel.model_json_schema(by_alias=True)),

@@ -17,6 +17,8 @@ from kit.store.phase import Phase
 from kit.store.stored import Json
 
 _GB, _TB = 10**9, 10**12
+# A price beyond it is none, nor is what is not a number.
+_MOST = 1e12
 # The same load: operation, job, its options, bytes; and the settings of the server.
 Load = tuple[object, ...]
 
@@ -40,7 +42,7 @@ def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
         for each in _measured(manifest):
             measured.setdefault((each.device, each.load), each)
     for name, device in devices.items():
-        if price := _price(device):
+        if price := price_of(device.get("price")):
             yield from _of_price(name, device, *price, [m for m in measured.values() if m.device == name])
     by_load: dict[Load, list[Measured]] = {}
     for each in measured.values():
@@ -87,23 +89,29 @@ def _what(phase: Phase, settings: tuple[tuple[str, str], ...]) -> str:
     return f"{kind}{size}, one at a time{under}"
 
 
-def _price(device: Json) -> tuple[float, str] | None:
-    """Amount and currency."""
-    amount, _, currency = str(device.get("price") or "").partition(" ")
+def price_of(price: object) -> tuple[float, str] | None:
+    """Amount and currency of "180 EUR"; None of what is no price."""
+    amount, _, currency = str(price or "").partition(" ")
     try:
-        return float(amount), safe_text(currency)
+        value = float(amount)
     except ValueError:
         return None
+    return (value, safe_text(currency)) if 0 < value <= _MOST else None
+
+
+def count_of(value: object) -> int | None:
+    """A number above 0 of a device's table, which a stranger may have written."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _of_price(
     name: str, device: Json, amount: float, currency: str, measured: Sequence[Measured]
 ) -> Iterator[str]:
     parts = []
-    if size_bytes := device.get("size_bytes"):
-        parts.append(f"{amount / (int(size_bytes) / _GB):,.2f} {currency} per GB")
-    if endurance_bytes := device.get("endurance_bytes"):
-        parts.append(f"{amount / (int(endurance_bytes) / _TB):,.2f} {currency} per TB of its rated endurance")
+    if size_bytes := count_of(device.get("size_bytes")):
+        parts.append(f"{amount / (size_bytes / _GB):,.2f} {currency} per GB")
+    if endurance_bytes := count_of(device.get("endurance_bytes")):
+        parts.append(f"{amount / (endurance_bytes / _TB):,.2f} {currency} per TB of its rated endurance")
     for each in measured:
         state = "aged" if each.aged else "not aged"
         cost = 1000 * amount / each.ios_per_s
@@ -124,7 +132,7 @@ def _replaces(one: Measured, other: Measured, devices: Mapping[str, Json]) -> st
         f"By {fast.what}: {number:,.1f} {slow.device} for one {fast.device} "
         f"({slow.ios_per_s:,.0f} and {fast.ios_per_s:,.0f} a second)"
     )
-    prices = [_price(devices[each.device]) for each in (slow, fast)]
+    prices = [price_of(devices[each.device].get("price")) for each in (slow, fast)]
     if prices[0] and prices[1] and prices[0][1] == prices[1][1]:
         text += f", which cost {number * prices[0][0]:,.2f} and {prices[1][0]:,.2f} {prices[1][1]}"
     return safe_text(f"{text}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -51,7 +51,6 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     phase = next((each for each in stored.manifest.phases if each.name == name), None)
     use = next((each for each in stored.summary.use if each.phase == name), None)
     bins = _bins(stored.latency, name)
-    rows = [row for row in stored.summary.rows if row.phase == name]
     rate = use.iops if use else _rate(phase)
     of_clients = [
         each
@@ -68,9 +67,17 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
         "cpu_busy": max((machine.busy for machine in use.cpu), default=None) if use else None,
         "bytes": use.bytes if use else None,
         "forces": next((each for each in stored.summary.forces if each.phase == name), None),
-        "rows": tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
+        "rows": tuple(rows_of(stored, name)),
         **_of_devices(stored.manifest, phase),
     }
+
+
+def rows_of(stored: StoredRun, phase: str) -> Iterator[CellRow]:
+    """The rows of a phase of a run."""
+    bins = _bins(stored.latency, phase)
+    for row in stored.summary.rows:
+        if row.phase == phase:
+            yield _row(row, bins.get((row.layer, row.op, row.tier), []))
 
 
 def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:

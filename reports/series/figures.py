@@ -24,6 +24,11 @@ class Figure:
     log: float
     reach: float | None
 
+    @classmethod
+    def of(cls, value: float, known: Range | None) -> Figure:
+        """Of a value above 0, and what holds it with 95 % confidence."""
+        return cls(math.log(value), half_width(known) if known and known[0] > 0 else None)
+
     def minus(self, other: Figure) -> Figure:
         known = self.reach is not None and other.reach is not None
         reach = math.hypot(self.reach or 0, other.reach or 0) if known else None
@@ -53,10 +58,10 @@ def figures_of(run: CellRun) -> Mapping[Key, Figure]:
             ("p99", row.p99_us, row.p99_range_us),
         ):
             if value:
-                figures[(*key, name)] = _figure(value, known)
+                figures[(*key, name)] = Figure.of(value, known)
     layer, op = next(((row.layer, row.op) for row in run.rows if row.layer in ISSUERS), (CLIENT, ""))
     if run.ios_per_s:
-        figures[layer, op, "all", "ios_per_s"] = _figure(run.ios_per_s, run.ios_per_s_range)
+        figures[layer, op, "all", "ios_per_s"] = Figure.of(run.ios_per_s, run.ios_per_s_range)
     return figures
 
 
@@ -75,6 +80,6 @@ def around(log: float, reach: float) -> Range:
     return math.exp(log - reach), math.exp(min(log + reach, 690))
 
 
-def _figure(value: float, known: Range | None) -> Figure:
-    reach = math.log(known[1] / known[0]) / 2 if known and known[0] > 0 else None
-    return Figure(math.log(value), reach)
+def half_width(known: Range) -> float:
+    """The inverse of `around`: of a range above 0, half of what its ends differ in, as a logarithm."""
+    return math.log(known[1] / known[0]) / 2

@@ -14,7 +14,8 @@ ATTACK = (
     "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>"
     "<a href='javascript:hit=1'>{{7*7}}"
 )
-READY = "window.drawn === document.querySelectorAll('script[id^=figure-]').length"
+# A page without scripts has no figures.
+READY = "(window.drawn ?? 0) === document.querySelectorAll('script[id^=figure-]').length"
 HERO, READ, LINES = "Latency by tier", "512 B read", "512 B read: percentiles over time"
 # Those of the phase `read`: they share one selection and one time axis.
 OF_READ = [

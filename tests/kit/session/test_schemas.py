@@ -10,7 +10,8 @@ import pytest
 import reports
 from kit.core.errors import ConfigError
 from kit.session import schemas
-from tests.reports import synthetic, synthetic_series
+from kit.session.sheet import buyers_sheet
+from tests.reports import candidates, synthetic, synthetic_series
 from tests.reports.slog import slog_test
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +52,7 @@ def test_workloads(path):
 
 
 @pytest.mark.parametrize(
-    "path", [*(ROOT / "kit/lab").glob("*.toml"), *(ROOT / "docs/examples").glob("[ml]*.toml")],
+    "path", [*(ROOT / "kit/lab").glob("*.toml"), *(ROOT / "docs/examples").glob("[mlc]*.toml")],
     ids=lambda path: path.name,
 )  # fmt: skip
 def test_testbeds(path):
@@ -100,6 +101,13 @@ def test_a_test_of_forced_writes():
     test = slog_test("write back", lambda size: 60 + size / 500, lambda size: 900)
     assert mistakes("slog", test.as_json()) == []
     assert mistakes("slog", {**test.as_json(), "utc": 3})
+
+
+def test_a_sheet_and_its_need(tmp_path):
+    need = ROOT / "docs/examples/need.toml"
+    assert mistakes("need", toml(need)) == [] and mistakes("need", {"years": "5"})
+    sheet = buyers_sheet(candidates.series(tmp_path), need)
+    assert mistakes("sheet", sheet.as_json()) == []
 
 
 def test_command(tmp_path, hsp_here):

@@ -1,0 +1,83 @@
+"""need.toml: what a buyer needs of a log device and of an L2ARC (docs/sheet.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kit.config.testbed_devices import Price
+from kit.config.toml import KeyProblem, Table, load
+from kit.core.units import DurationNs, SizeBytes
+from kit.store.sheet import Need
+
+_Latency = Annotated[DurationNs, Field(gt=0)]
+_Size = Annotated[SizeBytes, Field(gt=0)]
+# Of what the sheet can judge.
+_JUDGED = (
+    "sync_write_p99", "read_p99", "reads_answered_min", "years", "survives_power_loss", "budget", "log_size",
+    "cache_size",
+)  # fmt: skip
+
+
+class NeedFile(Table):
+    """The whole file. Latencies are those at the NFS server; sizes and prices are as on data sheets."""
+
+    format: Literal[1] = 1
+    title: Annotated[str, Field(max_length=200)] = ""
+    # The candidate that is in the server now.
+    today: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    sync_write_p99: _Latency | None = None
+    # Of reads that the L2ARC answers.
+    read_p99: _Latency | None = None
+    # Part of all reads that the L2ARC answers, of 1.
+    reads_answered_min: Annotated[float, Field(gt=0, le=1)] | None = None
+    # By all clients.
+    written_per_day: _Size | None = None
+    years: Annotated[float, Field(gt=0, le=100)] | None = None
+    survives_power_loss: bool = False
+    # For all devices of a candidate.
+    budget: Price | None = None
+    log_size: _Size | None = None
+    cache_size: _Size | None = None
+    same_within: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    drives: Annotated[int, Field(ge=2, le=1000)] = 4
+
+    @model_validator(mode="after")
+    def _check_judged(self) -> Self:
+        if not any(getattr(self, key) for key in _JUDGED):
+            raise KeyProblem(
+                (), f"nothing is needed, so nothing can be judged: set one of {', '.join(_JUDGED)}"
+            )
+        if self.written_per_day is not None and self.years is None:
+            raise KeyProblem("written_per_day", "for how long? add years")
+        return self
+
+    @property
+    def need(self) -> Need:
+        """For the sheet."""
+        return Need(
+            title=self.title,
+            today=self.today,
+            sync_write_p99_us=_us(self.sync_write_p99),
+            read_p99_us=_us(self.read_p99),
+            reads_answered_min=self.reads_answered_min,
+            written_per_day_bytes=self.written_per_day,
+            years=self.years,
+            survives_power_loss=self.survives_power_loss,
+            budget=self.budget,
+            log_size_bytes=self.log_size,
+            cache_size_bytes=self.cache_size,
+            same_within=self.same_within,
+            drives=self.drives,
+        )
+
+
+def read_need(path: Path) -> Need:
+    """The need in a file. Raises ConfigError with file, line and key."""
+    return load(path, NeedFile).need
+
+
+def _us(duration_ns: int | None) -> float | None:
+    return None if duration_ns is None else duration_ns / 1e3

@@ -1,0 +1,164 @@
+"""The work of `hsp sheet`: from runs, series and results of `hsp slog` to candidates, and to the sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import reports
+from kit import __version__
+from kit.config.need import read_need
+from kit.config.toml import read_text, refusal, shorten
+from kit.config.toml_lines import KeyLines
+from kit.core.errors import ConfigError
+from kit.core.text import safe_text
+from kit.store.run_directory import RunDir, named_run
+from kit.store.series import Series, is_series, named_series, read_series, run_of
+from kit.store.sheet import Sheet
+from kit.store.slog import SlogTest
+from kit.store.stored import read_versioned
+from reports.comparison import comparability
+from reports.sheet.evidence import Run, Source, devices_of, hardware_of, model_of
+from reports.sheet.sheet import sheet_of
+
+_SLOG_FORMAT = 1
+_MOST = 20
+# Roles that a candidate is made of.
+_KEYS = {"use.log", "use.cache"}
+
+
+def buyers_sheet(names: Sequence[str], need_file: Path) -> Sheet:
+    """The sheet of runs, series and files of `hsp slog`. Raises ConfigError."""
+    need = read_need(need_file)
+    found = _Found()
+    for name in names:
+        found.add(Path(name))
+    sources = found.sources()
+    if need.today is not None and need.today not in (known := [each.name for each in sources]):
+        line = KeyLines(read_text(need_file)).line_of(("today",))
+        text = f"today: no candidate is called {shorten(need.today)}; there are: {', '.join(known)}"
+        raise refusal(need_file, [(line, text)])
+    return sheet_of(sources, need, __version__, [*found.notes, *_differences(sources)])
+
+
+class _Found:
+    """What was named: runs by the candidate that they measured, and evidence for drives of the same model."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self._candidates: dict[str, list[Run]] = {}
+        self._power_losses: dict[str, list[Run]] = {}
+        self._slog: list[SlogTest] = []
+        self._seen: dict[str, str] = {}
+
+    def add(self, path: Path) -> None:
+        """A run, a series or a file of `hsp slog`. Raises ConfigError."""
+        if path.is_file():
+            value = read_versioned(path, _SLOG_FORMAT)
+            self._slog.append(SlogTest.from_json(value, path))
+        elif is_series(path):
+            directory = named_series(path)
+            self._add_series(directory, read_series(directory))
+        else:
+            run = self._read(named_run(path), {})
+            self._keep(self._name(run), run)
+
+    def sources(self) -> list[Source]:
+        """The candidates with their evidence. Raises ConfigError where there is none, or too many."""
+        without_own = {
+            name: runs
+            for name, runs in self._power_losses.items()
+            if not any(_log_models(runs) == _log_models(others) for others in self._candidates.values())
+        }
+        candidates = {**self._candidates, **without_own}
+        if not candidates:
+            raise ConfigError(
+                "nothing that was named has a candidate",
+                "name a series, or runs with a log device or an L2ARC",
+            )
+        if len(candidates) > _MOST:
+            raise ConfigError(f"{len(candidates)} candidates, a sheet has at most {_MOST}", "name fewer runs")
+        cuts = [run for runs in self._power_losses.values() for run in runs]
+        return [
+            Source(
+                name,
+                tuple(runs),
+                tuple(each.stored for each in cuts if _log_models([each]) == _log_models(runs) != []),
+                tuple(test for test in self._slog if _is_of(test, runs)),
+            )
+            for name, runs in candidates.items()
+        ]
+
+    def _add_series(self, path: Path, series: Series) -> None:
+        """Its candidates: values of the axes that choose log devices or L2ARC, all else as in the base."""
+        axes = [axis for axis in series.axes if _KEYS & set(axis.keys)]
+        builds = {build.name: build for build in series.builds}
+        phases: dict[tuple[str, str], dict[str, str]] = {}
+        for cell in series.cells:
+            if set(cell.at) <= {axis.name for axis in axes}:
+                name = ", ".join(str(series.value_of(cell, axis)) for axis in axes) or series.name
+                for run in builds[cell.build].runs:
+                    phases.setdefault((name, run.run), {})[cell.in_run] = cell.phase
+        for (name, run_name), of_run in phases.items():
+            try:
+                self._keep(name, self._read(run_of(path, run_name), of_run))
+            except ConfigError as error:
+                self.notes.append(f"{name}: left out: {error.message}")
+        if series.verdict != "valid":
+            reasons = " ".join(series.reasons) or "it has not ended."
+            self.notes.append(f"{series.id} is {series.verdict or 'unknown'}: {reasons}")
+
+    def _read(self, directory: RunDir, phases: dict[str, str]) -> Run:
+        """`phases`: those that count; none named: all. Raises ConfigError for a run that was named before."""
+        stored, aged = reports.stored_run(directory)
+        name = stored.manifest.run or directory.path.name
+        if name in self._seen:
+            raise ConfigError(
+                f"{directory.path} and {self._seen[name]} are the same run", "give each run once"
+            )
+        self._seen[name] = str(directory.path)
+        every = {phase.name: phase.name for phase in stored.manifest.phases}
+        return Run(safe_text(name), stored, aged, phases or every)
+
+    def _keep(self, name: str, run: Run) -> None:
+        kept = self._power_losses if run.stored.manifest.power_loss else self._candidates
+        others = kept.get(name)
+        if others and hardware_of(others[0].stored) != hardware_of(run.stored):
+            name = f"{name} ({run.name})"
+        kept.setdefault(name, []).append(run)
+
+    def _name(self, run: Run) -> str:
+        """Of a run alone: its testbed's."""
+        return safe_text(run.stored.manifest.testbed.name or run.name)
+
+
+def _log_models(runs: Sequence[Run]) -> list[str]:
+    return sorted(map(model_of, devices_of(runs[0].stored, "log"))) if runs else []
+
+
+def _is_of(test: SlogTest, runs: Sequence[Run]) -> bool:
+    """Whether `hsp slog` measured a log device of a candidate, or one of its model."""
+    for device in devices_of(runs[0].stored, "log") if runs else ():
+        identity = device.get("identity")
+        model = identity.get("model") if isinstance(identity, dict) else None
+        if model == test.device.model if model else device.get("model") == test.device.emulated is not None:
+            return True
+    return False
+
+
+def _differences(sources: Sequence[Source]) -> Iterator[str]:
+    """What runs of candidates differ in besides their devices: a difference may come from that."""
+    runs = [(source.name, source.runs[0]) for source in sources if source.runs]
+    if len(runs) < 2:
+        return
+    known = [(name, comparability.settings(run.stored.manifest, {})) for name, run in runs]
+    free = sorted({key.partition(".")[0] for _, settings in known for key in settings})
+    for name, settings in known[1:]:
+        found = comparability.check(known[:1], [(name, settings)], (), free)
+        others = {
+            key: pair
+            for key, pair in found.items()
+            if not key.startswith(("testbed.devices.", "precondition", "phases.", "host."))
+        }
+        for sentence in comparability.differences(others):
+            yield f"{known[0][0]} and {name} differ in more than their drives: {sentence}"

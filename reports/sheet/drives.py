@@ -1,0 +1,266 @@
+"""Lines of the drive itself: what it is, power loss, endurance, price, and disks it replaces. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.core.text import safe_text
+from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
+from kit.store.sheet import SheetLine, SheetValue
+from kit.store.stored import Json
+from reports.devices.prices import count_of, price_of
+from reports.sheet.evidence import uses
+from reports.sheet.facts import Facts, unknown
+from reports.sheet.latencies import Line
+from reports.verdict import write_cache
+
+DRIVE, SAFETY, WEAR, PRICE = "The drives", "Power loss", "Endurance", "Price, and disks"
+NAMES = {"log": "Log device", "cache": "L2ARC device"}
+_DAY_S, _YEAR_DAYS, _GB = 86_400, 365.25, 10**9
+_NO_CACHE = {"write through": "no", "write back": "yes"}
+# Longer than any drive is used: rates so low say no more than that.
+_LONG_YEARS = 1000.0
+
+
+def drive_lines(facts: Facts) -> Iterator[Line]:
+    """Identity and size of each device."""
+    for role, name in NAMES.items():
+        devices = facts.source.devices(role)
+        text = "; ".join(dict.fromkeys(map(identity, devices))) or "none"
+        yield SheetLine(key=f"{role}_device", group=DRIVE, label=name), SheetValue(text=text)
+        least = getattr(facts.need, f"{role}_size_bytes")
+        need = f"at least {format_decimal_bytes(least)}" if least else ""
+        sizes = [count_of(each.get("size_bytes")) for each in devices]
+        known = [size for size in sizes if size]
+        line = SheetLine(key=f"{role}_size", group=DRIVE, label=f"{name}, capacity", need=need)
+        if not known or len(known) < len(sizes):
+            yield line, unknown("the run has no such device" if not devices else "its size is not stored")
+            continue
+        # A mirrored log holds as much as one of its devices; an L2ARC all of them.
+        size = sum(known) if role == "cache" else min(known)
+        yield (
+            line,
+            SheetValue(
+                text=f"{format_decimal_bytes(size)}", value=size, met=size >= least if least else None
+            ),
+        )
+
+
+def identity(device: Json) -> str:
+    """Model, firmware, sector size and driver, as far as they are stored."""
+    real, settings = (
+        each if isinstance(each, dict) else {} for each in (device.get("identity"), device.get("settings"))
+    )
+    if not real.get("model"):
+        return safe_text(f"{device.get('name')}: {device.get('model') or 'model not known'} (emulated)")
+    parts = [str(real["model"]), f"firmware {settings.get('firmware') or 'not known'}"]
+    sector = count_of(settings.get("logical_block_bytes") or real.get("sector_bytes"))
+    parts.append(f"sectors of {format_size_bytes(sector)}" if sector else "sector size not known")
+    parts.append(f"driver {settings.get('driver') or 'not known'}")
+    return safe_text(", ".join(parts))
+
+
+def model_name(device: Json) -> str:
+    """For a sentence; "" where it is not stored."""
+    real = device.get("identity")
+    return str((real.get("model") if isinstance(real, dict) else None) or device.get("model") or "")
+
+
+def safety_lines(facts: Facts) -> Iterator[Line]:
+    asked = facts.need.survives_power_loss
+    yield (
+        SheetLine(
+            key="power_loss", group=SAFETY, label="Keeps acknowledged writes", need="must" if asked else ""
+        ),
+        _power_loss(facts, asked),
+    )
+    says = {
+        _NO_CACHE.get(str(_settings(each).get("write_cache")), "") for each in facts.source.devices("log")
+    } - {""}
+    yield (
+        SheetLine(key="volatile_cache", group=SAFETY, label="Declares a volatile write cache"),
+        SheetValue(text=", ".join(sorted(says)), note="as the kernel sees the log device") if says
+        else unknown("the run does not have it"),
+    )  # fmt: skip
+
+
+def _power_loss(facts: Facts, asked: bool) -> SheetValue:
+    """Of power losses of this drive or of one of its model; else what timing says, which is no proof."""
+    told = [run.manifest.power_loss for run in facts.source.power_losses if run.manifest.power_loss]
+    moments = [moment for each in told for moment in each.moments]
+    acknowledged, lost = (sum(getattr(each, name) for each in moments) for name in ("acknowledged", "lost"))
+    if moments and acknowledged:
+        cuts = len(moments)
+        if lost:
+            bad = sum(moment.lost > 0 for moment in moments)
+            text = f"no: lost {lost:,} of {acknowledged:,} writes"
+            note = f"in {bad} of {cuts} power losses of a drive of this model"
+            return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
+        bound = 1 - 0.05 ** (1 / cuts)
+        return SheetValue(
+            text=f"yes: all {acknowledged:,} writes in {cuts} power losses",
+            value=0,
+            met=True if asked else None,
+            note=f"so with 95 % confidence fewer than {bound:.1%} of power losses lose one",
+        )
+    for test in facts.source.slog:
+        judged = write_cache.judge(test)
+        return SheetValue(text="not tested", note=f"hsp slog: {judged.sentence} Timing is evidence, no proof")
+    return SheetValue(text="not tested", note="no run cut the power of such a drive")
+
+
+def wear_lines(facts: Facts) -> Iterator[Line]:
+    for role, name in NAMES.items():
+        yield (
+            SheetLine(key=f"{role}_amplification", group=WEAR, label=f"{name}, write amplification"),
+            _amplification(facts, role),
+        )
+        per_day, how, is_worst = _per_day(facts, role)
+        line = SheetLine(key=f"{role}_per_day", group=WEAR, label=f"{name}, GB written a day")
+        yield line, (
+            unknown(how) if per_day is None
+            else SheetValue(text=f"{three_digits(per_day / _GB)} GB", value=per_day, note=how)
+        )  # fmt: skip
+        years = facts.need.years
+        yield (
+            SheetLine(
+                key=f"{role}_years",
+                group=WEAR,
+                label=f"{name}, years until its rated endurance",
+                need=f"at least {years:g}" if years and facts.source.devices(role) else "",
+            ),
+            _years(facts, role, per_day, is_worst),
+        )
+
+
+def _amplification(facts: Facts, role: str) -> SheetValue:
+    found = [
+        (phase.name, device.write_amplification)
+        for phase, _, device in uses(facts.source, role, facts.phases[role])
+        if device.write_amplification is not None
+    ]
+    if not found:
+        return unknown("the drive does not report it, or nothing was written")
+    value = max(value for _, value in found)
+    return SheetValue(
+        text=three_digits(value), value=value, note=f"{found[0][0]}: flash programmed / bytes written"
+    )
+
+
+def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
+    """Bytes a day to one device, where they are from, and whether that is the most that there can be."""
+    asked = facts.need.written_per_day_bytes
+    rates, factors = [], []
+    for _, use, device in uses(facts.source, role, facts.phases[role]):
+        rates.append(device.written_bytes_per_s)
+        if use.bytes.clients:
+            factors.append(device.written_bytes / use.bytes.clients)
+    if role == "log" and asked is not None:
+        if not factors:
+            return None, "no run counted its bytes while clients wrote", False
+        factor = max(factors)
+        by_clients = f"{format_decimal_bytes(asked)} a day by clients"
+        how = f"{by_clients}, {three_digits(factor)} times that on the device"
+        return asked * factor, how, False
+    if not rates:
+        return None, "no run counted its bytes", False
+    return max(rates) * _DAY_S, "if the load that was measured went on all day", True
+
+
+def _years(facts: Facts, role: str, per_day: float | None, is_worst: bool) -> SheetValue:
+    need = facts.need.years
+    ratings = [count_of(each.get("endurance_bytes")) for each in facts.source.devices(role)]
+    known = [each for each in ratings if each]
+    if not ratings:
+        return SheetValue(text="-", note="no such device")
+    if len(known) < len(ratings):
+        return unknown("the testbed has no endurance of it")
+    if per_day is None:
+        return unknown("its bytes a day are not known")
+    years = min(known) / (per_day * _YEAR_DAYS) if per_day else float("inf")
+    met = None if need is None else years >= need
+    note = f"rated for {format_decimal_bytes(min(known))}"
+    if is_worst:
+        # Less than all day is less wear: only that it suffices can be told.
+        met = met or None
+        note += "; if the load that was measured went on all day"
+    if years > _LONG_YEARS:
+        return SheetValue(text=f"more than {_LONG_YEARS:,.0f}", met=met, note=note)
+    return SheetValue(text=three_digits(years), value=years, met=met, note=note)
+
+
+def price_lines(facts: Facts) -> Iterator[Line]:
+    budget = facts.need.budget
+    line = SheetLine(
+        key="price", group=PRICE, label="Price of its devices", need=f"at most {budget}" if budget else ""
+    )
+    yield line, _price(facts, budget)
+    for role, name in NAMES.items():
+        device = next(iter(facts.source.devices(role)), {})
+        price = price_of(device.get("price"))
+        size = count_of(device.get("size_bytes"))
+        yield (
+            SheetLine(key=f"{role}_per_gb", group=PRICE, label=f"{name}, price per GB"),
+            _money(price and price[0] / (size / _GB), price, "") if size else unknown("no size"),
+        )
+        alone = facts.alone[role]
+        cost = price[0] * alone.mean_us / 1e3 if price and alone else None
+        yield (
+            SheetLine(key=f"{role}_per_1000", group=PRICE, label=f"{name}, price per 1000 aged I/O/s"),
+            _money(cost, price, "one at a time, alone") if alone else unknown("not measured alone"),
+        )
+        yield (
+            SheetLine(key=f"{role}_per_us", group=PRICE, label=f"{name}, price per µs saved at p99"),
+            _per_us(facts, role, price),
+        )
+        line = SheetLine(key=f"{role}_disks", group=PRICE, label=f"{name}, as many disks, one I/O at a time")
+        yield line, _disks(facts, role)
+
+
+def _price(facts: Facts, budget: str | None) -> SheetValue:
+    limit, found = price_of(budget), facts.price
+    if found is None:
+        return unknown("a device has no price in its testbed, or they have several currencies")
+    amount, currency = found
+    met = None if limit is None or limit[1] != currency else amount <= limit[0]
+    note = (
+        f"the budget is in {limit[1]}" if limit and limit[1] != currency else f"{len(facts.devices)} devices"
+    )
+    return SheetValue(text=f"{amount:,.2f} {currency}", value=amount, met=met, note=note)
+
+
+def _money(amount: float | None, price: tuple[float, str] | None, note: str) -> SheetValue:
+    if amount is None or price is None:
+        return unknown("the testbed has no price of it")
+    shown = f"{amount:,.2f}" if amount >= 0.1 else f"{amount:.2g}"
+    return SheetValue(text=f"{shown} {price[1]}", value=amount, note=note)
+
+
+def _per_us(facts: Facts, role: str, price: tuple[float, str] | None) -> SheetValue:
+    mine, other = facts.served[role], facts.without[role]
+    ends = [each.us("p99") if each else None for each in (mine, other)]
+    if mine is None or other is None or ends[0] is None or ends[1] is None:
+        return unknown("no p99 with the device and without one")
+    if (saved := ends[1] - ends[0]) <= 0:
+        return SheetValue(text="saves nothing", note=f"against {other.phase} without the device")
+    return _money(
+        price and price[0] / saved, price, f"{saved:,.0f} µs saved, against {other.phase} without one"
+    )
+
+
+def _disks(facts: Facts, role: str) -> SheetValue:
+    mine, other = facts.served[role], facts.without[role]
+    if not (mine and other):
+        return unknown("not measured with the device and without one")
+    means = [each.mean_us for each in (mine, other)]
+    kind = "mean" if all(means) else "median"
+    with_it, without = means if all(means) else (each.us("p50") for each in (mine, other))
+    if not with_it or not without:
+        return unknown("too few I/Os with the device or without one")
+    number = without / with_it
+    return SheetValue(text=three_digits(number), value=number, note=f"{kind} latencies at the NFS server")
+
+
+def _settings(device: Json) -> Json:
+    found = device.get("settings")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,72 @@
+"""All that is known of a candidate, read once, and the words for values that are not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kit.store.sheet import Need, SheetValue
+from kit.store.stored import Json
+from kit.store.summary import Range
+from reports.devices.prices import price_of
+from reports.sheet.evidence import ROLES, SERVED, WITHOUT, Alone, Served, Source, alone, phase_of, served
+
+NOT_KNOWN = "not known"
+# Of a device alone: a log device is written, an L2ARC is read.
+_ALONE = {"log": "write", "cache": "read"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`served`, `without`: at the NFS server, by role, with the device and without one; `alone`: aged."""
+
+    need: Need
+    source: Source
+    phases: Mapping[str, str | None]
+    served: Mapping[str, Served | None]
+    without: Mapping[str, Served | None]
+    alone: Mapping[str, Alone | None]
+
+    @property
+    def devices(self) -> list[Json]:
+        return [each for role in ROLES for each in self.source.devices(role)]
+
+    @property
+    def price(self) -> tuple[float, str] | None:
+        """Of all its devices; None where one has none, or they have several currencies."""
+        prices = [price_of(each.get("price")) for each in self.devices]
+        known = [each for each in prices if each]
+        if not known or len(known) < len(prices) or len({currency for _, currency in known}) > 1:
+            return None
+        return sum(amount for amount, _ in known), known[0][1]
+
+
+def facts_of(sources: Sequence[Source], need: Need) -> list[Facts]:
+    """Of each candidate, in the same phases of all."""
+    phases = {role: phase_of(sources, SERVED[role]) for role in ROLES}
+    others = {role: phase_of(sources, WITHOUT[role]) for role in ROLES}
+    return [
+        Facts(
+            need,
+            source,
+            phases,
+            {role: served(source, SERVED[role], phases[role]) for role in ROLES},
+            {role: served(source, WITHOUT[role], others[role]) for role in ROLES},
+            {role: alone(source, role, op) for role, op in _ALONE.items()},
+        )
+        for source in sources
+    ]
+
+
+def unknown(why: str) -> SheetValue:
+    return SheetValue(text=NOT_KNOWN, note=why)
+
+
+def at_most(value: float, known: Range | None, limit: float | None) -> bool | None:
+    """Whether a value is within a limit; None where its 95 % range has the limit in it, or there is none."""
+    if limit is None:
+        return None
+    low, high = known or (value, value)
+    if high <= limit:
+        return True
+    return False if low > limit else None

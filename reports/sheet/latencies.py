@@ -1,0 +1,152 @@
+"""Lines of latency: at the NFS server, and of aged devices alone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kit.core.sample_size import sample_needed
+from kit.core.units import format_latency, format_latency_range, format_size_bytes, three_digits
+from kit.store.sheet import SheetLine, SheetValue
+from kit.store.slog import BLOCK, FLUSHED, edges
+from reports.sheet.evidence import PERCENTILES, Served
+from reports.sheet.facts import Facts, at_most, unknown
+from reports.statistics.quantiles import figures_us
+from reports.statistics.worst_of import stripe_times
+
+Line = tuple[SheetLine, SheetValue]
+SHOWN = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
+_Q = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+CLIENTS, ALONE = "What clients see, at the NFS server", "The drive alone, aged"
+_WHAT = {"log": "Synchronous write", "cache": "Read that the L2ARC answers"}
+_OP = {"log": "write", "cache": "read"}
+_ALL = {"log": "Synchronous writes", "cache": "Reads"}
+_BY = {"log": "the log device", "cache": "the L2ARC"}
+LIMITED = (("log", "sync_write_p99_us"), ("cache", "read_p99_us"))
+
+
+def client_lines(facts: Facts) -> Iterator[Line]:
+    """Percentiles at the NFS server, and the share of I/Os that the candidate answers."""
+    for role, key in LIMITED:
+        limit = getattr(facts.need, key)
+        for name in PERCENTILES:
+            asked = limit if name == "p99" else None
+            need = f"at most {format_latency(asked)}" if asked else ""
+            line = SheetLine(
+                key=f"{_OP[role]}_{name}", group=CLIENTS, label=f"{_WHAT[role]}, {SHOWN[name]}", need=need
+            )
+            yield line, _at_server(facts, role, name, asked)
+        least = facts.need.reads_answered_min if role == "cache" else None
+        yield (
+            SheetLine(
+                key=f"{_OP[role]}s_answered",
+                group=CLIENTS,
+                label=f"{_ALL[role]} that {_BY[role]} answers",
+                need=f"at least {least:.0%}" if least else "",
+            ),
+            _share(facts.served[role], least),
+        )
+
+
+def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> SheetValue:
+    found = facts.served[role]
+    if found is None:
+        device = facts.alone[role]
+        us = device.us[name] if device else None
+        # What the drive alone takes, clients take too.
+        met = False if limit is not None and us is not None and us > limit else None
+        why = f"no run has such a {_OP[role]} at the NFS server"
+        return SheetValue(
+            text="not known", met=met, note=f"{why}; the drive alone takes longer" if met is False else why
+        )
+    us, known = found.us(name), found.range_us(name)
+    if us is None:
+        few = f"{found.count} I/Os, {SHOWN[name]} needs {sample_needed(_Q[name])} in each run"
+        return SheetValue(text="not known", note=f"{found.phase}: {few}")
+    met = None if found.doubt else at_most(us, known, limit)
+    note = f"{found.phase}: {found.count:,} I/Os in {_runs(found.runs)}"
+    if known:
+        note += f", 95 % {format_latency_range(*known)}"
+    if found.doubt:
+        note += f"; {found.doubt}"
+    if found.cpu_bound:
+        note += "; the server's CPU was the limit"
+        met = _despite_cpu(facts, role, name, limit) if met is False else met
+    return SheetValue(text=format_latency(us), value=us, range=known, met=met, note=note)
+
+
+def _despite_cpu(facts: Facts, role: str, name: str, limit: float | None) -> bool | None:
+    """A limit that is broken while a CPU is the limit is broken by the drive only if it is so alone."""
+    device = facts.alone[role]
+    us = device.us[name] if device else None
+    return False if us is not None and limit is not None and us > limit else None
+
+
+def _share(found: Served | None, least: float | None) -> SheetValue:
+    if found is None:
+        return unknown("no run has any")
+    met = None if least is None or found.doubt else found.share >= least
+    note = f"{found.phase}: {found.count:,} I/Os in {_runs(found.runs)}"
+    return SheetValue(text=f"{found.share:.1%}", value=found.share, met=met, note=note)
+
+
+def alone_lines(facts: Facts) -> Iterator[Line]:
+    """Percentiles after the last stage of preconditioning, and the slowest of several drives."""
+    for role, _ in LIMITED:
+        label = "Log device, synchronous write" if role == "log" else "L2ARC device, read"
+        for name in PERCENTILES:
+            line = SheetLine(key=f"alone_{_OP[role]}_{name}", group=ALONE, label=f"{label}, {SHOWN[name]}")
+            yield line, _alone(facts, role, name)
+    number = facts.need.drives
+    yield (
+        SheetLine(
+            key="slowest_of",
+            group=ALONE,
+            label=f"Slowest of {number} log devices that each write has to wait for",
+        ),
+        _slowest(facts, number),
+    )
+
+
+def _alone(facts: Facts, role: str, name: str) -> SheetValue:
+    found = facts.alone[role]
+    if found is None:
+        return _of_slog(facts, name) if role == "log" else unknown("no run preconditioned the device")
+    us = found.us[name]
+    note = (
+        f"{found.device}: {found.ios:,} {found.op}s of {format_size_bytes(found.block_bytes)} after "
+        f"{found.stage}, {found.written:.2g} times its capacity written"
+    )
+    if us is None:
+        return SheetValue(text="not known", note=f"{note}: too few for {SHOWN[name]}")
+    return SheetValue(text=format_latency(us), value=us, note=note)
+
+
+def _of_slog(facts: Facts, name: str) -> SheetValue:
+    """Of `hsp slog`, if it aged the device: writes of 4 KiB with FLUSH."""
+    for test in facts.source.slog:
+        for forces in test.by_size(FLUSHED) if test.state.kind == "aged" else ():
+            found = forces.durable
+            us = figures_us(edges(found), (found.min_ns, found.max_ns))[f"{name}_us"]
+            if forces.block_bytes == BLOCK and us is not None:
+                note = "hsp slog: 4 KiB, write and FLUSH, aged"
+                return SheetValue(text=format_latency(us), value=us, note=note)
+    return unknown("no run preconditioned the device")
+
+
+def _slowest(facts: Facts, number: int) -> SheetValue:
+    found = facts.alone["log"]
+    if found is None or not found.mean_us:
+        return unknown("no run preconditioned the device")
+    times = stripe_times([found.latencies_us], number, 1)
+    us, factor = float(np.mean(times)), float(np.mean(times)) / found.mean_us
+    return SheetValue(
+        text=f"{format_latency(us)} on average, {three_digits(factor)} \N{MULTIPLICATION SIGN} one alone",
+        value=us,
+        note=f"drawn from {found.ios:,} writes of {found.device} alone, each drive by itself",
+    )
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"

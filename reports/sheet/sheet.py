@@ -1,0 +1,111 @@
+"""From the runs of candidates and a need to the sheet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kit.core.text import safe_text
+from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
+from reports.sheet.decide import Change, Decided, advice, changes, decide
+from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
+from reports.sheet.evidence import Source
+from reports.sheet.facts import Facts, facts_of
+from reports.sheet.latencies import CLIENTS, Line, alone_lines, client_lines
+
+_OP = {"log": ("write", "Synchronous writes"), "cache": ("read", "Reads from the L2ARC")}
+
+
+def sheet_of(sources: Sequence[Source], need: Need, kit: str, notes: Sequence[str] = ()) -> Sheet:
+    """The sheet. `kit`: its version; `notes`: what else is to know of the runs, as sentences."""
+    facts = facts_of(sources, need)
+    today = next((each for each in facts if each.source.name == need.today), None)
+    baseline = f"what you have ({need.today})" if today else "the same pool without such a drive"
+    lines, decided, columns = [], [], []
+    for each in facts:
+        base = today.served if today else each.without
+        changed = changes(each, base, need.same_within)
+        mine = _lines(each, changed, baseline)
+        found = decide(need, each, mine, changed, baseline)
+        lines.append([line for line, _ in mine])
+        decided.append((each, found))
+        columns.append(_column(each, found, mine))
+    said, choice = advice(decided)
+    columns.sort(key=lambda column: column.name != safe_text(choice or ""))
+    return Sheet(
+        kit=kit,
+        need=need,
+        advice=safe_text(said),
+        choice=choice,
+        baseline=baseline,
+        lines=tuple(_shown(lines, columns)),
+        candidates=tuple(columns),
+        notes=tuple(map(safe_text, [*_notes(facts), *notes])),
+    )
+
+
+def _lines(facts: Facts, changed: Sequence[Change], baseline: str) -> list[Line]:
+    return [
+        *client_lines(facts),
+        *_change_lines(changed, baseline),
+        *safety_lines(facts),
+        *wear_lines(facts),
+        *price_lines(facts),
+        *alone_lines(facts),
+        *drive_lines(facts),
+    ]
+
+
+def _change_lines(changed: Sequence[Change], baseline: str) -> list[Line]:
+    known = {each.role: each for each in changed}
+    found = []
+    for role, (op, words) in _OP.items():
+        change = known.get(role)
+        line = SheetLine(
+            key=f"{op}_change", group=CLIENTS, label=f"{words}, median: times as fast as with {baseline}"
+        )
+        value = SheetValue(text="not known", note="one of the two was not measured")
+        if change:
+            bounds = change.p50.range
+            exact = f"95 % {bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else "how exactly is not known"
+            text = f"\N{MULTIPLICATION SIGN} {change.p50.value:.2f}"
+            value = SheetValue(text=text, value=change.p50.value, range=bounds, note=f"of medians; {exact}")
+        found.append((line, value))
+    return found
+
+
+def _column(facts: Facts, decided: Decided, lines: Sequence[Line]) -> Candidate:
+    return Candidate(
+        name=safe_text(facts.source.name),
+        decision=decided.decision,
+        sentence=safe_text(decided.sentence),
+        reasons=tuple(map(safe_text, decided.reasons)),
+        factor=decided.factor,
+        runs=tuple(run.name for run in facts.source.runs),
+        emulated=facts.source.emulated,
+        values={line.key: _safe(value) for line, value in lines},
+    )
+
+
+def _safe(value: SheetValue) -> SheetValue:
+    return value.model_copy(update={"text": safe_text(value.text), "note": safe_text(value.note)})
+
+
+def _shown(lines: Sequence[Sequence[SheetLine]], columns: Sequence[Candidate]) -> list[SheetLine]:
+    """The lines, each once, without those that no candidate has a value on and that nobody asked for."""
+    every = {line.key: line for of_one in lines for line in sorted(of_one, key=lambda each: bool(each.need))}
+    return [
+        every[key]
+        for key in dict.fromkeys(line.key for of_one in lines for line in of_one)
+        if every[key].need or any(column.values[key].text != "not known" for column in columns)
+    ]
+
+
+def _notes(facts: Sequence[Facts]) -> list[str]:
+    found = []
+    if any(each.source.emulated for each in facts):
+        found.append(
+            "The drives are emulated: their latencies are those of models. Prices are the testbed's."
+        )
+    if missing := [each.source.name for each in facts if not each.source.devices("log")]:
+        found.append(f"No log device: {', '.join(missing)}.")
+    return found

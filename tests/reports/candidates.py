@@ -1,0 +1,149 @@
+"""Candidates of a buyer's sheet as the kit would have stored them: a series of runs with chosen latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from kit.core.bins import bin_edges, bin_index
+from kit.store.run_directory import RunDir
+from kit.store.series import Series, write_series
+from kit.store.tables import AGEING_SCHEMA, write_ageing
+from tests.reports import synthetic
+
+ID = "series-20261121T050000Z-bbbbbb"
+IOS = 4000
+POOL_US, DISK_US = 8300.0, 5000.0
+# Medians in us: of writes to the log device, of reads from the L2ARC; and alone.
+DRIVES: dict[str, dict[str, Any]] = {
+    "today": {"write": 160.0, "read": 240.0, "model": "SLC"},
+    "consumer": {"write": 1100.0, "read": 120.0, "model": "TLC", "price": "35 EUR"},
+    "datacentre": {"write": 60.0, "read": 110.0, "model": "TLC with capacitors", "price": "90 EUR"},
+    "slc": {"write": 160.0, "read": 240.0, "model": "SLC", "price": "125 EUR"},
+}
+CUTS: dict[str, int] = {"datacentre": 0, "slc": 0}
+
+
+def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes: Any) -> str:
+    """A run of a candidate; returns its name. `changes`: of the manifest."""
+    run_name = f"20261121T05{number:02d}00Z-{number:06x}"
+    random = np.random.default_rng(number)
+    loads = [
+        ("read", "read", {"l2arc": drive["read"], "disk": DISK_US}),
+        ("write-slog", "write", {"slog": drive["write"]}),
+        ("write-pool", "write", {"pool": POOL_US}),
+    ]
+    frames, phases = [], []
+    for index, (phase, op, tiers) in enumerate(loads):
+        start = index * 100 * synthetic.SECOND
+        for tier, us in tiers.items():
+            latency = (us * 1e3 * np.exp(0.04 * random.standard_normal(IOS))).astype(np.int64)
+            time = (start + np.arange(IOS) % 10 * synthetic.SECOND).astype(np.int64)
+            common = {"phase": phase, "op": op}
+            frames.append(
+                synthetic.binned(time, latency, layer="nfs-server", host="lab", tier=tier, **common)
+            )
+            client = {"layer": "client", "host": "lab/client0", "tier": "all"}
+            frames.append(synthetic.binned(time, latency + 20_000, **client, **common))
+        total = IOS * len(tiers)
+        phases.append({
+            "name": phase, "op": op, "expected_tiers": list(tiers), "tiers": list(tiers), "job": "w.fio",
+            "block_bytes": 4096, "outstanding": 1, "start_ns": start, "end_ns": start + 10 * synthetic.SECOND,
+            "interval_ns": synthetic.SECOND, "client_ios": total, "server_ios": total, "lost_events": 0,
+            "checks": [], "problems": [], "devices": use(name, start, total if op == "write" else 0),
+        })  # fmt: skip
+    manifest = {**synthetic.manifest(), "run": run_name, "workload": "candidates", "phases": phases}
+    manifest |= {"expect": [], "ended": True, "reference": None}
+    manifest["testbed"] = {**manifest["testbed"], "name": name, "devices": devices(name, drive)}
+    written = synthetic.write(path / run_name, manifest | changes, pl.concat(frames))
+    write_ageing(written, aged(name, drive))
+    return run_name
+
+
+def devices(name: str, drive: Mapping[str, Any]) -> list[dict[str, Any]]:
+    common = {
+        "model": drive["model"], "parameters": {"page": 4096, "name": drive["model"]}, "path": "/dev/x",
+        "endurance_bytes": drive.get("endurance_bytes", 10**15),
+    }  # fmt: skip
+    if "price" in drive:
+        common["price"] = drive["price"]
+    return [
+        {**common, "name": f"{role}-{name}", "role": role, "size_bytes": size}
+        for role, size in (("log", 64 << 20), ("cache", 128 << 20))
+    ]
+
+
+def use(name: str, start: int, writes: int) -> list[dict[str, Any]]:
+    """The kernel's counts of the log device: each write of 4 KiB is one of 8 KiB there."""
+    times = ("read_ns", "write_ns", "busy_ns", "queue_ns")
+    zero = dict.fromkeys(("reads", "read_bytes", "writes", "written_bytes", "in_flight", *times), 0)
+    ended = {**zero, "writes": writes, "written_bytes": writes * 8192, "at_ns": start + 10 * synthetic.SECOND}
+    begun = {**zero, "at_ns": start}
+    fed = {**ended, "writes": 10, "written_bytes": 10 << 20}
+    return [
+        {"device": f"log-{name}", "samples": [begun, ended]},
+        {"device": f"cache-{name}", "samples": [begun, fed]},
+    ]
+
+
+def aged(name: str, drive: Mapping[str, Any]) -> pl.DataFrame:
+    """Two points: fresh, and after a fill at the latencies of the drive less what NFS takes."""
+    rows = []
+    for role, op in (("log", "write"), ("cache", "read")):
+        for point, factor in ((0, 0.1), (1, 0.8)):
+            index = int(bin_index(int(drive[op] * factor * 1000)))
+            low, high = bin_edges([index])
+            stage = f"fill {point}" if point else "purge"
+            place = (f"{role}-{name}", role, point, stage, point * 2 << 26, 64 << 20)
+            rows.append((*place, op, 4096, 0, synthetic.SECOND, int(low[0]), int(high[0]), IOS))
+    return pl.DataFrame(rows, schema=AGEING_SCHEMA, orient="row")
+
+
+def power_loss(lost: int, moments: int = 10) -> dict[str, Any]:
+    each = [{"at_ns": n, "acknowledged": 100, "lost": lost} for n in range(moments)]
+    return {"moments": each, "acknowledged": 100 * moments, "lost": lost * moments}
+
+
+def series(
+    results: Path,
+    drives: Mapping[str, Mapping[str, Any]] = DRIVES,
+    cuts: Mapping[str, int] = CUTS,
+    title: str = "Which SSD",
+) -> list[str]:
+    """Paths of a series of `drives`, and of runs that cut the power of `cuts` (writes lost each time)."""
+    folder = results / "candidates"
+    names = list(drives)
+    labels = ["base", *(f"candidate={name}" for name in names[1:])]
+    runs = [run(folder, n, name, drives[name]) for n, name in enumerate(names)]
+    cells = [
+        {"name": label, "at": {} if label == "base" else {"candidate": name}, "phase": phase, "in_run": phase,
+         "build": label}
+        for name, label in zip(names, labels, strict=True)
+        for phase in ("read", "write-slog", "write-pool")
+    ]  # fmt: skip
+    value = {
+        "format": 1, "name": "candidates", "title": title, "id": ID, "started_utc": "2026-11-21T05:00:00Z",
+        "sources": ["/w.toml", "/t.toml"], "testbed": "lab", "emulated": True, "digest": "0" * 64,
+        "drift_max": 0.05, "cells": cells, "ended": True, "verdict": "valid",
+        "axes": [{"name": "candidate", "keys": ["use.log", "use.cache"], "kind": "build", "values": names}],
+        "builds": [
+            {"name": label, "digest": "0" * 64, "runs": [{"run": name, "round": 1}]}
+            for label, name in zip(labels, runs, strict=True)
+        ],
+    }  # fmt: skip
+    path = folder / ID
+    path.mkdir()
+    write_series(path, Series.from_json(value, path))
+    cut = [
+        folder / run(folder, 30 + n, name, drives[name], power_loss=power_loss(lost))
+        for n, (name, lost) in enumerate(cuts.items())
+    ]
+    return [str(path), *map(str, cut)]
+
+
+def directory(path: str) -> RunDir:
+    return RunDir(Path(path))
