@@ -21,6 +21,7 @@ from kit.store.phase import Check, Missing
 from kit.store.resource_use import ArcUse
 from kit.zfs.openzfs_version import ZfsVersion
 
+L2ARC_ERRORS, ZIL_TROUBLE = "L2ARC errors", "ZIL stalls and errors"
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 _ZIL = "/proc/spl/kstat/zfs/zil"
 _KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
@@ -68,7 +69,8 @@ class Counters:
 class ArcZilCounters(Instrument):
     """The change of the counters over the phase, checked against the tracer's counts if there is a tracer.
 
-    `local`: the load runs on the server, so the counts of its writes are those of the ZIL.
+    `local`: the load runs on the server, so the counts of its writes are those of the ZIL. `faulty`: the
+    workload asks for faults, so that errors and stalls are no doubt.
     """
 
     code = "arc-zil-counters"
@@ -82,8 +84,10 @@ class ArcZilCounters(Instrument):
         tracer: TierTracer | None = None,
         *,
         local: bool = False,
+        faulty: bool = False,
     ) -> None:
         self._source = (server, pool, objset, zfs)
+        self._faulty = faulty
         self._zfs, self._tracer, self._local = zfs, tracer, local
         self.change = Counters({}, {})
 
@@ -116,7 +120,14 @@ class ArcZilCounters(Instrument):
                 made += checks(self.change, *of_tracer, self._zfs, measured.block_bytes.get("read", 0))
         except MeasurementUnknown as error:
             return Report(problems=[error.message])
-        return Report(checks=made)
+        return Report(checks=[_without(each) if self._faulty else each for each in made])
+
+
+def _without(made: Check | Missing) -> Check | Missing:
+    """Of errors and stalls that declared faults may bring about, none is judged."""
+    if made.name not in (L2ARC_ERRORS, ZIL_TROUBLE):
+        return made
+    return Missing.of(made.name, made.source, "the workload asks for faults in this phase")
 
 
 def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
@@ -263,7 +274,7 @@ def _failed_l2arc_reads(arc: dict[str, int]) -> int:
 
 def _l2arc_errors(arc: dict[str, int]) -> Iterator[Check]:
     for counter in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
-        yield Check.of("L2ARC errors", f"arcstats {counter}", 0, arc[counter], 0)
+        yield Check.of(L2ARC_ERRORS, f"arcstats {counter}", 0, arc[counter], 0)
 
 
 def _write_checks(
@@ -290,6 +301,6 @@ def _write_checks(
     # Since OpenZFS 2.3.
     for counter in ("zil_commit_stall_count", "zil_commit_error_count"):
         if counter in zil:
-            yield Check.of("ZIL stalls and errors", f"{source} {counter}", 0, zil[counter], 0)
+            yield Check.of(ZIL_TROUBLE, f"{source} {counter}", 0, zil[counter], 0)
         else:
-            yield Missing.of("ZIL stalls and errors", f"{source} {counter}", f"not available on {zfs}")
+            yield Missing.of(ZIL_TROUBLE, f"{source} {counter}", f"not available on {zfs}")
