@@ -16,7 +16,8 @@ changes. Each action then waits `at_ns` on CLOCK_MONOTONIC, whatever the others 
 SIGHUP came first, or a step failed) `cleanup` is run. Prints a line of JSON at the begin of the load and at
 each begin and end:
 
-    {"ns": CLOCK_MONOTONIC, "what": "load" | "begin" | "end", "id": N, "times": N, "error": TEXT, "cut": BOOL}
+    {"ns": CLOCK_MONOTONIC, "what": "load" | "begin" | "end", "id": N, "times": N, "error": TEXT, "cut": BOOL,
+     "lasted": BOOL}
 
 and before them one with its `pid`.
 
@@ -95,7 +96,7 @@ def command(argv, text="", limit_ns=None, stoppable=True):
             start_new_session=True,
         )
     except OSError as error:
-        raise Failed("{}: {}".format(argv[0], error.strerror)) from None
+        raise Failed(f"{argv[0]}: {error.strerror}") from None
     output = []
     reader = threading.Thread(
         target=lambda: output.append(process.communicate((text or "").encode())[0]), daemon=True
@@ -114,7 +115,7 @@ def command(argv, text="", limit_ns=None, stoppable=True):
             if stopped:
                 raise Stopped
             if limit_ns is None:
-                raise Failed("{} did not end within {:g} s".format(argv[0], COMMAND_S))
+                raise Failed(f"{argv[0]} did not end within {COMMAND_S:g} s")
             return False
     if process.returncode:
         said = output[0].decode("utf-8", "replace").strip() if output else ""
@@ -177,7 +178,7 @@ class Action:
             self.times = self.times or int(self.lasted)
         if error or cut or self.lasted:
             self.clean()
-        say("end", id=number, times=self.times, error=error, cut=cut)
+        say("end", id=number, times=self.times, error=error, cut=cut, lasted=self.lasted)
 
 
 def watch_parent():

@@ -117,8 +117,8 @@ def _of_fault(fault: Fault, workload: Workload, testbed: Testbed) -> Iterator[tu
         yield (
             "what",
             f"\"{fault.what}\": without '{device.name}' the pool is lost, pool.data = "
-            f'"{workload.pool.data}" with {len(testbed.devices("data"))} data devices has no copy: write data = '
-            '"mirror" or a raidz, or what = "stall"',
+            f'"{workload.pool.data}" with {len(testbed.devices("data"))} data devices has no copy: write '
+            'data = "mirror" or a raidz, or what = "stall"',
         )
     phase = _phase_of(workload, fault)
     removed = [each.remove for each in workload.phase[: workload.phase.index(phase) + 1]]
@@ -200,7 +200,7 @@ def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
             yield (
                 ("fault", index, key),
                 f"the next fault of phase '{phase.name}' begins at {format_duration_ns(later.at)}, before "
-                f"this one must be over ({format_duration_ns(until_ns)}): they could not be told apart: move one",
+                f"this one must be over ({format_duration_ns(until_ns)}): they cannot be told apart",
             )
 
 

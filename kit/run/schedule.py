@@ -204,6 +204,7 @@ class Scheduler(Instrument):
             times=int(end.get("times", 0)),
             error=safe_text(str(end.get("error", "")))[:_ERROR],
             was_cut=bool(end.get("cut")),
+            lasted=bool(end.get("lasted")),
             expect=fault.expect if fault else None,
             recover_within_ns=fault.recover_within if fault else None,
         )

@@ -14,7 +14,7 @@ class ScheduledAction(Stored):
     """A fault or an event. `begin_ns`, `end_ns`: None if it never began, or did not end by itself.
 
     `error`: why it did not happen as declared; `was_cut`: the phase ended first, and it was undone. `expect`:
-    of a fault. `times`: how often it was done.
+    of a fault. `times`: how often it was done. `lasted`: it went on until the phase ended, as declared.
     """
 
     kind: Literal["fault", "event"]
@@ -28,6 +28,7 @@ class ScheduledAction(Stored):
     times: Count = 0
     error: str = ""
     was_cut: bool = False
+    lasted: bool = False
     expect: str | None = None
     recover_within_ns: Nanoseconds | None = None
 

@@ -25,7 +25,7 @@ from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
-from reports.verdict import expectations, power_loss, verdict
+from reports.verdict import expectations, power_loss, recovery, verdict
 from reports.verdict import forces as forces_verdict
 
 _KEY = ("phase", "layer", "op", "tier")
@@ -56,13 +56,12 @@ def summarise(
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
-    unmet = [*broken, *forces_verdict.unmet(phases), *unmet]
-    ranges = {name: each.ranges_us for name, each in shown.items()}
-    bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
+    faults = recovery.judge(manifest, latency, reasons)
+    unmet = [*broken, *faults.unmet, *forces_verdict.unmet(phases), *unmet]
     of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
-    judged = verdict.of(reasons, unmet, by_nature)
+    judged = "invalid" if faults.decisive else verdict.of(reasons, unmet, by_nature)
     if judged == "valid":
         unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
     value = {
@@ -82,16 +81,24 @@ def summarise(
         "versions": manifest.versions,
         "reference": reference.as_json() if reference else None,
         "rows": rows,
-        "bands": bands,
+        "bands": _bands(bins, list(named), reference, shown) if with_bands else [],
         "clients": of_clients,
         "expect": expect,
         "power_loss": promised,
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
+        **faults.entry(),
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
+
+
+def _bands(
+    bins: pl.DataFrame, phases: Sequence[str], reference: Reference | None, shown: Mapping[str, Beside]
+) -> list[Json]:
+    ranges = {name: each.ranges_us for name, each in shown.items()}
+    return band_table.describe(bins, phases, reference, ranges)
 
 
 def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:

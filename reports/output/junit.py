@@ -13,7 +13,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def junit(summary: Summary) -> bytes:
-    """One suite: a case for the verdict, one per check and one per expectation of the workload.
+    """One suite: a case for the verdict, one per check, per declared fault and event, and per expectation.
 
     An unknown verdict is an <error>, and what it leaves open is <skipped>; what is not met or not valid is a
     <failure>. Foreign text has no markup and none of the characters that XML 1.0 forbids.
@@ -23,12 +23,14 @@ def junit(summary: Summary) -> bytes:
     unknown = summary.verdict == "unknown"
     unmet = [e for e in summary.expect if e.ok is False]
     verdict = case(suite, name, "verdict")
+    failed = any(row.ok is False for row in summary.faults)
     if unknown:
         add_outcome(verdict, "error", "the verdict is unknown", summary.reasons)
-    elif summary.verdict != "valid" and not unmet:
+    elif summary.verdict != "valid" and not (unmet or failed):
         add_outcome(verdict, "failure", f"the verdict is {summary.verdict}", summary.reasons)
     for phase in summary.accounting.phases:
         _checks(suite, name, phase)
+    _faults(suite, name, summary)
     for number, wish in enumerate(summary.expect, 1):
         made = case(suite, f"{name}.{wish.phase}", f"expect {number}: {wish.op}/{wish.tier}")
         if wish.ok is None:
@@ -38,6 +40,27 @@ def junit(summary: Summary) -> bytes:
         elif unknown:
             add_outcome(made, "skipped", "the verdict is unknown", [])
     return document(suite)
+
+
+def _faults(suite: ET.Element, name: str, summary: Summary) -> None:
+    """A case per declared fault and event."""
+    for row in summary.faults:
+        made = case(suite, f"{name}.{row.phase}", f"{row.kind} at {row.at_s:g} s: {row.text}")
+        if row.ok is None:
+            add_outcome(made, "error", f"{row.id}: it is not known whether it is as declared", [row.why])
+        elif not row.ok:
+            add_outcome(made, "failure", f"{row.id}: it is not as declared", [row.why])
+    for each in summary.fault_checks:
+        if not any(row.kind == "fault" and row.phase == each.phase for row in summary.faults):
+            continue
+        made = case(suite, f"{name}.{each.phase}", "errors that clients saw during the faults")
+        if each.client_errors:
+            add_outcome(made, "failure", "FAULT-ERRORS", [f"{each.client_errors} NFS calls"])
+        made = case(suite, f"{name}.{each.phase}", "data read back after the faults")
+        if each.data_errors:
+            add_outcome(made, "failure", "FAULT-DATA", [f"{each.data_errors} data errors", each.scan])
+        elif each.data_errors is None:
+            add_outcome(made, "skipped", f"FAULT-UNVERIFIED: {each.why}", [])
 
 
 def document(suite: ET.Element) -> bytes:

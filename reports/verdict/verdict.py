@@ -11,7 +11,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Verdict
 from kit.store.tables import CLIENT, DEVICE, SERVER
-from reports.verdict import appliance
+from reports.verdict import appliance, recovery
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
 Json = dict[str, Any]
@@ -130,7 +130,7 @@ def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
     yield from (f"{name}: {problem}" for problem in phase.problems)
     if server is None or phase.lost_events is None:
         yield f"{name}: the manifest lacks the server's I/Os or the lost trace events."
-    elif (calls := _calls(phase)) is not None and abs(calls - server) > sum(
+    elif (calls := _calls(phase)) is not None and abs(calls - server) > recovery.apart_ios(phase) + sum(
         part.apart_ios for part in phase.parts
     ):
         yield f"{name}: the clients issued {client} I/Os, the server saw {server}."
@@ -157,7 +157,8 @@ def _calls(phase: Phase) -> int | None:
 
 def _faults(phase: Phase) -> Iterator[str]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
-    texts = [event.text.removeprefix("fault: ") for event in phase.events if event.kind == "fault"]
+    injected = [event.text for event in phase.events if event.kind == "fault"]
+    texts = [text.removeprefix("fault: ") for text in injected if not text.startswith("declared: ")]
     if texts:
         more = f", and {len(texts) - _NAMED_FAULTS} more" if len(texts) > _NAMED_FAULTS else ""
         yield (

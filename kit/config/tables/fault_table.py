@@ -55,10 +55,11 @@ def _needed(made: bool, key: str, text: str) -> None:
 class Fault(Table):
     """A fault, and what the clients must see of it.
 
-    `expect`: "recovers": latencies are back in the band of before within `recover_within` of the fault's end
-    (None: before the phase ends); "degraded": I/Os go on while it lasts; "unaffected": latencies stay in the
-    band. `for_`: how long it lasts, None: until the phase ends. `sectors`: first and number of those that
-    return errors; `run` and `undo`: argv of what = "command", without a shell, as the user who logs in.
+    `expect`: "recovers": latencies are back in the band of before within `recover_within` of the fault's end,
+    or of its begin if it lasts until the phase ends (None: before that); "degraded": I/Os go on while it
+    lasts; "unaffected": latencies stay in the band. `for_`: how long it lasts, None: until the phase ends.
+    `sectors`: first and number of those that return errors. `run` and `undo`: argv of what = "command",
+    without a shell, as the user who logs in.
     """
 
     at: _At
@@ -116,12 +117,6 @@ class Fault(Table):
 
     @model_validator(mode="after")
     def _check_expectation(self) -> Self:
-        ends = self.for_ or self.what == "power-loss" or (self.what == "command" and not self.undo)
-        _needed(
-            self.expect == "recovers" and not ends,
-            "for",
-            'what lasts until the phase ends cannot recover in it: add for, or expect = "degraded"',
-        )
         _needed(
             self.recover_within is not None and self.expect != "recovers",
             "recover_within",
@@ -176,12 +171,13 @@ def during(phase: Phase) -> list[ExpectedEvent]:
     """
     made, parts = [], len(phase.during) + 1
     for number, what in enumerate(phase.during, start=1):
-        keys: dict[str, int] = {"resilver": {"for": phase.duration // 20}, "snapshots": {
-            "for": phase.duration // 10, "every": max(phase.duration // 200, 1),
-        }}.get(what, {})  # fmt: skip
-        made.append(
-            ExpectedEvent.model_validate({"at": phase.duration * number // parts, "what": what, **keys})
-        )
+        times_ns = {"at": phase.duration * number // parts}
+        if what in ("resilver", "snapshots"):
+            times_ns["for"] = phase.duration // (20 if what == "resilver" else 10)
+        if what == "snapshots":
+            times_ns["every"] = max(phase.duration // 200, 1)
+        keys = {key: format_duration_ns(value) for key, value in times_ns.items()}
+        made.append(ExpectedEvent.model_validate({"what": what, **keys}))
     return made
 
 
