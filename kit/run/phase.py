@@ -94,11 +94,8 @@ def instruments(
     machines = bench.clocks.machines(list(bench.site.hosts.values()))
     chosen: list[Instrument] = [offsets, HostHealth(machines)]
     declared = bench.schedule
-    faults = (
-        FaultEvents(bench.site.devices, partial(schedule.is_named, actions=declared))
-        if bench.site.devices
-        else None
-    )
+    named = partial(schedule.is_named, actions=declared) if declared else None
+    faults = FaultEvents(bench.site.devices, named) if bench.site.devices else None
     chosen += [faults] if faults else []
     period_ns = sampler.period_ns(phase.duration, bench.site.clock, of_array=bench.array is not None)
     output = parts.stem(bench.run_dir, phase.name, part)
