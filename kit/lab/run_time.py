@@ -152,6 +152,8 @@ def _load_s(
     # The guest's CPU does not answer faster than this machine emulates it.
     busy_ns = cost_s * 1e9 * _INSTRUCTIONS_S / 1e9 / dilation
     ios = duration_ns / max(wait_ns / job.outstanding, busy_ns)
+    if (most := job.most_iops) is not None:
+        ios = min(ios, most * duration_ns / 1e9)
     busy_s = ios * cost_s
     idle_s = max(0.0, duration_ns * dilation / 1e9 - busy_s * _INSTRUCTIONS_S / 1e9)
     return busy_s + idle_s * _IDLE_S
