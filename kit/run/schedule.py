@@ -18,6 +18,7 @@ from kit.core.text import safe_text
 from kit.hosts.base import Host, HostLost, Process
 from kit.hosts.identity import read_identity
 from kit.instruments import mount_stats
+from kit.instruments.arc_zil_counters import ARC_READS, L2ARC_ERRORS, ZIL_TROUBLE
 from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.mount_stats import MountStats
 from kit.instruments.server_activity import Expected
@@ -59,6 +60,16 @@ def expected(actions: Sequence[TimedAction], made: Sequence[Scheduler]) -> Expec
         trims=any(each.scheduled.what == "trim" for each in actions),
         apart=lambda: sum(each.apart_ios for each in made),
     )
+
+
+def excused(actions: Sequence[TimedAction]) -> dict[str, str]:
+    """By name of a check of ARC and ZIL why the workload's actions leave nothing to judge."""
+    made: dict[str, str] = {}
+    if any(isinstance(each.scheduled, Fault) for each in actions):
+        made |= dict.fromkeys((L2ARC_ERRORS, ZIL_TROUBLE), "the workload asks for faults in this phase")
+    if any(each.scheduled.what == "send" for each in actions):
+        made |= dict.fromkeys(ARC_READS, "the workload asks for a send, which reads through the ARC")
+    return made
 
 
 @dataclass
