@@ -17,7 +17,7 @@ SIGHUP came first, or a step failed) `cleanup` is run. Prints a line of JSON at 
 each begin and end:
 
     {"ns": CLOCK_MONOTONIC, "what": "load" | "begin" | "end", "id": N, "times": N, "error": TEXT, "cut": BOOL,
-     "lasted": BOOL}
+     "lasted": BOOL, "clean": whether all is undone}
 
 and before them one with its `pid`.
 
@@ -153,12 +153,14 @@ class Action:
                 pause(begin_ns + times * step["every_ns"])
 
     def clean(self):
-        """Put the host back, as far as it goes."""
+        """Put the host back, as far as it goes. Returns whether all was."""
+        clean = True
         for step in self.spec.get("cleanup", ()):
             try:
                 command(self.words(step["run"]), step.get("input"), stoppable=False)
             except Failed:
-                pass  # the run undoes it once more, and says what it cannot
+                clean = False
+        return clean
 
     def act(self, begun_ns):
         number, error, cut = self.spec["id"], "", False
@@ -176,9 +178,8 @@ class Action:
         except Stopped:
             cut = not self.lasted
             self.times = self.times or int(self.lasted)
-        if error or cut or self.lasted:
-            self.clean()
-        say("end", id=number, times=self.times, error=error, cut=cut, lasted=self.lasted)
+        clean = self.clean() if error or cut or self.lasted else True
+        say("end", id=number, times=self.times, error=error, cut=cut, lasted=self.lasted, clean=clean)
 
 
 def watch_parent():

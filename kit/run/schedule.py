@@ -97,9 +97,7 @@ class _Program:
             time.sleep(_POLL_S)
 
     def _read(self) -> list[Row]:
-        with suppress(FileNotFoundError, ValueError):
-            text = self.output.read_text(errors="replace")
-            self.rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        self.rows = _rows(self.output) or self.rows
         return self.rows
 
     def end(self) -> None:
@@ -133,8 +131,7 @@ class Scheduler(Instrument):
             listed = {n: each for n, each in enumerate(actions) if each.is_own == is_own}
             if listed:
                 argv = schedule_steps.program_command(begin, listed, bench.site.clock)
-                output = bench.run_dir.raw / f"{phase.name}-schedule{'-own' * is_own}.jsonl"
-                self._programs.append(_Program(host, argv, output))
+                self._programs.append(_Program(host, argv, _output(bench, phase, is_own)))
         self._changes: list[MountStats] = []
         self._errors = PoolErrors({}, None, "")
 
@@ -237,14 +234,40 @@ def prepared(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
         threads = host.run(["cat", schedule_steps.THREADS]).stdout.strip()
     actions = schedule_steps.actions(run.plan, run.names, phase, threads, read_identity(host))
     numbers = []
-    for each in actions:
+    for index, each in enumerate(actions):
         details = {"at_ns": each.scheduled.at, "commands": [list(one.argv) for one in each.commands]}
         with run.journal.step(f"schedule: {each.scheduled.text}", **details):
             if each.undo:
-                numbers.append(undo.register(run.journal, key, host, each.undo))
+                numbers.append((index, undo.register(run.journal, key, host, each.undo)))
     yield replace(bench, schedule=tuple(actions))
-    for number in reversed(numbers):
+    begun, clean = _rows_of(bench, phase, "begin"), _rows_of(bench, phase, "end")
+    for index, number in reversed(numbers):
+        # Once is enough of the user's own, which nothing else can tell from what it was.
+        is_done = index not in begun or clean.get(index, {}).get("clean", False)
+        if actions[index].is_own and is_done:
+            run.journal.undo_now(number, lambda _: None)
+            continue
         run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
+
+
+def _rows_of(bench: Bench, phase: Phase, what: str) -> dict[int, Row]:
+    """Lines of the programs of the phase, by the number of the action."""
+    rows: list[Row] = []
+    for is_own in (False, True):
+        rows += _rows(_output(bench, phase, is_own))
+    return {int(row["id"]): row for row in rows if row.get("what") == what and "id" in row}
+
+
+def _output(bench: Bench, phase: Phase, is_own: bool) -> Path:
+    return bench.run_dir.raw / f"{phase.name}-schedule{'-own' * is_own}.jsonl"
+
+
+def _rows(path: Path) -> list[Row]:
+    """The whole lines; none if there are none yet."""
+    with suppress(FileNotFoundError, ValueError):
+        text = path.read_text(errors="replace")
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return []
 
 
 def checked(bench: Bench, phase: Phase, entry: StoredPhase) -> StoredPhase:

@@ -67,10 +67,13 @@ def test_what_goes_on_is_undone_when_the_load_ends_and_the_rest_never_begins(tmp
         {"at_ns": 10**13, "steps": [{"run": ["touch", str(tmp_path / "late")]}]},
     )
     (tmp_path / "count").write_text("io 1 0\n")
-    time.sleep(0.4)
+    assert process.stdout
+    begun = [json.loads(process.stdout.readline())["what"] for _ in range(3)]
     process.send_signal(signal.SIGTERM)
     found = rows(process)
+    assert begun == ["load", "begin", "begin"]
     end = {each["id"]: each for each in found if each["what"] == "end"}
     assert end[0]["cut"] and not end[0]["lasted"] and undone.exists()
+    assert end[0]["clean"] and end[1]["clean"]
     assert end[1]["lasted"] and not end[1]["cut"] and lasting.exists()
     assert 2 not in end and not (tmp_path / "late").exists()
