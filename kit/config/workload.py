@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.config.tables import fault_table
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.fault_table import ExpectedEvent, Fault, Scheduled
+from kit.config.tables.impact_table import Impact
 from kit.config.tables.nfs_options import MountOption, Version
 from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
 from kit.config.tables.precondition_table import PreconditionTable
@@ -211,6 +212,7 @@ class Workload(Table):
     event: Annotated[
         tuple[ExpectedEvent, ...], Field(max_length=100, exclude_if=lambda events: not events)
     ] = ()
+    impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
     power_loss: PowerLoss | None = None
 
     @property
@@ -292,6 +294,11 @@ class Workload(Table):
                     f"no phase is called '{expectation.phase}', {nearest(expectation.phase, names, 'phases')}"
                 )
                 raise KeyProblem(("expect", number, "phase"), text)
+        for number, impact in enumerate(self.impact):
+            for part, name in (("alone", impact.alone), ("beside", impact.beside)):
+                if name not in names:
+                    text = f"no phase is called '{name}', {nearest(name, names, 'phases')}"
+                    raise KeyProblem(("impact", number, part), text)
         return self
 
 

@@ -67,8 +67,7 @@ def value_of(begin):
     return [line for line in text.splitlines() if line.strip().startswith(begin["line"])][:1]
 
 
-def wait_for_load(begin):
-    before = value_of(begin)
+def wait_for_load(begin, before):
     while not STOP.wait(POLL_S):
         if value_of(begin) != before:
             return True
@@ -193,8 +192,9 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: STOP.set())
     threading.Thread(target=watch_parent, daemon=True).start()
+    before = value_of(spec["begin"])
     say("ready", pid=os.getpid())
-    if not wait_for_load(spec["begin"]):
+    if not wait_for_load(spec["begin"], before):
         return
     begun_ns = now_ns()
     say("load")

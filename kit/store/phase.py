@@ -41,11 +41,14 @@ ProblemCode = Literal[
     "schedule",
     "server-activity",
     "settings-changed",
+    "stop-rules",
     "tier-tracer",
     "untraced",
     "warm-up",
 ]
 UNCLASSIFIED = "unclassified"
+# Kind of the event that ended the load of a soak before its time.
+STOP_RULE = "stop-rule"
 
 
 class Check(Stored):

@@ -12,6 +12,7 @@ from kit.store.phase import Check, Missing, Shares
 from kit.store.resource_use import ArcUse
 from kit.store.run_directory import RunDir
 from kit.store.schedule import VdevErrors
+from kit.store.soak import ImpactRow, SoakPhase
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 from kit.store.tables import SERVER
 
@@ -335,6 +336,8 @@ class Summary(Stored):
     forces: Many[ForcesRow] = ()
     faults: Many[FaultRow] = ()
     fault_checks: Many[FaultChecks] = ()
+    soak: Many[SoakPhase] = ()
+    impact: Many[ImpactRow] = ()
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)

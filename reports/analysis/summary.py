@@ -25,9 +25,12 @@ from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
-from reports.verdict import expectations, power_loss, recovery, verdict
+from reports.verdict import expectations, impact, power_loss, recovery, soak, verdict
 from reports.verdict import forces as forces_verdict
 
+# What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
+# run), `unmet` (sentences of what does not hold) and `sentences` (of what was observed).
+_DECLARED = {"soak": soak, "impact": impact}
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
@@ -57,7 +60,8 @@ def summarise(
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
     faults = recovery.judge(manifest, latency, reasons)
-    unmet = [*broken, *faults.unmet, *forces_verdict.unmet(phases), *unmet]
+    declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
+    unmet = [*broken, *faults.unmet, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
     of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
@@ -72,8 +76,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": _notes(manifest, bins),
-        # A check that raised an exception stood here while manifests were not checked when read.
+        "notes": _notes(manifest, bins, declared),
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,
         **({"precondition": manifest.precondition} if manifest.precondition else {}),
@@ -88,6 +91,7 @@ def summarise(
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
+        **{name: found for name, found in declared.items() if found},
         **faults.entry(),
     }
     # With its conditions, which are not stored.
@@ -101,8 +105,12 @@ def _bands(
     return band_table.describe(bins, phases, reference, ranges)
 
 
-def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
-    """The run's own, and what its devices and forced writes say."""
+def _unkept(declared: Mapping[str, list[Json]]) -> list[str]:
+    return [text for name, rows in declared.items() for text in _DECLARED[name].unmet(rows)]
+
+
+def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Mapping[str, list[Json]]) -> list[str]:
+    """The run's own, and what its devices, forced writes and declared limits say."""
     phases = manifest.phases
     return [
         *manifest.notes,
@@ -110,6 +118,7 @@ def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
         *stripes.sentences(latency, phases),
         *forces.sentences(forces.describe(manifest)),
         *prices.sentences([manifest]),
+        *(text for name, found in declared.items() for text in _DECLARED[name].sentences(found)),
     ]
 
 
