@@ -190,17 +190,6 @@ class FioSection:
         """Most I/Os in flight: numjobs x iodepth."""
         return self.copies * int(self.options.get("iodepth", "1"))
 
-    @property
-    def most_iops(self) -> int | None:
-        """`rate_iops` (reads, writes; one number is for each) of all copies; None where an op has none."""
-        rates = [
-            int(rate.rstrip("kK") or 0) * (1000 if rate[-1:] in ("k", "K") else 1)
-            for rate in self.options.get("rate_iops", "0").split(",")
-        ]
-        by_op = dict(zip(("read", "write"), rates * 2 if len(rates) == 1 else rates, strict=False))
-        used = [by_op.get(op, 0) for op in self.operations]
-        return self.copies * sum(used) if all(used) else None
-
 
 @dataclass(frozen=True)
 class FioJob:
@@ -263,12 +252,6 @@ class FioJob:
     def spare_bytes(self) -> int:
         """Bytes that the storage may get for an I/O beside its own."""
         return 0
-
-    @property
-    def most_iops(self) -> int | None:
-        """I/Os a second that its jobs are limited to, together; None if one of them is not."""
-        rates = [section.most_iops for section in self.sections]
-        return None if None in rates else sum(rate or 0 for rate in rates)
 
     @property
     def outstanding(self) -> int:

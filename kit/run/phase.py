@@ -128,14 +128,13 @@ def instruments(
     if bench.storage is None:
         return [*chosen, MountStatistics(bench.mounted, bench.mount_point), *timed]
     storage, name = bench.storage, bench.storage.pool.name
+    of_pool = storage.server, name, storage.objset, storage.zfs
     expected, excused = schedule.expected(declared, timed), schedule.excused(declared)
     activity = ServerActivity(storage.server, name, storage.zfs, local=local, expected=expected)
     if tracer is None or local:
         # With sync=disabled nothing is committed.
         commits = local and storage.sync != "disabled"
-        counters = ArcZilCounters(
-            storage.server, name, storage.objset, storage.zfs, local=commits, excused=excused
-        )
+        counters = ArcZilCounters(*of_pool, local=commits, excused=excused)
         history = ReadHistory(storage.server, name, storage.objset, activity, counters, local=local)
         return [*chosen, activity, counters, history, *timed]
     tiers = TierTracer(
@@ -146,7 +145,7 @@ def instruments(
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=phase.log == "histograms",
     )
-    counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, tiers, excused=excused)
+    counters = ArcZilCounters(*of_pool, tiers, excused=excused)
     return [*chosen, activity, counters, tiers, *timed]
 
 

@@ -50,8 +50,7 @@ def summarise(
     reasons: list[str] = []
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
-    phases = manifest.phases
-    bins = latency.bins
+    phases, bins = manifest.phases, latency.bins
     named = {phase.name: phase for phase in phases}
     names = dict.fromkeys((*named, *bins["phase"].unique().sort()))
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
