@@ -62,8 +62,7 @@ def summarise(
     declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
     unmet = [*broken, *faults.unmet, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
     of_clients = _clients(bins, phases, reasons)
-    if len(reasons) > 1:
-        by_nature = None
+    by_nature = by_nature if len(reasons) == 1 else None
     judged = "invalid" if faults.decisive else verdict.of(reasons, unmet, by_nature)
     if judged == "valid":
         unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
