@@ -160,9 +160,12 @@ def _load_s(
 
 
 def _most_iops(job: FioJob) -> int | None:
-    """I/Os a second that `rate_iops` (reads, writes; one number is for each) leaves to all; None without."""
+    """I/Os a second that `rate_iops` or `thinktime` (a rest after each I/O, us) leave to all; None without."""
     total = 0
     for section in job.sections:
+        if (rest_us := section.options.get("thinktime", "")).isdecimal() and int(rest_us):
+            total += section.copies * max(1, 10**6 // int(rest_us))
+            continue
         rates = [parse_fio_bytes(rate or "0") for rate in section.options.get("rate_iops", "0").split(",")]
         by_op = dict(zip(("read", "write"), rates * 2 if len(rates) == 1 else rates, strict=False))
         used = [by_op.get(op, 0) for op in section.operations]
