@@ -160,7 +160,7 @@ def _load_s(
 
 
 def _most_iops(job: FioJob) -> int | None:
-    """I/Os a second that `rate_iops` or `thinktime` (a rest after each I/O, us) leave to all; None without."""
+    """I/Os a second that `rate_iops` or `thinktime` (a rest after each, us) leave to all; None without."""
     total = 0
     for section in job.sections:
         if (rest_us := section.options.get("thinktime", "")).isdecimal() and int(rest_us):
