@@ -9,7 +9,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from kit.config.tables import fault_table
 from kit.config.tables.expectation import Expectation
+from kit.config.tables.fault_table import ExpectedEvent, Fault, Scheduled
 from kit.config.tables.impact_table import Impact
 from kit.config.tables.known_table import KnownFailure
 from kit.config.tables.nfs_options import MountOption, Version
@@ -204,6 +206,10 @@ class Workload(Table):
     known: Annotated[
         tuple[KnownFailure, ...], Field(exclude_if=lambda known: not known, max_length=1000)
     ] = ()
+    fault: Annotated[tuple[Fault, ...], Field(max_length=100, exclude_if=lambda faults: not faults)] = ()
+    event: Annotated[
+        tuple[ExpectedEvent, ...], Field(max_length=100, exclude_if=lambda events: not events)
+    ] = ()
     impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
     power_loss: PowerLoss | None = None
 
@@ -222,6 +228,12 @@ class Workload(Table):
         """The working set of a workload that has one."""
         assert self.working_set is not None, "phases on devices have none"
         return self.working_set
+
+    def schedule(self, phase: Phase) -> tuple[Scheduled, ...]:
+        """What is done at set times of the phase, by time. A table without `phase` is of the only one."""
+        tables: tuple[Scheduled, ...] = (*self.fault, *self.event, *fault_table.during(phase))
+        mine = [each for each in tables if each.phase in ("", phase.name)]
+        return tuple(sorted(mine, key=lambda each: each.at))
 
     @model_validator(mode="after")
     def _check_targets(self) -> Self:
@@ -242,6 +254,26 @@ class Workload(Table):
             unused = {"pool", "dataset", "nfs", "tunables", "working_set", "warmup"}
             for key in sorted(unused & self.model_fields_set):
                 raise KeyProblem(key, "there is no pool in a workload whose phases go to devices: remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _check_schedule(self) -> Self:
+        tables: list[tuple[str, int, Scheduled]] = [("fault", *each) for each in enumerate(self.fault)]
+        tables += [("event", *each) for each in enumerate(self.event)]
+        names = [phase.name for phase in self.phase]
+        for table, number, each in tables:
+            if not each.phase and len(names) > 1:
+                text = f"in which phase? the workload has {', '.join(names)}: add phase"
+                raise KeyProblem((table, number, "phase"), text)
+            phase = next((phase for phase in self.phase if each.phase in ("", phase.name)), None)
+            if phase is None:
+                text = f"no phase is called '{each.phase}', {nearest(each.phase, names, 'phases')}"
+                raise KeyProblem((table, number, "phase"), text)
+            if problem := fault_table.phase_problem(phase):
+                raise KeyProblem((table, number, "phase" if each.phase else "at"), problem)
+        for number, phase in enumerate(self.phase):
+            if phase.during and (problem := fault_table.phase_problem(phase)):
+                raise KeyProblem(("phase", number, "during"), problem)
         return self
 
     @model_validator(mode="after")

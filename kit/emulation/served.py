@@ -57,9 +57,14 @@ def description(devices: Sequence[ServedDevice], dilation: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tell_command(*words: str) -> list[str]:
+    """argv that sends one command of server/commands.c. Pure."""
+    return [PROGRAM, "tell", SOCKET, *words]
+
+
 def counters_command(name: str) -> list[str]:
     """argv that prints the counters of a device's model as JSON. Pure."""
-    return [PROGRAM, "tell", SOCKET, name, "counters"]
+    return tell_command(name, "counters")
 
 
 class Served:
@@ -120,7 +125,7 @@ class Served:
 
         `after_s`: delay before the command, on the host's clock.
         """
-        argv = [PROGRAM, "tell", SOCKET, *words]
+        argv = tell_command(*words)
         if after_s:
             argv = ["sh", "-c", 'sleep "$1"; shift; exec "$@"', "sh", f"{after_s:.6f}", *argv]
         try:

@@ -8,7 +8,7 @@ arcstats do not count reads that the dbuf cache answers (1/32 of the ARC by defa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +21,8 @@ from kit.store.phase import Check, Missing
 from kit.store.resource_use import ArcUse
 from kit.zfs.openzfs_version import ZfsVersion
 
+L2ARC_ERRORS, ZIL_TROUBLE = "L2ARC errors", "ZIL stalls and errors"
+ARC_READS = ("reads that missed the ARC", "reads from L2ARC", "reads from DRAM")
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 _ZIL = "/proc/spl/kstat/zfs/zil"
 _KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
@@ -68,7 +70,8 @@ class Counters:
 class ArcZilCounters(Instrument):
     """The change of the counters over the phase, checked against the tracer's counts if there is a tracer.
 
-    `local`: the load runs on the server, so the counts of its writes are those of the ZIL.
+    `local`: the load runs on the server, so the counts of its writes are those of the ZIL. `excused`:
+    by name of a check why it is not made, because of what the workload asks for.
     """
 
     code = "arc-zil-counters"
@@ -82,8 +85,10 @@ class ArcZilCounters(Instrument):
         tracer: TierTracer | None = None,
         *,
         local: bool = False,
+        excused: Mapping[str, str] | None = None,
     ) -> None:
         self._source = (server, pool, objset, zfs)
+        self._excused = excused or {}
         self._zfs, self._tracer, self._local = zfs, tracer, local
         self.change = Counters({}, {})
 
@@ -116,7 +121,12 @@ class ArcZilCounters(Instrument):
                 made += checks(self.change, *of_tracer, self._zfs, measured.block_bytes.get("read", 0))
         except MeasurementUnknown as error:
             return Report(problems=[error.message])
-        return Report(checks=made)
+        return Report(
+            checks=[
+                Missing.of(each.name, each.source, why) if (why := self._excused.get(each.name)) else each
+                for each in made
+            ]
+        )
 
 
 def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
@@ -234,10 +244,10 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
     written = sum(count for (op, _), count in tiers.items() if op == "write")
     from_dram -= min(written, max(0, from_dram - arc["demand_data_hits"]))
     rows = [
-        ("reads that missed the ARC", "demand_data_misses", "", from_devices, slack),
-        ("reads from L2ARC", "l2_hits", "", reads.get("l2arc", 0) + failed, slack + failed),
+        (ARC_READS[0], "demand_data_misses", "", from_devices, slack),
+        (ARC_READS[1], "l2_hits", "", reads.get("l2arc", 0) + failed, slack + failed),
         (
-            "reads from DRAM", "demand_data_hits", " (without those of the dbuf cache)",
+            ARC_READS[2], "demand_data_hits", " (without those of the dbuf cache)",
             from_dram, slack + _tolerance(total, _DBUF_CACHE_SHARE),
         ),
     ]  # fmt: skip
@@ -263,7 +273,7 @@ def _failed_l2arc_reads(arc: dict[str, int]) -> int:
 
 def _l2arc_errors(arc: dict[str, int]) -> Iterator[Check]:
     for counter in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
-        yield Check.of("L2ARC errors", f"arcstats {counter}", 0, arc[counter], 0)
+        yield Check.of(L2ARC_ERRORS, f"arcstats {counter}", 0, arc[counter], 0)
 
 
 def _write_checks(
@@ -290,6 +300,6 @@ def _write_checks(
     # Since OpenZFS 2.3.
     for counter in ("zil_commit_stall_count", "zil_commit_error_count"):
         if counter in zil:
-            yield Check.of("ZIL stalls and errors", f"{source} {counter}", 0, zil[counter], 0)
+            yield Check.of(ZIL_TROUBLE, f"{source} {counter}", 0, zil[counter], 0)
         else:
-            yield Missing.of("ZIL stalls and errors", f"{source} {counter}", f"not available on {zfs}")
+            yield Missing.of(ZIL_TROUBLE, f"{source} {counter}", f"not available on {zfs}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kit.core.errors import HostError
@@ -22,12 +23,16 @@ class FaultSource(Protocol):
 
 
 class FaultEvents(Instrument):
-    """Faults of the phase are events; a crash is a problem."""
+    """Faults of the phase are events; a crash is a problem.
+
+    `is_declared`: whether a fault's text is that of one that the workload asks for, which has its own event.
+    Others are a problem then: checks that faults would fail are not made.
+    """
 
     code = "fault-events"
 
-    def __init__(self, devices: FaultSource) -> None:
-        self._devices = devices
+    def __init__(self, devices: FaultSource, is_declared: Callable[[str], bool] | None = None) -> None:
+        self._devices, self._is_declared = devices, is_declared
 
     def end(self) -> None:
         self._faults, self._crashes = self._devices.faults(), self._devices.crashes()
@@ -38,13 +43,19 @@ class FaultEvents(Instrument):
         return bool(self._faults or self._crashes)
 
     def report(self, measured: Measured) -> Report:
-        return Report(
-            events=[
-                Event(time_ns=measured.experiment_ns(at_ns), end_ns=None, kind="fault", text=f"fault: {text}")
-                for at_ns, text in self._faults
-            ],
-            problems=["the server of the emulated devices died"] if self._crashes else [],
-        )
+        is_declared = self._is_declared
+        events = [
+            Event(time_ns=measured.experiment_ns(at_ns), end_ns=None, kind="fault", text=f"fault: {text}")
+            for at_ns, text in self._faults
+            if is_declared is None or not is_declared(text)
+        ]
+        problems = ["the server of the emulated devices died"] if self._crashes else []
+        if is_declared:
+            problems += [
+                f"{event.text.removeprefix('fault: ')}: a fault that the workload does not declare"
+                for event in measured.during(events)
+            ]
+        return Report(events=events, problems=problems)
 
 
 def check_alive(devices: FaultSource | None) -> None:

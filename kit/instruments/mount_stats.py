@@ -9,7 +9,7 @@ applications, the same with O_DIRECT, then from and to the server.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kit.core import proc_path
 from kit.core.errors import HostError
@@ -30,6 +30,8 @@ class MountStats:
     transmissions: dict[str, int]
     timeouts: dict[str, int]
     server_bytes: dict[str, int]
+    # Calls that the server answered with an error; kernels before 5.3 do not count them.
+    errors: dict[str, int] = field(default_factory=dict)
 
     def since(self, before: MountStats) -> MountStats:
         return MountStats(*map(minus, vars(self).values(), vars(before).values()))
@@ -93,7 +95,8 @@ def parse(text: str, target: str) -> MountStats:
     sums = {op: [sum(column) for column in zip(*rows, strict=True)] for op, rows in per_op.items()}
     moved = [int(value) for value in fields["bytes"]]
     calls, transmissions, timeouts = ({op: values[n] for op, values in sums.items()} for n in range(3))
-    return MountStats(calls, transmissions, timeouts, server_bytes={"read": moved[4], "write": moved[5]})
+    errors = {op: values[8] for op, values in sums.items() if len(values) > 8}
+    return MountStats(calls, transmissions, timeouts, {"read": moved[4], "write": moved[5]}, errors)
 
 
 def checks(

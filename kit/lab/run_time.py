@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from kit.config.fio_job import FioJob
+from kit.config.fio_job import FioJob, parse_fio_bytes
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
@@ -153,6 +153,24 @@ def _load_s(
     # The guest's CPU does not answer faster than this machine emulates it.
     busy_ns = cost_s * 1e9 * _INSTRUCTIONS_S / 1e9 / dilation
     ios = duration_ns / max(wait_ns / job.outstanding, busy_ns)
+    if (most := _most_iops(job)) is not None:
+        ios = min(ios, most * duration_ns / 1e9)
     busy_s = ios * cost_s
     idle_s = max(0.0, duration_ns * dilation / 1e9 - busy_s * _INSTRUCTIONS_S / 1e9)
     return busy_s + idle_s * _IDLE_S
+
+
+def _most_iops(job: FioJob) -> int | None:
+    """I/Os a second that `rate_iops` or `thinktime` (a rest after each, us) leave to all; None without."""
+    total = 0
+    for section in job.sections:
+        if (rest_us := section.options.get("thinktime", "")).isdecimal() and int(rest_us):
+            total += section.copies * max(1, 10**6 // int(rest_us))
+            continue
+        rates = [parse_fio_bytes(rate or "0") for rate in section.options.get("rate_iops", "0").split(",")]
+        by_op = dict(zip(("read", "write"), rates * 2 if len(rates) == 1 else rates, strict=False))
+        used = [by_op.get(op, 0) for op in section.operations]
+        if not all(used):
+            return None
+        total += section.copies * sum(used)
+    return total

@@ -11,6 +11,7 @@ from kit.emulation.served import counters_command
 from kit.instruments.machine import sampler, stop_rules
 from kit.load import fio, forces
 from kit.load.ordinary_user import ordinary
+from kit.plan import schedule_steps
 from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
@@ -78,6 +79,7 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
             yield Step(step, "server", (Command(tuple(argv)),))
         yield from _load(plan, names, phase, step)
+        yield from schedule_steps.steps(plan, names, phase)
         if is_traced:
             argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
             yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))

@@ -34,6 +34,9 @@ class WorkDirectory(Action):
             "host-setting",
             "write-cache",
             "settings",
+            "online",
+            "nfsd-threads",
+            "fault-command",
             "device",
             "tracer",
         }

@@ -15,7 +15,15 @@ from pydantic import ValidationError
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import Host
-from kit.recovery import host_undos, power_undos, registry, setting_undos, storage_undos, work_directory
+from kit.recovery import (
+    host_undos,
+    power_undos,
+    registry,
+    schedule_undos,
+    setting_undos,
+    storage_undos,
+    work_directory,
+)
 from kit.recovery.action import BY_ID, Action, names_of
 from kit.recovery.journal import Journal, Undo
 
@@ -24,6 +32,7 @@ KINDS: Mapping[str, type[Action]] = {
     for action in (
         host_undos.WorkDirectory, host_undos.Tracer, host_undos.Tunable, host_undos.HostSetting,
         setting_undos.WriteCache, setting_undos.Settings, power_undos.PowerOn,
+        schedule_undos.Online, schedule_undos.NfsdThreads, schedule_undos.FaultCommand,
         storage_undos.Pool, storage_undos.Partition, storage_undos.Array, storage_undos.Device,
         storage_undos.Export, storage_undos.ExportDirectory, storage_undos.Mount,
     )

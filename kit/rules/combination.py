@@ -16,7 +16,7 @@ from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
 from kit.precondition import selection
-from kit.rules import expectations, force, measurable, operations, power, settings, soak
+from kit.rules import expectations, force, measurable, operations, power, schedule, settings, soak
 from kit.rules.appliance_limits import left_out
 from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
@@ -53,7 +53,7 @@ def check(
         problems += _testbed_problems(testbed, testbed_path)
     everywhere = [*expectations.problems(workload, jobs), *force.problems(workload, testbed)]
     everywhere += [*soak.problems(workload, testbed, jobs), *power.problems(workload, testbed)]
-    problems += source.placed(everywhere)
+    problems += source.placed([*everywhere, *schedule.problems(workload, testbed)])
     if problems:
         raise placed_refusal(problems)
     if testbed.is_appliance:

@@ -26,7 +26,7 @@ from kit.plan.names import pool_spec, used_paths
 from kit.plan.plan import Plan
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
-from kit.run import observer_effect, parts, power_loss
+from kit.run import observer_effect, parts, power_loss, schedule
 from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
@@ -405,14 +405,18 @@ def _measure(
             run.site.guard.before_writing(paths, content=False)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
         try:
-            with array_setup.assembled(run, bench, phase) as with_array:
-                result = run_phase(with_array, left, job, tracer, run.progress)
+            with (
+                array_setup.assembled(run, bench, phase) as with_array,
+                schedule.prepared(run, with_array, phase) as ready,
+            ):
+                result = run_phase(ready, left, job, tracer, run.progress)
         except BaseException:
             if phase.log == "histograms" and (partial := parts.rescued(run.run_dir, phase, before)):
                 run.record.add_phase(partial.entry)
                 outcome.latency.append(partial.latency)
             raise
-        run.record.add_phase(joined(before, result.entry) if before else result.entry)
+        entry = schedule.checked(bench, phase, result.entry)
+        run.record.add_phase(joined(before, entry) if before else entry)
         outcome.latency.append(result.latency)
         _store(run.run_dir, outcome)
     return bench, result

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import polars as pl
@@ -33,7 +34,7 @@ from kit.load.phase_load import Load, LoadSpec, Worker
 from kit.load.streamed_load import StreamedLoad
 from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
-from kit.run import parts, phase_record, watch
+from kit.run import parts, phase_record, schedule, watch
 from kit.run.joined_parts import STOPPED
 from kit.setup.bench import Bench
 from kit.setup.record import RunRecord
@@ -93,7 +94,9 @@ def instruments(
     to the load."""
     machines = bench.clocks.machines(list(bench.site.hosts.values()))
     chosen: list[Instrument] = [offsets, HostHealth(machines)]
-    faults = FaultEvents(bench.site.devices) if bench.site.devices else None
+    declared = bench.schedule
+    named = partial(schedule.is_named, actions=declared) if declared else None
+    faults = FaultEvents(bench.site.devices, named) if bench.site.devices else None
     chosen += [faults] if faults else []
     period_ns = sampler.period_ns(phase.duration, bench.site.clock, of_array=bench.array is not None)
     output = parts.stem(bench.run_dir, phase.name, part)
@@ -120,16 +123,20 @@ def instruments(
     if phase.on_devices:
         return chosen
     local = not phase.over_nfs
+    # Nearest to the load: it waits for the first I/O.
+    timed = [schedule.Scheduler(bench, phase, declared)] if declared else []
     if bench.storage is None:
-        return [*chosen, MountStatistics(bench.mounted, bench.mount_point)]
+        return [*chosen, MountStatistics(bench.mounted, bench.mount_point), *timed]
     storage, name = bench.storage, bench.storage.pool.name
-    activity = ServerActivity(storage.server, name, storage.zfs, local=local)
+    of_pool = storage.server, name, storage.objset, storage.zfs
+    expected, excused = schedule.expected(declared, timed), schedule.excused(declared)
+    activity = ServerActivity(storage.server, name, storage.zfs, local=local, expected=expected)
     if tracer is None or local:
         # With sync=disabled nothing is committed.
         commits = local and storage.sync != "disabled"
-        counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, local=commits)
+        counters = ArcZilCounters(*of_pool, local=commits, excused=excused)
         history = ReadHistory(storage.server, name, storage.objset, activity, counters, local=local)
-        return [*chosen, activity, counters, history]
+        return [*chosen, activity, counters, history, *timed]
     tiers = TierTracer(
         tracer,
         storage.server.name,
@@ -138,8 +145,8 @@ def instruments(
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=phase.log == "histograms",
     )
-    counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, tiers)
-    return [*chosen, activity, counters, tiers]
+    counters = ArcZilCounters(*of_pool, tiers, excused=excused)
+    return [*chosen, activity, counters, tiers, *timed]
 
 
 def run_phase(

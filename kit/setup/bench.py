@@ -12,6 +12,7 @@ from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
 from kit.instruments.machine.sampler import Sampled
 from kit.load.phase_load import Worker
+from kit.plan.schedule_steps import TimedAction
 from kit.setup.site import Site
 from kit.store.run_directory import RunDir
 from kit.trace.support import Tracing
@@ -51,7 +52,7 @@ class Bench:
 
     `run_origin_ns`: the reference clock when the run began. `storage`: None for an appliance, and where
     phases go to devices. `device_bytes`: sizes of the devices that phases go to, by name. `array`: the one
-    of the phase that is measured.
+    of the phase that is measured. `schedule`: what is done at set times of that phase.
     """
 
     site: Site
@@ -68,6 +69,7 @@ class Bench:
     storage: Storage | None = None
     device_bytes: Mapping[str, int] = field(default_factory=dict)
     array: Array | None = None
+    schedule: tuple[TimedAction, ...] = ()
     # By device, what may be written in its life; None: not known.
     endurance_bytes: Mapping[str, int | None] = field(default_factory=dict)
 

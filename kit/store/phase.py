@@ -18,6 +18,7 @@ from pydantic import (
 
 from kit.store.forces import PhaseForces
 from kit.store.resource_use import ArcUse, CpuUse, DeviceUse
+from kit.store.schedule import Schedule
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
 ProblemCode = Literal[
@@ -38,6 +39,7 @@ ProblemCode = Literal[
     "scrub",
     "record",
     "resource-use",
+    "schedule",
     "server-activity",
     "settings-changed",
     "stop-rules",
@@ -266,6 +268,7 @@ class Phase(Stored):
     array: ArrayOf | None = None
     in_order_ns: Many[Count] = ()
     forces: PhaseForces | None = None
+    schedule: Schedule | None = None
 
     @property
     def on_devices(self) -> bool:

@@ -12,6 +12,7 @@ from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
 from kit.store.resource_use import ArcUse
 from kit.store.run_directory import RunDir
+from kit.store.schedule import VdevErrors
 from kit.store.soak import ImpactRow, SoakPhase
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 from kit.store.tables import SERVER
@@ -277,6 +278,64 @@ class Disclosure(Stored):
     dates: Many[tuple[str, str]] = ()
 
 
+class BandOf(Stored):
+    """The largest p50 and p99 of an interval before a fault."""
+
+    layer: str
+    op: str
+    p50_us: float
+    p99_us: float
+
+
+class FaultRow(Stored):
+    """A declared fault or event. Times in s since the load began, None where it did not begin or end.
+
+    `recovered_s`: from its end, or its begin if it `lasted` until the phase ended, until latencies were back
+    in the `band` of before; `recovered_from_begin_s` from its begin; both known to within `resolution_s`.
+    `longest_us`, `gap_s`: the longest I/O, and the longest time without one, from its begin until then. `ok`:
+    None where it cannot be judged. `id`, `why`: of what does not hold (docs/verdict.md).
+    """
+
+    phase: str
+    kind: str
+    what: str
+    text: str
+    device: str | None = None
+    at_s: float
+    begin_s: float | None
+    end_s: float | None
+    times: Count = 0
+    error: str = ""
+    was_cut: bool = False
+    lasted: bool = False
+    expect: str | None = None
+    recover_within_s: float | None = None
+    recovered_s: float | None = None
+    recovered_from_begin_s: float | None = None
+    resolution_s: float | None = None
+    band: Many[BandOf] = ()
+    longest_us: float = 0.0
+    gap_s: float = 0.0
+    ok: bool | None
+    id: str | None = None
+    why: str = ""
+
+
+class FaultChecks(Stored):
+    """Of a phase with declared faults or events: what clients saw, and what a scrub after it found.
+
+    None: not known; `why`. `vdevs`: devices with errors (kit.store.schedule.VdevErrors).
+    """
+
+    phase: str
+    client_errors: Count | None = None
+    retransmissions: Count | None = None
+    vdevs: Many[VdevErrors] = ()
+    data_errors: Count | None = None
+    scan: str = ""
+    why: str = ""
+
+
 class Summary(Stored):
     """The whole file. `by_nature`: the one reason that every run of its kind has; None for others.
 
@@ -309,6 +368,8 @@ class Summary(Stored):
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
     disclosure: Disclosure | None = None
+    faults: Many[FaultRow] = ()
+    fault_checks: Many[FaultChecks] = ()
     soak: Many[SoakPhase] = ()
     impact: Many[ImpactRow] = ()
 

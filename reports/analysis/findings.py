@@ -46,6 +46,7 @@ _EVENTS = {
     "suspend": "a suspend",
     "clock-step": "a step of the clock",
     "throttling": "CPU throttling",
+    "expected": "an expected event",
     "resilver": "a resilver",
     "scrub": "a scrub",
     "trim": "a trim",

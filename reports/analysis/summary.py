@@ -26,7 +26,7 @@ from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
-from reports.verdict import expectations, impact, power_loss, soak, verdict
+from reports.verdict import expectations, impact, power_loss, recovery, soak, verdict
 from reports.verdict import forces as forces_verdict
 
 # What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
@@ -53,8 +53,7 @@ def summarise(
     reasons: list[Reason] = []
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
-    phases = manifest.phases
-    bins = latency.bins
+    phases, bins = manifest.phases, latency.bins
     named = {phase.name: phase for phase in phases}
     names = dict.fromkeys((*named, *bins["phase"].unique().sort()))
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
@@ -62,14 +61,15 @@ def summarise(
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised = _power_losses(manifest, reasons)
+    faults = recovery.judge(manifest, latency, reasons)
     declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
-    unmet = [*promised.broken, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
-    ranges = {name: each.ranges_us for name, each in shown.items()}
-    bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
+    broken = [*promised.broken, *faults.unmet, *forces_verdict.unmet(phases), *_unkept(declared)]
+    unmet = [*broken, *unmet]
     of_clients = _clients(bins, phases, reasons)
     by_nature = by_nature if len(reasons) == 1 else None
     well = verdict.all_well(phases, expect, promised.kept)
-    judged, causes = verdict.of(reasons, unmet, by_nature), [*reasons, *unmet]
+    judged = "invalid" if faults.decisive else verdict.of(reasons, unmet, by_nature)
+    causes = [*reasons, *unmet]
     value = {
         **_identity(manifest),
         **verdict.entry(judged, causes, well, (*manifest.known, *known), expect),
@@ -82,7 +82,7 @@ def summarise(
         "versions": manifest.versions,
         "reference": reference.as_json() if reference else None,
         "rows": rows,
-        "bands": bands,
+        "bands": _bands(bins, list(named), reference, shown) if with_bands else [],
         "clients": of_clients,
         "expect": expect,
         "power_loss": promised.told,
@@ -91,9 +91,17 @@ def summarise(
         **forces.entry(manifest),
         **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
         **{name: found for name, found in declared.items() if found},
+        **faults.entry(),
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
+
+
+def _bands(
+    bins: pl.DataFrame, phases: Sequence[str], reference: Reference | None, shown: Mapping[str, Beside]
+) -> list[Json]:
+    ranges = {name: each.ranges_us for name, each in shown.items()}
+    return band_table.describe(bins, phases, reference, ranges)
 
 
 def _identity(manifest: Manifest) -> Json:

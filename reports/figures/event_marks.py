@@ -20,6 +20,7 @@ _KINDS = 12
 # What the legend calls them; the first are drawn whatever else there is. Other kinds go by their own name.
 KNOWN = {
     "fault": "fault",
+    "expected": "expected event",
     "scrub": "scrub",
     "resilver": "resilver",
     "trim": "trim",

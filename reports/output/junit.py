@@ -40,6 +40,7 @@ def _suite(summary: Summary) -> ET.Element:
         ):
             made = case(suite, f"{name}.{cause.phase}" if cause.phase else name, cause.id)
             _add_reason(made, "error", "the measurement cannot be trusted", [cause])
+    _faults(suite, name, summary)
     for wish in summary.expect:
         _expectation(case(suite, f"{name}.{wish.phase}", _id_of(wish)), wish, summary)
     _add_limits_of_time(suite, name, summary)
@@ -52,7 +53,7 @@ def _suite(summary: Summary) -> ET.Element:
 
 def _verdict(made: ET.Element, summary: Summary) -> None:
     new = [str(cause) for cause in summary.causes if not cause.known] or summary.reasons
-    unmet = any(wish.ok is False for wish in summary.expect)
+    unmet = any(wish.ok is False for wish in summary.expect) or any(f.ok is False for f in summary.faults)
     if summary.is_known:
         add_outcome(made, "skipped", f"{summary.verdict}, by known failures alone", summary.shown_reasons)
     elif summary.verdict == "unknown":
@@ -84,6 +85,27 @@ def _add_reason(made: ET.Element, kind: str, message: str, causes: Sequence[Reas
     else:
         texts = [f"{cause} [{cause.known.words}]" for cause in causes if cause.known]
         add_outcome(made, "skipped", "known", texts)
+
+
+def _faults(suite: ET.Element, name: str, summary: Summary) -> None:
+    """A case per declared fault and event."""
+    for row in summary.faults:
+        made = case(suite, f"{name}.{row.phase}", f"{row.kind} at {row.at_s:g} s: {row.text}")
+        if row.ok is None:
+            add_outcome(made, "error", f"{row.id}: it is not known whether it is as declared", [row.why])
+        elif not row.ok:
+            add_outcome(made, "failure", f"{row.id}: it is not as declared", [row.why])
+    for each in summary.fault_checks:
+        if not any(row.kind == "fault" and row.phase == each.phase for row in summary.faults):
+            continue
+        made = case(suite, f"{name}.{each.phase}", "errors that clients saw during the faults")
+        if each.client_errors:
+            add_outcome(made, "failure", "FAULT-ERRORS", [f"{each.client_errors} NFS calls"])
+        made = case(suite, f"{name}.{each.phase}", "data read back after the faults")
+        if each.data_errors:
+            add_outcome(made, "failure", "FAULT-DATA", [f"{each.data_errors} data errors", each.scan])
+        elif each.data_errors is None:
+            add_outcome(made, "skipped", f"FAULT-UNVERIFIED: {each.why}", [])
 
 
 def _add_limits_of_time(suite: ET.Element, name: str, summary: Summary) -> None:

@@ -13,6 +13,7 @@ from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use
 from reports.analysis.headline import Headline, Line
 from reports.analysis.tier_names import tier_name
+from reports.verdict import recovery
 
 _HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "in it", "")
 _COUNT = _HEAD.index("I/Os")
@@ -49,15 +50,28 @@ def result_lines(
         yield from wrapped(f"published: {summary.reference.title}", prose)
     for text in headline.unpublished:
         yield from wrapped(text, prose)
-    for phase in summary.accounting.phases:
-        if phase.shares:
-            for tier, count in phase.shares.counts.items():
-                text = f"{phase.phase}: {count:,} {phase.shares.unit} from {tier_name(tier)}, by counters"
-                yield from wrapped(text, prose)
+    for text in _by_counters(summary):
+        yield from wrapped(text, prose)
+    for text in _faults(summary):
+        yield from wrapped(text, prose, "- ")
     if effect := observer_effect.sentence(summary.observer_effect):
         yield from wrapped(effect, prose)
     for text in (*resource_use.sentences(summary.use), *findings):
         yield from wrapped(text, prose, "! ")
+
+
+def _by_counters(summary: Summary) -> Iterator[str]:
+    """Of a server that was not traced, the tiers by its counters."""
+    for phase in summary.accounting.phases:
+        if shares := phase.shares:
+            for tier, count in shares.counts.items():
+                yield f"{phase.phase}: {count:,} {shares.unit} from {tier_name(tier)}, by counters"
+
+
+def _faults(summary: Summary) -> Iterator[str]:
+    """Declared faults and events, and what became of them."""
+    yield from recovery.sentences([each.as_json() for each in summary.faults])
+    yield from recovery.check_sentences([each.as_json() for each in summary.fault_checks])
 
 
 def wrapped(text: str, width: int, mark: str = "") -> list[str]:

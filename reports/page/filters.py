@@ -40,6 +40,16 @@ def ns(value: Any) -> str:
     return format_latency(value / 1e3) if isinstance(value, (int, float)) else "-"
 
 
+def seconds(value: Any) -> str:
+    """Seconds for people; from two minutes on as h:mm:ss."""
+    if not isinstance(value, (int, float)):
+        return "-"
+    if value < 120:
+        return f"{value:.3g} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
 def size(value: Any) -> str:
     """Bytes with a binary unit."""
     if not isinstance(value, (int, float)):
@@ -118,4 +128,4 @@ def misplaced(entry: Any) -> list[str]:
         return []  # a summary.json of somebody else's
 
 
-ALL = (limit, duration, us, span, tier, ns, size, rate, number, text, pairs, parameters, misplaced)
+ALL = (limit, duration, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced)

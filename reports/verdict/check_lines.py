@@ -20,7 +20,9 @@ _ASKED_FOR = {
     "POWER-LOSS-UNKNOWN": "power_loss", "POWER-STOPPED": "power_loss", "POWER-UNPROVEN": "power_loss",
     "POWER-CONTROL": "power_loss", "POWER-LOSS-LOST": "power_loss", "POWER-LOSS-TORN": "power_loss",
     "POWER-LOSS-OLD": "power_loss", "POWER-LOSS-FOREIGN": "power_loss", "POWER-LOSS-GONE": "power_loss",
-    "FORCES-LOST": "forces",
+    "FORCES-LOST": "forces", "FAULT-RECOVERY": "faults", "FAULT-DEGRADED": "faults",
+    "FAULT-AFFECTED": "faults", "FAULT-ERRORS": "faults", "FAULT-DATA": "faults", "FAULT-MISSING": "faults",
+    "EVENT-MISSING": "faults", "FAULT-UNJUDGED": "faults", "FAULT-UNVERIFIED": "faults",
     "SOAK-DRIFT": "soak", "SOAK-STOPPED": "soak", "STOP-RULES": "soak", "IMPACT": "impact",
 }  # fmt: skip
 _UNTRACED = frozenset({"COUNTS-MISSING", "CLIENT-SERVER-IOS", "LOST-EVENTS", "TIER-TRACER"})

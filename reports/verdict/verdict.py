@@ -13,7 +13,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
 from kit.store.summary import Reason, Verdict
 from kit.store.tables import CLIENT, DEVICE, SERVER
-from reports.verdict import appliance
+from reports.verdict import appliance, recovery
 from reports.verdict.known import excused
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
@@ -156,7 +156,7 @@ def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[Reason]:
     if server is None or phase.lost_events is None:
         text = "the manifest lacks the server's I/Os or the lost trace events."
         yield Reason(id="COUNTS-MISSING", phase=name, text=text)
-    elif (calls := _calls(phase)) is not None and abs(calls - server) > sum(
+    elif (calls := _calls(phase)) is not None and abs(calls - server) > recovery.apart_ios(phase) + sum(
         part.apart_ios for part in phase.parts
     ):
         text = f"the clients issued {client} I/Os, the server saw {server}."
@@ -185,7 +185,8 @@ def _calls(phase: Phase) -> int | None:
 
 def _faults(phase: Phase) -> Iterator[Reason]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
-    texts = [event.text.removeprefix("fault: ") for event in phase.events if event.kind == "fault"]
+    injected = [event.text for event in phase.events if event.kind == "fault"]
+    texts = [text.removeprefix("fault: ") for text in injected if not text.startswith("declared: ")]
     if texts:
         more = f", and {len(texts) - _NAMED_FAULTS} more" if len(texts) > _NAMED_FAULTS else ""
         text = (

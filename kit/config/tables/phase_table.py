@@ -15,6 +15,8 @@ from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
+# What a server does beside its load, made on purpose (kit.config.tables.fault_table).
+Expected = Literal["scrub", "resilver", "snapshots", "send", "trim"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 # Where the load of a phase goes.
 Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "array"]
@@ -69,7 +71,8 @@ class Phase(Table):
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
     bin of completion latency; "auto" leaves it to the plan. `in_order`: of a phase on devices, its latencies
     are stored one by one in their order, the first 4,096. `resumable`: `hsp run --resume` goes on in the
-    middle of it. `soak`: rows, drift and limits of a load of hours.
+    middle of it. `during`: what the server does beside the load. `soak`: rows, drift and limits of a load of
+    hours.
     """
 
     name: Name
@@ -89,6 +92,7 @@ class Phase(Table):
     log: Literal["auto", "every-io", "histograms"] = "auto"
     in_order: Annotated[bool, Field(exclude_if=lambda in_order: not in_order)] = False
     resumable: bool = False
+    during: Annotated[tuple[Expected, ...], Field(exclude_if=lambda during: not during)] = ()
     soak: Annotated[Soak | None, Field(exclude_if=lambda soak: soak is None)] = None
     remove: Literal["log", "cache"] | None = None
 

@@ -68,6 +68,26 @@ _PHASE = (
         "POWER-LOSS-UNKNOWN", "No write was acknowledged before a power loss.", "Let it write for longer."
     ),
     CheckId(
+        "FAULT-RECOVERY", "Latencies were not back in the band of before in time (*invalid*).",
+        "Look at the heat map from the fault on.",
+    ),
+    CheckId("FAULT-DEGRADED", "No I/O ended while a fault lasted (*invalid*).", "As FAULT-RECOVERY."),
+    CheckId("FAULT-AFFECTED", "A fault that should not matter did (*invalid*).", "As FAULT-RECOVERY."),
+    CheckId(
+        "FAULT-ERRORS", "Clients saw errors while faults were declared (*invalid*).",
+        "Look at mount options (hard) and redundancy.",
+    ),
+    CheckId(
+        "FAULT-DATA", "The scrub after faults found errors that no copy could repair (*invalid*).",
+        "Restore the data; look at the devices.",
+    ),
+    CheckId("FAULT-MISSING", "A declared fault did not happen as declared.", "Look at its error."),
+    CheckId("EVENT-MISSING", "An expected event did not happen.", "Look at its error."),
+    CheckId(
+        "FAULT-UNJUDGED", "Too few quiet intervals are before a fault.", "Begin it later, or use intervals."
+    ),
+    CheckId("FAULT-UNVERIFIED", "Data could not be read back after faults.", "Look at the scrub."),
+    CheckId(
         "POWER-STOPPED", "There were fewer power losses than asked for.", "Let it go on: `hsp run --resume`."
     ),
     CheckId(

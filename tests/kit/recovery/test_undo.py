@@ -50,6 +50,9 @@ ARGUMENTS: dict[str, dict[str, object]] = {
         "options": ["hard"],
     },
     "partition": {"device_path": "/dev/disk/by-id/x"},
+    "online": {"pool": "hsp-abcdef", "run_id": RUN, "device": "/dev/disk/by-id/x"},
+    "nfsd-threads": {"value": "8", "machine_id": "m", "boot_id": "b"},
+    "fault-command": {"argv": ["ipmitool", "power", "on"], "machine_id": "m"},
     "array": {"name": "hsp-abcdef", "uuid": "0" * 32, "members": ["/dev/disk/by-id/x"], "serials": ["S"]},
     "mount": {"target": TARGET},
 }  # fmt: skip
@@ -92,6 +95,9 @@ HOSTILE = [
     ("write-cache", "path", "/etc/passwd"), ("write-cache", "tool", "sh"), ("write-cache", "value", "-W0 x"),
     ("write-cache", "device", "ssd power-loss"), ("write-cache", "set", ""), ("settings", "settings", []),
     ("settings", "machine_id", 5),
+    ("online", "pool", "tank"), ("online", "device", "/etc/passwd"), ("nfsd-threads", "value", "0"),
+    ("nfsd-threads", "value", "8; reboot"), ("fault-command", "argv", []),
+    ("fault-command", "argv", "reboot"),
 ]  # fmt: skip
 
 

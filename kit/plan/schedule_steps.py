@@ -1,0 +1,221 @@
+"""What is done at set times of a phase: the commands of each action, and the undo of each. Pure.
+
+A program on the server does them on its own clock (kit/remote/run_schedule.py). Names of snapshots begin with
+`storm-` and `sent-`; the pool, and with it all of them, is the run's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kit.config.tables.fault_table import ALL, EMULATED, ExpectedEvent, Fault, Scheduled
+from kit.config.tables.phase_table import Phase
+from kit.config.testbed_devices import Device
+from kit.core import proc_path
+from kit.core.clock import Clock
+from kit.core.units import format_duration_ns
+from kit.emulation.served import tell_command
+from kit.hosts.identity import HostIdentity
+from kit.plan.names import Names, used_path
+from kit.plan.plan import Plan
+from kit.plan.step import Command, Step
+from kit.recovery import schedule_undos
+from kit.recovery.action import Action
+from kit.rules.schedule import device_of
+
+PROGRAM = Path(__file__).parents[1] / "remote" / "run_schedule.py"
+THREADS = "/proc/fs/nfsd/threads"
+_ANY_HOST = HostIdentity("", "")
+_SEND = 'exec zfs send "$1" >/dev/null'
+# A device that was away has a resilver behind it.
+_RESILVERED = 'zpool status "$1" | grep -q resilver'
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TimedAction:
+    """A fault or event with its commands. `steps`, `cleanup`: as kit/remote/run_schedule.py reads them.
+
+    `is_own`: the user's command, run as the user who logs in.
+    """
+
+    scheduled: Scheduled
+    steps: tuple[Json, ...]
+    cleanup: tuple[Json, ...] = ()
+    undo: Action | None = None
+
+    @property
+    def is_own(self) -> bool:
+        return isinstance(self.scheduled, Fault) and self.scheduled.what == "command"
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Each once, with those that run only if the phase ends first."""
+        made = [
+            Command(tuple(argv), str(step.get("input", "")).strip())
+            for step in (*self.steps, *self.cleanup)
+            if (argv := step.get("run") or step.get("wait") or step.get("repeat"))
+        ]
+        return tuple(dict.fromkeys(made))
+
+
+def actions(
+    plan: Plan, names: Names, phase: Phase, threads: str = "THREADS", server: HostIdentity = _ANY_HOST
+) -> list[TimedAction]:
+    """All of the phase, by time. `threads`: of nfsd, as the server has them."""
+    made = []
+    for each in plan.workload.schedule(phase):
+        if isinstance(each, Fault):
+            made.append(_fault(plan, names, each, threads, server))
+        else:
+            made.append(_event(plan, names, each, len(made)))
+    return made
+
+
+def steps(plan: Plan, names: Names, phase: Phase) -> Iterator[Step]:
+    """As `hsp plan` prints them."""
+    for each in actions(plan, names, phase):
+        when = _when(each.scheduled.at)
+        name = f"phase {phase.name}: at {when}: {each.scheduled.text}"
+        key = "client0" if plan.testbed.is_appliance else "server"
+        yield Step(name, key, each.commands, each.undo)
+
+
+def _when(time_ns: int) -> str:
+    return format_duration_ns(time_ns) if time_ns else "0s"
+
+
+def program_command(
+    begin: Mapping[str, str | None], listed: Mapping[int, TimedAction], clock: Clock
+) -> list[str]:
+    """argv of the program, which is its input. `listed`: by number, all the user's own or none."""
+    made = [
+        {
+            "id": number,
+            "at_ns": clock.to_host_ns(each.scheduled.at),
+            "steps": [_on_host(step, clock) for step in each.steps],
+            "cleanup": list(each.cleanup),
+        }
+        for number, each in listed.items()
+    ]
+    is_own = any(each.is_own for each in listed.values())
+    argument = json.dumps({"begin": begin, "actions": made})
+    return [*(("env",) if is_own else ()), "python3", "-I", "-", argument]
+
+
+def begin_of_load(mount_point: str | None) -> dict[str, str | None]:
+    """What changes with the first I/O: bytes that nfsd counts, or on a client those of the mount."""
+    if mount_point is None:
+        return {"file": "/proc/net/rpc/nfsd", "after": None, "line": "io "}
+    after = f" mounted on {proc_path.escape(mount_point)} with fstype nfs"
+    return {"file": "/proc/self/mountstats", "after": after, "line": "bytes:"}
+
+
+def _on_host(step: Json, clock: Clock) -> Json:
+    return {
+        key: clock.to_host_ns(value) if key.endswith("_ns") and value is not None else value
+        for key, value in step.items()
+    }
+
+
+def _run(*argv: str) -> Json:
+    return {"run": list(argv)}
+
+
+def _for(duration_ns: int | None) -> Json:
+    return {"sleep_ns": duration_ns} if duration_ns else {"until_end": 1}
+
+
+def _fault(plan: Plan, names: Names, fault: Fault, threads: str, server: HostIdentity) -> TimedAction:
+    if fault.what == "command":
+        assert fault.run
+        undo = None
+        back: tuple[Json, ...] = ()
+        if fault.undo:
+            back = (_run(*fault.undo),)
+            undo = schedule_undos.FaultCommand(argv=list(fault.undo), machine_id=server.machine_id)
+        lasts = (_for(fault.for_),) if fault.undo else ()
+        return TimedAction(fault, (_run(*fault.run), *lasts, *(back if fault.for_ else ())), back, undo)
+    if fault.what == "nfsd-restart":
+        start = {"run": ["tee", THREADS], "input": f"{threads}\n"}
+        stop = {"run": ["tee", THREADS], "input": "0\n"}
+        value = threads if threads.isdecimal() else "1"
+        action = schedule_undos.NfsdThreads(value=value, machine_id=server.machine_id, boot_id=server.boot_id)
+        return TimedAction(fault, (stop, _for(fault.for_), start), (start,), action)
+    if fault.what in EMULATED:
+        return _emulated(plan, names, fault)
+    device = device_of(fault.device, plan.testbed)
+    assert device, "checked by kit.rules.schedule"
+    online = _run("zpool", "online", names.pool, used_path(plan, names, device))
+    ends = (online,) if fault.for_ else ()
+    return TimedAction(
+        fault,
+        (_offline(plan, names, device), _for(fault.for_), *ends),
+        (online,),
+        _online(plan, names, device),
+    )
+
+
+def _offline(plan: Plan, names: Names, device: Device) -> Json:
+    return _run("zpool", "offline", names.pool, used_path(plan, names, device))
+
+
+def _online(plan: Plan, names: Names, device: Device) -> Action:
+    return schedule_undos.Online(pool=names.pool, run_id=names.run_id, device=used_path(plan, names, device))
+
+
+def _emulated(plan: Plan, names: Names, fault: Fault) -> TimedAction:
+    """By the server of the emulated devices; the lab takes it with it."""
+    devices = plan.testbed.device if fault.device == ALL else [device_of(fault.device, plan.testbed)]
+    hit = [each.name for each in devices if each]
+    if fault.what == "power-loss":
+        return TimedAction(fault, tuple(_run(*tell_command(name, "power-loss")) for name in hit))
+    if fault.what == "stall":
+        assert fault.for_
+        stall = _run(*tell_command(hit[0], "stall", str(fault.for_)))
+        return TimedAction(fault, (stall, _for(fault.for_)))
+    words = ["fail"]
+    if fault.what == "error":
+        assert fault.sectors
+        words = ["error", *map(str, fault.sectors), fault.of]
+    # ZFS has given up a device that was gone or had many errors.
+    back = (_run(*tell_command(hit[0], "heal")), _run("zpool", "clear", names.pool))
+    begin = (_run(*tell_command(hit[0], *words)), _for(fault.for_))
+    return TimedAction(fault, (*begin, *(back if fault.for_ else ())), back)
+
+
+def _event(plan: Plan, names: Names, event: ExpectedEvent, number: int) -> TimedAction:
+    pool, dataset, limit = names.pool, names.dataset, {"limit_ns": event.for_}
+    if event.what in ("scrub", "trim"):
+        stop = _run("zpool", event.what, "-s" if event.what == "scrub" else "-c", pool)
+        wait = {"wait": ["zpool", "wait", "-t", event.what, pool], **limit}
+        return TimedAction(event, (_run("zpool", event.what, pool), wait), (stop,))
+    if event.what == "send":
+        snapshot = f"{dataset}@sent-{number}"
+        destroy = _run("zfs", "destroy", snapshot)
+        send = {"wait": ["sh", "-c", _SEND, "sh", snapshot], **limit}
+        ends = () if event.for_ else (destroy,)
+        return TimedAction(event, (_run("zfs", "snapshot", snapshot), send, *ends), (destroy,))
+    if event.what == "snapshots":
+        name = f"{dataset}@storm-{number}-"
+        storm = {"repeat": ["zfs", "snapshot", f"{name}{{n}}"], "every_ns": event.every, "for_ns": event.for_}
+        destroy = _run("zfs", "destroy", f"{name}1%storm-{number}-{{last}}")
+        return TimedAction(event, (storm, destroy), (destroy,))
+    device = device_of(event.device or "data", plan.testbed, first=True)
+    assert device and event.for_, "checked by kit.rules.schedule"
+    path = used_path(plan, names, device)
+    online = _run("zpool", "online", pool, path)
+    after: Sequence[Json] = (
+        {"wait": ["zpool", "wait", "-t", "resilver", pool], "limit_ns": None},
+        _run("sh", "-c", _RESILVERED, "sh", pool),
+    )
+    return TimedAction(
+        event,
+        (_offline(plan, names, device), {"sleep_ns": event.for_}, online, *after),
+        (online,),
+        _online(plan, names, device),
+    )

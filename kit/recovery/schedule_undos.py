@@ -1,0 +1,106 @@
+"""The undos of what is done to a server at set times of a phase."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated
+
+from pydantic import Field
+
+from kit.core.errors import HostError
+from kit.core.seed import RUN_ID
+from kit.hosts import settings
+from kit.hosts.base import Host
+from kit.hosts.identity import HostIdentity, read_identity
+from kit.recovery.action import Action, DevicePath, PoolName
+from kit.recovery.journal import LeftAlone
+from kit.zfs import pool
+
+_THREADS = "/proc/fs/nfsd/threads"
+
+
+class Online(Action):
+    """A device of the run's pool that was taken offline."""
+
+    kind = "online"
+    named = ("pool", "run_id")
+    pool: PoolName
+    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
+    device: DevicePath
+
+    @property
+    def devices_used(self) -> list[str]:
+        return [self.device]
+
+    def text(self, host: str) -> str:
+        return f"bring {self.device} of {self.pool} online again"
+
+    def undo(self, host: Host) -> None:
+        """Nothing without the pool: its devices are not in use then."""
+        listed = host.run(["zpool", "list", "-H", "-o", "name"], check=False)
+        if self.pool not in listed.stdout.split():
+            return
+        pool.find_pool(host, self.pool, self.run_id)
+        host.run(self.commands()[0])
+
+    def commands(self) -> list[list[str]]:
+        return [["zpool", "online", self.pool, self.device]]
+
+
+class NfsdThreads(Action):
+    """The threads of the NFS server, which the run stops for a time. `value`: how many there were."""
+
+    kind = "nfsd-threads"
+    value: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
+    machine_id: str
+    boot_id: str
+
+    def text(self, host: str) -> str:
+        return f"start the {self.value} threads of nfsd again"
+
+    def undo(self, host: Host) -> None:
+        """Only where nfsd is stopped: another number is somebody else's."""
+        observed = host.run(["cat", _THREADS]).stdout.strip()
+        if observed == self.value:
+            return
+        if read_identity(host) != HostIdentity(self.machine_id, self.boot_id):
+            raise LeftAlone(f"nfsd on {host.name} was stopped before this boot, or on another machine")
+        if observed != "0":
+            raise LeftAlone(
+                f"nfsd on {host.name} has {observed} threads and was left so: not the run's number"
+            )
+        settings.write(host, _THREADS, self.value)
+
+    def commands(self) -> list[list[str]]:
+        return [["tee", _THREADS, f"(and type: {self.value})"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(["tee", _THREADS], "the number before")]
+
+
+class FaultCommand(Action):
+    """The user's own `undo` of a fault; run only if this machine's kit has listed it."""
+
+    kind = "fault-command"
+    argv: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=500)]], Field(min_length=1, max_length=50)
+    ]
+    machine_id: str
+
+    @property
+    def permit(self) -> str:
+        return hashlib.sha256(json.dumps([self.machine_id, "fault", self.argv]).encode()).hexdigest()
+
+    def text(self, host: str) -> str:
+        return f"end the fault that `{self.argv[0]}` ends"
+
+    def undo(self, host: Host) -> None:
+        if read_identity(host).machine_id != self.machine_id:
+            raise LeftAlone(f"{host.name} is another machine than the run's: nothing was run there")
+        answer = settings.run_own(host, tuple(self.argv))
+        if answer.returncode:
+            raise HostError(answer.describe(), "it is `undo` of a [[fault]]; look at the server by hand")
+
+    def commands(self) -> list[list[str]]:
+        return [self.argv]

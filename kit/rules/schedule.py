@@ -1,0 +1,228 @@
+"""Faults and events at set times of a phase that cannot be made, or cannot be judged, are refused. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from kit.config.tables.fault_table import (
+    ALL,
+    AWAY,
+    EMULATED,
+    OF_A_DEVICE,
+    ExpectedEvent,
+    Fault,
+    Scheduled,
+    during,
+)
+from kit.config.tables.phase_table import Phase
+from kit.config.testbed import Testbed
+from kit.config.testbed_devices import Device
+from kit.config.toml import nearest
+from kit.config.toml_lines import KeyPath
+from kit.config.workload import Workload
+from kit.core.units import format_duration_ns
+
+_ROLES = ("data", "log", "cache")
+# Devices of one vdev that may be away without a loss.
+_SPARE = {"stripe": 0, "raidz1": 1, "raidz2": 2, "raidz3": 3}
+# A band needs so many intervals before the first fault (reports.verdict.recovery).
+LEAST_BEFORE = 5
+Problems = Iterator[tuple[KeyPath, str]]
+
+
+def device_of(word: str, testbed: Testbed, *, first: bool = False) -> Device | None:
+    """The device of that name, or the only one of that role; with `first` the first one of the role."""
+    by_role = [each for each in testbed.device if each.role == word]
+    if word in _ROLES and (len(by_role) == 1 or (first and by_role)):
+        return by_role[0]
+    return next((each for each in testbed.device if each.name == word), None)
+
+
+def problems(workload: Workload, testbed: Testbed) -> Problems:
+    """`testbed`: with the devices that the run uses."""
+    for table, number, each in _tables(workload):
+        found = [*_of_phase(each, _phase_of(workload, each))]
+        if isinstance(each, Fault):
+            found += _of_fault(each, workload, testbed)
+        else:
+            found += _of_event(each, workload, testbed)
+        for key, text in found:
+            yield (table, number, key), text
+    for number, phase in enumerate(workload.phase):
+        if phase.during:
+            yield from _of_during(number, phase, workload, testbed)
+        yield from _of_timing(number, phase, workload)
+        yield from _together(phase, workload, testbed)
+
+
+def _tables(workload: Workload) -> Iterator[tuple[str, int, Scheduled]]:
+    for number, fault in enumerate(workload.fault):
+        yield "fault", number, fault
+    for number, event in enumerate(workload.event):
+        yield "event", number, event
+
+
+def _phase_of(workload: Workload, each: Scheduled) -> Phase:
+    return next(phase for phase in workload.phase if each.phase in ("", phase.name))
+
+
+def _of_phase(each: Scheduled, phase: Phase) -> Iterator[tuple[str, str]]:
+    end_ns = each.at + (each.for_ or 0)
+    if each.at >= phase.duration:
+        yield (
+            "at",
+            f"{format_duration_ns(each.at)} is after the end of phase '{phase.name}', which lasts "
+            f"{format_duration_ns(phase.duration)}: make at smaller, or the duration longer",
+        )
+    elif end_ns > phase.duration:
+        yield (
+            "for",
+            f"it would end {format_duration_ns(end_ns)} after the begin of phase '{phase.name}', which lasts "
+            f"{format_duration_ns(phase.duration)}: make for or at smaller, or the duration longer",
+        )
+
+
+def _of_fault(fault: Fault, workload: Workload, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    if testbed.is_appliance:
+        if fault.what != "command":
+            yield (
+                "what",
+                f'"{fault.what}": the server is host = "none", without login: only what = "command" can be '
+                "done there, by a command that the first client runs",
+            )
+        return
+    if fault.what in EMULATED and not testbed.is_lab:
+        yield (
+            "what",
+            f'"{fault.what}" is for emulated devices, and the server is {testbed.server.host}: write '
+            '"offline", "nfsd-restart" or "command" instead',
+        )
+        return
+    if fault.what not in OF_A_DEVICE or fault.device == ALL:
+        return
+    device = device_of(fault.device, testbed)
+    if device is None:
+        yield "device", _unknown(fault.device, testbed)
+        return
+    if fault.what in EMULATED and device.emulated is None:
+        yield (
+            "device",
+            f"'{device.name}' is a null_blk device, which has no faults: give it a preset, or write "
+            'what = "offline"',
+        )
+    if fault.what == "error" and fault.sectors and sum(fault.sectors) * 512 > device.size:
+        yield "sectors", f"'{device.name}' has {device.size // 512} sectors: name those that it has"
+    if fault.what in AWAY and device.role == "data" and not _spare(workload, testbed):
+        yield (
+            "what",
+            f"\"{fault.what}\": without '{device.name}' the pool is lost, pool.data = "
+            f'"{workload.pool.data}" with {len(testbed.devices("data"))} data devices has no copy: write '
+            'data = "mirror" or a raidz, or what = "stall"',
+        )
+    phase = _phase_of(workload, fault)
+    removed = [each.remove for each in workload.phase[: workload.phase.index(phase) + 1]]
+    if device.role in removed:
+        yield "device", f"'{device.name}' is not in the pool any more: a phase has remove = \"{device.role}\""
+
+
+def _of_event(event: ExpectedEvent, workload: Workload, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    if testbed.is_appliance:
+        yield (
+            "what",
+            f'"{event.what}" needs a server that can be logged into; this is host = "none": remove it',
+        )
+        return
+    if event.what != "resilver":
+        return
+    device = device_of(event.device or "data", testbed, first=True)
+    if device is None:
+        yield "device", _unknown(event.device, testbed)
+    elif device.role != "data":
+        yield "device", f"'{device.name}' has the role {device.role}: data devices are resilvered"
+    elif not _spare(workload, testbed):
+        yield (
+            "what",
+            f'"resilver" takes \'{device.name}\' offline for a time, and pool.data = "{workload.pool.data}" '
+            f'with {len(testbed.devices("data"))} data devices has no copy of it: write data = "mirror" or a '
+            "raidz",
+        )
+
+
+def _of_during(number: int, phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
+    key = ("phase", number, "during")
+    if len(set(phase.during)) < len(phase.during):
+        yield key, "each event once: more of one kind are [[event]] tables, each with its time"
+    told = set()
+    for event in during(phase):
+        for _, text in (*_of_phase(event, phase), *_of_event(event, workload, testbed)):
+            if text not in told:
+                told.add(text)
+                yield key, text
+
+
+def _unknown(word: str, testbed: Testbed) -> str:
+    several = [each.name for each in testbed.device if each.role == word]
+    if several:
+        return f"which of {', '.join(several)}? name the device: the role {word} has {len(several)} of them"
+    names = [each.name for each in testbed.device]
+    return f"the testbed '{testbed.name}' has no device '{word}', {nearest(word, names, 'devices')}"
+
+
+def _spare(workload: Workload, testbed: Testbed) -> int:
+    """How many data devices may be away at a time."""
+    layout = workload.pool
+    if layout.data == "mirror":
+        return len(testbed.devices("data")) // layout.groups - 1
+    return _SPARE[layout.data]
+
+
+def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
+    """Whether each fault can be told from the next, and from what was before."""
+    faults = [
+        (index, each)
+        for index, each in enumerate(workload.fault)
+        if each.phase in ("", phase.name) and each.at < phase.duration
+    ]
+    faults.sort(key=lambda each: each[1].at)
+    if faults and faults[0][1].at < LEAST_BEFORE * phase.interval:
+        index, first = faults[0]
+        yield (
+            ("fault", index, "at"),
+            f"{format_duration_ns(first.at)}: the band of before needs {LEAST_BEFORE} intervals without a "
+            f"fault, {format_duration_ns(LEAST_BEFORE * phase.interval)} in phase '{phase.name}': make at "
+            "larger, or the interval shorter",
+        )
+    for (index, each), (_, later) in itertools.pairwise(faults):
+        until_ns = each.at + (each.for_ or 0) + (each.recover_within or 0)
+        if later.at < until_ns:
+            key = "recover_within" if each.recover_within else "for" if each.for_ else "at"
+            yield (
+                ("fault", index, key),
+                f"the next fault of phase '{phase.name}' begins at {format_duration_ns(later.at)}, before "
+                f"this one must be over ({format_duration_ns(until_ns)}): they cannot be told apart",
+            )
+
+
+def _together(phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
+    """Two data devices away at a time are more than the pool can lose."""
+    if testbed.is_appliance:
+        return
+    away = []
+    for table, index, each in _tables(workload):
+        if each.phase not in ("", phase.name):
+            continue
+        is_away = each.what in AWAY or each.what == "resilver"
+        device = device_of(each.device or "data", testbed, first=table == "event") if is_away else None
+        if device and device.role == "data":
+            end_ns = each.at + each.for_ if each.for_ else phase.duration
+            away.append((each.at, end_ns, (table, index, "at"), device.name))
+    away.sort()
+    for index, (at, _, key, name) in enumerate(away):
+        others = {other for begin, end, _, other in away[:index] if begin <= at < end and other != name}
+        if others and len(others) >= _spare(workload, testbed):
+            yield (
+                key,
+                f"'{name}' would be away while {' and '.join(sorted(others))} is: the pool can lose "
+                f"{_spare(workload, testbed)}: move one of them",
+            )

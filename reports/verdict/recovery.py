@@ -1,0 +1,413 @@
+"""What declared faults and events did to a phase: whether they happened, and whether the phase recovered.
+
+The band of before: of up to 100 intervals before a fault in which nothing declared went on, the largest p50
+and the largest p99, for each layer and op by itself. (An order statistic: one more interval of the same kind
+is above the largest of n once in n + 1 times.) After a fault without recovery it is that of the fault before.
+An interval is in the band if it has I/Os of each, and no p50 or p99 is above by more than a bin. A phase has
+recovered at the begin of the first of three intervals in a row that are in the band, from the one on in which
+the fault ended, or began if it lasts until the phase ends. That is known to within an interval. Percentiles
+are nearest ranks: in an interval of less than 100 I/Os the p99 is the slowest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from kit.core.units import format_duration_ns, format_latency
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from kit.store.schedule import Schedule, ScheduledAction
+from kit.store.stored import Json
+from kit.store.summary import Reason
+from kit.store.tables import CLIENT, SERVER
+from reports.statistics.quantiles import NARROW
+
+# Why a run is invalid.
+FAULT_RECOVERY, FAULT_DEGRADED, FAULT_AFFECTED = "FAULT-RECOVERY", "FAULT-DEGRADED", "FAULT-AFFECTED"
+FAULT_ERRORS, FAULT_DATA = "FAULT-ERRORS", "FAULT-DATA"
+# Why a run is unknown.
+FAULT_MISSING, EVENT_MISSING = "FAULT-MISSING", "EVENT-MISSING"
+FAULT_UNJUDGED, FAULT_UNVERIFIED = "FAULT-UNJUDGED", "FAULT-UNVERIFIED"
+
+MOST_BEFORE, LEAST_BEFORE = 100, 5
+IN_A_ROW = 3
+# With these the connections of clients break, and they send calls again.
+_BREAKING = frozenset({"nfsd-restart", "command"})
+_Key = tuple[str, str]
+
+
+@dataclass
+class Judged:
+    """`rows`, `checks`: of summary.json; `unmet`: why the run is invalid, `reasons`: why it is unknown.
+
+    `decisive`: it is invalid whatever else is unknown.
+    """
+
+    reasons: list[Reason]
+    rows: list[Json] = field(default_factory=list)
+    checks: list[Json] = field(default_factory=list)
+    unmet: list[Reason] = field(default_factory=list)
+    decisive: bool = False
+
+    def entry(self) -> Json:
+        """The keys of summary.json; none without a schedule."""
+        return {"faults": self.rows, "fault_checks": self.checks} if self.checks else {}
+
+
+def judge(manifest: Manifest, latency: Latency, reasons: list[Reason]) -> Judged:
+    """All phases with a schedule. What makes the run unknown is added to `reasons`."""
+    judged = Judged(reasons)
+    for phase in manifest.phases:
+        if phase.schedule:
+            _judge_phase(phase, phase.schedule, latency, judged)
+    return judged
+
+
+def apart_ios(phase: Phase) -> int:
+    """By so many calls the counts of clients and server may differ, because clients sent them again."""
+    schedule = phase.schedule
+    if schedule is None or not any(each.what in _BREAKING for each in schedule.actions):
+        return 0
+    return schedule.retransmissions or 0
+
+
+def sentences(rows: Sequence[Json]) -> Iterator[str]:
+    """A line for each fault and event, for people. `rows`: of summary.json."""
+    for row in rows:
+        head = f"{row['phase']}: {row['kind']} at {_when(row['at_s'])}, {row['text']}"
+        if row["begin_s"] is None or row["error"]:
+            yield f"{head}: did not happen{': ' + row['error'] if row['error'] else ''}."
+        elif row["kind"] == "event":
+            yield f"{head}: took {_seconds(row['end_s'] - row['begin_s'])}." if row["end_s"] else f"{head}."
+        else:
+            found = "latencies were not back in the band of before"
+            if row["recovered_s"] is not None:
+                since = f"in the band of before {_recovered(row)}"
+                found = f"{since} (known to within {row['resolution_s']:g} s)"
+            elif row["ok"] is None:
+                found = "not judged"
+            yield f"{head}: {found}; longest I/O {format_latency(row['longest_us'])}; {_outcome(row)}."
+
+
+def check_sentences(checks: Sequence[Json]) -> Iterator[str]:
+    """Of each phase: errors that clients saw, and whether all data is there. `checks`: of summary.json."""
+    for each in checks:
+        parts = []
+        if each["client_errors"] is not None:
+            parts.append(f"{each['client_errors']:,} NFS calls ended with an error at the clients")
+            parts.append(f"{each['retransmissions'] or 0:,} were sent again")
+        if each["data_errors"] is not None:
+            found = f"{each['data_errors']:,} errors" if each["data_errors"] else "all data"
+            parts.append(f"a scrub after it found {found} ({each['scan']})")
+        elif each["why"]:
+            parts.append(f"data not read back: {each['why']}")
+        if parts:
+            yield f"{each['phase']}: {'; '.join(parts)}."
+
+
+def _recovered(row: Json) -> str:
+    since = "begin" if row["lasted"] else "end"
+    return (
+        f"at its {since}" if row["recovered_s"] == 0 else f"{_seconds(row['recovered_s'])} after its {since}"
+    )
+
+
+def _outcome(row: Json) -> str:
+    return {True: "as declared", False: "NOT as declared", None: "unknown"}[row["ok"]]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
+
+
+def _when(at_s: float) -> str:
+    return format_duration_ns(round(at_s * 1e9)) if at_s > 0 else "0s"
+
+
+# --- One phase ---
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Of one layer and op, by interval: I/Os, p50 and p99 and slowest (ns), 0 where there is no I/O."""
+
+    ios: np.ndarray
+    p50: np.ndarray
+    p99: np.ndarray
+    longest: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """Intervals of `width_ns` from `start_ns` on; the end of the phase may cut the last one short."""
+
+    start_ns: int
+    width_ns: int
+    count: int
+    series: Mapping[_Key, _Series]
+
+    def index(self, time_ns: int) -> int:
+        return min(max((time_ns - self.start_ns) // self.width_ns, 0), self.count)
+
+    def begin_ns(self, index: int) -> int:
+        return self.start_ns + index * self.width_ns
+
+
+def timeline(latency: Latency, phase: Phase) -> _Timeline:
+    """At the server and the clients; one without rows is left out."""
+    width = latency.column_ns.get(phase.name, phase.interval_ns)
+    count = max(1, -(-(phase.end_ns - phase.start_ns) // width))
+    rows = latency.cells.filter(
+        (pl.col("phase") == phase.name)
+        & pl.col("layer").is_in([SERVER, CLIENT])
+        & (pl.col("op") != "commit")
+        & (pl.col("count") > 0)
+    ).with_columns(column=(pl.col("time_ns") - phase.start_ns) // width)
+    rows = rows.filter((pl.col("column") >= 0) & (pl.col("column") < count))
+    made = {}
+    for (layer, op), part in rows.partition_by("layer", "op", as_dict=True).items():
+        bins = part.group_by("column", "lo_ns", "hi_ns").agg(pl.col("count").sum())
+        made[str(layer), str(op)] = _series(bins.sort("column", "lo_ns"), count)
+    return _Timeline(phase.start_ns, width, count, made)
+
+
+def _series(bins: pl.DataFrame, count: int) -> _Series:
+    ios, p50, p99, longest = (np.zeros(count) for _ in range(4))
+    for (column,), part in bins.partition_by("column", as_dict=True, maintain_order=True).items():
+        upto = part["count"].cum_sum().to_numpy()
+        middle = ((part["lo_ns"] + part["hi_ns"] - 1) / 2).to_numpy()
+        at, total = int(column), int(upto[-1])
+        ios[at] = total
+        p50[at], p99[at] = (middle[int(np.searchsorted(upto, np.ceil(q * total)))] for q in (0.5, 0.99))
+        longest[at] = float(part["hi_ns"].max())  # type: ignore[arg-type]
+    return _Series(ios, p50, p99, longest)
+
+
+@dataclass(frozen=True)
+class _Band:
+    """The largest p50 and p99 (ns) of before, by layer and op."""
+
+    limits: Mapping[_Key, tuple[float, float]]
+    intervals: int
+
+    def holds(self, line: _Timeline) -> np.ndarray:
+        """Whether each interval is in the band."""
+        inside = np.ones(line.count, dtype=bool)
+        for key, (p50, p99) in self.limits.items():
+            each = line.series[key]
+            high = 1 + NARROW
+            inside &= (each.ios > 0) & (each.p50 <= p50 * high) & (each.p99 <= p99 * high)
+        return inside
+
+
+def _band(line: _Timeline, quiet: np.ndarray, before: int) -> _Band | None:
+    """Of the intervals before the number `before`; None if there are too few."""
+    used = np.flatnonzero(quiet[:before])[-MOST_BEFORE:]
+    if len(used) < LEAST_BEFORE or not line.series:
+        return None
+    usual = {key: each for key, each in line.series.items() if np.all(each.ios[used] > 0)}
+    if not usual:
+        return None
+    limits = {k: (float(e.p50[used].max()), float(e.p99[used].max())) for k, e in usual.items()}
+    return _Band(limits, len(used))
+
+
+def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Judged) -> None:
+    line = timeline(latency, phase)
+    # The first interval begins before the load, the last ends after it.
+    quiet = np.ones(line.count, dtype=bool)
+    quiet[:1] = quiet[-1:] = False
+    zero_ns = schedule.load_begun_ns if schedule.load_begun_ns is not None else phase.start_ns
+    for each in schedule.actions:
+        if each.begin_ns is not None:
+            until_ns = each.end_ns if each.end_ns is not None else phase.end_ns
+            until_ns = each.begin_ns if each.lasted else until_ns
+            quiet[line.index(each.begin_ns) : line.index(until_ns) + 1] = False
+    band = None
+    for each in sorted(schedule.actions, key=lambda each: each.at_ns):
+        row = _row(phase, each, zero_ns)
+        judged.rows.append(row)
+        if why := _missing(phase, each):
+            code = FAULT_MISSING if each.kind == "fault" else EVENT_MISSING
+            judged.reasons.append(_reason(code, phase, each, why))
+            row |= {"ok": None, "id": code, "why": why}
+        elif each.kind == "event":
+            row["ok"] = True
+        else:
+            assert each.begin_ns is not None
+            band = _band(line, quiet, line.index(each.begin_ns)) or band
+            _judge_fault(phase, each, line, (quiet, band), row, judged)
+    _judge_errors(phase, schedule, judged)
+
+
+def _row(phase: Phase, each: ScheduledAction, zero_ns: int) -> Json:
+    def since(time_ns: int | None) -> float | None:
+        return None if time_ns is None else (time_ns - zero_ns) / 1e9
+
+    within = each.recover_within_ns
+    return {
+        "phase": phase.name, "kind": each.kind, "what": each.what, "text": each.text, "device": each.device,
+        "at_s": each.at_ns / 1e9, "begin_s": since(each.begin_ns), "end_s": since(each.end_ns),
+        "times": each.times, "error": each.error, "was_cut": each.was_cut, "lasted": each.lasted,
+        "expect": each.expect,
+        "recover_within_s": None if within is None else within / 1e9, "recovered_s": None,
+        "recovered_from_begin_s": None, "resolution_s": None, "band": [], "longest_us": 0.0, "gap_s": 0.0,
+        "ok": None, "id": None, "why": "",
+    }  # fmt: skip
+
+
+def _missing(phase: Phase, each: ScheduledAction) -> str:
+    """Why it did not happen as declared; "" if it did."""
+    if each.begin_ns is None:
+        return "it never began: the load had ended, or was not seen to begin"
+    if each.error:
+        return each.error
+    if each.begin_ns > phase.end_ns:
+        return "it began after the phase had ended"
+    if each.kind == "event" and not each.times and not each.was_cut:
+        return "it did nothing"
+    if each.kind == "fault" and each.was_cut:
+        return "the load ended before it did, and it was undone early"
+    return ""
+
+
+def _judge_fault(
+    phase: Phase,
+    each: ScheduledAction,
+    line: _Timeline,
+    usual: tuple[np.ndarray, _Band | None],
+    row: Json,
+    judged: Judged,
+) -> None:
+    """`usual`: which intervals are quiet, which is changed, and the band of before."""
+    assert each.begin_ns is not None
+    quiet, band = usual
+    first = line.index(each.begin_ns)
+    ended_ns = each.end_ns if each.end_ns is not None else phase.end_ns
+    span = first, line.index(ended_ns)
+    if each.lasted:
+        ended_ns = each.begin_ns
+    last = line.index(ended_ns)
+    row["resolution_s"] = line.width_ns / 1e9
+    if band is None:
+        why = f"fewer than {LEAST_BEFORE} intervals without a declared fault or event are before it"
+        judged.reasons.append(_reason(FAULT_UNJUDGED, phase, each, why))
+        row |= {"id": FAULT_UNJUDGED, "why": why}
+        return
+    row["band"] = [
+        {"layer": layer, "op": op, "p50_us": p50 / 1e3, "p99_us": p99 / 1e3}
+        for (layer, op), (p50, p99) in band.limits.items()
+    ]
+    inside = band.holds(line)
+    at = next((n for n in range(last, line.count - IN_A_ROW + 1) if inside[n : n + IN_A_ROW].all()), None)
+    if at is not None:
+        at_ns = max(line.begin_ns(at), ended_ns)
+        row["recovered_s"] = (at_ns - ended_ns) / 1e9
+        row["recovered_from_begin_s"] = (at_ns - each.begin_ns) / 1e9
+    until = line.count if at is None else at + 1
+    # What is not over yet is not the usual state.
+    quiet[first:until] = False
+    row |= _suffered(line, first, until)
+    code, why = _verdict(each, line, inside, span, row)
+    row |= {"ok": not code, "id": code or None, "why": why}
+    if code:
+        judged.unmet.append(_reason(code, phase, each, why, makes="invalid"))
+
+
+def _suffered(line: _Timeline, first: int, until: int) -> Json:
+    """The longest I/O that ended from the fault on until recovery, and the longest time without one."""
+    layers = {layer for layer, _ in line.series}
+    layer = CLIENT if CLIENT in layers else SERVER
+    mine = [each for (of, _), each in line.series.items() if of == layer]
+    longest = max((float(each.longest[first:until].max(initial=0)) for each in mine), default=0.0)
+    ended = sum((each.ios for each in mine), np.zeros(line.count))[first:until] > 0
+    gap = run = 0
+    for has_io in ended:
+        run = 0 if has_io else run + 1
+        gap = max(gap, run)
+    return {"longest_us": longest / 1e3, "gap_s": gap * line.width_ns / 1e9}
+
+
+def _verdict(
+    each: ScheduledAction,
+    line: _Timeline,
+    inside: np.ndarray,
+    span: tuple[int, int],
+    row: Json,
+) -> tuple[str, str]:
+    """The id of what does not hold and why; "" if all does."""
+    first, last = span
+    if each.expect == "unaffected":
+        out = int((~inside[first : min(last + IN_A_ROW, line.count - 1)]).sum())
+        text = f"{out} intervals from its begin on are not in the band of before ({_limits(row)})"
+        return (FAULT_AFFECTED, text) if out > 1 else ("", "")
+    if each.expect == "degraded":
+        wide = range(first + 1, min(last, line.count - 1))
+        ios = sum(float(s.ios[n]) for s in line.series.values() for n in wide)
+        text = "no I/O ended while it lasted: the load did not go on"
+        return (FAULT_DEGRADED, text) if len(wide) and not ios else ("", "")
+    within_s = row["recover_within_s"]
+    limit = f"within {_seconds(within_s)}" if within_s is not None else "before the phase ended"
+    if row["recovered_s"] is None:
+        return FAULT_RECOVERY, f"latencies did not come back into the band of before ({_limits(row)}) at all"
+    if within_s is not None and row["recovered_s"] > within_s:
+        return (
+            FAULT_RECOVERY,
+            f"latencies were back in the band of before ({_limits(row)}) {_recovered(row)}, and not {limit}",
+        )
+    return "", ""
+
+
+def _limits(row: Json) -> str:
+    """The band in words."""
+    return "; ".join(
+        f"{each['op']} at the {'clients' if each['layer'] == CLIENT else 'server'}: p50 up to "
+        f"{format_latency(each['p50_us'])}, p99 up to {format_latency(each['p99_us'])}"
+        for each in row["band"]
+    )
+
+
+def _judge_errors(phase: Phase, schedule: Schedule, judged: Judged) -> None:
+    """Errors that clients saw, and whether all data is there."""
+    faults = [each for each in schedule.actions if each.kind == "fault"]
+    data = schedule.data
+    judged.checks.append(
+        {
+            "phase": phase.name, "client_errors": schedule.client_errors,
+            "retransmissions": schedule.retransmissions,
+            "vdevs": [each.as_json() for each in schedule.vdevs],
+            "data_errors": data.data_errors if data else None, "scan": data.scan if data else "",
+            "why": data.why if data else "the kit cannot read back what an appliance holds" if faults else "",
+        }
+    )  # fmt: skip
+    if not faults:
+        return
+    if schedule.client_errors:
+        text = (
+            f"{schedule.client_errors} NFS calls of the clients were answered with an error while faults "
+            "were declared: the server did not hide them."
+        )
+        judged.unmet.append(Reason(id=FAULT_ERRORS, phase=phase.name, text=text, makes="invalid"))
+    if data and data.data_errors:
+        text = (
+            f"after the faults {data.data_errors} data errors are in the pool that no copy could repair "
+            f"({data.scan})."
+        )
+        judged.unmet.append(Reason(id=FAULT_DATA, phase=phase.name, text=text, makes="invalid"))
+    judged.decisive = judged.decisive or bool(schedule.client_errors or (data and data.data_errors))
+    if data and data.data_errors is None:
+        text = f"the data could not be read back after the faults: {data.why}."
+        judged.reasons.append(Reason(id=FAULT_UNVERIFIED, phase=phase.name, text=text))
+
+
+def _reason(
+    code: str, phase: Phase, each: ScheduledAction, why: str, makes: Literal["unknown", "invalid"] = "unknown"
+) -> Reason:
+    text = f"the {each.kind} at {_when(each.at_ns / 1e9)} ({each.text}): {why}."
+    return Reason(id=code, phase=phase.name, text=text, makes=makes)

@@ -1,0 +1,103 @@
+"""Faults and events at set times of a phase, for real: each at its time, judged, undone."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from kit.config.testbed import LAB_TESTBED
+from kit.lab.image.image import Image
+from tests.lab.conftest import finish, hsp
+from tests.lab.workloads import JOB
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
+
+BED = LAB_TESTBED.parent / "soak-testbed.toml"
+WORKLOAD = """\
+format = 1
+name = "small"
+title = "small"
+precondition = "none"
+[pool]
+data = "mirror"
+[dataset]
+properties = { recordsize = "4KiB", compression = "off" }
+[nfs]
+options = ["hard", "nolock"]
+[working_set]
+file = "working-set"
+size = "1MiB"
+[[phase]]
+name = "soak"
+title = "soak"
+job = "write.fio"
+tiers = ["slog"]
+duration = "28s"
+interval = "500ms"
+during = ["snapshots"]
+[[fault]]
+at = "5s"
+device = "log"
+what = "stall"
+for = "300ms"
+recover_within = "2s"
+[[fault]]
+at = "9s"
+device = "data1"
+what = "offline"
+for = "1s"
+expect = "degraded"
+[[fault]]
+at = "18s"
+what = "nfsd-restart"
+for = "1s"
+expect = "unaffected"
+[[fault]]
+at = "25s"
+what = "command"
+run = ["touch", "/tmp/hsp-fault"]
+undo = ["rm", "/tmp/hsp-fault"]
+for = "500ms"
+[[event]]
+at = "22s"
+what = "scrub"
+"""
+
+
+def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path) -> None:
+    job = JOB.replace("512", "4k") + "rw=write\nsync=dsync\nsize=${HSP_SIZE}\nrate_iops=20\n"
+    tmp_path.joinpath("write.fio").write_text(job)
+    path = tmp_path / "small.toml"
+    path.write_text(WORKLOAD)
+    xml = tmp_path / "junit.xml"
+    words = ("--testbed", str(BED), "--junit", str(xml))
+    done = finish(hsp("run", str(path), *words, results=tmp_path), tmp_path, "small")
+    assert done.code == 1, done.stderr
+    # Of all that was declared one alone does not hold, and it is named.
+    (reason,) = done.summary["reasons"]
+    assert reason.startswith("FAULT-AFFECTED: soak: the fault at 18s (nfsd is restarted, 1s without it): ")
+    rows = {row["what"]: row for row in done.summary["faults"]}
+    assert {what: row["ok"] for what, row in rows.items()} == {
+        "stall": True, "offline": True, "snapshots": True, "nfsd-restart": False, "scrub": True,
+        "command": True,
+    }  # fmt: skip
+    for row in rows.values():
+        # To a hundredth of a second of the guest's own clock, however slow this machine is.
+        assert row["at_s"] <= row["begin_s"] < row["at_s"] + 0.05, row
+    assert 0.3 <= rows["stall"]["end_s"] - rows["stall"]["begin_s"] < 0.4
+    assert 200_000 < rows["stall"]["longest_us"] < 400_000 and rows["nfsd-restart"]["longest_us"] > 900_000
+    assert rows["snapshots"]["times"] == 20
+    (checks,) = done.summary["fault_checks"]
+    assert (checks["client_errors"], checks["data_errors"]) == (0, 0)
+    (phase,) = done.manifest["phases"]
+    kinds = [event["kind"] for event in phase["events"]]
+    assert kinds.count("fault") == 4 and kinds.count("expected") == 2 and {"scrub"} <= {*kinds}
+    journal = [json.loads(line) for line in (done.run / "journal.jsonl").read_text().splitlines()]
+    undos = {each["kind"]: each["undo"] for each in journal if "kind" in each}
+    undone = {each["undone"] for each in journal if "undone" in each}
+    assert {undos["online"], undos["nfsd-threads"], undos["fault-command"]} <= undone
+    failed = [case.get("name") for case in ET.parse(xml).iter("testcase") if case.find("failure") is not None]
+    assert failed == ["fault at 18 s: nfsd is restarted, 1s without it"]

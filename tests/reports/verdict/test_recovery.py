@@ -1,0 +1,118 @@
+"""Declared faults and events: recovery, errors and data, on made-up runs whose recovery is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from reports.verdict import recovery
+from tests.reports.synthetic import Row, table
+
+S = 10**9
+USUAL, SLOW = (98304, 100352), (9961472, 10223616)
+COUNT = 60
+
+
+def run(
+    slow: range = range(0), *, empty: range = range(0), data: dict[str, Any] | None = None, **action: Any
+) -> recovery.Judged:
+    """A minute of seconds with 20 writes each, a fault from 20 to 22 s; `slow` seconds are slow."""
+    rows: list[Row] = []
+    for second in range(COUNT):
+        lo, hi = SLOW if second in slow else USUAL
+        for layer, host in (("nfs-server", "lab"), ("client", "lab/client0")):
+            if second not in empty:
+                rows.append((second * S, "soak", layer, host, "write", "slog", lo, hi, 20))
+    declared = {
+        "kind": "fault", "what": "stall", "text": "log0 stalls for 2s", "device": "log0", "at_ns": 20 * S,
+        "for_ns": 2 * S, "begin_ns": 20 * S, "end_ns": 22 * S, "times": 1, "expect": "recovers",
+        "recover_within_ns": 5 * S, **action,
+    }  # fmt: skip
+    schedule = {
+        "load_begun_ns": 0, "actions": [declared], "client_errors": 0, "retransmissions": 0,
+        "data": data or {"data_errors": 0, "scan": "scrub repaired 0B"},
+    }  # fmt: skip
+    phase = {
+        "name": "soak", "interval_ns": S, "client_ios": 20 * COUNT, "server_ios": 20 * COUNT,
+        "lost_events": 0, "start_ns": 0, "end_ns": COUNT * S, "schedule": schedule,
+    }  # fmt: skip
+    made = Phase.from_json(phase, "phase")
+    return recovery.judge(Manifest(phases=(made,)), Latency.of(table(rows)), [])
+
+
+@pytest.mark.parametrize(
+    ("slow", "recovered_s", "ok"),
+    [(range(0), 0, True), (range(20, 23), 1, True), (range(20, 26), 4, True), (range(20, 30), 8, False)],
+)
+def test_recovery_is_the_first_of_three_intervals_in_the_band(
+    slow: range, recovered_s: float, ok: bool
+) -> None:
+    judged = run(slow)
+    (row,) = judged.rows
+    assert (row["recovered_s"], row["ok"]) == (recovered_s, ok)
+    assert row["recovered_from_begin_s"] == recovered_s + 2 and row["resolution_s"] == 1
+    assert bool(judged.unmet) is not ok
+    if not ok:
+        assert judged.unmet[0].startswith("FAULT-RECOVERY: soak: the fault at 20s (log0 stalls for 2s): ")
+        assert "8 s after its end, and not within 5 s" in judged.unmet[0]
+
+
+def test_two_good_intervals_are_no_recovery_and_none_is_invalid() -> None:
+    slow = [second for second in range(20, COUNT) if second % 3 == 0]
+    judged = run(range(20, COUNT, 3))
+    assert slow and judged.rows[0]["recovered_s"] is None
+    assert judged.rows[0]["id"] == recovery.FAULT_RECOVERY and "at all" in judged.unmet[0]
+    assert not judged.decisive and not judged.reasons
+
+
+def test_an_interval_without_io_is_not_in_the_band_and_is_the_longest_gap() -> None:
+    (row,) = run(empty=range(21, 25)).rows
+    assert (row["recovered_s"], row["gap_s"]) == (3, 4)
+
+
+def test_what_lasts_recovers_from_its_begin() -> None:
+    (row,) = run(range(20, 24), end_ns=70 * S, for_ns=None, lasted=True).rows
+    assert (row["recovered_s"], row["ok"]) == (4, True)
+    judged = run(range(20, 60), end_ns=70 * S, for_ns=None, lasted=True)
+    assert judged.rows[0]["id"] == recovery.FAULT_RECOVERY
+
+
+@pytest.mark.parametrize(
+    ("expect", "slow", "empty", "code"),
+    [
+        ("unaffected", range(0), range(0), None),
+        ("unaffected", range(20, 23), range(0), recovery.FAULT_AFFECTED),
+        ("degraded", range(20, 60), range(0), None),
+        ("degraded", range(0), range(20, 60), recovery.FAULT_DEGRADED),
+    ],
+)
+def test_other_expectations(expect: str, slow: range, empty: range, code: str | None) -> None:
+    judged = run(slow, empty=empty, expect=expect, recover_within_ns=None, end_ns=40 * S)
+    assert judged.rows[0]["id"] == code and bool(judged.unmet) == bool(code)
+
+
+def test_what_did_not_happen_makes_the_run_unknown() -> None:
+    for change in ({"begin_ns": None, "end_ns": None}, {"error": "`zpool` ended with 1"}, {"was_cut": True}):
+        judged = run(**change)
+        assert judged.reasons[0].startswith("FAULT-MISSING: soak: ") and judged.rows[0]["ok"] is None
+    judged = run(kind="event", what="scrub", text="scrub", begin_ns=None, end_ns=None)
+    assert judged.reasons[0].startswith("EVENT-MISSING: soak: the event at 20s (scrub): it never began")
+    assert run(kind="event", what="scrub", text="scrub", was_cut=True).rows[0]["ok"] is True
+
+
+def test_data_errors_decide_whatever_else_is_unknown() -> None:
+    judged = run(data={"data_errors": 2, "scan": "scrub repaired 0B with 2 errors"})
+    assert judged.decisive and judged.unmet[0].startswith("FAULT-DATA: soak: after the faults 2 data errors")
+    judged = run(data={"data_errors": None, "why": "the scrub did not end"})
+    assert judged.reasons == [
+        "FAULT-UNVERIFIED: soak: the data could not be read back after the faults: the scrub did not end."
+    ]
+
+
+def test_a_fault_without_intervals_before_it_is_not_judged() -> None:
+    judged = run(begin_ns=3 * S, end_ns=4 * S)
+    assert judged.rows[0]["id"] == recovery.FAULT_UNJUDGED and judged.reasons
