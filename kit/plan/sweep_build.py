@@ -70,12 +70,15 @@ def draft(
     document = copy.deepcopy(sweep.source.document)
     places: dict[KeyPath, Place] = {}
     use: dict[str, Any] = {}
+    names = {name for _, name in group}
+    kept = [phase for phase in sweep.source.document["phase"] if phase["name"] in names]
     for axis, value in _with_bases(sweep, at):
         place = sweep.source.place_of(("sweep", axis, "to", value))
         for key, setting in changed_keys(sweep.axes[axis], value):
             if key.startswith("use."):
                 use[key.removeprefix("use.")] = setting
-            else:
+            # [job] is of all phases and the warm-up: one that the axis is not about keeps its own options.
+            elif not key.startswith("job.") or all(_is_about(sweep, axis, phase, at) for phase in kept):
                 set_key(document, places, key, setting, place)
     phases: list[dict[str, Any]] = []
     origins, cells = [], []
