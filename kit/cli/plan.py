@@ -174,8 +174,7 @@ def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None
         rates = f"{times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if they take 100 MB/s"
         return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
     anew = f"; {anew_s:.0f} s if its SSDs are aged anew" if anew_s > aged_s else ""
-    unknown = "" if run_time.read_pace() else " (this machine's pace is not known yet)"
-    return [f"time on this machine: about {aged_s:.0f} s{anew}{unknown}", ""]
+    return [f"time on this machine: about {aged_s:.0f} s{anew}{run_time.pace_words()}", ""]
 
 
 def _commands(commands: list[dict[str, Any]], width: int | None) -> list[str]:

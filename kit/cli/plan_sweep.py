@@ -77,9 +77,7 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
         yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
     yield ""
     total_s = sum(expected_s(build.plan) for build in planned.builds)
-    pace = (
-        " (this machine's pace is not known yet)" if first.testbed.is_lab and not run_time.read_pace() else ""
-    )
+    pace = run_time.pace_words() if first.testbed.is_lab else ""
     where = "on this machine" if first.testbed.is_lab else "without starting and stopping"
     yield f"time {where}: about {_seconds(total_s)}{pace}"
     yield "`hsp plan WORKLOAD --build NAME` shows the commands of one of them"

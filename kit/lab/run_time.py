@@ -4,13 +4,14 @@
 
 The guest's CPU is emulated: a run takes what its instructions and its idle time cost this machine, not what
 its clock shows. Costs are those of a two-core machine with nothing beside the run. A machine of another kind
-takes a multiple of them, its pace.
+takes a multiple of them, its pace. A run beside other work says nothing of it.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -57,6 +58,8 @@ _WAIT_NS: Mapping[str, int] = {
 _FILE = "pace.json"
 # What lies outside was no whole run, or the clock was set.
 _LEAST, _MOST = 0.1, 20.0
+# Processes that want a CPU, beyond the number of CPUs, while the lab runs alone: its guest and its devices.
+_LOAD_ALONE = 1.5
 
 
 def expected_s(plan: Plan, *, aged: bool) -> float | None:
@@ -78,10 +81,23 @@ def read_pace() -> float | None:
     return float(pace) if isinstance(pace, (int, float)) and _LEAST <= pace <= _MOST else None
 
 
+def pace_words() -> str:
+    """What an expected time rests on, to stand behind it."""
+    pace = read_pace()
+    if pace is None:
+        return " (this machine's pace is not known yet)"
+    return f" ({pace:.2g} times what two idle cores take, after the runs on this machine)"
+
+
+def _is_busy() -> bool:
+    """Whether the machine does other work as well, in the last minute or the last five."""
+    return max(os.getloadavg()[:2]) > (os.cpu_count() or 1) + _LOAD_ALONE
+
+
 def learn(plan: Plan, observed_s: float, *, aged: bool) -> None:
     """Remember the pace of a run: the middle, on a logarithmic scale, of it and of those before."""
     # A load on devices costs little of the guest: its model is too rough to learn from.
-    if plan.workload.on_devices or expected_s(plan, aged=aged) is None:
+    if plan.workload.on_devices or expected_s(plan, aged=aged) is None or _is_busy():
         return
     pace = observed_s / _modelled_s(plan, aged=aged)
     if not _LEAST <= pace <= _MOST:

@@ -67,16 +67,7 @@ def draft(
     `at`: its values on the axes that need a build; `also`: phases that are no cells.
     """
     group = [*group, *(({}, name) for name in also)]
-    document = copy.deepcopy(sweep.source.document)
-    places: dict[KeyPath, Place] = {}
-    use: dict[str, Any] = {}
-    for axis, value in _with_bases(sweep, at):
-        place = sweep.source.place_of(("sweep", axis, "to", value))
-        for key, setting in changed_keys(sweep.axes[axis], value):
-            if key.startswith("use."):
-                use[key.removeprefix("use.")] = setting
-            else:
-                set_key(document, places, key, setting, place)
+    document, places, use = _shared(sweep, at, {name for _, name in group})
     phases: list[dict[str, Any]] = []
     origins, cells = [], []
     removed: set[str] = set()
@@ -121,6 +112,23 @@ def draft(
     return source, use, tuple(cell for cell in cells if cell.phase not in also)
 
 
+def _shared(
+    sweep: Sweep, at: At, names: set[str]
+) -> tuple[dict[str, Any], dict[KeyPath, Place], dict[str, Any]]:
+    """The content without values of single phases, the places of its values, and the devices it uses."""
+    document = copy.deepcopy(sweep.source.document)
+    places: dict[KeyPath, Place] = {}
+    use: dict[str, Any] = {}
+    for axis, value in _with_bases(sweep, at):
+        place = sweep.source.place_of(("sweep", axis, "to", value))
+        for key, setting in changed_keys(sweep.axes[axis], value):
+            if key.startswith("use."):
+                use[key.removeprefix("use.")] = setting
+            elif _is_for_all(sweep, axis, key, names, at):
+                set_key(document, places, key, setting, place)
+    return document, places, use
+
+
 def _with_bases(sweep: Sweep, at: At) -> list[tuple[str, str]]:
     """Axes and values in the order in which they are set: first those that have their base's value."""
     keyed = [name for name, axis in sweep.axes.items() if not axis.named_phases]
@@ -132,6 +140,12 @@ def _is_about(sweep: Sweep, axis: str, phase: Mapping[str, Any], at: At) -> bool
     """Whether the phase has the axis's keys: it is one of its phases, or all of the build has the value."""
     default = () if kind_of(sweep, str(phase["name"])) else (phase["name"],)
     return axis in at or phase["name"] in (sweep.axes[axis].phases or default)
+
+
+def _is_for_all(sweep: Sweep, axis: str, key: str, names: set[str], at: At) -> bool:
+    """Whether the workload itself has the key: [job] is of all phases, so each of `names` has the axis's."""
+    kept = [phase for phase in sweep.source.document["phase"] if phase["name"] in names]
+    return not key.startswith("job.") or all(_is_about(sweep, axis, phase, at) for phase in kept)
 
 
 def _remove(phase: dict[str, Any], removed: set[str], before: Sequence[Mapping[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from kit.config.testbed import Testbed
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.core.units import format_size_bytes
+from kit.rules.array_phases import bytes_of as array_bytes
 
 Problems = Iterator[tuple[KeyPath, str]]
 # What the Linux client asks for if wsize does not say (NFS_MAX_FILE_IO_SIZE).
@@ -53,8 +54,19 @@ def _on_device(phase: Phase, force: ForceTable, testbed: Testbed) -> Iterator[tu
             f"a part of one before it writes it. Write a multiple of {PAGE_BYTES}, or direct = true and a "
             "multiple of 512",
         )
-    names = phase.devices or [device.name for device in testbed.device if device.role == phase.target[7:]]
-    for device in testbed.device if phase.target != "array" else ():
+    role = "data" if phase.array else phase.target[7:]
+    names = phase.devices or [device.name for device in testbed.device if device.role == role]
+    if phase.array:
+        sizes = [device.size for device in testbed.device if device.name in names][: phase.array.members]
+        most = array_bytes(phase.array, sizes) if sizes else force.file
+        if force.file > most:
+            yield (
+                "file",
+                f"{format_size_bytes(force.file)} are written over, and the array has "
+                f"{format_size_bytes(most)} at most: make file smaller",
+            )
+        return
+    for device in testbed.device:
         if device.name in names and force.file > device.size:
             yield (
                 "file",

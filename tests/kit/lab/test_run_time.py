@@ -17,6 +17,8 @@ from kit.plan.plan import Plan, make_plan
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (2.1, 1.8, 9.0))
     return tmp_path / "hsp" / "pace.json"
 
 
@@ -73,6 +75,22 @@ def test_what_is_no_whole_run_is_not_believed(demo: Plan, cache: Path) -> None:
     learn(demo, 0.05)
     learn(demo, 1e6)
     assert not cache.exists()
+
+
+@pytest.mark.parametrize("load", [(8.0, 1.0, 1.0), (2.0, 6.0, 1.0)])
+def test_a_run_beside_other_work_says_nothing_of_the_pace(
+    demo: Plan, monkeypatch: pytest.MonkeyPatch, load: tuple[float, float, float]
+) -> None:
+    learn(demo, 1.1)
+    monkeypatch.setattr(os, "getloadavg", lambda: load)
+    learn(demo, 5.0)
+    assert run_time.read_pace() == 1.1
+
+
+def test_an_expected_time_says_what_it_rests_on(demo: Plan) -> None:
+    assert "not known yet" in run_time.pace_words()
+    learn(demo, 1.5)
+    assert "1.5 times" in run_time.pace_words()
 
 
 @pytest.mark.parametrize(

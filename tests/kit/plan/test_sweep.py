@@ -61,6 +61,29 @@ def test_the_first_value_is_the_base_whatever_the_workload_has(tmp_path: Path) -
     assert {phase.options["numjobs"] for phase in plan.builds[1].plan.workload.phase} == {"2"}
 
 
+def test_an_axis_of_a_job_option_leaves_phases_alone_that_it_does_not_name(tmp_path: Path) -> None:
+    """Not even its base's value reaches them."""
+
+    def numjobs(text: str) -> dict[str, set[str | None]]:
+        found: dict[str, set[str | None]] = {}
+        for build in planned(tmp_path, text).builds:
+            for phase in build.plan.workload.phase:
+                (section,) = build.plan.jobs[phase.load].sections
+                found.setdefault(phase.name, set()).add(section.options.get("numjobs"))
+        return found
+
+    axis = '[sweep.threads]\nset = "job.numjobs"\nto = [2, 4]\n' + READ
+    other = '[sweep.depth]\nset = "job.thinktime"\nto = [0, "8us"]\nphases = ["write-slog"]\n'
+    own = numjobs(other)["write-slog"]
+    assert own != {"2"}
+    found = numjobs(axis + other)
+    assert (found["read"], found["read-threads-4"], found["write-slog"]) == ({"2"}, {"4"}, own)
+    build = '[sweep.record]\nset = ["job.numjobs", "dataset.recordsize"]\n'
+    build += 'to = { a = [2, 512], b = [4, "4KiB"] }\n'
+    found = numjobs(build + READ + other)
+    assert (found["read"], found["write-slog"]) == ({"2", "4"}, own)
+
+
 def test_axes_may_share_a_key_with_one_base(tmp_path: Path) -> None:
     alone = '[sweep.record]\nset = "dataset.recordsize"\nto = [512, "8KiB"]\n' + READ
     plan = planned(tmp_path, SIZE + READ + alone)

@@ -69,6 +69,26 @@ def test_on_a_device(tmp_path: Path, force: str, key: str, message: str) -> None
     assert message in refused.value.message
 
 
+def test_on_an_array(tmp_path: Path) -> None:
+    """The program writes to the array, which is made before it and stopped after it."""
+    on_array = 'target = "array"\narray = { level = "raid0", members = 2 }'
+    text = text_of('record = "8KiB"', on_array).replace(NFS, "")
+    made = plan(tmp_path, text)
+    commands = [" ".join(entry["argv"]) for entry in listed(made, planned_names(made))]
+
+    def places(word: str) -> list[int]:
+        return [number for number, command in enumerate(commands) if word in command]
+
+    (node,) = places("mknod ")
+    path = next(word for word in commands[node].split() if word.startswith("/dev/"))
+    loads = [*places(f" run {path} fdatasync "), *places(f" verify {path} fdatasync ")]
+    assert len(loads) == 2
+    assert places("mdadm --create")[0] < node < min(loads) and max(loads) < places("mdadm --stop")[0]
+    with pytest.raises(ConfigError, match=r"phase\[0\]\.force\.file: .*and the array has") as refused:
+        plan(tmp_path, text.replace('"8KiB"', '"8KiB", file = "64GiB"'))
+    assert "w.toml:" in refused.value.message
+
+
 @pytest.mark.parametrize(
     ("force", "more", "message"),
     [
