@@ -97,6 +97,13 @@ ObserverOption = Annotated[
         help="After the phases, measure what the tracer adds to reads from DRAM: some minutes.",
     ),
 ]
+LiveOption = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="Show each phase while it runs: a heat map and a line per tier, on a terminal; also for hsp watch.",
+    ),
+]
 
 
 def demo(
@@ -107,12 +114,15 @@ def demo(
     junit: options.JunitOption = None,
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
+    live: LiveOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
     """Run the 2009 'top speeds' experiment on the built-in emulator."""
     inputs, side = ImageInputs(suite, tuple(pin or ())), Side("top-speeds", LAB_TESTBED)
     Progress(quiet=quiet).note(_announcement(side))
-    raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again)))
+    raise typer.Exit(
+        once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again, live=live))
+    )
 
 
 def _announcement(side: Side) -> str:
@@ -149,6 +159,7 @@ def run(
     junit: options.JunitOption = None,
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
+    live: LiveOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
@@ -163,9 +174,11 @@ def run(
             "--until and --across compare A and B, and there is no B",
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
-    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect)
+    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, live)
     b_workload = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b_workload)
+    if live and (planned is not None or has_b or count > 1):
+        Progress(quiet=quiet).note("--live: no view of a series; `hsp watch RUN` shows one of its runs")
     if planned is not None:
         code = measure_sweep(
             side, planned, inputs, results, Progress(quiet=quiet), json_output=json_output, junit=junit,

@@ -51,7 +51,7 @@ class Bench:
 
     `run_origin_ns`: the reference clock when the run began. `storage`: None for an appliance, and where
     phases go to devices. `device_bytes`: sizes of the devices that phases go to, by name. `array`: the one
-    of the phase that is measured.
+    of the phase that is measured. `live`: the tracer's output is fetched while it is written, for a view.
     """
 
     site: Site
@@ -68,6 +68,7 @@ class Bench:
     storage: Storage | None = None
     device_bytes: Mapping[str, int] = field(default_factory=dict)
     array: Array | None = None
+    live: bool = False
 
     def workers(self, devices: Sequence[str] = (), *, over_nfs: bool = True) -> list[Worker]:
         """Those of a load on the working set, one a client or on the server; one a device; or the array."""

@@ -51,7 +51,9 @@ async function openFigures() {
     figures.set(target, figure);
     const box = target.closest("figure");
     const isMap = spec.data.some(trace => trace.type === "heatmap"), merges = figure.cells && isMap;
-    const controls = merges ? [exactly(figure), saving(figure)] : [saving(figure)];
+    const switches = merges ? [option(figure, "waited", "time waited"), option(figure, "exactly", "exact bins")]
+      : [];
+    const controls = [...switches, saving(figure)];
     box.prepend(element("div", {className: "controls"}, ...controls));
     if (spec.about.panel || spec.about.histogram) target.after(rangePanel(figure));
     if (isMap) cursor(figure);
@@ -59,10 +61,11 @@ async function openFigures() {
   }
 }
 
-function exactly(figure) {
+// A box that is checked while `name` of the figure is true.
+function option(figure, name, label) {
   const box = element("input", {type: "checkbox"});
-  box.addEventListener("change", () => { figure.exactly = box.checked; if (figure.begun) draw(figure); });
-  return element("label", {}, box, " exact bins");
+  box.addEventListener("change", () => { figure[name] = box.checked; if (figure.begun) draw(figure); });
+  return element("label", {}, box, ` ${label}`);
 }
 
 function listenToPage() {
