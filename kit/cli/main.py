@@ -47,6 +47,7 @@ class Commands(TyperGroup):
         "run": "kit.cli.run:run",
         "clean": "kit.cli.clean:clean_command",
         "report": "kit.cli.stored.stored_run:report",
+        "watch": "kit.cli.stored.watch:watch",
         "list": "kit.cli.stored.list_:list_command",
         "import": "kit.cli.stored.import_:import_",
         "compare": "kit.cli.stored.compare:compare",

@@ -101,7 +101,7 @@ LiveOption = Annotated[
     bool,
     typer.Option(
         "--live",
-        help="Show each phase while it runs: a heat map and a line per tier, on a terminal; also for hsp watch.",
+        help="Show each phase while it runs, on a terminal and for `hsp watch`.",
     ),
 ]
 

@@ -34,8 +34,8 @@ from kit.store.phase import Event, Extreme, Missing, Part, problems_of
 from kit.store.phase import Phase as StoredPhase
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Many, Nanoseconds, Stored
-from kit.store.under_way import FileName
 from kit.store.tables import CLIENT, DEVICE, LATENCY_SCHEMA, SERVER
+from kit.store.under_way import FileName
 from kit.trace.output import Trace, parse_trace
 from kit.zfs import pool
 

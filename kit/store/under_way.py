@@ -33,7 +33,7 @@ class UnderWay(Stored):
     clock: Literal["real", "virtual"]
     dilation: Annotated[int, Field(ge=1, le=1 << 20)]
     trace: FileName | None
-    log_vdevs: Many[Count] | None
+    log_vdevs: tuple[Count, ...] | None
     clients: Many[FileName]
 
 

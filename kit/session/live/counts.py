@@ -16,10 +16,7 @@ Group = tuple[str, str]
 """(op, tier)."""
 
 # Of the whole phase; with more, each two become one.
-MOST_COLUMNS = 240
-# Counts that are held at most, whatever a file says: some 50 MB.
-_MOST_CELLS = 400_000
-_COLUMNS = {name: LATENCY_SCHEMA[name] for name in ("time_ns", "op", "tier", "lo_ns", "hi_ns", "count")}
+MOST
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class LiveCounts:
         self._cells = sum(len(held) for groups in self.columns.values() for held in groups.values())
 
     def frame(self) -> pl.DataFrame:
-        """Rows as latency.parquet has them, with the columns that figures need; times since the phase began."""
+        """Rows as latency.parquet has them, without names; times since the phase began."""
         rows = [
             (number * self.merged * self.interval_ns, *group, index, count)
             for number, groups in sorted(self.columns.items())
@@ -87,17 +84,19 @@ class LiveCounts:
             for index, count in sorted(counts.items())
         ]
         low, high = bin_edges([row[3] for row in rows])
-        table = [(t, op, tier, lo, hi, count) for (t, op, tier, _, count), lo, hi
-                 in zip(rows, low.tolist(), high.tolist(), strict=True)]  # fmt: skip
-        return pl.DataFrame(table, schema=_COLUMNS, orient="row")
+        table = [
+            (t, "", "", "", op, tier, lo, hi, count)
+            for (t, op, tier, _, count), lo, hi in zip(rows, low.tolist(), high.tolist(), strict=True)
+        ]
+        return pl.DataFrame(table, schema=LATENCY_SCHEMA, orient="row")
 
     @property
     def measured_ns(self) -> int:
         """How long the phase has been measured, in time of the experiment."""
         return (self.last + 1) * self.interval_ns
 
-    def lines(self) -> list[TierLine]:
-        """Of each group, the fastest first."""
+    def lines(self, *, ended: bool = False) -> list[TierLine]:
+        """Of each group, the fastest first. `ended`: rates are those of the whole phase."""
         everything = sum(sum(c.values()) for (op, _), c in self.totals.items() if op != "commit")
         made = []
         for (op, tier), counts in self.totals.items():
@@ -108,6 +107,7 @@ class LiveCounts:
             p50, p99 = percentiles_ns(bins, (0.5, 0.99), (int(low[0]), int(high[-1]) - 1))
             ios = sum(held)
             share = ios / everything if everything and op != "commit" else 0.0
-            rate = self.last_ios[(op, tier)] * 1e9 / self.interval_ns
+            took_ns, now = (self.measured_ns, ios) if ended else (self.interval_ns, self.last_ios[(op, tier)])
+            rate = now * 1e9 / took_ns
             made.append((int(low[len(low) // 2]), TierLine(op, tier, ios, share, p50, p99, rate)))
         return [line for _, line in sorted(made, key=lambda each: each[0])]

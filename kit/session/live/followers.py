@@ -21,7 +21,7 @@ _LONGEST = 1 << 62
 
 
 class Follower(Protocol):
-    """Adds what has come to `counts`. `problems`: what was wrong, in sentences. Raises ConfigError, OSError."""
+    """Adds what has come to `counts`. `problems`: what was wrong. Raises ConfigError, OSError."""
 
     problems: list[str]
 

@@ -23,7 +23,8 @@ class GrowingFile:
     def next_lines(self) -> list[str]:
         """At most 4 MiB; none while there is no file. `number` is that of the first line of the next call.
 
-        Raises ConfigError for a file that is not the caller's own, is cut off or has too long a line; OSError.
+        Raises ConfigError for a file that is not the caller's own, has become shorter or has too long a line;
+        OSError.
         """
         try:
             handle = open_own(self._path)

@@ -73,7 +73,7 @@ class LiveView:
 def drawn(phase: PhaseSoFar, console: Console, width: int, height: int) -> Group:
     """The phase as `width` columns of text, and fewer lines than `height`."""
     counts, about = phase.counts, phase.about
-    lines = counts.lines()
+    lines = counts.lines(ended=phase.ended)
     done_s, all_s = min(counts.measured_ns, about.duration_ns) / 1e9, about.duration_ns / 1e9
     rate = sum(line.per_s for line in lines if line.op != "commit")
     state = "ended" if phase.ended else f"{rate:,.0f} I/O/s"
@@ -81,7 +81,7 @@ def drawn(phase: PhaseSoFar, console: Console, width: int, height: int) -> Group
     rows = max(4, min(_MOST_ROWS, height - len(lines) - 6))
     table = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(justify=justify, no_wrap=True)
     table.add_row("", "share", "I/O/s", "p50", "p99", style=Style(dim=True))
     for line in lines:
         name = f"{tier_name(line.tier)}, {op_name(line.op)}"

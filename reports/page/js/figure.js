@@ -1,7 +1,7 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
 import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, isPrinting, pause, seconds, theme} from "./page.js";
+import {chosen, isPrinting, pause, seconds, systemDark, theme} from "./page.js";
 import {waitedNote, withWaits} from "./waited.js";
 
 // Stored columns and rows that are drawn at most; more are merged, as Python has them.
@@ -140,6 +140,19 @@ export async function redraw(all = [...figures.values()]) {
     await pause();
     await draw(figure);
   }
+}
+
+// Theme or palette have changed: what is drawn is drawn again, the rest will be as it then is.
+export function repaint() {
+  document.documentElement.dataset.theme = chosen("theme", "auto");
+  return redraw();
+}
+
+export function listenToTheme() {
+  for (const control of document.querySelectorAll("input[name=theme], input[name=palette]")) {
+    control.addEventListener("change", repaint);
+  }
+  systemDark().addEventListener("change", repaint);
 }
 
 export const linked = link => [...figures.values()].filter(figure => figure.link === link);
