@@ -16,7 +16,9 @@ Group = tuple[str, str]
 """(op, tier)."""
 
 # Of the whole phase; with more, each two become one.
-MOST
+MOST_COLUMNS = 240
+# Counts that are held at most, whatever a file says: some 50 MB.
+_MOST_CELLS = 400_000
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ async function show(message) {
 }
 
 // A slow browser leaves out what is old.
-async function next() {
+async function showNewest() {
   if (isBusy) return;
   isBusy = true;
   while (newest) {
@@ -66,7 +66,7 @@ function say(text, tone = "") {
 listenToTheme();
 const events = new EventSource("events");
 events.addEventListener("open", () => say("Running", "valid"));
-events.addEventListener("phase", ({data}) => { newest = data; next(); });
+events.addEventListener("phase", ({data}) => { newest = data; showNewest(); });
 events.addEventListener("error", () => say("No connection to hsp watch", "unknown"));
 events.addEventListener("end", ({data}) => {
   events.close();

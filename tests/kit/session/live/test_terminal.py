@@ -47,7 +47,7 @@ def test_the_view_fits_into_the_terminal_and_names_each_tier(run):
 
 
 def test_cells_have_the_hue_of_their_tier_and_letters_where_there_are_no_colours(run):
-    assert re.search(r"\x1b\[48;2;", shown(run, color_system="truecolor"))
+    assert re.search(r"\x1b\[(?:48;|4[0-7]m|10[0-7]m)", shown(run, color_system="truecolor"))
     plain = shown(run, no_color=True)
     assert "[48;" not in plain and re.search("[░▒▓█]", plain)
 

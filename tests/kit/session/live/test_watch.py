@@ -41,7 +41,7 @@ def ask(server, path, method="GET", **headers):
 
 
 def test_only_the_page_is_served_and_only_with_its_token(watched):
-    run, _, _, server = watched
+    _, _, _, server = watched
     page = f"/{server.token}/"
     answer = ask(server, page)
     body = answer.read().decode()
