@@ -55,7 +55,7 @@ def test_the_figure_grows_and_becomes_the_report(browser, watched):
     synthetic.write(run.path, synthetic.manifest(), synthetic.latency())
     reports.analyse(run)
     journal.close()
-    until(page, "document.getElementById('verdict') !== null")
+    page.locator("#verdict").wait_for(timeout=30_000)
     until(page, "window.drawn > 0")
     assert wrong == []
 
