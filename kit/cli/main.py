@@ -55,6 +55,8 @@ class Commands(TyperGroup):
         "devices": "kit.cli.devices:devices",
         "wipe": "kit.cli.devices:wipe_command",
         "export": "kit.cli.stored.stored_run:export",
+        "new": "kit.cli.new:new_command",
+        "schema": "kit.cli.schema:schema_command",
         "slog": "kit.cli.slog:slog",
         "device": "kit.cli.device:device",
         "lab": "kit.cli.lab:lab",

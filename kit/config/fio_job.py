@@ -9,13 +9,13 @@ on the command line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from kit.config.toml import KeyProblem, Place, Problem, nearest, read_text, refusal, shorten
+from kit.config.toml import KeyProblem, Place, Problem, nearest, placed_refusal, read_text, refusal, shorten
 from kit.core.units import parse_size_bytes
 
 DIRECTORY = "${HSP_DIRECTORY}"
@@ -318,7 +318,7 @@ def with_options(job: FioJob, options: Mapping[str, tuple[str, Place]]) -> FioJo
         return job
     values = {name: value for name, (value, _) in options.items()}
     places = {name: place for name, (_, place) in options.items()}
-    sections = tuple(
+    return _of_sections(
         replace(
             section,
             options=MappingProxyType({**section.options, **values}),
@@ -326,6 +326,57 @@ def with_options(job: FioJob, options: Mapping[str, tuple[str, Place]]) -> FioJo
         )
         for section in job.sections
     )
+
+
+def on_clock(job: FioJob, dilation: int) -> FioJob:
+    """The job with rates and pauses on the host's clock; those of a workload are in the experiment's time.
+
+    Raises ConfigError with file and line for a rate that has no whole number there: fio knows no others.
+    """
+    timed = ("rate_iops", "thinktime")
+    if dilation == 1 or not any(name in section.options for section in job.sections for name in timed):
+        return job
+    convert = {"rate_iops": _host_rate, "thinktime": _host_pause}
+    problems: list[tuple[Place, str]] = []
+    sections = []
+    for section in job.sections:
+        options = dict(section.options)
+        for name in timed:
+            try:
+                options |= {name: convert[name](options[name], dilation)} if name in options else {}
+            except ValueError as error:
+                problems.append((section.place_of(name), f"[{section.name}] {name}: {error}"))
+        sections.append(replace(section, options=MappingProxyType(options)))
+    if problems:
+        raise placed_refusal(problems)
+    return _of_sections(sections)
+
+
+def _host_rate(text: str, dilation: int) -> str:
+    rates = []
+    for part in text.split(","):
+        rate = parse_fio_bytes(part) if part else 0
+        if rate % dilation:
+            raise ValueError(
+                f"{rate} a second is no whole number on the lab's clock, which is {dilation} times slower: "
+                f"write a multiple of {dilation}, or a thinktime"
+            )
+        rates.append(str(rate // dilation) if part else "")
+    return ",".join(rates)
+
+
+def _host_pause(text: str, dilation: int) -> str:
+    """A time as fio has it: microseconds, if it has no unit."""
+    if text.startswith("$"):
+        return text
+    digits = re.match("[0-9]+", text)
+    assert digits is not None  # the pattern of the option starts with digits
+    return f"{int(digits[0]) * dilation}{text[digits.end() :]}"
+
+
+def _of_sections(changed: Iterable[FioSection]) -> FioJob:
+    """The job of these sections alone, written anew."""
+    sections = tuple(changed)
     blocks = ("".join(f"{name}={value}\n" for name, value in each.options.items()) for each in sections)
     text = "\n".join(f"[{each.name}]\n{block}" for each, block in zip(sections, blocks, strict=True))
     return FioJob(text, sections)

@@ -146,7 +146,9 @@ class AxisExpectation(Table):
     ratio_max: Annotated[float, Field(gt=0)] | None = None
 
 
-class _Document(Table):
+class SweepTables(Table):
+    """The tables of a sweep, beside those of its workload."""
+
     sweep: dict[Name, Axis]
     sweeps: Sweeps = Sweeps()
     expect: tuple[AxisExpectation, ...] = ()
@@ -175,7 +177,7 @@ def read_sweep(source: WorkloadSource) -> Sweep | None:
                 "axis: there is no axis: add [sweep.NAME], or remove the key axis",
             )
         return None
-    document = validate(source.sweep, _Document, source.place_of)
+    document = validate(source.sweep, SweepTables, source.place_of)
     sweep = Sweep(document.sweep, document.sweeps, document.expect, source)
     _check(sweep)
     return sweep

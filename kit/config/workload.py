@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.config.tables.expectation import Expectation
+from kit.config.tables.impact_table import Impact
 from kit.config.tables.nfs_options import MountOption, Version
 from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
 from kit.config.tables.precondition_table import PreconditionTable
@@ -205,6 +206,7 @@ class Workload(Table):
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
+    impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
     power_loss: PowerLoss | None = None
 
     @property
@@ -260,6 +262,11 @@ class Workload(Table):
                     f"no phase is called '{expectation.phase}', {nearest(expectation.phase, names, 'phases')}"
                 )
                 raise KeyProblem(("expect", number, "phase"), text)
+        for number, impact in enumerate(self.impact):
+            for part, name in (("alone", impact.alone), ("beside", impact.beside)):
+                if name not in names:
+                    text = f"no phase is called '{name}', {nearest(name, names, 'phases')}"
+                    raise KeyProblem(("impact", number, part), text)
         return self
 
 

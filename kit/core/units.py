@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 NS_PER_UNIT: Mapping[str, int] = {
@@ -200,9 +200,18 @@ def _text_only(parse: Callable[[str], int], noun: str, example: str) -> Callable
     return validate
 
 
+def _quantity(pattern: str, description: str) -> WithJsonSchema:
+    """What a JSON Schema says of it: text, although the value is a number."""
+    return WithJsonSchema({"type": "string", "pattern": pattern, "description": description})
+
+
+_DURATION = _quantity(r"^[0-9.]+ ?[a-zµμ]+$", "a duration with its unit, such as 130us")
+_SIZE = _quantity(r"^[0-9.]+ ?[A-Za-z]+$", "a size with its unit, such as 96MiB")
+_AUTO_SIZE = _quantity(r"^(auto|[0-9.]+ ?[A-Za-z]+)$", 'a size with its unit, such as 96MiB, or "auto"')
+
 # Input is a string, the value is an integer; dumped models are not validated again.
-DurationNs = Annotated[int, BeforeValidator(_text_only(parse_duration_ns, "duration", "130us"))]
-SizeBytes = Annotated[int, BeforeValidator(_text_only(parse_size_bytes, "size", "96MiB"))]
+DurationNs = Annotated[int, BeforeValidator(_text_only(parse_duration_ns, "duration", "130us")), _DURATION]
+SizeBytes = Annotated[int, BeforeValidator(_text_only(parse_size_bytes, "size", "96MiB")), _SIZE]
 
 # "auto": whoever reads it replaces it by a size before anything uses it.
 AUTO = -1
@@ -211,4 +220,5 @@ AutoSizeBytes = Annotated[
     BeforeValidator(
         _text_only(lambda text: AUTO if text == "auto" else parse_size_bytes(text), "size", "96MiB")
     ),
+    _AUTO_SIZE,
 ]

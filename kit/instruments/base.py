@@ -130,6 +130,10 @@ class Instrument:
         """Whether it still measures; the load is stopped if not."""
         return True
 
+    def stop(self) -> bool:
+        """Whether the load has to end before its time; what it did until then is good."""
+        return False
+
     def end(self) -> None:
         """After the load."""
 

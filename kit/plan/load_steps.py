@@ -8,7 +8,7 @@ from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
-from kit.instruments.machine import sampler
+from kit.instruments.machine import sampler, stop_rules
 from kit.load import fio, forces
 from kit.load.ordinary_user import ordinary
 from kit.plan.array_steps import make_array, spec_of
@@ -124,6 +124,9 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
     for key in _machines(plan):
         argv = sampler.command(period_ns, devices if key == "server" else {}, lock)
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
+    if phase.soak and phase.soak.has_limits and not plan.testbed.is_appliance:
+        paths = {name: each.path for name, each in devices.items() if name != ARRAY}
+        yield Step(step, "server", (Command(tuple(stop_rules.command(paths)), stop_rules.SOURCE),))
 
 
 def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:

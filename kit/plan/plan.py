@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.config.fio_job import FioJob
+from kit.config.fio_job import FioJob, on_clock
 from kit.config.testbed import Testbed, client_key
 from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
@@ -97,7 +97,7 @@ def make_plan(
     `source`: the files of the workload, where it is not just what they say.
     """
     source, testbed = source or read_source(workload_path), testbed.without_idle
-    jobs = read_jobs(workload, source)
+    jobs = {name: on_clock(job, testbed.clock.dilation) for name, job in read_jobs(workload, source).items()}
     tunables: tuple[Tunable, ...] = ()
     made: list[Workload] = []
     loads: dict[str, FioJob] = {}

@@ -16,7 +16,7 @@ from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
 from kit.precondition import selection
-from kit.rules import expectations, force, measurable, operations, settings
+from kit.rules import expectations, force, measurable, operations, settings, soak
 from kit.rules.appliance_limits import left_out
 from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
@@ -51,7 +51,13 @@ def check(
     else:
         problems += source.placed(_server_problems(workload, testbed, jobs))
         problems += _testbed_problems(testbed, testbed_path)
-    problems += source.placed((*expectations.problems(workload, jobs), *force.problems(workload, testbed)))
+    problems += source.placed(
+        (
+            *expectations.problems(workload, jobs),
+            *force.problems(workload, testbed),
+            *soak.problems(workload, testbed, jobs),
+        )
+    )
     if problems:
         raise placed_refusal(problems)
     if testbed.is_appliance:

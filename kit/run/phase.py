@@ -10,7 +10,7 @@ from typing import Literal
 import polars as pl
 
 from kit.config.fio_job import FioJob
-from kit.config.tables.phase_table import Phase
+from kit.config.tables.phase_table import ARRAY, Phase
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.seed import seed_for
@@ -23,6 +23,7 @@ from kit.instruments.machine import sampler
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.instruments.machine.host_health import HostHealth
 from kit.instruments.machine.resource_use import ResourceUse
+from kit.instruments.machine.stop_rules import StopRules, limits
 from kit.instruments.mount_stats import MountStatistics
 from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
@@ -113,6 +114,10 @@ def instruments(
     if bench.array and bench.site.server:
         array = bench.array
         chosen.append(ArrayState(bench.site.server, array.spec, array.layout, array.members))
+    if phase.soak and phase.soak.has_limits and bench.site.server:
+        paths = {name: each.path for name, each in bench.sampled().items() if name != ARRAY}
+        watched = limits(phase.soak, {name: bench.endurance_bytes.get(name) for name in paths})
+        chosen.append(StopRules(bench.site.server, paths, watched, bench.site.clock))
     if phase.on_devices:
         return chosen
     local = not phase.over_nfs
@@ -261,12 +266,12 @@ def drive(
     progress: Progress | None = None,
 ) -> bool:
     """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
-    interrupted = False
+    interrupted = stopped = False
     try:
         load.start()
-        watch.wait(bench, load, duration_ns, around, progress)
+        stopped = watch.wait(bench, load, duration_ns, around, progress)
     except KeyboardInterrupt:
         interrupted = True
         load.problems.append(STOPPED)
-    load.finish(interrupted)
+    load.finish(interrupted or stopped)
     return interrupted

@@ -156,8 +156,8 @@ def wait(
     duration_ns: int,
     around: Sequence[Instrument],
     progress: Progress | None = None,
-) -> None:
-    """Until the load ends, or must: the load's problems say why."""
+) -> bool:
+    """Until the load ends, or must: the load's problems say why. True: an instrument stopped it."""
     limit = limit_s(bench, duration_ns)
     end = time.monotonic() + limit
     watch = _Watch(bench, load, duration_ns, progress) if isinstance(load, StreamedLoad) else None
@@ -168,11 +168,14 @@ def wait(
             load.problems.append(
                 f"the load on {hosts} did not end within {limit:g} s and was stopped: does the server answer?"
             )
-            return
+            return False
         if not all(instrument.running() for instrument in around):
-            return  # its end says so; without it the load is worth nothing
+            return False  # its end says so; without it the load is worth nothing
         if watch and (problem := watch.problem()):
             load.failed = True
             load.problems.append(problem)
-            return
+            return False
+        if any(instrument.stop() for instrument in around):
+            return True
         time.sleep(_POLL_S)
+    return False

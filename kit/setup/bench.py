@@ -69,6 +69,8 @@ class Bench:
     device_bytes: Mapping[str, int] = field(default_factory=dict)
     array: Array | None = None
     live: bool = False
+    # By device, what may be written in its life; None: not known.
+    endurance_bytes: Mapping[str, int | None] = field(default_factory=dict)
 
     def workers(self, devices: Sequence[str] = (), *, over_nfs: bool = True) -> list[Worker]:
         """Those of a load on the working set, one a client or on the server; one a device; or the array."""

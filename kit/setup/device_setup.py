@@ -48,6 +48,7 @@ def bench(run: Context, server: Host, prepared: Prepared) -> Bench:
     """Of phases on bare devices."""
     return Bench(
         site=run.site,
+        endurance_bytes={device.name: device.endurance for device in run.plan.testbed.device},
         run_dir=run.run_dir,
         work_dir=run.names.work_dir,
         mount_point="",

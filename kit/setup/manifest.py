@@ -23,7 +23,7 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site
 from kit.store import run_directory
 from kit.store.format import MANIFEST_FORMAT
-from kit.store.manifest import Appliance, Clock, Expectation, Manifest, Testbed, Tracing
+from kit.store.manifest import Appliance, Clock, Expectation, Impact, Manifest, Soak, Testbed, Tracing
 from kit.trace import support
 from kit.zfs import openzfs_version
 
@@ -66,6 +66,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
             for expectation in plan.workload.expect
             if site.server or expectation.layer == "client"
         ),
+        **_soaks(plan),
     }
     if not site.server:
         value = {"export": export_of(plan), **left_out(plan.workload).as_json()}
@@ -110,6 +111,23 @@ def _expectation(expectation: config.Expectation) -> Expectation:
     settings = expectation.model_dump(exclude_none=True)
     settings["inside"] = expectation.inside or expectation.inside_share_min is not None
     return Expectation(**settings)
+
+
+def _soaks(plan: Plan) -> dict[str, Any]:
+    """Only of a workload that has them."""
+    workload = plan.workload
+    soaks = tuple(
+        Soak(
+            phase=phase.name,
+            row_ns=phase.soak.row,
+            p50_drift_max=phase.soak.p50_drift_max,
+            p99_drift_max=phase.soak.p99_drift_max,
+        )
+        for phase in workload.phase
+        if phase.soak
+    )
+    impacts = tuple(Impact(**each.model_dump()) for each in workload.impact)
+    return {**({"soak": soaks} if soaks else {}), **({"impact": impacts} if impacts else {})}
 
 
 def add_limits(

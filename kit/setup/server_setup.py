@@ -100,6 +100,7 @@ def set_up(
     log_devices = used_paths(plan, names, "log")
     bench = Bench(
         site=replace(site, device_paths=device_paths),
+        endurance_bytes={device.name: device.endurance for device in run.plan.testbed.device},
         run_dir=run.run_dir,
         work_dir=names.work_dir,
         mount_point=names.mount_point,

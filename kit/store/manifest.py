@@ -15,7 +15,7 @@ from kit.store.format import MANIFEST_FORMAT
 from kit.store.import_source import ImportSource
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir
-from kit.store.stored import Count, Json, Many, Number, Stored, read_versioned
+from kit.store.stored import Count, Json, Many, Nanoseconds, Number, Stored, read_versioned
 
 _MOST_PHASES = 10_000
 
@@ -127,6 +127,25 @@ class Expectation(Stored):
     p99_ratio_max: Number | None = None
 
 
+class Soak(Stored):
+    """A load of hours in one phase: `row_ns` of a row, and how far the last may be from the first, of 1."""
+
+    phase: str
+    row_ns: Annotated[Nanoseconds, Field(gt=0)]
+    p50_drift_max: Number | None = None
+    p99_drift_max: Number | None = None
+
+
+class Impact(Stored):
+    """Two phases with the same I/Os of `op`: alone, and beside another load; limits of the ratios."""
+
+    alone: str
+    beside: str
+    op: str
+    p50_ratio_max: Number | None = None
+    p99_ratio_max: Number | None = None
+
+
 class Skipped(Stored):
     """A phase that was not measured."""
 
@@ -231,6 +250,8 @@ class Manifest(Stored):
     versions: dict[str, str] | None = None
     load: str | None = None
     expect: Many[Expectation] = ()
+    soak: Many[Soak] = ()
+    impact: Many[Impact] = ()
     appliance: Appliance | None = None
     resumed: Many[Json] = ()
     tracing: Tracing | None = None

@@ -39,11 +39,14 @@ ProblemCode = Literal[
     "resource-use",
     "server-activity",
     "settings-changed",
+    "stop-rules",
     "tier-tracer",
     "untraced",
     "warm-up",
 ]
 UNCLASSIFIED = "unclassified"
+# Kind of the event that ended the load of a soak before its time.
+STOP_RULE = "stop-rule"
 
 
 class Check(Stored):

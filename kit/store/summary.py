@@ -11,6 +11,7 @@ from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
 from kit.store.resource_use import ArcUse
 from kit.store.run_directory import RunDir
+from kit.store.soak import ImpactRow, SoakPhase
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 from kit.store.tables import SERVER
 
@@ -274,6 +275,8 @@ class Summary(Stored):
     observer_effect: Many[Json] = ()
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
+    soak: Many[SoakPhase] = ()
+    impact: Many[ImpactRow] = ()
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)

@@ -25,9 +25,12 @@ from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
-from reports.verdict import expectations, power_loss, verdict
+from reports.verdict import expectations, impact, power_loss, soak, verdict
 from reports.verdict import forces as forces_verdict
 
+# What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
+# run), `unmet` (sentences of what does not hold) and `sentences` (of what was observed).
+_DECLARED = {"soak": soak, "impact": impact}
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
@@ -56,12 +59,12 @@ def summarise(
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
-    unmet = [*broken, *forces_verdict.unmet(phases), *unmet]
+    declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
+    unmet = [*broken, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
     ranges = {name: each.ranges_us for name, each in shown.items()}
     bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
-    if len(reasons) > 1:
-        by_nature = None
+    by_nature = by_nature if len(reasons) == 1 else None
     judged = verdict.of(reasons, unmet, by_nature)
     if judged == "valid":
         unmet = [" ".join(filter(None, [verdict.all_well(phases, expect), kept]))]
@@ -73,8 +76,7 @@ def summarise(
         "verdict": judged,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": _notes(manifest, bins),
-        # A check that raised an exception stood here while manifests were not checked when read.
+        "notes": _notes(manifest, bins, declared),
         "tracebacks": [],
         "clock": manifest.clock.as_json() if manifest.clock else None,
         **({"precondition": manifest.precondition} if manifest.precondition else {}),
@@ -89,13 +91,18 @@ def summarise(
         "observer_effect": observer_effect.describe(manifest.observer_effect),
         "use": resource_use.describe(manifest),
         **forces.entry(manifest),
+        **{name: found for name, found in declared.items() if found},
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
 
 
-def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
-    """The run's own, and what its devices and forced writes say."""
+def _unkept(declared: Mapping[str, list[Json]]) -> list[str]:
+    return [text for name, rows in declared.items() for text in _DECLARED[name].unmet(rows)]
+
+
+def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Mapping[str, list[Json]]) -> list[str]:
+    """The run's own, and what its devices, forced writes and declared limits say."""
     phases = manifest.phases
     return [
         *manifest.notes,
@@ -103,6 +110,7 @@ def _notes(manifest: Manifest, latency: pl.DataFrame) -> list[str]:
         *stripes.sentences(latency, phases),
         *forces.sentences(forces.describe(manifest)),
         *prices.sentences([manifest]),
+        *(text for name, found in declared.items() for text in _DECLARED[name].sentences(found)),
     ]
 
 

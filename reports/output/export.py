@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import polars as pl
@@ -17,9 +17,9 @@ import polars as pl
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
 from kit.store.summary import Summary
+from reports.output.openmetrics import Times, coarser, openmetrics
 
 Format = Literal["csv", "parquet", "openmetrics"]
-_LABELS = ("phase", "layer", "host", "op", "tier")
 # What spreadsheets take for the beginning of a formula, wide forms included, also after blanks.
 _FORMULA = re.compile("^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
 
@@ -42,13 +42,23 @@ def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) ->
     return frame
 
 
-def exported(frame: pl.DataFrame, kind: Format, summary: Summary | None) -> bytes:
+def exported(
+    frame: pl.DataFrame,
+    kind: Format,
+    summary: Summary | None,
+    times: Times | None = None,
+    per_octave: int | None = None,
+) -> bytes:
     """`frame` (columns of latency.parquet) in one of the formats.
 
-    `summary`, if there is one, gives OpenMetrics the run's name and verdict.
+    `summary`, if there is one, gives OpenMetrics the run's name and verdict; `times` and `per_octave` are
+    those of `openmetrics` and `coarser`.
     """
     if kind == "openmetrics":
-        return "".join(_openmetrics(frame, summary)).encode()
+        # Two names that look alike once they are inert are one series.
+        plain = _made_safe(frame, ("phase", "host"), safe_text)
+        plain = coarser(plain, per_octave) if per_octave else plain
+        return "".join(openmetrics(plain, summary, times)).encode()
     if kind == "csv":
         strings = [name for name, dtype in frame.schema.items() if dtype == pl.String]
         return _made_safe(frame, strings, csv_text).write_csv().encode()
@@ -71,44 +81,3 @@ def _made_safe(frame: pl.DataFrame, columns: Sequence[str], safe: Callable[[str]
         for name in columns
         if frame.height
     )
-
-
-def _openmetrics(frame: pl.DataFrame, summary: Summary | None) -> Iterator[str]:
-    """Text of the OpenMetrics 1.0 specification: a cumulative histogram per phase, layer, host, op and tier.
-
-    `le` is the upper edge of a bin in seconds; edges without I/O between are left out. There is no _sum,
-    and therefore no _count: bins do not know the sum of what is in them.
-    """
-    values = {name: getattr(summary, name, None) for name in ("run", "workload", "verdict")}
-    run = {name: value for name, value in values.items() if value}
-    if run:
-        yield "# TYPE hsp_run info\n# HELP hsp_run The run that the histograms are of.\n"
-        yield f"hsp_run_info{_labelled(run)} 1\n"
-    yield "# TYPE hsp_latency_seconds histogram\n# UNIT hsp_latency_seconds seconds\n"
-    yield "# HELP hsp_latency_seconds Latency of I/Os over the whole phase.\n"
-    # Two names that look alike once they are inert are one series.
-    plain = _made_safe(frame, ("phase", "host"), safe_text)
-    summed = plain.group_by(*_LABELS, "hi_ns").agg(pl.col("count").sum()).sort(*_LABELS, "hi_ns")
-    for key, rows in summed.group_by(*_LABELS, maintain_order=True):
-        labels = dict(zip(_LABELS, map(str, key), strict=True))
-        total = 0
-        for hi_ns, count in rows.select("hi_ns", "count").iter_rows():
-            total += count
-            if count:
-                yield f"hsp_latency_seconds_bucket{_labelled({**labels, 'le': _seconds(hi_ns)})} {total}\n"
-        yield f"hsp_latency_seconds_bucket{_labelled({**labels, 'le': '+Inf'})} {total}\n"
-    yield "# EOF\n"
-
-
-def _seconds(value_ns: int) -> str:
-    """Nanoseconds as seconds, exact; with a point, as the specification writes floats."""
-    whole, rest = divmod(value_ns, 10**9)
-    return f"{whole}.{f'{rest:09d}'.rstrip('0') or '0'}"
-
-
-def _labelled(labels: dict[str, str]) -> str:
-    pairs = []
-    for name, value in labels.items():
-        escaped = safe_text(value).replace("\\", "\\\\").replace('"', '\\"')
-        pairs.append(f'{name}="{escaped}"')
-    return "{" + ",".join(pairs) + "}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kit.store.summary import PhaseAccounting, Summary
 
@@ -37,7 +37,32 @@ def junit(summary: Summary) -> bytes:
             add_outcome(made, "failure", "the expectation is not met", wish.reasons)
         elif unknown:
             add_outcome(made, "skipped", "the verdict is unknown", [])
+    _add_limits_of_time(suite, name, summary)
     return document(suite)
+
+
+def _add_limits_of_time(suite: ET.Element, name: str, summary: Summary) -> None:
+    for title, ok, reason in _limits_of_time(summary):
+        made = case(suite, name, title)
+        if not ok:
+            add_outcome(made, "failure", "the limit is not met", [reason])
+        elif summary.verdict == "unknown":
+            add_outcome(made, "skipped", "the verdict is unknown", [])
+
+
+def _limits_of_time(summary: Summary) -> Iterator[tuple[str, bool, str]]:
+    """Of soaks and impacts: what was declared, whether it holds, and why not."""
+    for soak in summary.soak:
+        yield f"soak {soak.phase}: not stopped", soak.stopped is None, soak.stopped or ""
+        for tier in soak.tiers:
+            for drift in tier.drift:
+                if drift.ok is not None:
+                    title = f"soak {soak.phase}: drift of {drift.figure}, {tier.op}/{tier.tier}"
+                    yield title, drift.ok, drift.reason
+    for each in summary.impact:
+        if each.ok is not None:
+            title = f"impact on {each.alone} in {each.beside}: {each.figure}, {each.op}/{each.tier}"
+            yield title, each.ok, f"{each.ratio} ({each.range}), at most {each.limit} was declared"
 
 
 def document(suite: ET.Element) -> bytes:

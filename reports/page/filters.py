@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from kit.core.units import format_latency, format_latency_range
+from kit.core.units import format_duration_ns, format_latency, format_latency_range
 from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
 
@@ -25,6 +25,11 @@ def us(value: Any) -> str:
 def span(value: Any) -> str:
     """A range in microseconds for people."""
     return format_latency_range(*value) if isinstance(value, (list, tuple)) else "-"
+
+
+def duration(value: Any) -> str:
+    """Nanoseconds with the unit of a workload, such as 1h."""
+    return format_duration_ns(value) if isinstance(value, int) else "-"
 
 
 def tier(value: Any) -> str:
@@ -113,4 +118,4 @@ def misplaced(entry: Any) -> list[str]:
         return []  # a summary.json of somebody else's
 
 
-ALL = (limit, us, span, tier, ns, size, rate, number, text, pairs, parameters, misplaced)
+ALL = (limit, duration, us, span, tier, ns, size, rate, number, text, pairs, parameters, misplaced)

@@ -25,6 +25,7 @@ from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
 from reports.page.document import Figures
+from reports.statistics.blocks import BLOCKS
 from reports.verdict.stalls import stalls
 
 # A figure of these kinds is folded away: what it shows is in the maps, in another form.
@@ -91,6 +92,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
+        time_blocks=BLOCKS,
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
 

@@ -13,8 +13,10 @@ import typer
 import reports
 from kit.cli.options import OUTPUT, JsonOption, JunitOption
 from kit.config.toml import load
+from kit.core.bins import BINS_PER_OCTAVE
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, say, write_target
+from kit.core.units import parse_duration_ns
 from kit.session.presentation import (
     VERDICT_CODES,
     present_series,
@@ -23,10 +25,12 @@ from kit.session.presentation import (
     write_junit,
 )
 from kit.store import tables
+from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import read_summary
 from reports.output.export import Format, chosen, exported
+from reports.output.openmetrics import times_of
 from reports.output.series_export import frame as series_frame
 from reports.published.references import Document
 from reports.statistics.quantiles import over_time
@@ -113,12 +117,28 @@ def export(
         bool,
         typer.Option("--percentiles", help="p50, p95, p99 and p99.9 of each interval instead of the counts."),
     ] = False,
+    totals: Annotated[
+        bool, typer.Option("--totals", help="OpenMetrics: one histogram a phase, without times.")
+    ] = False,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="DURATION", help="OpenMetrics: the length of a step, such as 15s."),
+    ] = None,
+    per_octave: Annotated[
+        int | None,
+        typer.Option("--per-octave", metavar="N", help="OpenMetrics: so many bins an octave, 1 to 32."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not on stdout.")
     ] = None,
 ) -> None:
     """Write the counts or percentiles over time of a stored run as CSV, Parquet or OpenMetrics text."""
     check_target(output)
+    if kind != "openmetrics" and (every or totals or per_octave):
+        raise ConfigError("--every, --totals and --per-octave are for OpenMetrics", "leave them out")
+    if per_octave is not None and (per_octave < 1 or BINS_PER_OCTAVE % per_octave):
+        raise ConfigError(f"--per-octave {per_octave}: bins are not divided", "give 1, 2, 4, 8, 16 or 32")
+    every_ns = _every_ns(every, totals)
     if is_series(run):
         if phase or layer or percentiles or kind == "openmetrics":
             raise ConfigError(
@@ -139,7 +159,24 @@ def export(
     if percentiles:
         frame = over_time(frame)
     summary = read_summary(run_dir) if os.path.lexists(run_dir.path / "summary.json") else None
-    _write(exported(frame, kind, summary), output, frame.height, kind)
+    dated = kind == "openmetrics" and not totals
+    times = times_of(read_manifest(run_dir), every_ns) if dated else None
+    _write(exported(frame, kind, summary, times, per_octave), output, frame.height, kind)
+
+
+def _every_ns(every: str | None, totals: bool) -> int:
+    """The length of a step; 0: as many intervals as fit. Raises ConfigError."""
+    if every and totals:
+        raise ConfigError("--every and --totals: totals have no steps", "leave out one of them")
+    if every is None:
+        return 0
+    try:
+        every_ns = parse_duration_ns(every)
+    except ValueError as error:
+        raise ConfigError(f"--every: {error}", "such as --every 15s") from None
+    if every_ns < 10**6:
+        raise ConfigError("--every: Prometheus tells times apart to a millisecond", "give 1ms or more")
+    return every_ns
 
 
 def _write(content: bytes, output: Path | None, rows: int, kind: str) -> None:

@@ -68,7 +68,9 @@ def _version(value: Any) -> Any:
     return text
 
 
-Version = Annotated[Literal["3", "4.0", "4.1", "4.2"], BeforeValidator(_version)]
+Version = Annotated[
+    Literal["3", "4.0", "4.1", "4.2"], BeforeValidator(_version, json_schema_input_type=str | float)
+]
 """An NFS version as `vers=` takes it. In TOML a number or text: 3, 4.0, "4.2"; 4 alone is refused."""
 
 

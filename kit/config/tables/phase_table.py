@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kit.config import fio_job
 from kit.config.tables.force_table import ForceTable
+from kit.config.tables.soak_table import Soak
 from kit.config.toml import KeyProblem, Setting, Table
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -19,6 +20,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "array"]
 Level = Literal["raid0", "raid1", "raid5", "raid10"]
 LEAST_MEMBERS: Mapping[Level, int] = {"raid0": 1, "raid1": 2, "raid5": 3, "raid10": 2}
+# Of a row of a soak: its percentiles are judged by how much they vary within it.
+_LEAST_INTERVALS = 12
 # What an array is called among devices: in results, and in counters.
 ARRAY = "array"
 
@@ -66,7 +69,7 @@ class Phase(Table):
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
     bin of completion latency; "auto" leaves it to the plan. `in_order`: of a phase on devices, its latencies
     are stored one by one in their order, the first 4,096. `resumable`: `hsp run --resume` goes on in the
-    middle of it.
+    middle of it. `soak`: rows, drift and limits of a load of hours.
     """
 
     name: Name
@@ -86,6 +89,7 @@ class Phase(Table):
     log: Literal["auto", "every-io", "histograms"] = "auto"
     in_order: Annotated[bool, Field(exclude_if=lambda in_order: not in_order)] = False
     resumable: bool = False
+    soak: Annotated[Soak | None, Field(exclude_if=lambda soak: soak is None)] = None
     remove: Literal["log", "cache"] | None = None
 
     @property
@@ -152,6 +156,22 @@ class Phase(Table):
         for key in ("tiers", "remove"):
             if getattr(self, key):
                 raise KeyProblem(key, f'there is no pool in a phase with target = "{self.target}": remove it')
+        return self
+
+    @model_validator(mode="after")
+    def _check_soak(self) -> Self:
+        if self.soak is None:
+            return self
+        if self.log == "every-io":
+            raise KeyProblem("log", '"every-io" is a line an I/O, for hours: remove it, or soak')
+        if self.duration < 2 * self.soak.row:
+            text = f"the first row and the last ({format_duration_ns(self.soak.row)} each) are compared"
+            raise KeyProblem(
+                "duration", f"{text}: at least two are needed; make it longer, or soak.row shorter"
+            )
+        if self.soak.row < _LEAST_INTERVALS * self.interval:
+            text = f"a row needs {_LEAST_INTERVALS} intervals ({format_duration_ns(self.interval)} each)"
+            raise KeyProblem(("soak", "row"), f"{text}: make it longer, or the intervals shorter")
         return self
 
     @model_validator(mode="after")

@@ -137,4 +137,6 @@ def _expand_none(value: Any) -> Any:
     return {"method": "none"} if value == "none" else value
 
 
-PreconditionTable = Annotated[Precondition, BeforeValidator(_expand_none)]
+PreconditionTable = Annotated[
+    Precondition, BeforeValidator(_expand_none, json_schema_input_type=Literal["none"] | Precondition)
+]

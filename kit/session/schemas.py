@@ -1,0 +1,84 @@
+"""JSON Schemas (2020-12) of what the kit stores, prints and reads, made from the models that check it.
+
+Those of TOML files are for editors: `#:schema FILE` in the first line, as Taplo and VS Code's Even Better
+TOML read it. A schema knows keys and types, and not what the kit checks beyond them: `hsp plan` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from kit.config import device_model, sweep, testbed, workload
+from kit.core.errors import ConfigError
+from kit.store.format import MANIFEST_FORMAT, SUMMARY_FORMAT
+from kit.store.manifest import Manifest
+from kit.store.series import SERIES_FORMAT, Series
+from kit.store.slog import SlogTest
+from kit.store.summary import Summary
+
+Schema = dict[str, Any]
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _stored(model: type[BaseModel]) -> Schema:
+    """Of a file that the kit writes. Keys of a newer version are no mistake."""
+    return model.model_json_schema(by_alias=True, mode="validation")
+
+
+def _versioned(model: type[BaseModel], newest: int) -> Schema:
+    schema = _stored(model)
+    schema["properties"]["format"] = {"type": "integer", "minimum": 1, "maximum": newest}
+    return schema
+
+
+def _workload() -> Schema:
+    """Of one file: with a `base` it need not be whole, and a phase has the keys of the base's."""
+    whole = workload.Workload.model_json_schema(by_alias=True)
+    axes = TypeAdapter(sweep.SweepTables).json_schema(by_alias=True)
+    expectations = [tables["properties"]["expect"] for tables in (whole, axes)]
+    whole["$defs"] |= axes.pop("$defs")
+    whole["properties"] |= {
+        "base": {"type": "string", "description": "Another workload: a name, or a file beside this one."},
+        **{key: axes["properties"][key] for key in ("sweep", "sweeps")},
+        "expect": {"type": "array", "items": {"anyOf": [each["items"] for each in expectations]}},
+    }
+    whole["if"] = {"not": {"required": ["base"]}}
+    whole["then"] = {"required": whole.pop("required"), "$ref": "#/$defs/WholePhases"}
+    phase = whole["$defs"]["Phase"]
+    needed = phase.pop("required")
+    whole_phase = {"anyOf": [{"required": ["base"]}, {"required": needed}]}
+    whole["$defs"]["WholePhases"] = {"properties": {"phase": {"items": whole_phase}}}
+    phase["properties"]["base"] = {"type": "string", "description": "A phase of the base, or above."}
+    return whole
+
+
+_SCHEMAS: Mapping[str, tuple[str, Callable[[], Schema]]] = {
+    "manifest": ("manifest.json of a run", lambda: _versioned(Manifest, MANIFEST_FORMAT)),
+    "summary": ("summary.json of a run", lambda: _versioned(Summary, SUMMARY_FORMAT)),
+    "series": ("series.json of a sweep", lambda: _versioned(Series, SERIES_FORMAT)),
+    "slog": ("results/slog/*.json of hsp slog", lambda: _stored(SlogTest)),
+    "workload": ("a workload, as TOML", _workload),
+    "testbed": ("a testbed, as TOML", lambda: testbed.Testbed.model_json_schema(by_alias=True)),
+    "device": ("a device file, as TOML", lambda: device_model.DeviceModel.model_json_schema(by_alias=True)),
+}
+
+
+def names() -> dict[str, str]:
+    """What there are schemas of."""
+    return {name: title for name, (title, _) in _SCHEMAS.items()}
+
+
+def schema(name: str) -> Schema:
+    """The schema called `name`. Raises ConfigError."""
+    if name not in _SCHEMAS:
+        raise ConfigError(f"there is no schema called {name}", f"there are: {', '.join(_SCHEMAS)}")
+    title, make = _SCHEMAS[name]
+    return {"$schema": _DIALECT, "$id": f"urn:hsp:schema:{name}", **make(), "title": f"hsp: {title}"}
+
+
+def file_name(name: str) -> str:
+    """Name of the schema's file in `docs/schemas/`."""
+    return f"{name}.schema.json"

@@ -1,0 +1,76 @@
+"""Soaks and impacts in summary.json (docs/formats.md)."""
+
+from __future__ import annotations
+
+from kit.store.stored import Count, Many, Nanoseconds, Stored
+
+Range = tuple[float, float]
+
+
+class SoakRow(Stored):
+    """A row of a tier, from `at_s` after the start of the phase on. `share` of 1, of all I/Os of the row.
+
+    Percentiles are None where the I/Os are too few; `max_us` is the upper edge of a bin. `events`: marks of
+    the time axis that begin in it.
+    """
+
+    at_s: float
+    seconds: float
+    ios: Count
+    per_s: float
+    share: float
+    p50_us: float | None
+    p99_us: float | None
+    max_us: float | None
+    events: Count
+
+
+class SoakDrift(Stored):
+    """A percentile of the last row as a multiple of the first row's; `range`: 95 %.
+
+    `ok`: None where no limit was declared. `reason`: a sentence, "" if there is none.
+    """
+
+    figure: str
+    ratio: float | None
+    range: Range | None
+    limit: float | None
+    ok: bool | None
+    reason: str
+
+
+class SoakTier(Stored):
+    """One tier of a soak."""
+
+    layer: str
+    op: str
+    tier: str
+    rows: Many[SoakRow]
+    drift: Many[SoakDrift]
+
+
+class SoakPhase(Stored):
+    """A phase with a soak. `stopped`: what stopped it before its time, as a sentence; None: nothing."""
+
+    phase: str
+    row_ns: Nanoseconds
+    duration_ns: Nanoseconds
+    stopped: str | None
+    tiers: Many[SoakTier]
+
+
+class ImpactRow(Stored):
+    """A percentile in the phase `beside` as a multiple of that in the phase `alone`; `range`: 95 %.
+
+    `ok`: None where no limit was declared.
+    """
+
+    alone: str
+    beside: str
+    op: str
+    tier: str
+    figure: str
+    ratio: float | None
+    range: Range | None
+    limit: float | None
+    ok: bool | None
