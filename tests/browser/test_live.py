@@ -121,7 +121,7 @@ def test_the_switch_of_a_report_changes_colours_titles_and_no_number(show, tmp_p
     until(page, f"{plot(READ)}.closest('figure').textContent.includes('exact bins.')")
     waited = page.evaluate(f"""(() => {{
         const maps = {plot(READ)}._fullData.filter(t => t.type === 'heatmap');
-        return maps.reduce((sum, t) => sum + t.text.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0), 0);
+        return maps.flatMap(t => t.text.flatMap(row => [...row])).reduce((a, b) => a + b);
     }})()""")
     of_read = (synthetic.pl.col("phase") == "read") & (synthetic.pl.col("layer") == "nfs-server")
     mine = synthetic.latency().filter(of_read)
