@@ -169,11 +169,7 @@ def run(
     if resume:
         _check_resumed(bool(workload or testbed or only or sets or quick), seed)
     has_b = versus is not None or versus_workload is not None
-    if not has_b and (until or across):
-        raise ConfigError(
-            "--until and --across compare A and B, and there is no B",
-            "add --versus TESTBED or --versus-workload WORKLOAD",
-        )
+    _check_b(has_b, bool(until or across))
     asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, live)
     b_workload = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b_workload)
@@ -205,6 +201,15 @@ def _check_resumed(has_others: bool, seed: int | None) -> None:
         raise ConfigError("--resume goes on with what was planned", "leave out everything else")
     if seed is not None:
         raise ConfigError("--resume uses the seed of that run", "leave --seed out")
+
+
+def _check_b(has_b: bool, compared: bool) -> None:
+    """Options that compare need a B. Raises ConfigError."""
+    if compared and not has_b:
+        raise ConfigError(
+            "--until and --across compare A and B, and there is no B",
+            "add --versus TESTBED or --versus-workload WORKLOAD",
+        )
 
 
 def _refuse_for_several_runs(*, resume: bool, aged_or_seed: bool, observed: bool, junit: bool) -> None:

@@ -86,7 +86,6 @@ def execute(
 
     With `earlier`, the phases that an interrupted run has measured are not measured again. `journal`: the
     run's, if the caller has locked it already. `live`: the tracer's output comes while it is written.
-
     A problem with the measurement is in the manifest (verdict unknown); an error that ended the run is in
     the outcome, after what was measured has been stored.
     """
