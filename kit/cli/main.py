@@ -48,6 +48,7 @@ class Commands(TyperGroup):
         "clean": "kit.cli.clean:clean_command",
         "report": "kit.cli.stored.stored_run:report",
         "check": "kit.cli.stored.check:check",
+        "watch": "kit.cli.stored.watch:watch",
         "list": "kit.cli.stored.list_:list_command",
         "import": "kit.cli.stored.import_:import_",
         "compare": "kit.cli.stored.compare:compare",

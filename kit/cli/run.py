@@ -99,6 +99,13 @@ ObserverOption = Annotated[
         help="After the phases, measure what the tracer adds to reads from DRAM: some minutes.",
     ),
 ]
+LiveOption = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="Show each phase while it runs, on a terminal and for `hsp watch`.",
+    ),
+]
 
 
 def demo(
@@ -109,12 +116,15 @@ def demo(
     junit: options.JunitOption = None,
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
+    live: LiveOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
     """Run the 2009 'top speeds' experiment on the built-in emulator."""
     inputs, side = ImageInputs(suite, tuple(pin or ())), Side("top-speeds", LAB_TESTBED)
     Progress(quiet=quiet).note(_announcement(side))
-    raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again)))
+    raise typer.Exit(
+        once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again, live=live))
+    )
 
 
 def _announcement(side: Side) -> str:
@@ -153,6 +163,7 @@ def run(
     known: options.KnownOption = None,
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
+    live: LiveOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
@@ -163,11 +174,12 @@ def run(
         _check_resumed(bool(workload or testbed or only or sets or length or quick), seed)
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
     failures = read_known(known, *checks_of(side.plan())) if known else ()
-    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, known=failures)
+    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, live, known=failures)
     b_workload = (versus_workload or side.workload) if has_b else ""
     planned = _planned(
         side, series, only, quick=quick, observed=observer_effect, known=bool(known), b=b_workload
     )
+    _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
     if planned is not None:
         code = measure_sweep(
             side, planned, inputs, results, Progress(quiet=quiet), json_output=json_output, junit=junit,
@@ -204,6 +216,11 @@ def _check_resumed(has_others: bool, seed: int | None) -> None:
         raise ConfigError("--resume goes on with what was planned", "leave out everything else")
     if seed is not None:
         raise ConfigError("--resume uses the seed of that run", "leave --seed out")
+
+
+def _note_live(unseen: bool, *, quiet: bool) -> None:
+    if unseen:
+        Progress(quiet=quiet).note("--live: no view of a series; `hsp watch RUN` shows one of its runs")
 
 
 def _refuse_for_several_runs(

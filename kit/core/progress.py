@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TextIO, cast
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -47,6 +47,11 @@ class Progress:
         self._detail = ""
         self._live: Live | None = None
         self._number, self._total = 0, 0
+        self._below: RenderableType | None = None
+
+    def show_below(self, view: RenderableType) -> None:
+        """Draw `view` below each open step; on a terminal only. It is asked anew at each drawing."""
+        self._below = view
 
     @contextmanager
     def numbered(self, total: int) -> Iterator[None]:
@@ -103,10 +108,14 @@ class Progress:
                 transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,
-                get_renderable=self._innermost,
+                get_renderable=self._drawn,
+                vertical_overflow="crop",
             )
             self._live.start()
         return started
+
+    def _drawn(self) -> RenderableType:
+        return self._innermost() if self._below is None else Group(self._innermost(), self._below)
 
     def _innermost(self) -> Spinner | Table | Text:
         """The innermost open step as rich draws it: spinner, text, seconds so far, bar."""

@@ -62,6 +62,11 @@ class TierTracer(Instrument):
         self._trace = parse_trace(text)
 
     @property
+    def arriving(self) -> tuple[str, frozenset[int] | None] | None:
+        """The file in raw/ that gets the output while the phase runs, and the log vdevs; None: at its end."""
+        return (self._raw.name, self._log_vdevs) if self._streamed else None
+
+    @property
     def log_blocks(self) -> dict[str, int]:
         """Log blocks that requests wrote, by `slog` and `pool`. A request may write several, or none."""
         blocks = {"slog": 0, "pool": 0}

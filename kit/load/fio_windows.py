@@ -73,7 +73,8 @@ class ClientWindows:
 
 
 @lru_cache(maxsize=2 * BINS)
-def _column(key: str) -> int:
+def column_of(key: str) -> int:
+    """The bin of fio that a key of `bins` names. Raises ValueError."""
     index = index_of_midpoint(key)
     if index is None:
         raise ValueError(f"{key[:40]!r} is none of fio's bins")
@@ -114,7 +115,7 @@ def _rows(row: dict[str, Any], window_ms: int, alone: bool) -> tuple[IntArray, i
     parts = []
     for direction, op in enumerate(OPS):
         bins = row.get(op, {}).get("bins", {})
-        column = np.fromiter(map(_column, bins), np.int64, len(bins))
+        column = np.fromiter(map(column_of, bins), np.int64, len(bins))
         count = np.fromiter(bins.values(), np.int64, len(bins))
         if (count <= 0).any():
             raise ValueError("a count is not above 0")

@@ -83,6 +83,11 @@ class StreamedLoad:
         self._start_sent = True
 
     @property
+    def expected_outputs(self) -> list[Path]:
+        """The same, known before the start."""
+        return [output_of(self.spec, member.name) for member in self._members]
+
+    @property
     def outputs(self) -> list[Path]:
         """The files that grow while it runs."""
         return list(self._outputs.values())

@@ -71,6 +71,7 @@ def execute(
     *,
     despite_warm_up: bool = False,
     observe: bool = False,
+    live: bool = False,
 ) -> Outcome:
     """Run the plan. Steps; those in brackets need a server that can be logged into:
 
@@ -84,8 +85,7 @@ def execute(
     8  undo 5 to 3, whatever happened [and check that all is as it was]
 
     With `earlier`, the phases that an interrupted run has measured are not measured again. `journal`: the
-    run's, if the caller has locked it already.
-
+    run's, if the caller has locked it already. `live`: the tracer's output comes while it is written.
     A problem with the measurement is in the manifest (verdict unknown); an error that ended the run is in
     the outcome, after what was measured has been stored.
     """
@@ -105,7 +105,7 @@ def execute(
         started, before = time.monotonic(), None
         try:
             before = _look_at_hosts(run)
-            _run_steps(run, outcome, earlier, despite_warm_up, observe)
+            _run_steps(run, outcome, earlier, despite_warm_up, observe, live)
         except KeyboardInterrupt:
             outcome.interrupted = True
             record.add_problems("interrupted", "interrupted by the user")
@@ -245,7 +245,7 @@ def _advice(run: str) -> str:
 
 
 def _run_steps(
-    run: Context, outcome: Outcome, earlier: Earlier | None, despite_warm_up: bool, observe: bool
+    run: Context, outcome: Outcome, earlier: Earlier | None, despite_warm_up: bool, observe: bool, live: bool
 ) -> None:
     server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
@@ -260,6 +260,7 @@ def _run_steps(
             work_directory.create(run.site.hosts[step.host], run.run_id, run.token)
     bench, jobs, measured = _set_up(run, server, tools, outcome)
     if measured and not workload.on_devices:
+        bench = replace(bench, live=live)
         if workload.warmup:
             _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
         _run_phases(run, bench, jobs, outcome, [each for each in workload.phase if not each.on_devices])

@@ -35,12 +35,12 @@ from kit.store.phase import Phase as StoredPhase
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Many, Nanoseconds, Stored
 from kit.store.tables import CLIENT, DEVICE, LATENCY_SCHEMA, SERVER
+from kit.store.under_way import FileName
 from kit.trace.output import Trace, parse_trace
 from kit.zfs import pool
 
 # Readings at the end of what has arrived, whose I/Os the other side may not have sent.
 _LAST_READINGS = 2
-_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~%-]{0,250}$")]
 _Client = tuple[str, ClientWindows, Offset]
 
 
@@ -48,7 +48,7 @@ class BegunClient(Stored):
     """A client: the file in raw/ that gets its counts, and its clock minus the reference's."""
 
     host: str
-    file: _FileName
+    file: FileName
     offset_ns: Nanoseconds
     error_ns: Nanoseconds
 
@@ -64,7 +64,7 @@ class Begun(Stored):
     window_ms: Annotated[int, Field(ge=1)]
     clients: Many[BegunClient]
     server: str | None
-    trace: _FileName | None
+    trace: FileName | None
     log_vdevs: Many[int]
     op: str
     is_random: bool | None = None

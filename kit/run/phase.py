@@ -38,6 +38,7 @@ from kit.run import parts, phase_record, schedule, watch
 from kit.run.joined_parts import STOPPED
 from kit.setup.bench import Bench
 from kit.setup.record import RunRecord
+from kit.store import under_way
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer, support
@@ -143,7 +144,7 @@ def instruments(
         bench.site.clock.to_host_ns(phase.interval),
         None if storage.sync == "disabled" else pool.log_vdev_ids(storage.server, storage.log_devices),
         bench.run_dir.raw / parts.trace_name(phase.name, part),
-        streamed=phase.log == "histograms",
+        streamed=bench.live or phase.log == "histograms",
     )
     counters = ArcZilCounters(*of_pool, tiers, excused=excused)
     return [*chosen, activity, counters, tiers, *timed]
@@ -178,6 +179,7 @@ def run_phase(
         if complete:
             if isinstance(load, StreamedLoad):
                 parts.write_begun(bench, phase, job, load, offsets)
+            _tell_under_way(bench, phase, load, around, part)
             interrupted = drive(bench, load, phase.duration, around, progress)
         else:
             load.finish(False)
@@ -190,6 +192,21 @@ def run_phase(
         entry = entry.model_copy(update={"parts": (parts.part_of(entry, part, end),)})
     latency = pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *record.frames])
     return PhaseResult(entry, latency, interrupted, load.failed and complete)
+
+
+def _tell_under_way(bench: Bench, phase: Phase, load: Load, around: Sequence[Instrument], part: int) -> None:
+    """Name the files that grow while the phase runs, if there are any. Raises HostError."""
+    arriving = next((each.arriving for each in around if isinstance(each, TierTracer)), None)
+    clients = load.expected_outputs if isinstance(load, StreamedLoad) else ()
+    if arriving is None and not clients:
+        return
+    trace, log_vdevs = arriving or (None, None)
+    under_way.write(bench.run_dir, under_way.UnderWay(
+        phase=phase.name, part=part, duration_ns=phase.duration, interval_ns=phase.interval,
+        clock=bench.site.clock.kind, dilation=bench.site.clock.dilation, trace=trace,
+        log_vdevs=None if log_vdevs is None else tuple(sorted(log_vdevs)),
+        clients=tuple(path.name for path in clients),
+    ))  # fmt: skip
 
 
 def load_on(

@@ -23,6 +23,7 @@ from kit.recovery.journal import Journal
 from kit.run import observer_effect
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
+from kit.session.live.terminal import LiveView, why_off
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
 from kit.session.presentation import code_of, print_json, print_result, write_junit
 from kit.session.side import Side
@@ -76,13 +77,22 @@ def once(
         place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
         if resume and journal:
             clean_first(resume, progress, journal)
-        measured = measure(plan, place, results, progress, resume, earlier, asked, journal)
+        show = asked.live and _is_shown(quiet, json_output, progress)
+        measured = measure(plan, place, results, progress, resume, earlier, asked, journal, show=show)
     # First: standard output may have no room.
     write_junit(junit, measured.summary)
     _present(measured, json_output)
     if measured.failure:
         raise measured.failure
     return measured.code
+
+
+def _is_shown(quiet: bool, json_output: bool, progress: Progress) -> bool:
+    """Whether there is a live view; says in one line why not."""
+    why = why_off(quiet=quiet, json_output=json_output)
+    if why:
+        progress.note(f"--live: no view here ({why}); `hsp watch RUN` shows the run in a browser")
+    return not why
 
 
 def clean_first(run: Path, progress: Progress, journal: Journal) -> None:
@@ -105,15 +115,18 @@ def measure(
     asked: Asked = AS_PLANNED,
     journal: Journal | None = None,
     is_up: bool = False,
+    show: bool = False,
 ) -> Measured:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `is_up`: the lab runs already.
+    `is_up`: the lab runs already. `show`: a live view stands below the steps.
 
     What was asked for on the command line is stored at once, so that a killed run resumes with it.
     `journal`: of a run that is resumed. It is locked until the site is closed.
     """
     run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked)
+    if asked.live and show:
+        progress.show_below(LiveView(run_dir))
     failure: KitError | None = None
     outcome, started = None, time.monotonic()
     with progress.numbered(_steps(plan) - is_up + asked.observer_effect), ExitStack() as stack:
@@ -124,7 +137,7 @@ def measure(
                 command = ["hsp", *sys.argv[1:]]
                 outcome = execute(
                     plan, site, run_dir, progress, command, earlier, journal,
-                    despite_warm_up=asked.despite_warm_up, observe=asked.observer_effect,
+                    despite_warm_up=asked.despite_warm_up, observe=asked.observer_effect, live=asked.live,
                 )  # fmt: skip
                 if outcome.failure:
                     raise outcome.failure

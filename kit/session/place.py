@@ -43,6 +43,7 @@ class Asked:
     `beside_other_pools`: a smaller ARC may be set although other pools are imported. `despite_warm_up`: the
     phases are measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
     `known`: failures beside those of the workload.
+    `live`: what the tracer prints is fetched while a phase runs, so that it can be looked at.
     """
 
     seed: int | None = None
@@ -50,6 +51,7 @@ class Asked:
     beside_other_pools: bool = False
     despite_warm_up: bool = False
     observer_effect: bool = False
+    live: bool = False
     series: SeriesMark | None = None
     known: tuple[Known, ...] = ()
 

@@ -52,7 +52,8 @@ class Bench:
 
     `run_origin_ns`: the reference clock when the run began. `storage`: None for an appliance, and where
     phases go to devices. `device_bytes`: sizes of the devices that phases go to, by name. `array`: the one
-    of the phase that is measured. `schedule`: what is done at set times of that phase.
+    of the phase that is measured. `schedule`: what is done at set times of that phase. `live`: the tracer's
+    output is fetched while it is written, for a view.
     """
 
     site: Site
@@ -70,6 +71,7 @@ class Bench:
     device_bytes: Mapping[str, int] = field(default_factory=dict)
     array: Array | None = None
     schedule: tuple[TimedAction, ...] = ()
+    live: bool = False
     # By device, what may be written in its life; None: not known.
     endurance_bytes: Mapping[str, int | None] = field(default_factory=dict)
 

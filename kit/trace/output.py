@@ -79,13 +79,7 @@ def parse_trace(text: str, map_size: int = MAP_KEYS) -> Trace:
     """
     trace = Trace()
     for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            message = json.loads(line)
-            _read_message(trace, message["type"], message.get("data"))
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
-            trace.problems.append(f"the tracer's output, line {number}, is damaged: {line[:80]!r}")
+        read_line(trace, number, line)
     if not trace.phase:
         trace.problems.append("the tracer never began")
     elif not trace.complete:
@@ -94,10 +88,21 @@ def parse_trace(text: str, map_size: int = MAP_KEYS) -> Trace:
     return trace
 
 
+def read_line(trace: Trace, number: int, line: str) -> None:
+    """Add line `number` of the output to `trace`. A last snapshot has its counts once the next has begun."""
+    if not line.strip():
+        return
+    try:
+        message = json.loads(line)
+        _read_message(trace, message["type"], message.get("data"))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+        trace.problems.append(f"the tracer's output, line {number}, is damaged: {line[:80]!r}")
+
+
 def _read_message(trace: Trace, kind: str, data: Any) -> None:
     if kind == "printf":
         if match := _LINE.fullmatch(data):
-            _read_line(trace, match)
+            _read_mark(trace, match)
         elif match := _FED.fullmatch(data):
             trace.feeds_ns = tuple(sorted((*trace.feeds_ns, int(match[1]))))
     elif kind == "map":
@@ -109,7 +114,7 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
         trace.problems.append(f"the tracer reports: {json.dumps(data)[:200]}")
 
 
-def _read_line(trace: Trace, match: re.Match[str]) -> None:
+def _read_mark(trace: Trace, match: re.Match[str]) -> None:
     phase, begin_ns, mark, at_ns, ended = match.groups()
     if phase:
         if trace.phase or not int(phase):

@@ -6,6 +6,10 @@ traces() are the Plotly heat maps of a grid, one per tier; block() is the stored
 Colour is density: I/Os per second and per octave of latency, or per µs on a linear axis. A count per bin
 would show borders where the width of the bins changes. Stored times and latencies are in ns; figures have
 seconds.
+
+Each map has a second scale, for time waited: the I/Os of a cell times their latency (PyLatencyMap calls it
+intensity), as seconds waited per second and per octave or µs. By Little's law that is how many I/Os waited at
+once. waited.js switches to it; a row's mean latency in `meta` is all that it needs.
 """
 
 from __future__ import annotations
@@ -44,11 +48,15 @@ _PLACE = "<br>%{x:.6~g} s, %{y:.3~s}s<extra></extra>"
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells with I/Os of one tier: row, column and count of each. Three arrays of one length."""
+    """The cells with I/Os of one tier: row, column, count and time waited (ns) of each; arrays of one length.
+
+    `waited_ns`: each I/O counts as the middle of its stored bin.
+    """
 
     row: IntArray
     column: IntArray
     count: IntArray
+    waited_ns: Floats
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,8 @@ def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COL
     tiers = {}
     for tier in used.group_by(by).agg(pl.col("lo_ns").median()).sort("lo_ns", by)[by].to_list():
         mine = (used[by] == tier).arg_true().to_numpy()
-        tiers[str(tier)] = _summed(row[mine], column[mine], used["count"].to_numpy()[mine], columns)
+        count = used["count"].to_numpy()[mine]
+        tiers[str(tier)] = _summed(row[mine], column[mine], count, count * _middle_ns(lo, hi)[mine], columns)
     recorded = (frame["time_ns"].unique().to_numpy() - start) // width
     # The phase cuts off its last interval, but none that begins after it.
     end = start + intervals * interval if last > end else max(end, start + 1)
@@ -151,7 +160,7 @@ def _fewer_columns(stored: Grid, most: int) -> Grid:
     by = -(-stored.columns // most)
     columns = -(-stored.columns // by)
     tiers = {
-        tier: _summed(cells.row, cells.column // by, cells.count, columns)
+        tier: _summed(cells.row, cells.column // by, cells.count, cells.waited_ns, columns)
         for tier, cells in stored.tiers.items()
     }
     # A merged column is a gap only if all of it is.
@@ -183,7 +192,7 @@ def _fewer_rows(stored: Grid, number: int) -> Grid:
     edges = np.unique(np.concatenate([low, high]))
     to = np.searchsorted(edges, low)[np.searchsorted(names, group.clip(names[0], names[-1]))]
     tiers = {
-        tier: _summed(to[cells.row], cells.column, cells.count, stored.columns)
+        tier: _summed(to[cells.row], cells.column, cells.count, cells.waited_ns, stored.columns)
         for tier, cells in stored.tiers.items()
     }
     return Grid(
@@ -192,13 +201,20 @@ def _fewer_rows(stored: Grid, number: int) -> Grid:
     )  # fmt: skip
 
 
-def _summed(row: IntArray, column: IntArray, count: IntArray, columns: int) -> Cells:
+def _middle_ns(lo: IntArray, hi: IntArray) -> Floats:
+    """The middle of the whole nanoseconds of each bin [lo, hi), as percentiles have it."""
+    middle: Floats = (lo.astype(np.float64) + hi - 1) / 2
+    return middle
+
+
+def _summed(row: IntArray, column: IntArray, count: IntArray, waited_ns: Floats, columns: int) -> Cells:
     place = row * columns + column
     order = np.argsort(place, kind="stable")
     place = place[order]
     first = np.flatnonzero(np.diff(place, prepend=-1))
-    total = np.add.reduceat(count[order], first) if first.size else count
-    return Cells(*np.divmod(place[first], columns), total)
+    if first.size:
+        count, waited_ns = (np.add.reduceat(each[order], first) for each in (count, waited_ns))
+    return Cells(*np.divmod(place[first], columns), count, waited_ns)
 
 
 def density(shown: Grid, per: Per) -> tuple[Floats, float]:
@@ -222,7 +238,8 @@ def traces(
     """A Plotly heat map per tier of `tiers` that has I/Os: z is log10 of the density, customdata the count.
 
     `names`: what the legend calls a tier. Counts are multiplied by `weight`. Colours are set together, by
-    coloured().
+    coloured(). `meta.wait_s`: the mean latency (s) of the I/Os of each row; the sum of counts times it is the
+    time waited in the whole map.
     """
     unit = density(shown, per)[0] * weight
     made = []
@@ -238,17 +255,33 @@ def traces(
         at = cells.row - first, cells.column
         z[at] = np.round(np.log10(cells.count * unit[cells.row, cells.column]), 3)
         counts[at] = cells.count * weight
+        wait_s = _mean_s(cells, first, last)
+        waited = z + np.log10(np.maximum(wait_s, 1e-9))[:, None]
         name = plotly_text((names or {}).get(tier, tier))
         made.append({
             "type": "heatmap", "name": name, "x": shown.times_s.round(9).tolist(),
             "y": [float(f"{edge:.9g}") for edge in shown.edges_s[first : last + 1]],
             "z": numbers(z), "customdata": numbers(counts), "xaxis": axes[0], "yaxis": axes[1],
-            "meta": {"tier": tier, "zmin": float(np.nanmin(z)), "zmax": float(np.nanmax(z))},
+            "meta": {
+                "tier": tier, "zmin": float(np.nanmin(z)), "zmax": float(np.nanmax(z)),
+                "wait_s": [float(f"{each:.6g}") for each in wait_s],
+                "waited": {"zmin": float(np.nanmin(waited)), "zmax": float(np.nanmax(waited))},
+            },
             "hoverongaps": False, "zsmooth": False, "showscale": False, "showlegend": True,
             "legendgroup": tier, "colorscale": palette.scale(tier),
             "hovertemplate": f"{name}: %{{customdata:{',d' if weight == 1 else ',.4~r'}}} I/O{_PLACE}",
         })  # fmt: skip
     return made
+
+
+def _mean_s(cells: Cells, first: int, last: int) -> Floats:
+    """The mean latency (s) of the I/Os in each of the rows [first, last); 0 in one without I/O."""
+    count, waited_ns = (
+        np.bincount(cells.row - first, weights=each, minlength=last - first)
+        for each in (cells.count, cells.waited_ns)
+    )
+    mean: Floats = waited_ns / np.maximum(count, 1) / 1e9
+    return mean
 
 
 def in_hue_of(trace: Json, tier: str) -> Json:
@@ -289,31 +322,46 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
 
 
 def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Json]:
-    """The heat maps of one figure on one scale of colours, and the bar that explains it."""
+    """The heat maps of one figure on one scale of colours, and the bar that explains it.
+
+    `meta.waited` of each map and of the bar: the same for time waited.
+    """
     drawn = [each for each in maps if each["type"] == "heatmap"]
     if not drawn:
         return list(maps)
-    top = max(each["meta"]["zmax"] for each in drawn)
-    low = max(min(each["meta"]["zmin"] for each in drawn), top - _DECADES)
-    low = min(low, top - 0.3)
+    unit = "octave" if per == "octave" else "µs"
+    low, top = _scale([each["meta"] for each in drawn])
+    waited = _scale([each["meta"]["waited"] for each in drawn])
     for each in drawn:
         each |= {"zmin": low, "zmax": top}
-    ticks = range(int(np.ceil(low)), int(np.floor(top)) + 1)
-    shown = [float(n) for n in ticks] or [low, top]
-    unit = "octave" if per == "octave" else "µs"
+        each["meta"]["waited"] = {"zmin": waited[0], "zmax": waited[1]}
     key = {
         "type": "scatter", "mode": "markers", "x": [None], "y": [None], "showlegend": False,
         "hoverinfo": "skip", "xaxis": drawn[0]["xaxis"], "yaxis": drawn[0]["yaxis"],
-        "meta": {"tier": "scale"}, "marker": {
-            "color": [low], "cmin": low, "cmax": top, "colorscale": palette.scale("scale"), "showscale": True,
-            "colorbar": {
-                "title": {"text": f"I/O/s/{unit}", "side": "right", "font": {"size": 11}},
-                "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": shown,
-                "ticktext": [f"{10**n:,.3g}" if n < 0 else f"{10**n:,.0f}" for n in shown], **(bar or {}),
-            },
-        },
+        "marker": _bar(low, top, f"I/O/s/{unit}", bar),
+        "meta": {"tier": "scale", "waited": _bar(*waited, f"s waited/s/{unit}", bar)},
     }  # fmt: skip
     return [*maps, key]
+
+
+def _scale(spans: Sequence[Json]) -> tuple[float, float]:
+    """The ends of the scale of colours (log10) of maps with these `zmin` and `zmax`."""
+    top = max(span["zmax"] for span in spans)
+    low = max(min(span["zmin"] for span in spans), top - _DECADES)
+    return min(low, top - 0.3), top
+
+
+def _bar(low: float, top: float, title: str, changes: Json | None) -> Json:
+    """The marker whose colour bar explains a scale (log10)."""
+    shown = [float(n) for n in range(int(np.ceil(low)), int(np.floor(top)) + 1)] or [low, top]
+    return {
+        "color": [low], "cmin": low, "cmax": top, "colorscale": palette.scale("scale"), "showscale": True,
+        "colorbar": {
+            "title": {"text": title, "side": "right", "font": {"size": 11}},
+            "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": shown,
+            "ticktext": [f"{10**n:,.3g}" if n < 0 else f"{10**n:,.0f}" for n in shown], **(changes or {}),
+        },
+    }  # fmt: skip
 
 
 def rows_text(shown: Grid) -> str:

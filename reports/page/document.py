@@ -83,15 +83,20 @@ def damage_refused(what: str, hint: str) -> ContextDecorator:
     return damage.damage_refused(what, hint, jinja2.TemplateError)
 
 
-def render(template: str, collected: Figures, stamp: Sequence[str] = (), **values: Any) -> str:
-    """The page as HTML that needs nothing else. `stamp`: the lines above a figure that is saved."""
+def render(
+    template: str, collected: Figures, stamp: Sequence[str] = (), entry: str = "main.js", **values: Any
+) -> str:
+    """The page as HTML that needs nothing else. `stamp`: the lines above a figure that is saved.
+
+    `entry`: the script of the page.
+    """
     quantiles = [{"name": name, "q": q, "needed": sample_needed(q)} for name, q in _QUANTILES.items()]
     settings = {"themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW, "stamp": stamp}
     return _environment().get_template(template).render(
         palette=palette,
         settings=htmlsafe_json_dumps(settings),
         plotly=_plotly(),
-        script=Markup(script()),
+        script=Markup(script(entry)),
         blocks=collected.scripts.items(),
         **values,
     )  # fmt: skip

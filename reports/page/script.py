@@ -13,16 +13,15 @@ import re
 from pathlib import Path
 
 _JS = Path(__file__).parent / "js"
-_ENTRY = "main.js"
 _IMPORT = re.compile(r'^import \{([\w\s,]*)\} from "\./(\w+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:const|let|class|function|async function) (\w+))", re.MULTILINE)
 _REST = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
 @functools.cache
-def script() -> str:
-    """All modules that `main.js` imports, and itself, as the text of one script of type `module`."""
-    return joined({path.name: path.read_text("utf-8") for path in _JS.glob("*.js")}, _ENTRY)
+def script(entry: str = "main.js") -> str:
+    """All modules that `entry` imports, and itself, as the text of one script of type `module`."""
+    return joined({path.name: path.read_text("utf-8") for path in _JS.glob("*.js")}, entry)
 
 
 def joined(modules: dict[str, str], entry: str) -> str:

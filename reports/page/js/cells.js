@@ -93,6 +93,7 @@ export function exact(cells, tier, per, [c0, c1], [r0, r1]) {
       z[r][c - c0] = Math.log10(count[n] / length / unit[r]);
     }
   }
-  return {z, customdata, x: Array.from({length: c1 - c0 + 1}, (_, n) => (c0 + n) * width_s),
+  const wait_s = Array.from(unit, (_, r) => (edges_us[r0 + r] + edges_us[r0 + r + 1] - 0.001) / 2e6);
+  return {z, customdata, wait_s, x: Array.from({length: c1 - c0 + 1}, (_, n) => (c0 + n) * width_s),
     y: edges_us.slice(r0, r1 + 1).map(us => us / 1e6)};
 }

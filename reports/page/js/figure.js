@@ -1,7 +1,8 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
 import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, isPrinting, pause, seconds, theme} from "./page.js";
+import {chosen, isPrinting, pause, seconds, systemDark, theme} from "./page.js";
+import {waitedNote, withWaits} from "./waited.js";
 
 // Stored columns and rows that are drawn at most; more are merged, as Python has them.
 const MOST = [480, 256];
@@ -89,8 +90,11 @@ function detailed(figure) {
   const {merged: intervals, width_s} = cells;
   figure.note = intervals > 1 ? ` In view: exact bins of latency, ${seconds(width_s)} s wide.`
     : " In view: exact bins.";
-  return spec.data.map(trace => trace.type === "heatmap"
-    ? {...trace, ...exact(cells, trace.meta.tier, per, columns, [first, last])} : trace);
+  return spec.data.map(trace => {
+    if (trace.type !== "heatmap") return trace;
+    const {wait_s, ...made} = exact(cells, trace.meta.tier, per, columns, [first, last]);
+    return {...trace, ...made, meta: {...trace.meta, wait_s}};
+  });
 }
 
 // The bars at the left are the rates of the selected range.
@@ -118,11 +122,12 @@ const CONFIG = {
 };
 
 export async function draw(figure) {
-  const {target} = figure, data = detailed(figure).map(trace => painted(rated(figure, trace)));
+  const {target, waited} = figure;
+  const data = detailed(figure).map(trace => painted(withWaits(rated(figure, trace), waited)));
   await Plotly.react(target, data, layoutOf(figure), CONFIG);
   const caption = target.closest("figure").querySelector("figcaption");
   figure.caption ??= caption.textContent;
-  caption.textContent = figure.caption + figure.note;
+  caption.textContent = figure.caption + figure.note + waitedNote(figure);
   // The figure itself takes the keys; its buttons are for the mouse.
   for (const button of target.querySelectorAll(".modebar [tabindex], .modebar button, .modebar a")) {
     button.tabIndex = -1;
@@ -135,6 +140,19 @@ export async function redraw(all = [...figures.values()]) {
     await pause();
     await draw(figure);
   }
+}
+
+// Theme or palette have changed: what is drawn is drawn again, the rest will be as it then is.
+export function repaint() {
+  document.documentElement.dataset.theme = chosen("theme", "auto");
+  return redraw();
+}
+
+export function listenToTheme() {
+  for (const control of document.querySelectorAll("input[name=theme], input[name=palette]")) {
+    control.addEventListener("change", repaint);
+  }
+  systemDark().addEventListener("change", repaint);
 }
 
 export const linked = link => [...figures.values()].filter(figure => figure.link === link);

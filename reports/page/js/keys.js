@@ -57,7 +57,8 @@ export function cursor(figure) {
     const {trace, r, c} = cell, [low, high] = [trace.y[r], trace.y[r + 1]].map(s => latency(s * 1e6));
     figure.at = {index: trace.index, r, c};
     Plotly.Fx.hover(target, {xval: middle(trace.x, c), yval: middle(trace.y, r)}, panel(trace));
-    announce(`${trace.name}: ${Number(trace.customdata[r][c].toPrecision(4))} I/O, `
+    const waited = trace.text ? `${latency(trace.text[r][c] * 1e6)} waited, ` : "";
+    announce(`${trace.name}: ${Number(trace.customdata[r][c].toPrecision(4))} I/O, ${waited}`
       + `${seconds(trace.x[c])} to ${seconds(trace.x[c + 1])} s, ${low} to ${high}`);
   });
 }

@@ -1,11 +1,11 @@
 // Opens a page: inflates what it holds, draws each figure when its turn comes, answers theme and printer.
 import {openCells} from "./cells.js";
+import {controls} from "./controls.js";
 import {inflate} from "./encoding.js";
-import {draw, redraw} from "./figure.js";
+import {draw, listenToTheme, repaint} from "./figure.js";
 import {cursor} from "./keys.js";
 import {begin, beginNow, figures, openLibrary} from "./library.js";
-import {chosen, element, pause, setPrinting, systemDark} from "./page.js";
-import {saving} from "./saving.js";
+import {pause, setPrinting} from "./page.js";
 import {fromAddress, listen, rangePanel, select, tell} from "./selection.js";
 import {sortable} from "./sorting.js";
 
@@ -14,12 +14,6 @@ const idle = () => window.requestIdleCallback
 // By the name of a phase: what is selected and zoomed to in all its figures.
 const links = new Map();
 let lastInput = -Infinity;
-
-// Theme or palette have changed: what is drawn is drawn again, the rest will be as it then is.
-function repaint() {
-  document.documentElement.dataset.theme = chosen("theme", "auto");
-  return redraw();
-}
 
 // Printing does not wait: what is not drawn yet is drawn now.
 function drawAll() {
@@ -50,26 +44,15 @@ async function openFigures() {
     figure.first = async () => { await draw(figure); listen(figure); };
     figures.set(target, figure);
     const box = target.closest("figure");
-    const isMap = spec.data.some(trace => trace.type === "heatmap"), merges = figure.cells && isMap;
-    const controls = merges ? [exactly(figure), saving(figure)] : [saving(figure)];
-    box.prepend(element("div", {className: "controls"}, ...controls));
+    box.prepend(controls(figure));
     if (spec.about.panel || spec.about.histogram) target.after(rangePanel(figure));
-    if (isMap) cursor(figure);
+    if (spec.data.some(trace => trace.type === "heatmap")) cursor(figure);
     tell(figure);
   }
 }
 
-function exactly(figure) {
-  const box = element("input", {type: "checkbox"});
-  box.addEventListener("change", () => { figure.exactly = box.checked; if (figure.begun) draw(figure); });
-  return element("label", {}, box, " exact bins");
-}
-
 function listenToPage() {
-  for (const control of document.querySelectorAll("input[name=theme], input[name=palette]")) {
-    control.addEventListener("change", repaint);
-  }
-  systemDark().addEventListener("change", repaint);
+  listenToTheme();
   addEventListener("beforeprint", drawAll);
   addEventListener("afterprint", () => { setPrinting(false); repaint(); });
   addEventListener("hashchange", () => fromAddress(links));

@@ -5,13 +5,17 @@ import {layoutOf} from "./figure.js";
 import {begin} from "./library.js";
 import {element, seconds} from "./page.js";
 import {STAMP} from "./settings.js";
+import {WAITED} from "./waited.js";
 
 const LEVELS = 24;
 const ABOVE_PX = 26 + 16 * STAMP.length;
 
-function fileName({spec, link}) {
+// Of an image: what its colours are, too. A table has counts whatever the colours.
+const titleOf = ({spec, waited}) => spec.title + (waited ? WAITED : "");
+
+function fileName({link}, title) {
   const range = link.range ? ` ${link.range.map(seconds).join("-")} s` : "";
-  const name = (spec.title + range).toLowerCase().replace(/[^a-z0-9.]+/g, "-");
+  const name = (title + range).toLowerCase().replace(/[^a-z0-9.]+/g, "-");
   return name.replace(/^-|-$/g, "").slice(0, 80) || "figure";
 }
 
@@ -45,18 +49,18 @@ function mixed(colours, part) {
 }
 
 async function picture(figure, format) {
-  const {target, spec} = figure;
+  const {target} = figure, title = titleOf(figure);
   await begin(figure);
   const {data, _fullData: full} = target, layout = layoutOf(figure, true), height = layout.height + ABOVE_PX;
   for (const name in layout) if (/^[xy]axis/.test(name)) layout[name].range = target.layout[name].range;
   const stamp = STAMP.map(line => `<span style="font-size:11px">${line}</span>`);
-  const text = [`<b>${spec.title}</b>`, ...stamp].join("<br>");
+  const text = [`<b>${title}</b>`, ...stamp].join("<br>");
   await Plotly.downloadImage({
     data: format === "svg" ? data.flatMap((trace, n) => vectors(trace, full[n])) : data,
     layout: {...layout, height, margin: {...layout.margin, t: layout.margin.t + ABOVE_PX},
       title: {text, x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top",
         pad: {l: 12, t: 12}, font: {size: 15}}},
-  }, {format, filename: fileName(figure), height, width: Math.max(target.clientWidth, 900),
+  }, {format, filename: fileName(figure, title), height, width: Math.max(target.clientWidth, 900),
     scale: format === "png" ? 2 : 1});
 }
 
@@ -84,7 +88,7 @@ function table(figure) {
   const head = [spec.title + of, ...STAMP].map(line => `# ${line.replace(/[\r\n]/g, " ")}\r\n`);
   const file = new Blob(["\ufeff", ...head, csvText(rowsOf(figure))], {type: "text/csv"});
   const address = URL.createObjectURL(file);
-  element("a", {href: address, download: `${fileName(figure)}.csv`}).click();
+  element("a", {href: address, download: `${fileName(figure, spec.title)}.csv`}).click();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 

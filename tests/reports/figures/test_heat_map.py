@@ -336,3 +336,38 @@ def test_a_difference_is_added_up_over_the_tiers_with_their_weights():
     go.Figure({"data": [trace]})
     empty = heat_map.difference(heat_map.grid(frame_of([]), PHASE), {"A": -1, "B": 1}, ("x", "y"), "d")
     assert empty["zmax"] == 1
+
+
+@given(st.lists(row, min_size=1, max_size=60))
+def test_the_map_of_time_waited_sums_up_to_all_time_that_was_waited(rows):
+    frame = frame_of(rows)
+    shown = heat_map.display(heat_map.grid(frame, PHASE))
+    # Each I/O as the middle of its bin of 64 ns: at most 31.5 ns off.
+    exact = {}
+    for _, tier, lo, count in rows:
+        exact[tier] = exact.get(tier, 0) + count * (lo + 31.5) / 1e9
+    for trace in heat_map.traces(shown, list(shown.tiers), "octave"):
+        counts, wait_s = drawn.typed(trace["customdata"]), np.array(trace["meta"]["wait_s"])
+        total = float((counts * wait_s[:, None]).sum())
+        assert total == pytest.approx(exact[trace["meta"]["tier"]], rel=1e-5)
+
+
+@pytest.mark.parametrize("per", ["octave", "us"])
+def test_the_colour_of_time_waited_is_a_density_on_a_scale_of_its_own(per):
+    # 10 I/Os of 1 ms and 1000 of 1 us in a second: many are fast, and most time is waited for the slow ones.
+    frame = frame_of([(0, "disk", 999_936, 1_000_064, 10), (0, "dram", 1000, 1008, 1000)])
+    phase = {"name": "p", "start_ns": 0, "end_ns": SECOND, "interval_ns": SECOND}
+    shown = heat_map.grid(frame, phase)
+    *maps, key = heat_map.coloured(heat_map.traces(shown, ["dram", "disk"], per), per)
+    high = {"disk": (999_936, 1_000_064, 10), "dram": (1000, 1008, 1000)}
+    for trace in maps:
+        lo, hi, count = high[trace["meta"]["tier"]]
+        wide = np.log2(hi / lo) if per == "octave" else (hi - lo) / 1e3
+        z = float(np.nanmax(drawn.typed(trace["z"]))) + np.log10(trace["meta"]["wait_s"][0])
+        assert 10**z == pytest.approx(count * (lo + hi - 1) / 2e9 / wide, rel=1e-2)
+        assert trace["meta"]["waited"] == {
+            name: key["meta"]["waited"][f"c{name[1:]}"] for name in ("zmin", "zmax")
+        }
+    unit = "octave" if per == "octave" else "µs"
+    assert key["meta"]["waited"]["colorbar"]["title"]["text"] == f"s waited/s/{unit}"
+    assert key["marker"]["colorbar"]["title"]["text"] == f"I/O/s/{unit}"

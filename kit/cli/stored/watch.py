@@ -1,0 +1,50 @@
+"""`hsp watch`: a run in a browser while it goes on."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kit.core.errors import ConfigError
+from kit.core.output import emit_text, say
+from kit.session.live.watch import Watch
+from kit.store.run_directory import named_run
+from kit.store.series import is_series
+
+
+def watch(
+    run: Annotated[Path, typer.Argument(help="A run directory, such as results/top-speeds/latest.")],
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="TCP port; 0: any that is free.")
+    ] = 0,
+) -> None:
+    """Show a run in a browser while it goes on, then its report.
+
+    Only this machine can reach the page, and only with the address that is printed. Ctrl-C ends it.
+    """
+    if is_series(run):
+        raise ConfigError(f"{run} is a series", "name one of its runs, such as the `latest` beside it")
+    run_dir = named_run(run)
+    try:
+        watched = Watch(run_dir)
+        with watched.serving(port) as server:
+            emit_text([
+                server.url,
+                f"from another machine: ssh -L {server.port}:127.0.0.1:{server.port} {socket.gethostname()}",
+            ])  # fmt: skip
+            if watched.state == "running":
+                say(f"{run_dir.path} goes on; Ctrl-C ends this page, not the run")
+            watched.follow()
+            if watched.state == "killed":
+                say(f"{run_dir.path} was ended before it had a report; the page shows what had arrived")
+                say(f"  what to do: `hsp clean {run_dir.path}`, or `hsp run --resume {run_dir.path}`")
+            else:
+                say(f"{run_dir.path} has its report, which the page shows; Ctrl-C ends it")
+            server.wait()
+    except KeyboardInterrupt:
+        say("ended")
+    except OSError as error:
+        raise ConfigError(f"{error.filename or run}: {error.strerror}", "look at its permissions") from None

@@ -1,0 +1,1 @@
+"""A run that goes on, looked at: on the terminal, and in a browser."""
