@@ -175,10 +175,8 @@ def run(
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
     failures = read_known(known, *checks_of(side.plan())) if known else ()
     asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, live, known=failures)
-    b_workload = (versus_workload or side.workload) if has_b else ""
-    planned = _planned(
-        side, series, only, quick=quick, observed=observer_effect, known=bool(known), b=b_workload
-    )
+    b = (versus_workload or side.workload) if has_b else ""
+    planned = _planned(side, series, only, quick=quick, observed=observer_effect, known=bool(known), b=b)
     _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
     if planned is not None:
         code = measure_sweep(
@@ -193,7 +191,7 @@ def run(
         junit=bool(junit), known=bool(known),
     )  # fmt: skip
     width = parse_width(until) if until else None
-    sides = [side, *([Side(b_workload, versus or side.testbed, side.sets)] if has_b else [])]
+    sides = [side, *([Side(b, versus or side.testbed, side.sets)] if has_b else [])]
     progress = Progress(quiet=quiet)
     raise typer.Exit(
         repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials, asked)

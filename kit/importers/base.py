@@ -12,7 +12,7 @@ from kit.core.bins import bin_edges
 from kit.core.errors import ConfigError
 from kit.importers.histogram_accumulator import Account, Edges, Tally
 from kit.importers.source import Source
-from kit.store.import_source import ImportSource
+from kit.store.parts.import_source import ImportSource
 
 OPS = ("read", "write")
 # Reasons to leave rows out, of several formats.

@@ -18,7 +18,7 @@ from kit.importers.source import Block, Source, in_order
 from kit.load.fio_bins import LAYOUTS, Layout
 from kit.load.fio_histogram_log import FIRST_COUNT, Windows, parse
 from kit.load.fio_latency_log import TRIM, BadLine, shown
-from kit.store.import_source import BY_FORMAT
+from kit.store.parts.import_source import BY_FORMAT
 
 _MIN_COMMAS = 19
 LAST_WINDOW = (

@@ -16,7 +16,7 @@ from kit.importers.source import Source
 from kit.load import fio_bins
 from kit.load.fio_completion import sum_from_mean
 from kit.load.fio_json import Json, documents, jobs
-from kit.store.import_source import BY_FORMAT
+from kit.store.parts.import_source import BY_FORMAT
 
 _MAX_BYTES = 64 << 20
 # An hour of --status-interval=1 is more than a document may be: it is read in parts, each of whole documents.

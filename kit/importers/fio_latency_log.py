@@ -14,7 +14,7 @@ from kit.importers.fio_output import notes
 from kit.importers.histogram_accumulator import Account, IntArray, Part, Tally
 from kit.importers.source import Block, Source, in_order
 from kit.load.fio_latency_log import MAX_COLUMNS, MIN_COLUMNS, TRIM, BadLine, column_count, parse, total_ns
-from kit.store.import_source import BY_FORMAT
+from kit.store.parts.import_source import BY_FORMAT
 
 _ASIDE_BITS = 60
 

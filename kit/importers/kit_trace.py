@@ -10,7 +10,7 @@ import numpy as np
 from kit.importers.base import Format, Options, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
-from kit.store.import_source import BY_FORMAT
+from kit.store.parts.import_source import BY_FORMAT
 from kit.trace.output import Trace, differences, parse_trace
 from kit.trace.tier import LOG_WRITE, tier_of
 

@@ -17,7 +17,7 @@ from kit.core.bins import bin_index
 from kit.importers.base import Format, Options, Reading, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
-from kit.store.import_source import ImportSource
+from kit.store.parts.import_source import ImportSource
 
 _LIMIT_BYTES = 1 << 20
 _BEGIN = re.compile(rb"[0-9]{1,6} seconds per test")

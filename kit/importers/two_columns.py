@@ -20,7 +20,7 @@ from kit.importers.base import CUT, Format, Options, data_line, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import MAX_LINE_BYTES, Block, Source
 from kit.load.fio_latency_log import MAX_LATENCY_NS, shown, total_ns
-from kit.store.import_source import BY_FORMAT
+from kit.store.parts.import_source import BY_FORMAT
 
 Floats = npt.NDArray[np.float64]
 _COMMENTS = "comments and empty lines"

@@ -29,7 +29,7 @@ from kit.importers.base import OPS, Format, Options, Reading, only_kind
 from kit.importers.histogram_accumulator import Account, IntArray, Tally
 from kit.importers.source import Source
 from kit.load.fio_latency_log import shown
-from kit.store.import_source import BY_FORMAT, of_format
+from kit.store.parts.import_source import BY_FORMAT, of_format
 
 BUCKETS = 37
 HINT = "give what `zpool iostat -wp POOL` prints, or `zpool iostat -wpy -T u POOL 1` over time"

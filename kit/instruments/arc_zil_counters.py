@@ -17,8 +17,8 @@ from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument, Measured, Report, minus
 from kit.instruments.tier_tracer import TierTracer
+from kit.store.parts.resource_use import ArcUse
 from kit.store.phase import Check, Missing
-from kit.store.resource_use import ArcUse
 from kit.zfs.openzfs_version import ZfsVersion
 
 L2ARC_ERRORS, ZIL_TROUBLE = "L2ARC errors", "ZIL stalls and errors"
@@ -35,7 +35,7 @@ _DBUF_CACHE_SHARE = 1 / 32
 # Of asynchronous writes: more on a log, and something has made them synchronous.
 ASYNCHRONOUS_LOG_SHARE = 0.01
 _SPLICE_BYTES = 16 * 4096
-# Fields of kit.store.resource_use.ArcUse.
+# Fields of kit.store.parts.resource_use.ArcUse.
 _SIZES = {
     "size_bytes": "size",
     "data_bytes": "data_size",

@@ -10,8 +10,8 @@ from kit.devices import array
 from kit.devices.array import ArraySpec
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument, Measured, Report
+from kit.store.parts.resource_use import DeviceUse
 from kit.store.phase import ArrayOf, Check, Missing
-from kit.store.resource_use import DeviceUse
 
 # How often the members write what the load does, and why it cannot be said.
 _COPIES: Mapping[str, int] = {"raid0": 1, "raid10": 2}

@@ -14,7 +14,7 @@
  *     open_sync       O_SYNC: also the metadata
  *     fdatasync       fdatasync(2) after the writes
  *     fsync           fsync(2) after the writes
- *     fsync_close     open, write, fsync, close
+ *     fsync_close     open, write, fsync, close; open and close once more, as often as the next
  *     close_fsync     open, write, close, open, fsync, close: of another descriptor than the writes'
  *
  * FLAGS are letters, or - for none of them:
@@ -280,6 +280,9 @@ static int one_group(struct worker *worker)
 		return -1;
 	if (method->opens && close(file))
 		return fail("close");
+	/* Like pg_test_fsync: what differs from close_fsync is then the descriptor alone. */
+	if (method->opens && !method->closes && ((file = opened(log, O_RDWR)) < 0 || close(file)))
+		return fail("open and close");
 	end = now_ns();
 	pthread_mutex_lock(&log->lock);
 	log->written += spec.per_force;

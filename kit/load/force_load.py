@@ -25,7 +25,7 @@ from kit.load.fio_windows import read_counts
 from kit.load.forces import PHASE_PROGRAM, command, phase_program, words_of
 from kit.load.phase_load import ClientResult, LoadSpec
 from kit.load.streamed_load import StreamedLoad, output_of
-from kit.store.forces import PhaseForces
+from kit.store.parts.forces import PhaseForces
 from kit.store.run_directory import RunDir
 
 _PREPARE_DEADLINE_S, _VERIFY_DEADLINE_S = 600.0, 3600.0

@@ -16,7 +16,7 @@ from kit.config.tables.force_table import ForceJob
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host
-from kit.store.forces import Forces, Method
+from kit.store.parts.forces import Forces, Method
 
 _SOURCE = Path(__file__).with_suffix(".c")
 # The program removes itself and the directory when it starts.

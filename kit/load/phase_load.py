@@ -20,7 +20,7 @@ from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.load.fio_windows import ClientWindows
-from kit.store.forces import PhaseForces
+from kit.store.parts.forces import PhaseForces
 from kit.store.run_directory import RunDir
 
 _STOP_DEADLINE_S = 60.0

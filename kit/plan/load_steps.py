@@ -8,7 +8,7 @@ from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
-from kit.instruments.machine import sampler, stop_rules
+from kit.instruments.machine import sampler, wear
 from kit.load import fio, forces
 from kit.load.ordinary_user import ordinary
 from kit.plan import schedule_steps
@@ -128,7 +128,7 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
     if phase.soak and phase.soak.has_limits and not plan.testbed.is_appliance:
         paths = {name: each.path for name, each in devices.items() if name != ARRAY}
-        yield Step(step, "server", (Command(tuple(stop_rules.command(paths)), stop_rules.SOURCE),))
+        yield Step(step, "server", (Command(tuple(wear.command(paths)), wear.SOURCE),))
 
 
 def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kit.store.parts.resource_use import ArcUse
 from kit.store.phase import ClientLog, ClientRow, Event, Extreme, Phase, Problem, Shares, Slowest, Sum
-from kit.store.resource_use import ArcUse
 
 STOPPED = "interrupted by the user: the load was stopped early"
 NO_ROOM = "the load was stopped early: "

@@ -27,9 +27,9 @@ from kit.plan.schedule_steps import TimedAction
 from kit.recovery import undo
 from kit.setup.bench import Bench
 from kit.setup.context import Context
+from kit.store.parts.schedule import DataCheck, Schedule, ScheduledAction, VdevErrors
 from kit.store.phase import Event
 from kit.store.phase import Phase as StoredPhase
-from kit.store.schedule import DataCheck, Schedule, ScheduledAction, VdevErrors
 from kit.zfs import pool_errors
 from kit.zfs.pool_errors import PoolErrors
 

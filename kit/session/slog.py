@@ -35,7 +35,7 @@ from kit.setup.precondition_devices import preconditioned
 from kit.setup.remote_site import real_site
 from kit.setup.site import Site
 from kit.store import json_file
-from kit.store.forces import Forces, Method
+from kit.store.parts.forces import Forces, Method
 from kit.store.run_directory import new_run_id
 from kit.store.slog import (
     BLOCK,

@@ -10,10 +10,10 @@ from typing import Annotated
 from pydantic import Field
 
 from kit.core.seed import SEED_BITS
-from kit.store import import_source
 from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
-from kit.store.import_source import ImportSource
+from kit.store.parts import import_source
+from kit.store.parts.import_source import ImportSource
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Nanoseconds, Number, Stored, read_versioned
@@ -251,7 +251,7 @@ class ImportedFile(Stored):
 
 
 class Import(Stored):
-    """What an import was made from. Runs stored without `source`: see kit.store.import_source."""
+    """What an import was made from. Runs stored without `source`: see kit.store.parts.import_source."""
 
     format: str | None = None
     counts: str | None = None

@@ -16,9 +16,9 @@ from pydantic import (
     model_validator,
 )
 
-from kit.store.forces import PhaseForces
-from kit.store.resource_use import ArcUse, CpuUse, DeviceUse
-from kit.store.schedule import Schedule
+from kit.store.parts.forces import PhaseForces
+from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse
+from kit.store.parts.schedule import Schedule
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
 ProblemCode = Literal[

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from kit.core import bins
-from kit.store.forces import Forces, Latencies, Method
+from kit.store.parts.forces import Forces, Latencies, Method
 from kit.store.stored import Count, Many, Stored
 
 # diskinfo(8) of FreeBSD: from a sector to 8 MiB.

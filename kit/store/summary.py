@@ -9,11 +9,11 @@ from pydantic import Field
 from kit.store.checks.known import Known, KnownState
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
+from kit.store.parts.resource_use import ArcUse
+from kit.store.parts.schedule import VdevErrors
+from kit.store.parts.soak import ImpactRow, SoakPhase
 from kit.store.phase import Check, Missing, Shares
-from kit.store.resource_use import ArcUse
 from kit.store.run_directory import RunDir
-from kit.store.schedule import VdevErrors
-from kit.store.soak import ImpactRow, SoakPhase
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 from kit.store.tables import SERVER
 
@@ -236,7 +236,7 @@ class PhaseUse(Stored):
 
 
 class ForcesRow(Stored):
-    """Forced writes of a phase (kit.store.forces.PhaseForces): rates, and us of a group until it is safe.
+    """Forced writes of a phase (kit.store.parts.forces): rates, and us of a group until it is safe.
 
     `records_per_s`: transactions. `write_p50_us`, `force_p50_us`: of the writes alone, and of the call that
     forces. `durable`: "durable", "not-durable", "memory" (sync=disabled), "unforced" or "unknown"; `why`: a
@@ -324,7 +324,7 @@ class FaultRow(Stored):
 class FaultChecks(Stored):
     """Of a phase with declared faults or events: what clients saw, and what a scrub after it found.
 
-    None: not known; `why`. `vdevs`: devices with errors (kit.store.schedule.VdevErrors).
+    None: not known; `why`. `vdevs`: devices with errors (kit.store.parts.schedule.VdevErrors).
     """
 
     phase: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kit.core.units import format_latency
-from kit.store.forces import Latencies, PhaseForces
 from kit.store.manifest import Manifest
+from kit.store.parts.forces import Latencies, PhaseForces
 from kit.store.slog import edges
 from kit.store.stored import Json
 from reports.statistics.quantiles import figures_us

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kit.store.manifest import Manifest
+from kit.store.parts.resource_use import NOT_SAMPLED, CpuUse, DeviceUse
 from kit.store.phase import Phase
-from kit.store.resource_use import NOT_SAMPLED, CpuUse, DeviceUse
 from kit.store.summary import CPU_BOUND, PhaseUse
 
 Json = dict[str, Any]

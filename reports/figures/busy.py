@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from kit.store.parts.resource_use import DeviceSample, DeviceUse
 from kit.store.phase import Phase
-from kit.store.resource_use import DeviceSample, DeviceUse
 from kit.store.stored import Json
 from reports.figures import figure, palette
 from reports.figures.figure import Figure

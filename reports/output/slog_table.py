@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
-from kit.store.forces import Latencies
+from kit.store.parts.forces import Latencies
 from kit.store.slog import DSYNC, FLUSHED, JOURNAL, SlogTest, edges
 from kit.store.stored import Json
 from reports.statistics.quantiles import figures_us

@@ -21,8 +21,8 @@ import polars as pl
 from kit.core.units import format_duration_ns, format_latency
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
+from kit.store.parts.schedule import Schedule, ScheduledAction
 from kit.store.phase import Phase
-from kit.store.schedule import Schedule, ScheduledAction
 from kit.store.stored import Json
 from kit.store.summary import Reason
 from kit.store.tables import CLIENT, SERVER

@@ -58,7 +58,7 @@ def _in_reports() -> Iterator[str]:
 def _in_tables(tree: ast.Module) -> Iterator[str]:
     """The ids in the tables of a module."""
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Dict, ast.Tuple)):
             for each in ast.walk(node.value):
                 if isinstance(each, ast.Constant) and str(each.value) in IDS:
                     yield str(each.value)

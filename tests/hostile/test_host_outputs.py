@@ -41,6 +41,13 @@ WRITERS = {
     "kit/session/presentation.py": "reports.output.result_table",
     "kit/session/sweep_runs.py": "verdict and directory of a run",
     "kit/session/series.py": "reports.output.comparison_table, the spread over runs",
+    "kit/cli/schema.py": "names of schemas",
+    "kit/cli/stored/check.py": "ids and reasons",
+    "kit/cli/stored/watch.py": "the address of the page",
+    "kit/cli/stored/baseline.py": "names and paths of runs",
+    "kit/cli/stored/trend.py": "reports.output.trend_table",
+    "kit/cli/stored/sheet.py": "reports.output.sheet_table",
+    "kit/session/live/terminal.py": "names of tiers; phases are made safe",
     "kit/lab/shell.py": "a terminal and commands in the lab, as ssh shows them",
     "kit/lab/supervisor.py": "JSON for the kit",
 }

@@ -21,8 +21,8 @@ from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.instruments.machine.sampler import PROGRAM, SOURCE, Sampled, command, end_command
+from kit.store.parts.resource_use import NOT_SAMPLED, CpuSample, CpuUse, DeviceSample, DeviceUse, ModelUse
 from kit.store.phase import Check, Missing
-from kit.store.resource_use import NOT_SAMPLED, CpuSample, CpuUse, DeviceSample, DeviceUse, ModelUse
 
 _DEADLINE_S, _ABANDON_S = 60.0, 10.0
 _POLL_S = 0.02

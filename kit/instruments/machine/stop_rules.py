@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from kit.config.tables.soak_table import Soak
 from kit.core.clock import Clock
@@ -17,10 +16,9 @@ from kit.core.errors import HostError
 from kit.core.units import format_size_bytes
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.machine.wear import PROGRAM, SOURCE, command
 from kit.store.phase import STOP_RULE, Event
 
-PROGRAM = Path(__file__).parents[2] / "remote" / "read_wear.py"
-SOURCE = "kit/remote/read_wear.py"
 # How often the devices are read. A virtual clock runs ahead of this machine's.
 _PERIOD_S = {"virtual": 3.0, "real": 30.0}
 _DEADLINE_S = 60.0
@@ -43,11 +41,6 @@ def limits(soak: Soak, endurance_bytes: Mapping[str, int | None]) -> dict[str, L
             written.append(int(soak.endurance_max * endurance))
         found[name] = Limit(min(written, default=None), soak.temperature_max)
     return found
-
-
-def command(paths: Mapping[str, str]) -> list[str]:
-    """argv of the program, which is its input; `paths` by device."""
-    return ["env", "python3", "-I", "-", json.dumps(dict(paths), sort_keys=True)]
 
 
 class StopRules(Instrument):

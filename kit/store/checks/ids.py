@@ -237,6 +237,8 @@ _PROBLEMS = (
     CheckId("READ-HISTORY", "The pool's list of reads overflowed.", "Shorten the phase."),
     CheckId("RECORD", "The phase could not be stored whole.", "Free space in the results directory."),
     CheckId("RESOURCE-USE", "Nothing counted the I/Os of a device.", "Look at the server's load."),
+    CheckId("SCHEDULE", "The program that makes faults and events failed.", "Look at its error."),
+    CheckId("SCRUB", "The scrub after power losses failed.", "Look at `zpool status`."),
     CheckId("SERVER-ACTIVITY", "A scrub, a resilver or other activity.", "Wait until it is over."),
     CheckId("SETTINGS-CHANGED", "A setting changed during the run.", "Find what sets it."),
     CheckId("STOP-RULES", "The limits of a soak could not be watched.", "Look at the server's load."),

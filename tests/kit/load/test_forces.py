@@ -17,7 +17,7 @@ from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.local import LocalHost
 from kit.load import forces
 from kit.load.forces import Test
-from kit.store.forces import Forces
+from kit.store.parts.forces import Forces
 
 pytestmark = pytest.mark.one_python
 MIB = 1 << 20

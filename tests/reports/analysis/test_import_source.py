@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from kit.core.errors import ConfigError
-from kit.store.import_source import BY_FORMAT, ImportSource
+from kit.store.parts.import_source import BY_FORMAT, ImportSource
 from kit.store.tables import LATENCY_SCHEMA
 from tests.reports.drawn import assert_plain
 from tests.reports.drawn import specs as specs_of

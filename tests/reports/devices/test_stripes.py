@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from kit.store.parts.resource_use import DeviceSample, DeviceUse
 from kit.store.phase import ArrayOf, ClientRow, Phase
-from kit.store.resource_use import DeviceSample, DeviceUse
 from kit.store.tables import LATENCY_SCHEMA
 from reports.devices.stripes import Stripes, sentences, stripes_of
 from reports.figures import busy

@@ -25,8 +25,8 @@ from kit.instruments.machine import sampler
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.instruments.machine.resource_use import ResourceUse, load_checks
 from kit.instruments.machine.sampler import Sampled
+from kit.store.parts.resource_use import DeviceSample, DeviceUse, ModelUse
 from kit.store.phase import Check, Missing
-from kit.store.resource_use import DeviceSample, DeviceUse, ModelUse
 from tests.fakes import ScriptedHost, ScriptedProcess
 
 MS = 1_000_000

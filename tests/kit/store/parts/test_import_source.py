@@ -9,8 +9,8 @@ import pytest
 from kit.core.errors import ConfigError
 from kit.importers.base import Format
 from kit.importers.run import FORMATS
-from kit.store.import_source import BY_FORMAT, ImportSource
 from kit.store.manifest import Import
+from kit.store.parts.import_source import BY_FORMAT, ImportSource
 
 
 def read(section: dict[str, object]) -> ImportSource:

@@ -1,0 +1,1 @@
+"""Values of manifest.json and summary.json, one subject a module."""
