@@ -59,7 +59,9 @@ def test_testbeds(path):
     assert mistakes("testbed", toml(path)) == []
 
 
-@pytest.mark.parametrize("path", (ROOT / "kit/emulation/presets").glob("*.toml"), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*(ROOT / "kit/emulation/presets").glob("*.toml")], ids=lambda path: path.name
+)
 def test_device_files(path):
     assert mistakes("device", toml(path)) == []
 

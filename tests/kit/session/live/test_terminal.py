@@ -52,8 +52,9 @@ def test_cells_have_the_hue_of_their_tier_and_letters_where_there_are_no_colours
     assert "[48;" not in plain and re.search("[░▒▓█]", plain)
 
 
-def test_a_terminal_gets_the_view_below_the_step(run):
+def test_a_terminal_gets_the_view_below_the_step(run, monkeypatch):
     """A pseudo-terminal of its own: what a person would see."""
+    monkeypatch.setenv("TERM", "xterm-256color")
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (30, 90))
     with open(theirs, "w", buffering=1) as stream:
