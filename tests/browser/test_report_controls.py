@@ -201,7 +201,8 @@ def test_arrow_keys_go_from_cell_to_cell_and_say_what_is_there(page, title):
     page.locator(f"#{page.evaluate(plot(title) + '.id')}").focus()
     page.keyboard.press("ArrowRight")
     first = page.evaluate(STATUS)
-    assert re.fullmatch(r"DRAM \(ARC\): \d+ I/O, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs", first)
+    what = r"\d+ I/O, [\d.]+ µs waited, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs"
+    assert re.fullmatch(rf"DRAM \(ARC\): {what}", first)
     seen = {first}
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowLeft"):
         page.keyboard.press(key)

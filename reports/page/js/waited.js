@@ -26,6 +26,6 @@ export function withWaits(trace, isWaited) {
 // What the caption and the title of a saved image say.
 export const WAITED = ": where users waited";
 export function waitedNote({waited, spec}) {
-  return waited ? ` Colour: seconds waited per second and ${SAYS[spec.about.per]} (I/Os times their latency); `
+  return waited ? ` Colour: seconds waited per second and ${SAYS[spec.about.per]} (I/Os times latency); `
     + "2 in all, added up over latency, means that two I/Os waited at any time." : "";
 }
