@@ -129,6 +129,12 @@ def test_reads_and_writes_of_one_phase_close_each(mixed: Finished, phase: str) -
     assert (stored["op"], stored["block_bytes_by_op"]) == ("mixed", {"read": 16384, "write": 16384})
 
 
+def test_the_impact_of_the_writes_on_the_reads_is_a_ratio_by_tier(mixed: Finished) -> None:
+    rows = {(row["tier"], row["figure"]): row for row in mixed.summary["impact"]}
+    assert {tier for tier, _ in rows} <= {"dram", "l2arc", "disk"} and rows
+    assert all(row["ok"] is None for row in rows.values())
+
+
 def test_the_warm_up_of_a_mixed_phase_is_that_of_its_reads(mixed: Finished) -> None:
     assert mixed.manifest["warmup"]["l2arc_bytes"] > 0 and not mixed.manifest["warmup"]["problems"]
 
