@@ -78,7 +78,7 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     assert done.code == 1, done.stderr
     # Of all that was declared one alone does not hold, and it is named.
     (reason,) = done.summary["reasons"]
-    assert reason.startswith("FAULT-AFFECTED: soak: the fault at 18s (nfsd is restarted, 1s without it): ")
+    assert reason.startswith("soak: the fault at 18s (nfsd is restarted, 1s without it): ")
     rows = {row["what"]: row for row in done.summary["faults"]}
     assert {what: row["ok"] for what, row in rows.items()} == {
         "stall": True, "offline": True, "snapshots": True, "nfsd-restart": False, "scrub": True,
@@ -86,7 +86,7 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     }  # fmt: skip
     for row in rows.values():
         # To a hundredth of a second of the guest's own clock, however slow this machine is.
-        assert row["at_s"] <= row["begin_s"] < row["at_s"] + 0.05, row
+        assert row["at_s"] - 0.01 <= row["begin_s"] < row["at_s"] + 0.05, row
     assert 0.3 <= rows["stall"]["end_s"] - rows["stall"]["begin_s"] < 0.4
     assert 200_000 < rows["stall"]["longest_us"] < 400_000 and rows["nfsd-restart"]["longest_us"] > 900_000
     assert rows["snapshots"]["times"] == 20
