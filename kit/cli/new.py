@@ -29,7 +29,7 @@ def new_command(
     except ValidationError:
         raise ConfigError(
             f"'{safe_text(name)}' is not a name of a {kind}",
-            "a name has lower-case letters, digits, - and _, begins with a letter, and is not long",
+            "a name has lower-case letters, digits and -, begins with a letter, at most 41 characters",
         ) from None
     if not directory.is_dir():
         raise ConfigError(f"{directory} is no directory", "make it first, or name another")

@@ -1,7 +1,8 @@
 """The records of a power loss: where they lie, what was acknowledged, and what was there afterwards. Pure.
 
 The classes are those of Zheng, Tucek, Qin and Lillibridge, "Understanding the robustness of SSDs under power
-fault" (FAST '13). A worker has one write under way: of the one after its last acknowledged one, nobody knows.
+fault" (FAST '13). A worker has one write under way: the one after its last acknowledged
+write may be there or not.
 """
 
 from __future__ import annotations

@@ -190,9 +190,9 @@ class Moment(Classes):
     """One power loss: writes that were acknowledged before it, and those that were gone after it.
 
     `at_ns`: on the witness's clock. `first_lost`: number of the first write that was not there, of the worker
-    `first_worker`. `idle_ns`: how long after the last write it came. `in_flight_torn`: records that nobody
-    had acknowledged, in parts. `again`: found after one more clean power cycle. Runs of older versions have
-    neither classes (`lost` has them all) nor a proof.
+    `first_worker`. `idle_ns`: how long after the last write it came. `in_flight_torn`: records
+    without an acknowledgement that are there in part. `again`: found after one more clean power cycle. Runs
+    of older versions have neither classes (`lost` has them all) nor a proof.
     """
 
     acknowledged: Count

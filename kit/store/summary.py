@@ -380,13 +380,13 @@ class Summary(Stored):
 
     @property
     def shown_reasons(self) -> tuple[str, ...]:
-        """The reasons for people: known failures are marked, and what became of entries is said."""
+        """The reasons for people: known failures are marked, and entries that excuse nothing are listed."""
         marked = [f"{each} [{each.known.words}]" if each.known else str(each) for each in self.causes]
         return (*(marked or self.reasons), *self.known_notes)
 
     @property
     def known_notes(self) -> tuple[str, ...]:
-        """What became of entries that excuse nothing."""
+        """The state of each entry that excuses nothing."""
         texts = {
             "passes": "passes now: remove it from [[known]].",
             "open": "is known, and could not be judged.",

@@ -69,7 +69,7 @@ def _by_counters(summary: Summary) -> Iterator[str]:
 
 
 def _faults(summary: Summary) -> Iterator[str]:
-    """Declared faults and events, and what became of them."""
+    """Declared faults and events, and their results."""
     yield from recovery.sentences([each.as_json() for each in summary.faults])
     yield from recovery.check_sentences([each.as_json() for each in summary.fault_checks])
 

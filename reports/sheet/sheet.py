@@ -91,7 +91,7 @@ def _safe(value: SheetValue) -> SheetValue:
 
 
 def _shown(lines: Sequence[Sequence[SheetLine]], columns: Sequence[Candidate]) -> list[SheetLine]:
-    """The lines, each once, without those that no candidate has a value on and that nobody asked for."""
+    """The lines, each once, without those that no candidate has a value on and the need does not ask for."""
     every = {line.key: line for of_one in lines for line in sorted(of_one, key=lambda each: bool(each.need))}
     return [
         every[key]

@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Found:
-    """`changes` in order. `freedom`: degrees of freedom that the scatter is known with; 0: nothing is told.
+    """`changes` in order. `freedom`: degrees of freedom that the scatter is known with; 0: no statement.
 
     `scatter`: standard deviation of a run around its level, as a logarithm. `critical`: of |t|.
     """

@@ -171,7 +171,7 @@ def _line(key: Key, points: Sequence[Point]) -> Line:
 
 
 def _told(line: Line, points: Sequence[Point], marks: Sequence[Mark], alpha: float) -> Line:
-    """The line with what can be told of it."""
+    """The line with its statement."""
     figures = [each.mean for i in line.used if (each := line.values[i])]
     states = [sum(mark.at <= i for mark in marks) for i in line.used]
     found = change_points(

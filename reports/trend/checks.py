@@ -17,7 +17,7 @@ _STATES: Mapping[str, State] = {"ok": "met", "failed": "failed", "known": "known
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one check in one run. `text`: why it failed."""
+    """The outcome of one check in one run. `text`: why it failed."""
 
     state: State
     text: str = ""

@@ -162,7 +162,7 @@ def method(trend: Trend) -> str:
 
 
 def row_of(line: Line) -> tuple[str, str, str, str]:
-    """Of a line: the first and the last value, their ratio with its range, and what is told of it."""
+    """Of a line: the first and the last value, their ratio with its range, and the statement on it."""
     found = line.last_to_first
     if found is None:
         return "-", "-", "-", "no two runs have it"
@@ -174,7 +174,7 @@ def row_of(line: Line) -> tuple[str, str, str, str]:
 
 
 def told(line: Line) -> str:
-    """What is told of a line, in a few words."""
+    """The statement on a line, in a few words."""
     if line.changes is None:
         if line.smallest is None:
             return "too few runs to tell"

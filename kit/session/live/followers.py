@@ -56,7 +56,7 @@ class TraceFollower:
                 self._take(counts)
 
     def _keep_bounded(self) -> None:
-        """A long phase has thousands of marks that nobody here needs."""
+        """Marks are left out: a long phase has thousands, and the view does not draw them."""
         trace, room = self._trace, _MOST_PROBLEMS - len(self.problems)
         self.problems += trace.problems[: max(room, 0)]
         trace.problems, trace.feeds_ns = [], ()

@@ -131,7 +131,7 @@ class WatchServer(ThreadingHTTPServer):
     """Serves `page()` at `/TOKEN/`, and the messages of `channel` at `/TOKEN/events`."""
 
     daemon_threads = True
-    # Several browsers may come at once; nobody else's socket is taken over.
+    # Several browsers may come at once; a socket of another program is not taken over.
     allow_reuse_address = True
 
     def __init__(self, port: int, page: Callable[[], bytes], channel: Channel) -> None:

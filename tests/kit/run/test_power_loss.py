@@ -50,7 +50,7 @@ def test_the_write_under_way_may_be_there_or_not_and_no_other() -> None:
     # It goes over the first record, which was acknowledged.
     assert judge(LAYOUT, told(1, 2, 3, 4), there(1, 2, 3, 4, 5)).as_json()["lost"] == 0
     ahead = judge(LAYOUT, told(1, 2, 3, 4), there(1, 2, 3, 4, 6))
-    assert (ahead.foreign, ahead.lost) == (1, 0), "nobody can have written it"
+    assert (ahead.foreign, ahead.lost) == (1, 0), "no worker has written it yet"
     # Each worker has one.
     both = [*told(1, 2), *told(1, worker=1)]
     found = there(1, 2, 3)
@@ -90,7 +90,7 @@ def test_each_class_is_counted_apart(content: list[int], kind: str) -> None:
     assert moment.first_lost == 6
 
 
-def test_what_nobody_was_promised_may_be_anything() -> None:
+def test_a_record_without_an_acknowledgement_may_be_anything() -> None:
     found = there(1)
     found[0][3], found[1][0] = [records.FOREIGN], [records.UNREADABLE]
     assert judge(LAYOUT, told(1), found).first_lost is None

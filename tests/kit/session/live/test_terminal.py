@@ -105,7 +105,7 @@ def test_a_view_that_fails_ends_no_run(run):
         ({}, {}, ""),
     ],
 )
-def test_the_view_is_off_where_nobody_looks(monkeypatch, options, variables, why):
+def test_the_view_is_off_without_a_terminal_for_it(monkeypatch, options, variables, why):
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

@@ -70,7 +70,7 @@ def test_other_methods_are_refused(watched, method):
     assert ask(watched[3], f"/{watched[3].token}/", method).status == 403
 
 
-def test_nobody_listens_on_other_addresses(watched):
+def test_other_addresses_do_not_answer(watched):
     assert watched[3].server_address[0] == "127.0.0.1"
 
 
