@@ -39,6 +39,13 @@ PinOption = Annotated[
         help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports. Repeatable.",
     ),
 ]  # fmt: skip
+KernelOption = Annotated[
+    str,
+    typer.Option(
+        "--kernel", metavar="NAME", rich_help_panel=LAB,
+        help="The kernel of the guest, as its package is called behind linux-image-.",
+    ),
+]  # fmt: skip
 JunitOption = Annotated[
     Path | None,
     typer.Option(
