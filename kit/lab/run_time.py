@@ -12,8 +12,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from kit.config.fio_job import FioJob, parse_fio_bytes
 from kit.config.tables.phase_table import Phase
@@ -60,6 +62,10 @@ _FILE = "pace.json"
 _LEAST, _MOST = 0.1, 20.0
 # Processes that want a CPU, beyond the number of CPUs, while the lab runs alone: its guest and its devices.
 _LOAD_ALONE = 1.5
+# Time in which a process waited for a CPU (pressure stall information, Linux 4.20 or later), and the share of
+# a run that is too much: the lab alone has a CPU for its guest and one for the rest.
+_PRESSURE = Path("/proc/pressure/cpu")
+_MOST_WAITED = 0.5
 
 
 def expected_s(plan: Plan, *, aged: bool) -> float | None:
@@ -89,15 +95,31 @@ def pace_words() -> str:
     return f" ({pace:.2g} times what two idle cores take, after the runs on this machine)"
 
 
-def _is_busy() -> bool:
-    """Whether the machine does other work as well, in the last minute or the last five."""
+def waited_s() -> float:
+    """Seconds since the machine's start in which a process waited for a CPU; NaN where no kernel says it."""
+    try:
+        found = re.match(r"some .*total=([0-9]{1,18})$", _PRESSURE.read_text(), re.MULTILINE)
+    except OSError:
+        return math.nan
+    return int(found[1]) / 1e6 if found else math.nan
+
+
+def _is_busy(waited_s: float, observed_s: float) -> bool:
+    """Whether the machine did other work as well: during the run, in the last minute or the last five."""
+    if waited_s > _MOST_WAITED * observed_s:
+        return True
     return max(os.getloadavg()[:2]) > (os.cpu_count() or 1) + _LOAD_ALONE
 
 
-def learn(plan: Plan, observed_s: float, *, aged: bool) -> None:
-    """Remember the pace of a run: the middle, on a logarithmic scale, of it and of those before."""
+def learn(plan: Plan, observed_s: float, waited_s: float, *, aged: bool) -> None:
+    """Remember the pace of a run: the middle, on a logarithmic scale, of it and of those before.
+
+    `waited_s`: of the run's `observed_s`, how long a process waited for a CPU; NaN: not known.
+    """
     # A load on devices costs little of the guest: its model is too rough to learn from.
-    if plan.workload.on_devices or expected_s(plan, aged=aged) is None or _is_busy():
+    if plan.workload.on_devices or expected_s(plan, aged=aged) is None:
+        return
+    if _is_busy(waited_s, observed_s):
         return
     pace = observed_s / _modelled_s(plan, aged=aged)
     if not _LEAST <= pace <= _MOST:
