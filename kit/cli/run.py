@@ -34,13 +34,13 @@ TestbedOption = Annotated[
     ),
 ]  # fmt: skip
 ResumeOption = Annotated[
-    Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run.")
+    Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run or series.")
 ]
 CountOption = Annotated[
     int,
     typer.Option(
         "--repeat", min=1, max=_MAX_RUNS, metavar="N", rich_help_panel=options.A_AND_B,
-        help="Runs of each side, interleaved ABBA.",
+        help="Runs of each side, interleaved ABBA; of a sweep, rounds of all its cells.",
     ),
 ]  # fmt: skip
 VersusOption = Annotated[
