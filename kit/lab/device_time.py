@@ -13,7 +13,7 @@ from kit.config.fio_job import FioJob
 from kit.config.tables.phase_table import ArrayLayout
 from kit.config.testbed_devices import Device
 
-# Of one I/O, without its bytes: arm and turn of a disk at a random place; a null_blk, or a controller's cache.
+# Of one I/O, without its bytes: arm and turn of a disk at a random place; null_blk, or a controller's cache.
 _SEEK_NS, _OTHER_WAIT_NS, _OTHER_BYTE_NS = 5_600_000, 190_000, 4.0
 # Most random parts of a latency are small: their mean, of the largest.
 _SPREAD = 0.25

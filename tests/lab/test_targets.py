@@ -56,10 +56,7 @@ def run(folder: Path, *phases: tuple[str, str, str, str], more: str = "", sync: 
         for name, target, job, _ in phases
     )
     (folder / "targets.toml").write_text(
-        HEAD.format(name="targets", more="", properties=f', sync = "{sync}"')
-        + "".join(lines)
-        + more
-        + expect
+        HEAD.format(name="targets", more="", properties=f', sync = "{sync}"') + "".join(lines) + more + expect
     )
     for name, head in (("nfs", OVER_NFS), ("dataset", IN_DATASET), ("device", ON_DEVICE)):
         (folder / f"{name}-write.fio").write_text(f"{head}rw=randwrite\nsync=dsync\nsize=${{HSP_SIZE}}\n")
