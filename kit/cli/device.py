@@ -31,7 +31,7 @@ def device() -> None:
 
 @app.command("emulate")
 def emulate(
-    file: Annotated[Path, typer.Argument(help="A TOML file of [[device]] tables.")],
+    file: Annotated[Path, typer.Argument(help="A TOML file of [\\[device]] tables.")],
     json_output: JsonOption = False,
 ) -> None:
     """Serve emulated block devices on this machine, until Ctrl-C. Needs root, and ublk (Linux 6.0)."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
+from kit.cli.options import JsonOption, KernelOption, PinOption, QuietOption, SuiteOption
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.workload_source import find_workload
 from kit.core.errors import ConfigError
@@ -20,7 +20,7 @@ from kit.doctor.lab import HERE, gather_lab, judge_lab
 from kit.doctor.report import Examinee, Report, make_report, words
 from kit.doctor.targets import requirements_of, targets_in, targets_of
 from kit.hosts.connect import open_host
-from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build
+from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs, build
 from kit.lab.site import lab_site
 
 # A login with slow name services takes half a minute.
@@ -38,6 +38,7 @@ def doctor(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show also checks that are ok.")] = False,
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
+    kernel: KernelOption = DEFAULT_KERNEL,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -46,7 +47,9 @@ def doctor(
     requirements = requirements_of(find_workload(workload), len(plan.client)) if workload else Requirements()
     requirements = replace(requirements, traced=plan.server.trace != "none")
     if plan.is_lab:
-        report = _diagnose_lab(plan, ImageInputs(suite, tuple(pin or ())), requirements, boot, progress)
+        report = _diagnose_lab(
+            plan, ImageInputs(suite, tuple(pin or ()), kernel), requirements, boot, progress
+        )
     elif boot:
         raise ConfigError(
             f'{testbed}: --boot is for server.host = "lab"',

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption, duration_ns
+from kit.cli.options import JsonOption, KernelOption, PinOption, QuietOption, SuiteOption, duration_ns
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
@@ -23,7 +23,7 @@ from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
 from kit.lab.guest import free_port, is_supervisor, open_host, running_labs
 from kit.lab.image.damage import DamagedImage
-from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build, find
+from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.qemu import LabSpec
 from kit.lab.shell import interact, run_command
@@ -44,13 +44,14 @@ def lab() -> None:
 def build_image(
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
+    kernel: KernelOption = DEFAULT_KERNEL,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Build even if it exists.")] = False,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Build the guest image, boot it and save it (once; about four minutes on two cores)."""
     progress = Progress(quiet=quiet)
-    image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild, mend=True)
+    image = build(ImageInputs(suite, tuple(pin or ()), kernel), progress, rebuild, mend=True)
     plan = read_testbed(LAB_TESTBED)
     warm.saved(LabSpec(image.path, plan.clock, plan.lab.memory >> 20), image, progress, rebuild)
     if json_output:
@@ -92,13 +93,14 @@ def up(
     testbed: Annotated[Path, typer.Option("--testbed", help="Devices, clients and clock.")] = LAB_TESTBED,
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
+    kernel: KernelOption = DEFAULT_KERNEL,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Boot a lab that stays up until `hsp lab down`."""
     plan = read_testbed(testbed).without_idle
     progress = Progress(quiet=quiet)
-    image = build(ImageInputs(suite, tuple(pin or ())), progress)
+    image = build(ImageInputs(suite, tuple(pin or ()), kernel), progress)
     spec = LabSpec(image.path, plan.clock, plan.lab.memory >> 20)
     check_clock(spec, progress)
     with warm.open_lab(spec, image, progress) as lab:

@@ -39,6 +39,13 @@ PinOption = Annotated[
         help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports. Repeatable.",
     ),
 ]  # fmt: skip
+KernelOption = Annotated[
+    str,
+    typer.Option(
+        "--kernel", metavar="NAME", rich_help_panel=LAB,
+        help="The kernel of the guest, as its package is called behind linux-image-.",
+    ),
+]  # fmt: skip
 JunitOption = Annotated[
     Path | None,
     typer.Option(
@@ -50,7 +57,7 @@ KnownOption = Annotated[
     Path | None,
     typer.Option(
         "--known", metavar="FILE", rich_help_panel=OUTPUT,
-        help="Known failures ([[known]]) beside those of the workload: they do not fail the exit code.",
+        help="Known failures ([\\[known]]) beside those of the workload: they do not fail the exit code.",
     ),
 ]  # fmt: skip
 SeedOption = Annotated[
@@ -83,7 +90,7 @@ LengthOption = Annotated[
     str | None,
     typer.Option(
         "--length", metavar="LENGTH", show_default="full",
-        help="smoke, sanity or full: as long as the workload's [lengths.LENGTH] says.",
+        help="smoke, sanity or full: as long as the workload's \\[lengths.LENGTH] says.",
     ),
 ]  # fmt: skip
 QuickOption = Annotated[

@@ -13,7 +13,7 @@ from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import say
 from kit.core.progress import Progress
-from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
+from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
 from kit.plan.known import checks_of, read_known
 from kit.plan.sweep import SweepPlan
@@ -34,13 +34,13 @@ TestbedOption = Annotated[
     ),
 ]  # fmt: skip
 ResumeOption = Annotated[
-    Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run.")
+    Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run or series.")
 ]
 CountOption = Annotated[
     int,
     typer.Option(
         "--repeat", min=1, max=_MAX_RUNS, metavar="N", rich_help_panel=options.A_AND_B,
-        help="Runs of each side, interleaved ABBA.",
+        help="Runs of each side, interleaved ABBA; of a sweep, rounds of all its cells.",
     ),
 ]  # fmt: skip
 VersusOption = Annotated[
@@ -99,6 +99,9 @@ ObserverOption = Annotated[
         help="After the phases, measure what the tracer adds to reads from DRAM: some minutes.",
     ),
 ]
+WorkloadArgument = Annotated[
+    str | None, typer.Argument(help="A workload of the kit, or a .toml file.", show_default=False)
+]
 LiveOption = Annotated[
     bool,
     typer.Option(
@@ -111,6 +114,7 @@ LiveOption = Annotated[
 def demo(
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
+    kernel: options.KernelOption = DEFAULT_KERNEL,
     json_output: options.JsonOption = False,
     results: options.ResultsOption = Path("results"),
     junit: options.JunitOption = None,
@@ -120,7 +124,7 @@ def demo(
     quiet: options.QuietOption = False,
 ) -> None:
     """Run the 2009 'top speeds' experiment on the built-in emulator."""
-    inputs, side = ImageInputs(suite, tuple(pin or ())), Side("top-speeds", LAB_TESTBED)
+    inputs, side = ImageInputs(suite, tuple(pin or ()), kernel), Side("top-speeds", LAB_TESTBED)
     Progress(quiet=quiet).note(_announcement(side))
     raise typer.Exit(
         once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again, live=live))
@@ -137,9 +141,7 @@ def _announcement(side: Side) -> str:
 
 
 def run(
-    workload: Annotated[
-        str | None, typer.Argument(help="A workload of the kit, or a .toml file.", show_default=False)
-    ] = None,
+    workload: WorkloadArgument = None,
     testbed: TestbedOption = None,
     erase_serial: EraseSerialOption = None,
     resume: ResumeOption = None,
@@ -157,6 +159,7 @@ def run(
     quick: options.QuickOption = False,
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
+    kernel: options.KernelOption = DEFAULT_KERNEL,
     json_output: options.JsonOption = False,
     results: options.ResultsOption = Path("results"),
     junit: options.JunitOption = None,
@@ -167,7 +170,7 @@ def run(
     quiet: options.QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
-    inputs, serials = ImageInputs(suite, tuple(pin or ())), erase_serial or ()
+    inputs, serials = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
     resume = named_run(resume).path if resume else None
     side, series = _chosen(workload, testbed, resume, sets, length)
     if resume:

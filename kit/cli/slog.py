@@ -7,11 +7,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from kit.cli.options import OUTPUT, SAFETY, QuietOption, ResultsOption, SeedOption, SuiteOption
+from kit.cli.options import (
+    OUTPUT,
+    SAFETY,
+    KernelOption,
+    PinOption,
+    QuietOption,
+    ResultsOption,
+    SeedOption,
+    SuiteOption,
+)
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
-from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
+from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.session.slog import SlogOptions, find_target, measure_slog
 from reports.output import slog_table
 from reports.verdict.write_cache import judge
@@ -54,6 +63,8 @@ def slog(
         typer.Option("--row", rich_help_panel=OUTPUT, help="Print one row to share: no serial, no host."),
     ] = False,
     suite: SuiteOption = DEFAULT_SUITE,
+    pin: PinOption = None,
+    kernel: KernelOption = DEFAULT_KERNEL,
     quiet: QuietOption = False,
 ) -> None:
     """Measure how fast a bare device makes writes durable: write, FLUSH, O_DSYNC, by size and by threads."""
@@ -62,7 +73,9 @@ def slog(
     target = find_target(device, testbed)
     options = SlogOptions(state, writes, seed)
     serials, progress = [erase_serial] if erase_serial else [], Progress(quiet=quiet)
-    test, file = measure_slog(target, options, ImageInputs(suite, ()), results, serials, progress)
+    test, file = measure_slog(
+        target, options, ImageInputs(suite, tuple(pin or ()), kernel), results, serials, progress
+    )
     cache = judge(test)
     if json_output:
         emit_json({**test.as_json(), "power_loss_protection": {"code": cache.code, "why": cache.why}})

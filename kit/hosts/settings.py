@@ -144,12 +144,19 @@ class CommandSetting:
             )
         text = answer.stdout.strip()
         if self.pattern is not None:
-            found = re.search(self.pattern, answer.stdout, re.MULTILINE)
-            text = (found[1] or "").strip() if found else ""
+            found = list(dict.fromkeys(re.findall(self.pattern, answer.stdout, re.MULTILINE)))
+            if len(found) > 1:
+                raise HostError(
+                    f"on {server.name}: {_words(self.get)} prints several values of {self.name}: "
+                    f"{', '.join(safe_text(each)[:40] for each in found[:4])}",
+                    "which of them is meant? Make `pattern` in the [[setting]] match one, or `get` print one",
+                )
+            text = found[0].strip() if found else ""
         if not re.fullmatch(COMMAND_VALUE, text):
+            lines = answer.stdout.strip().splitlines() or [""]
+            printed = f"{len(lines)} lines, first " * (len(lines) > 1) + f"'{safe_text(lines[0])[:100]}'"
             raise HostError(
-                f"on {server.name}: {_words(self.get)} does not print a value of {self.name}: "
-                f"'{safe_text(answer.stdout.strip())[:100]}'",
+                f"on {server.name}: {_words(self.get)} does not print a value of {self.name}: {printed}",
                 "what is read must be set again after the run; `pattern` in the [[setting]] takes a part of "
                 "what is printed",
             )

@@ -12,14 +12,17 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from kit.config.fio_job import FioJob, parse_fio_bytes
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
 from kit.core.files import cache_dir, write_atomically
+from kit.lab import device_time
 from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
@@ -60,6 +63,10 @@ _FILE = "pace.json"
 _LEAST, _MOST = 0.1, 20.0
 # Processes that want a CPU, beyond the number of CPUs, while the lab runs alone: its guest and its devices.
 _LOAD_ALONE = 1.5
+# Time in which a process waited for a CPU (pressure stall information, Linux 4.20 or later), and the share of
+# a run that is too much: the lab alone has a CPU for its guest and one for the rest.
+_PRESSURE = Path("/proc/pressure/cpu")
+_MOST_WAITED = 0.5
 
 
 def expected_s(plan: Plan, *, aged: bool) -> float | None:
@@ -89,15 +96,31 @@ def pace_words() -> str:
     return f" ({pace:.2g} times what two idle cores take, after the runs on this machine)"
 
 
-def _is_busy() -> bool:
-    """Whether the machine does other work as well, in the last minute or the last five."""
+def waited_s() -> float:
+    """Seconds since the machine's start in which a process waited for a CPU; NaN where no kernel says it."""
+    try:
+        found = re.match(r"some .*total=([0-9]{1,18})$", _PRESSURE.read_text(), re.MULTILINE)
+    except OSError:
+        return math.nan
+    return int(found[1]) / 1e6 if found else math.nan
+
+
+def _is_busy(waited_s: float, observed_s: float) -> bool:
+    """Whether the machine did other work as well: during the run, in the last minute or the last five."""
+    if waited_s > _MOST_WAITED * observed_s:
+        return True
     return max(os.getloadavg()[:2]) > (os.cpu_count() or 1) + _LOAD_ALONE
 
 
-def learn(plan: Plan, observed_s: float, *, aged: bool) -> None:
-    """Remember the pace of a run: the middle, on a logarithmic scale, of it and of those before."""
+def learn(plan: Plan, observed_s: float, waited_s: float, *, aged: bool) -> None:
+    """Remember the pace of a run: the middle, on a logarithmic scale, of it and of those before.
+
+    `waited_s`: of the run's `observed_s`, how long a process waited for a CPU; NaN: not known.
+    """
     # A load on devices costs little of the guest: its model is too rough to learn from.
-    if plan.workload.on_devices or expected_s(plan, aged=aged) is None or _is_busy():
+    if plan.workload.on_devices or expected_s(plan, aged=aged) is None:
+        return
+    if _is_busy(waited_s, observed_s):
         return
     pace = observed_s / _modelled_s(plan, aged=aged)
     if not _LEAST <= pace <= _MOST:
@@ -143,17 +166,25 @@ def _ageing_s(plan: Plan, device: Device) -> float:
 
 
 def _device_load_s(plan: Plan, phase: Phase) -> float:
-    """Of a phase on devices, each with its own fio. Those of a disk wait for its turn, and for each byte."""
-    job, block = plan.jobs[phase.load], plan.jobs[phase.load].block_bytes or 0
+    """Of a phase on devices, each with its own fio, or on an array, with one."""
+    job, dilation = plan.jobs[phase.load], plan.testbed.clock.dilation
     byte_s = _DEVICE_WRITTEN_BYTE_S if "write" in job.operations else _DEVICE_READ_BYTE_S
-    total = _DEVICE_PHASE_S + (_COMMON_START_S if len(phase.devices) > 1 and not phase.array else 0)
-    total += phase.duration * plan.testbed.clock.dilation / 1e9 * _IDLE_S
-    for device in plan.testbed.device:
-        if device.name in phase.devices:
-            is_disk = device.emulated is not None and device.emulated.model == "disk"
-            wait_ns = _WAIT_NS["disk"] + block * 10 if is_disk else _WAIT_NS["slog"] + block * 4
-            total += phase.duration / wait_ns * job.outstanding * (_DEVICE_IO_S + block * byte_s)
-    return total
+    devices = [device for device in plan.testbed.device if device.name in phase.devices]
+    # An I/O of an array is one for each of its members.
+    members = devices[: phase.array.members] if phase.array else devices[:1]
+    cost_s = len(members) * _DEVICE_IO_S + (job.block_bytes or 0) * byte_s
+    cached = plan.workload.host.write_cache != "off"
+    load = device_time.Load(job, cost_s * _INSTRUCTIONS_S / dilation, cached)
+    if phase.array:
+        rate = device_time.array_ios_per_s(phase.array, members, load)
+    else:
+        rate = sum(device_time.ios_per_s(device, load) for device in devices)
+    ios, guest_s = rate * phase.duration / 1e9, phase.duration * dilation / 1e9
+    # All share the guest's one CPU.
+    busy_s = min(ios * cost_s, guest_s * 1e9 / _INSTRUCTIONS_S)
+    idle_s = guest_s - busy_s * _INSTRUCTIONS_S / 1e9
+    start_s = _COMMON_START_S if len(devices) > 1 and not phase.array else 0
+    return _DEVICE_PHASE_S + start_s + busy_s + idle_s * _IDLE_S
 
 
 def _load_s(

@@ -19,6 +19,7 @@ from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host
+from kit.load import common_start
 from kit.load.common_start import Member
 from kit.load.fio_bins import index_of_midpoint, lower_edge
 from kit.load.fio_windows import read_counts
@@ -33,7 +34,7 @@ Line = dict[str, Any]
 
 
 class ForceLoad(StreamedLoad):
-    """Forced writes. See kit.load.phase_load.Load. There is one worker."""
+    """Forced writes. See kit.load.phase_load.Load. Of several clients each has files of its own."""
 
     program = "the program of forced writes"
 
@@ -41,6 +42,9 @@ class ForceLoad(StreamedLoad):
         """Put the program there, and make its files."""
         for number, member in enumerate(self._members):
             put_program(member.host, self.spec.work_dir)
+            if self._together:
+                self._make_directory(member)
+                self._write(member, "start.py", common_start.HELPER.read_bytes())
             if _is_device(member.worker.place):
                 continue
             try:
@@ -59,9 +63,10 @@ class ForceLoad(StreamedLoad):
         )
         for number, member in enumerate(self._members):
             output = self._outputs[member.name] = output_of(self.spec, member.name)
-            argv = self._argv(member, number, "run", [str(window_ns), str(duration_ns)])
+            start = member.directory if self._together else ""
+            argv = self._argv(member, number, "run", [str(window_ns), str(duration_ns)], start)
             member.server = member.host.start(argv, output)
-        self._start_sent = True
+        self._start_together()
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
         """Of a failed worker, what has arrived. Reads the records back."""
@@ -87,6 +92,8 @@ class ForceLoad(StreamedLoad):
             if member.failure:
                 self.failed = True
                 self.problems.append(f"{self.program} failed on {member.name}: {member.failure}")
+            if self._together:
+                self._remove_directory(member)
         return results
 
     def _forces(self, member: Member, number: int, lines: Sequence[Line]) -> PhaseForces:
@@ -107,15 +114,20 @@ class ForceLoad(StreamedLoad):
     def _call(self, member: Member, number: int, name: str, words: Sequence[str], deadline_s: float) -> str:
         return member.host.run(self._argv(member, number, name, words), deadline_s=deadline_s).stdout
 
-    def _argv(self, member: Member, number: int, name: str, words: Sequence[str]) -> list[str]:
-        return self.spec.by(command(self.spec.work_dir, [name, *_words(self.spec, member, number), *words]))
+    def _argv(
+        self, member: Member, number: int, name: str, words: Sequence[str], start: str = ""
+    ) -> list[str]:
+        # Clients have the same directory: the files of each have its number.
+        files = f"{self.spec.name}.{number}" if self._together else self.spec.name
+        own = _words(self.spec, member, number, files)
+        return self.spec.by(command(self.spec.work_dir, [name, *own, *words], start))
 
 
-def _words(spec: LoadSpec, member: Member, number: int) -> list[str]:
+def _words(spec: LoadSpec, member: Member, number: int, files: str) -> list[str]:
     job, worker = spec.job, member.worker
     assert isinstance(job, ForceJob)
     seed = int(spec.values(worker, number)["HSP_SEED"])
-    return words_of(job, spec.name, worker.place, worker.size_bytes, seed, is_device=_is_device(worker.place))
+    return words_of(job, files, worker.place, worker.size_bytes, seed, is_device=_is_device(worker.place))
 
 
 def _is_device(place: str) -> bool:

@@ -29,10 +29,12 @@ _RUN = (
 DIRECTORY = "force"
 PHASE_PROGRAM = "force_load"
 PHASE_SOURCE = Path(__file__).with_name("force_load.c")
-# /run, where the program is put, may be mounted noexec.
+# /run, where the program is put, may be mounted noexec. The second argument is a directory in which it waits
+# for a common start (kit.load.common_start), or empty.
 _RUN_COPY = (
-    'd=$(mktemp -d) || exit; f=$d/force_load; cp -- "$1" "$f" && chmod 0700 "$f" && shift && [ -x "$f" ] '
-    '&& exec "$f" "$@"; rm -r -f -- "$d"; '
+    'd=$(mktemp -d) || exit; f=$d/force_load; cp -- "$1" "$f" && chmod 0700 "$f" && [ -x "$f" ] '
+    '&& { [ -z "$2" ] || (cd -- "$2" && exec python3 start.py) || { rm -r -f -- "$d"; exit 1; }; } '
+    '&& shift 2 && exec "$f" "$@"; rm -r -f -- "$d"; '
     'echo "is /tmp mounted noexec? set TMPDIR to a directory that is not" >&2; exit 126'
 )
 
@@ -125,9 +127,9 @@ def phase_program() -> Path:
     return _compiled("hsp-force-load", PHASE_SOURCE, "forced writes")
 
 
-def command(work_dir: str, words: Sequence[str]) -> list[str]:
-    """argv of the program that lies in `work_dir`."""
-    return ["sh", "-c", _RUN_COPY, "sh", f"{work_dir}/{PHASE_PROGRAM}", *words]
+def command(work_dir: str, words: Sequence[str], start: str = "") -> list[str]:
+    """argv of the program that lies in `work_dir`. `start`: the directory of its common start with others."""
+    return ["sh", "-c", _RUN_COPY, "sh", f"{work_dir}/{PHASE_PROGRAM}", start, *words]
 
 
 def words_of(

@@ -45,17 +45,23 @@ class StreamedLoad:
 
     def prepare(self) -> None:
         for number, member in enumerate(self._members):
-            host, directory = member.host, member.directory
-            if self.spec.ordinary:
-                ordinary_user.make_directory(host, directory, self.spec.work_dir)
-            else:
-                host.run(["mkdir", "-p", directory])
+            self._make_directory(member)
             self._write(member, "count_ios.py", _COUNTER.read_bytes())
             self._write(member, "job.fio", fio.counted_job_text(
                 self.spec.job, self.spec.values(member.worker, number), together=self._together
             ))  # fmt: skip
             if self._together:
                 self._write(member, "start.py", common_start.HELPER.read_bytes())
+
+    def _make_directory(self, member: Member) -> None:
+        if self.spec.ordinary:
+            ordinary_user.make_directory(member.host, member.directory, self.spec.work_dir)
+        else:
+            member.host.run(["mkdir", "-p", member.directory])
+
+    def _remove_directory(self, member: Member) -> None:
+        with suppress(KitError):
+            member.host.run(["rm", "-r", "-f", "--", member.directory])
 
     def _write(self, member: Member, name: str, content: bytes) -> None:
         path = f"{member.directory}/{name}"
@@ -73,6 +79,10 @@ class StreamedLoad:
                 member.directory, self.spec.window_ms or 1, ordinary=self.spec.ordinary
             )
             member.server = member.host.start(self.spec.by(command), output)
+        self._start_together()
+
+    def _start_together(self) -> None:
+        """Where there are several, each waits for the start that is sent here."""
         if self._together:
             common_start.await_ready(self._members, self.running)
             common_start.send_start(self._members, self.clocks, self.spec.clock, self._write)
@@ -133,8 +143,7 @@ class StreamedLoad:
             if member.failure:
                 self.failed = True
                 self.problems.append(f"fio failed on {member.name}: {member.failure}")
-            with suppress(KitError):
-                member.host.run(["rm", "-r", "-f", "--", member.directory])
+            self._remove_directory(member)
         return [result for result in results if _ios(result)]
 
     def _jobs(self, member: Member, run_dir: RunDir) -> list[fio_json.Json]:

@@ -84,11 +84,6 @@ def _over_nfs(force: ForceTable, workload: Workload, testbed: Testbed) -> Iterat
         return
     if workload.nfs.engine != "kernel":
         yield "", "forced writes go through a mount: remove engine from [nfs]"
-    if len(testbed.client) > 1:
-        yield (
-            "",
-            f"forced writes of {len(testbed.client)} clients have no common start: use one, and threads",
-        )
     if force.method == "none":
         yield (
             "method",
@@ -104,7 +99,7 @@ def _over_nfs(force: ForceTable, workload: Workload, testbed: Testbed) -> Iterat
             f"{format_size_bytes(each_bytes)} at once, and a WRITE has {format_size_bytes(most)} at most "
             "(wsize): one force would be several calls, which cannot be compared: make it smaller",
         )
-    yield from _room(force, testbed)
+    yield from _room(force, testbed, len(testbed.client))
 
 
 def _in_dataset(force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]]:
@@ -117,6 +112,6 @@ def _in_dataset(force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]
     yield from _room(force, testbed)
 
 
-def _room(force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]]:
-    if force.files * force.file * 2 > sum(device.size for device in testbed.devices("data")):
+def _room(force: ForceTable, testbed: Testbed, clients: int = 1) -> Iterator[tuple[str, str]]:
+    if clients * force.files * force.file * 2 > sum(device.size for device in testbed.devices("data")):
         yield "file", "the files do not fit twice into the data devices: make file smaller, or files fewer"

@@ -20,6 +20,7 @@ from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult, Load
 from kit.setup.bench import Bench
+from kit.store.parts.forces import PhaseForces
 from kit.store.phase import (
     Check,
     ClientRow,
@@ -90,8 +91,9 @@ def collect(bench: Bench, load: Load, offsets: ClockOffsets, record: PhaseRecord
     results: list[ClientResult] = load.collect(bench.run_dir)
     record.add("load", load.problems)
     collected = []
+    if forced := [result.forces for result in results if result.forces]:
+        record.entry["forces"] = PhaseForces.together(forced)
     for result in results:
-        record.entry |= {"forces": result.forces} if result.forces else {}
         host = result.worker.host.name
         try:
             offset = offsets.between(host)

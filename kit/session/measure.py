@@ -128,7 +128,7 @@ def measure(
     if asked.live and show:
         progress.show_below(LiveView(run_dir))
     failure: KitError | None = None
-    outcome, started = None, time.monotonic()
+    outcome, started, waited_s = None, time.monotonic(), run_time.waited_s()
     with progress.numbered(_steps(plan) - is_up + asked.observer_effect), ExitStack() as stack:
         journal = journal or stack.enter_context(Journal(run_dir.journal))
         try:
@@ -150,7 +150,8 @@ def measure(
         with progress.step("drawing the report"):
             analysed = reports.analyse(run_dir, known=asked.known)
     if analysed.summary.verdict != "unknown" and not (failure or earlier):
-        run_time.learn(plan, time.monotonic() - started, aged=_was_aged(outcome))
+        taken_s, waited_s = time.monotonic() - started, run_time.waited_s() - waited_s
+        run_time.learn(plan, taken_s, waited_s, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
     return Measured(run_dir, analysed, code, failure)
 

@@ -83,9 +83,7 @@ def ours_us(site: Site, host: Host, table: ForceTable) -> float:
     windows = "100000000", str(SECONDS * 10**9)
     text = host.run(forces.command("/tmp", ["run", *words, *windows]), deadline_s=300).stdout
     counted = force_load.forces_of(job, [json.loads(line) for line in text.splitlines()], site.clock)
-    # Without a force the write is all there is; a group has one more reading of the clock.
-    alone = counted.group if table.method != "none" or counted.write is None else counted.write
-    return alone.mean_ns / 1e3
+    return counted.group.mean_ns / 1e3
 
 
 def test_each_row_agrees(site: Site, theirs: dict[str, float], tell: Tell) -> None:
@@ -97,7 +95,5 @@ def test_each_row_agrees(site: Site, theirs: dict[str, float], tell: Tell) -> No
     for (name, us), table in zip(theirs.items(), tables, strict=True):
         mine = ours_us(site, host, table)
         tell("", f"{name}: ours / theirs ({us:.3g} us)", mine / us, "x")
-        # 1.4 us, of which a reading of the clock is a large part: printed, not asserted.
-        if table.method != "none":
-            apart[name] = mine / us - 1
+        apart[name] = mine / us - 1
     assert {name: off for name, off in apart.items() if abs(off) > WITHIN} == {}

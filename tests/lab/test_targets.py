@@ -12,6 +12,7 @@ from kit.lab.image.image import Image
 from kit.store.run_directory import RunDir
 from kit.store.tables import read_latency
 from tests.lab.conftest import Finished, finish, hsp
+from tests.lab.workloads import HEAD
 from tests.lab.workloads import JOB as OVER_NFS
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -20,20 +21,6 @@ ON_DEVICE = IN_DATASET.replace("directory=${HSP_DIRECTORY}\n", "").replace(
     "filename=working-set", "filename=${HSP_DEVICE}\ndirect=1"
 )
 
-HEAD = """\
-format = 1
-name = "targets"
-title = "Targets"
-[dataset]
-properties = { recordsize = 512, compression = "off" }
-[nfs]
-options = ["hard", "nolock"]
-[precondition]
-method = "none"
-[working_set]
-file = "working-set"
-size = "1MiB"
-"""
 PHASE = """\
 [[phase]]
 name = "{name}"
@@ -69,10 +56,7 @@ def run(folder: Path, *phases: tuple[str, str, str, str], more: str = "", sync: 
         for name, target, job, _ in phases
     )
     (folder / "targets.toml").write_text(
-        HEAD.replace('compression = "off"', f'compression = "off", sync = "{sync}"')
-        + "".join(lines)
-        + more
-        + expect
+        HEAD.format(name="targets", more="", properties=f', sync = "{sync}"') + "".join(lines) + more + expect
     )
     for name, head in (("nfs", OVER_NFS), ("dataset", IN_DATASET), ("device", ON_DEVICE)):
         (folder / f"{name}-write.fio").write_text(f"{head}rw=randwrite\nsync=dsync\nsize=${{HSP_SIZE}}\n")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_HEAD = """\
+# A workload in one small file, without the lines of its own.
+HEAD = """\
 format = 1
-name = "small"
-title = "small"
-reference = "sun-7410-2009"
-[dataset]
-properties = { recordsize = 512, compression = "off" }
+name = "{name}"
+title = "{name}"
+{more}[dataset]
+properties = {{ recordsize = 512, compression = "off"{properties} }}
 [nfs]
 options = ["hard", "nolock"]
 [precondition]
@@ -52,7 +52,7 @@ def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
         ("broken", "rw=randwrite\nsync=dsync\nsize=100\n"),
     ):
         directory.joinpath(f"{job}.fio").write_text(JOB + options)
-    text = _HEAD + "".join(
+    text = HEAD.format(name="small", more='reference = "sun-7410-2009"\n', properties="") + "".join(
         _PHASE.format(name=name, job=job, duration=duration, tier="dram" if job == "read" else "slog")
         for name, job, duration in phases
     )

@@ -24,14 +24,14 @@ from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
 from kit.lab.image.damage import FILES, DamagedImage, check, read_json
-from kit.lab.image.inputs import BUILDER_PACKAGES, DEFAULT_SUITE, GUEST_PACKAGES, HERE, ImageInputs
+from kit.lab.image.inputs import DEFAULT_KERNEL, DEFAULT_SUITE, HERE, ImageInputs
 from kit.lab.image.tree import Scratch, StaleModules, check_tools, hook, make_tree, quoted, scratch
 
-__all__ = ["DEFAULT_SUITE", "Image", "ImageInputs", "build", "find"]
+__all__ = ["DEFAULT_KERNEL", "DEFAULT_SUITE", "Image", "ImageInputs", "build", "find"]
 
 FORMAT = 1
 _VERSIONS = (
-    "bpftrace", "fio", "linux-image-cloud-amd64", "nfs-common", "nfs-kernel-server",
+    "bpftrace", "fio", "linux-image-{kernel}", "nfs-common", "nfs-kernel-server",
     "openssh-server", "python3-pyzfs", "zfsutils-linux",
 )  # fmt: skip
 # Place in the guest and mode; make-root.sh gives them to root.
@@ -114,6 +114,11 @@ class _Build:
     log: Path
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def _versions(self) -> list[str]:
+        """Names of the packages whose versions the manifest has."""
+        return [name.format(kernel=self.inputs.kernel) for name in _VERSIONS]
+
     def make(self, rebuild: bool) -> dict[str, Any]:
         """Build the three files in hsp-out/ of `work`; returns the manifest without `files`."""
         self.log.unlink(missing_ok=True)
@@ -132,7 +137,7 @@ class _Build:
             "inputs": asdict(self.inputs),
             "kernel": (out / "kernel").read_text().strip(),
             "zfs": (out / "zfs").read_text().strip(),
-            "versions": {name: _packages(out)[name] for name in _VERSIONS},
+            "versions": {name: _packages(out)[name] for name in self._versions},
             "seconds": self.seconds,
         }
 
@@ -158,7 +163,9 @@ class _Build:
 
     def compile_modules(self, place: Scratch) -> None:
         with self._timed("modules", _COMPILING):
-            self._make_tree(place, BUILDER_PACKAGES, [hook(place, "build-modules.sh")], "modules.tar")
+            self._make_tree(
+                place, self.inputs.builder_packages, [hook(place, "build-modules.sh")], "modules.tar"
+            )
             (self.work / "modules.tar").rename(self.modules)
 
     def install_guest(self, place: Scratch) -> None:
@@ -168,7 +175,9 @@ class _Build:
             shutil.copyfile(self.modules, tars[0])
             _pack_guest_files(tars[1])
             copy_in = f"copy-in {' '.join(map(quoted, tars))} /"
-            self._make_tree(place, GUEST_PACKAGES, [copy_in, hook(place, "make-root.sh")], "hsp-out")
+            self._make_tree(
+                place, self.inputs.guest_packages, [copy_in, hook(place, "make-root.sh")], "hsp-out"
+            )
             out = self.work / "hsp-out"
             compiled, userland = (out / "zfs").read_text().strip(), _packages(out)["zfsutils-linux"]
             if compiled != userland:

@@ -205,6 +205,16 @@ def _failure(log: Path, begin: int, error: HostError) -> HostError:
 def _remedy(output: str) -> str:
     if "No space left on device" in output:
         return "free some space, or set XDG_CACHE_HOME and TMPDIR to directories with enough space"
+    if "Building initial module" in output and "(bad exit status" in output:
+        return (
+            "this OpenZFS does not compile for this kernel, mostly as the kernel is newer than it knows: "
+            "take an older kernel (--kernel), or a newer OpenZFS (--pin zfs-linux/RELEASE)"
+        )
+    if "Unable to locate package linux-" in output or "Couldn't find any package by" in output:
+        return (
+            "check that the release has linux-image- and linux-headers- of that --kernel; one of another "
+            "release needs --pin linux/RELEASE --pin linux-signed-amd64/RELEASE as well"
+        )
     if "hsp: pin " in output:
         return "check that the release has that source package in that version"
     if os.geteuid() != 0 and "unshare" in output:

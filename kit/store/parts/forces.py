@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -27,6 +29,23 @@ class Latencies(Stored):
     @property
     def mean_ns(self) -> float:
         return self.sum_ns / self.ios
+
+
+_SUMMED = ("files", "threads", "forces", "records", "overwritten")
+
+
+def _together(parts: Sequence[Latencies]) -> Latencies | None:
+    if not parts:
+        return None
+    counts: Counter[int] = Counter()
+    for each in parts:
+        counts.update(dict(each.bins))
+    return Latencies(
+        sum_ns=sum(each.sum_ns for each in parts),
+        min_ns=min(each.min_ns for each in parts),
+        max_ns=max(each.max_ns for each in parts),
+        bins=tuple(sorted(counts.items())),
+    )
 
 
 class Forces(Stored):
@@ -58,10 +77,10 @@ class PhaseForces(Stored):
     """The forced writes of a phase (kit.config.tables.force_table): `forces` calls that force, for `records`.
 
     `group`: the writes of a force and the force, until all is safe; `write`: those writes alone; `force`: the
-    call that forces, None where each write is forced itself, or nothing is. `overwritten`: records that a
-    later one has replaced. Of the others `recovered` were read back as they were written, and `damaged` with
-    another checksum; None: they were not read back. `writes_per_group`: that the storage gets; None: not
-    known.
+    call that forces, None where each write is forced itself, or nothing is. `files`, `threads`: of all
+    clients. `overwritten`: records that a later one has replaced. Of the others `recovered` were read back as
+    they were written, and `damaged` with another checksum; None: they were not read back. `writes_per_group`:
+    that the storage gets; None: not known.
     """
 
     record_bytes: Positive
@@ -82,6 +101,29 @@ class PhaseForces(Stored):
     group: Latencies
     write: Latencies
     force: Latencies | None = None
+
+    @classmethod
+    def together(cls, parts: Sequence[PhaseForces]) -> PhaseForces:
+        """Of several clients with one load: counts, files and threads of all of them."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        sums = {name: sum(getattr(each, name) for each in parts) for name in _SUMMED}
+        read = [(each.recovered, each.damaged) for each in parts]
+        known = all(recovered is not None for recovered, _ in read)
+        latencies = {
+            name: _together([each for part in parts if (each := getattr(part, name)) is not None])
+            for name in ("group", "write", "force")
+        }
+        return first.model_copy(
+            update={
+                **sums,
+                **latencies,
+                "elapsed_ns": max(each.elapsed_ns for each in parts),
+                "recovered": sum(recovered or 0 for recovered, _ in read) if known else None,
+                "damaged": sum(damaged or 0 for _, damaged in read) if known else None,
+            }
+        )
 
     @property
     def lost(self) -> int:

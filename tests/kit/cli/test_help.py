@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from rich.markup import render
 
 from kit.cli.main import EXIT_CODES, Commands, imported
 from kit.cli.run import _announcement
@@ -24,6 +25,21 @@ def test_a_flag_has_no_type(hsp_here: Called, words: list[str]) -> None:
     assert done.returncode == 0 and "--help" in done.stdout
     assert "<bool>" not in done.stdout
     assert hsp_here(*words, "-h", COLUMNS="80").stdout == done.stdout
+
+
+def test_no_word_of_a_help_is_taken_for_markup() -> None:
+    """Names of tables have brackets, as rich's markup has: a backslash keeps them."""
+    commands = [imported(name) for name in Commands.targets]
+    texts = [
+        getattr(parameter, "help", None) or ""
+        for command in commands
+        for one in (command, *getattr(command, "commands", {}).values())
+        for parameter in one.params
+    ]
+    assert len(texts) > 100
+    assert {
+        text: render(text).plain for text in texts if render(text).plain != text.replace("\\[", "[")
+    } == {}
 
 
 def test_exit_codes_are_a_line_each(hsp_here: Called) -> None:

@@ -135,6 +135,12 @@ def test_without_a_pattern_it_is_all_that_is_printed() -> None:
     [
         ("Status: OK\n", "does not print a value of setting.smartpath: 'Status: OK'"),
         ("", "does not print a value of setting.smartpath: ''"),
+        ("A: OK\nB: OK\n", "does not print a value of setting.smartpath: 2 lines, first 'A: OK'"),
+        # Of two arrays: which is set?
+        (
+            f"{SHOW}{SHOW.replace('enable', 'disable')}",
+            "prints several values of setting.smartpath: enable, disable",
+        ),
         ((1, "", "no controller\x1b[2J"), "ended with 1: no controller"),
         ((127, "", "env: ssacli: No such file or directory"), "ended with 127: env: ssacli: No such file"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -31,10 +32,11 @@ def demo() -> Plan:
     return plan(find_workload("top-speeds"))
 
 
-def learn(demo: Plan, pace: float) -> None:
+def learn(demo: Plan, pace: float, waited: float = 0.1) -> None:
     expected_s = run_time.expected_s(demo, aged=True)
     assert expected_s is not None
-    run_time.learn(demo, expected_s / (run_time.read_pace() or 1.0) * pace, aged=True)
+    observed_s = expected_s / (run_time.read_pace() or 1.0) * pace
+    run_time.learn(demo, observed_s, observed_s * waited, aged=True)
 
 
 def test_more_work_takes_longer(demo: Plan, tmp_path: Path) -> None:
@@ -85,6 +87,32 @@ def test_a_run_beside_other_work_says_nothing_of_the_pace(
     monkeypatch.setattr(os, "getloadavg", lambda: load)
     learn(demo, 5.0)
     assert run_time.read_pace() == 1.1
+
+
+def test_a_run_in_which_processes_waited_for_a_cpu_is_not_believed(demo: Plan) -> None:
+    """Three that want two CPUs: the load is no higher than a lab's may be, and the guest is half as fast."""
+    learn(demo, 1.1)
+    learn(demo, 2.0, waited=0.9)
+    assert run_time.read_pace() == 1.1
+    learn(demo, 1.1, waited=math.nan)
+    assert run_time.read_pace() == 1.1
+
+
+@pytest.mark.parametrize(
+    ("text", "waited_s"),
+    [
+        ("some avg10=96.66 avg60=96.32 avg300=85.79 total=672804919\nfull avg10=0.00 total=0\n", 672.804919),
+        ("", math.nan),
+        ("full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n", math.nan),
+    ],
+)
+def test_the_kernel_says_how_long_processes_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, waited_s: float
+) -> None:
+    monkeypatch.setattr(run_time, "_PRESSURE", tmp_path / "cpu")
+    assert math.isnan(run_time.waited_s())
+    (tmp_path / "cpu").write_text(text)
+    assert run_time.waited_s() == pytest.approx(waited_s, nan_ok=True)
 
 
 def test_an_expected_time_says_what_it_rests_on(demo: Plan) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from kit.hosts.local import LocalHost
 from kit.load import force_load
 from kit.load.fio_windows import ClientWindows, read_counts
 from kit.load.force_load import ForceLoad
-from kit.load.forces import DIRECTORY, PHASE_SOURCE, command, words_of
+from kit.load.forces import DIRECTORY, PHASE_PROGRAM, PHASE_SOURCE, command, words_of
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
+from kit.store.parts.forces import PhaseForces
 from kit.store.run_directory import RunDir, create_run
 
 pytestmark = pytest.mark.one_python
@@ -66,6 +68,52 @@ def loaded(tmp_path: Path, job: ForceJob) -> ClientResult:
     return result
 
 
+def test_several_clients_start_together_with_files_of_their_own(tmp_path: Path) -> None:
+    run = create_run(tmp_path / "results", "w")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "set" / DIRECTORY).mkdir(parents=True)
+    hosts = [LocalHost(f"client{number}") for number in range(3)]
+    spec = LoadSpec(
+        name="log", job=job_of(method="fdatasync", files=2, threads=2), work_dir=os.fspath(tmp_path / "work"),
+        duration_ns=200_000_000, clock=REAL, seed=7, histograms_ns=20_000_000, raw=run.raw,
+    )  # fmt: skip
+    workers = [Worker(host, host.name, os.fspath(tmp_path / "set"), 1 << 20) for host in hosts]
+    load = ForceLoad(workers, spec, Clocks(hosts[0]))
+    load.prepare()
+    files = sorted(path.name for path in (tmp_path / "set" / DIRECTORY).iterdir())
+    assert files == [f"log.{client}.{file}" for client in range(3) for file in range(2)]
+    load.start()
+    while load.running():
+        time.sleep(0.02)
+    load.finish(False)
+    results = load.collect(run)
+    assert load.problems == [] and [each.worker.name for each in results] == ["client0", "client1", "client2"]
+    windows = [each.latencies for each in results if isinstance(each.latencies, ClientWindows)]
+    begins = [int(each.end_ns.min()) for each in windows]
+    # A copy of the program and its threads; messages to clients over SSH take longer.
+    assert len(begins) == 3 and max(begins) - min(begins) < 10**9
+    parts = [each.forces for each in results if each.forces]
+    together = PhaseForces.together(parts)
+    assert (together.files, together.threads, together.lost) == (6, 6, 0)
+    for name in ("records", "forces", "overwritten", "recovered"):
+        assert getattr(together, name) == sum(getattr(each, name) for each in parts), name
+    assert together.group.ios == sum(each.group.ios for each in parts) == together.records
+    assert together.group.max_ns == max(each.group.max_ns for each in parts)
+    assert together.force and together.force.sum_ns == sum(each.force.sum_ns for each in parts if each.force)
+    assert not any((tmp_path / "set" / DIRECTORY).iterdir()) and list((tmp_path / "work").iterdir()) == [
+        tmp_path / "work" / PHASE_PROGRAM
+    ]
+
+
+def test_one_client_that_was_not_read_back_leaves_it_open_for_all(tmp_path: Path) -> None:
+    forces = loaded(tmp_path, job_of(method="open_datasync")).forces
+    assert forces and forces == PhaseForces.together([forces])
+    unread = forces.model_copy(update={"recovered": None, "damaged": None})
+    both = PhaseForces.together([forces, unread])
+    assert both.recovered is None and both.damaged is None and both.records == 2 * forces.records
+    assert both.force is None and both.elapsed_ns == forces.elapsed_ns
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_each_method_counts_its_forces_and_reads_all_records_back(tmp_path: Path, method: str) -> None:
     result = loaded(tmp_path, job_of(method=method, per_force=2, append=True))
@@ -97,6 +145,30 @@ def test_threads_of_files_of_their_own_and_of_one_that_share_a_force(tmp_path: P
     assert apart and shared
     assert apart.forces == apart.group.ios and shared.forces < shared.group.ios
     assert apart.lost == shared.lost == 0 and apart.recovered and shared.recovered
+
+
+@pytest.mark.parametrize(
+    ("keys", "batch"),
+    [
+        ({}, 16),
+        ({"threads": 2}, 16),
+        # Two threads share a file with room for four batches of two, without one over another.
+        ({"threads": 2, "record": "4KiB", "file": "32KiB"}, 2),
+        ({"record": "256KiB", "file": "4MiB"}, 4),
+        ({"record": "2MiB", "file": "16MiB"}, 1),
+        ({"record": "4KiB", "direct": True}, 1),
+    ],
+)
+def test_without_a_force_the_clock_is_read_once_for_a_batch_and_all_writes_count(
+    tmp_path: Path, keys: dict[str, Any], batch: int
+) -> None:
+    forces = loaded(tmp_path, job_of(method="none", **keys)).forces
+    assert forces and forces.group == forces.write and forces.force is None
+    assert forces.records == forces.group.ios and forces.lost == 0
+    sizes = [count for _, count in forces.group.bins]
+    assert gcd(*sizes) % batch == 0 and (batch > 1 or any(count % 2 for count in sizes)), sizes
+    assert forces.group.min_ns <= forces.group.mean_ns <= forces.group.max_ns
+    assert forces.group.sum_ns <= forces.elapsed_ns * forces.threads
 
 
 @pytest.fixture

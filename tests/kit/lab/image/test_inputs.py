@@ -43,12 +43,27 @@ def test_a_suite_that_is_none_is_refused(suite: str) -> None:
         ImageInputs(suite=suite)
 
 
+@pytest.mark.parametrize("kernel", ["", "Cloud", "../x", "cloud amd64", "x,bash", "-cloud", "cloud-amd64\n"])
+def test_a_kernel_that_is_none_is_refused(kernel: str) -> None:
+    with pytest.raises(ConfigError, match="--kernel"):
+        ImageInputs(kernel=kernel)
+
+
+def test_another_kernel_takes_its_image_and_its_headers() -> None:
+    inputs = ImageInputs(kernel="7.2.12+deb13-cloud-amd64")
+    assert "linux-image-7.2.12+deb13-cloud-amd64" in inputs.guest_packages
+    assert inputs.builder_packages == ("dkms", "linux-headers-7.2.12+deb13-cloud-amd64")
+    assert inputs.modules_digest() != ImageInputs().modules_digest()
+    assert not any("{" in name for name in (*inputs.guest_packages, *inputs.builder_packages))
+
+
 def test_the_digest_tells_everything_apart() -> None:
     variants = [
         ImageInputs(),
         ImageInputs(suite="forky"),
         ImageInputs(pins=(BACKPORTS,)),
         ImageInputs(pins=("zfs-linux=2.3.2-2",)),
+        ImageInputs(kernel="rt-amd64"),
     ]
     assert len({inputs.digest() for inputs in variants}) == len(variants)
     assert ImageInputs().digest() == ImageInputs().digest()
