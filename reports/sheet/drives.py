@@ -129,7 +129,7 @@ def wear_lines(facts: Facts) -> Iterator[Line]:
                 label=f"{name}, years until its rated endurance",
                 need=f"at least {years:g}" if years and facts.source.devices(role) else "",
             ),
-            _years(facts, role, per_day, is_worst),
+            _years(facts, role, per_day, how, is_worst),
         )
 
 
@@ -148,26 +148,31 @@ def _amplification(facts: Facts, role: str) -> SheetValue:
 
 
 def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
-    """Bytes a day to one device, where they are from, and whether that is the most that there can be."""
+    """Bytes a day to one device, where they are from, and whether that is the most that there can be.
+
+    A day is 86,400 s and a phase a few: each says from how long a phase it is extrapolated.
+    """
     asked = facts.need.written_per_day_bytes
     rates, factors = [], []
-    for _, use, device in uses(facts.source, role, facts.phases[role]):
-        rates.append(device.written_bytes_per_s)
+    for phase, use, device in uses(facts.source, role, facts.phases[role]):
+        measured = f"extrapolated from {three_digits((phase.end_ns - phase.start_ns) / 1e9)} s of load"
+        rates.append((device.written_bytes_per_s, measured))
         if use.bytes.clients:
-            factors.append(device.written_bytes / use.bytes.clients)
+            factors.append((device.written_bytes / use.bytes.clients, measured))
     if role == "log" and asked is not None:
         if not factors:
             return None, "no run counted its bytes while clients wrote", False
-        factor = max(factors)
+        factor, measured = max(factors)
         by_clients = f"{format_decimal_bytes(asked)} a day by clients"
-        how = f"{by_clients}, {three_digits(factor)} times that on the device"
+        how = f"{by_clients}, {three_digits(factor)} times that on the device; {measured}"
         return asked * factor, how, False
     if not rates:
         return None, "no run counted its bytes", False
-    return max(rates) * _DAY_S, "if the load that was measured went on all day", True
+    rate, measured = max(rates)
+    return rate * _DAY_S, f"if the load that was measured went on all day; {measured}", True
 
 
-def _years(facts: Facts, role: str, per_day: float | None, is_worst: bool) -> SheetValue:
+def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: bool) -> SheetValue:
     need = facts.need.years
     ratings = [count_of(each.get("endurance_bytes")) for each in facts.source.devices(role)]
     known = [each for each in ratings if each]
@@ -179,11 +184,10 @@ def _years(facts: Facts, role: str, per_day: float | None, is_worst: bool) -> Sh
         return unknown("its bytes a day are not known")
     years = min(known) / (per_day * _YEAR_DAYS) if per_day else float("inf")
     met = None if need is None else years >= need
-    note = f"rated for {format_decimal_bytes(min(known))}"
+    note = f"rated for {format_decimal_bytes(min(known))}; {how}"
     if is_worst:
         # Less than all day is less wear: only that it suffices can be told.
         met = met or None
-        note += "; if the load that was measured went on all day"
     if years > _LONG_YEARS:
         return SheetValue(text=f"more than {_LONG_YEARS:,.0f}", met=met, note=note)
     return SheetValue(text=three_digits(years), value=years, met=met, note=note)
