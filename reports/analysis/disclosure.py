@@ -12,6 +12,7 @@ from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.store.manifest import Manifest
 from kit.store.stored import Json
+from reports.verdict import power_loss
 
 _UNKNOWN = "not known"
 _SYNC = {
@@ -56,7 +57,7 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
             yield _write_cache(device)
     if manifest.power_loss and manifest.power_loss.moments:
         loss = manifest.power_loss
-        lost = sum(each.lost for each in loss.moments)
+        lost = sum(sum(power_loss.counts_of(each).values()) for each in loss.moments)
         written = sum(each.acknowledged for each in loss.moments)
         times = len(loss.moments)
         yield f"In {times} power losses of this run {lost} of {written} acknowledged writes were lost."

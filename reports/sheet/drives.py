@@ -12,7 +12,8 @@ from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
 from reports.sheet.facts import Facts, unknown
 from reports.sheet.latencies import Line
-from reports.verdict import write_cache
+from reports.statistics import proportion
+from reports.verdict import power_loss, write_cache
 
 DRIVE, SAFETY, WEAR, PRICE = "The drives", "Power loss", "Endurance", "Price, and disks"
 NAMES = {"log": "Log device", "cache": "L2ARC device"}
@@ -85,27 +86,36 @@ def safety_lines(facts: Facts) -> Iterator[Line]:
 
 
 def _power_loss(facts: Facts, asked: bool) -> SheetValue:
-    """Of power losses of this drive or of one of its model; else what timing says, which is no proof."""
-    told = [run.manifest.power_loss for run in facts.source.power_losses if run.manifest.power_loss]
-    moments = [moment for each in told for moment in each.moments]
-    acknowledged, lost = (sum(getattr(each, name) for each in moments) for name in ("acknowledged", "lost"))
-    if moments and acknowledged:
-        cuts = len(moments)
-        if lost:
-            bad = sum(moment.lost > 0 for moment in moments)
-            text = f"no: lost {lost:,} of {acknowledged:,} writes"
-            note = f"in {bad} of {cuts} power losses of a drive of this model"
-            return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
-        bound = 1 - 0.05 ** (1 / cuts)
+    """Of power losses of this drive or of one of its model; else what timing says, which is no proof.
+
+    Losses count whatever else is open; that nothing was lost counts where the run shows it (a control that
+    lost data, proof of each power loss).
+    """
+    losses = [run.manifest.power_loss for run in facts.source.power_losses]
+    judged = [power_loss.judge(each) for each in losses if each and any(m.acknowledged for m in each.moments)]
+    bad = [each.told for each in judged if each.told and each.broken]
+    good = [each.told for each in judged if each.told and not each.broken and not each.open]
+    if bad:
+        lost, acknowledged, with_loss, cuts = (
+            sum(told[key] for told in bad) for key in ("lost", "acknowledged", "moments_with_loss", "moments")
+        )
+        text = f"no: lost {lost:,} of {acknowledged:,} writes"
+        note = f"in {with_loss} of {cuts} power losses of a drive of this model"
+        return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
+    if good:
+        cuts = sum(told["bound"]["of"] if "bound" in told else told["moments"] for told in good)
+        bound = proportion.interval(0, cuts)[1]
         return SheetValue(
-            text=f"yes: all {acknowledged:,} writes in {cuts} power losses",
+            text=f"yes: all {sum(told['acknowledged'] for told in good):,} writes in {cuts} power losses",
             value=0,
             met=True if asked else None,
             note=f"so with 95 % confidence fewer than {bound:.1%} of power losses lose one",
         )
+    for each in judged:
+        return unknown(f"power losses show nothing: {each.open[0].text}")
     for test in facts.source.slog:
-        judged = write_cache.judge(test)
-        return SheetValue(text="not tested", note=f"hsp slog: {judged.sentence} Timing is evidence, no proof")
+        timing = write_cache.judge(test)
+        return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")
     return SheetValue(text="not tested", note="no run cut the power of such a drive")
 
 
