@@ -1,7 +1,8 @@
 """Progress on standard error.
 
 On a terminal a step shows a spinner, the seconds so far and, if known, a bar; it ends as one
-line with a check mark. In a pipe or a log a step is exactly one line, written when it ends.
+line with a check mark. Only lines that have changed are written again, so a typescript stays small.
+In a pipe or a log a step is exactly one line, written when it ends.
 Standard output is for results only.
 """
 
@@ -9,13 +10,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, TextIO, cast
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleRenderable, Group, RenderableType
+from rich.control import Control
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.segment import ControlType, Segment, Segments
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -23,8 +26,51 @@ from rich.text import Text
 from kit.core.output import MessageStream
 from kit.core.text import safe_text
 
-_REFRESH_PER_SECOND = 8
+_REFRESH_PER_SECOND = 4
 _BAR_WIDTH = 24
+_Lines = list[list[Segment]]
+
+
+class _ChangedLines(Live):
+    """A live display that writes only lines that differ from those on the screen, if it has as many."""
+
+    _shown: _Lines | None = None
+    _width = 0
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        *above, _ = processed = super().process_renderables(renderables)
+        if not self.console.is_interactive:
+            return processed
+        with self._lock:
+            before, width = self._shown, self.console.width
+            # As rich does it, which notes how many lines there are.
+            lines = self.console.render_lines(self._live_render, pad=False, new_lines=False)
+            same = before is not None and (len(before), self._width) == (len(lines), width)
+            self._shown, self._width = lines, width
+            # Of a refresh alone: whatever is printed above it moves all lines.
+            if same and before and all(isinstance(each, Control) for each in renderables):
+                return [*renderables, Segments(_rewritten(before, lines))]
+            return [*above, Segments(_joined(lines))]
+
+
+def _joined(lines: _Lines) -> Iterable[Segment]:
+    for number, line in enumerate(lines):
+        if number:
+            yield Segment.line()
+        yield from line
+
+
+def _rewritten(before: _Lines, lines: _Lines) -> Iterable[Segment]:
+    """From the last line, where the cursor is, to each changed one and back."""
+    for number, (old, new) in enumerate(zip(before, lines, strict=True)):
+        if old == new:
+            continue
+        up = len(lines) - 1 - number
+        moves = ((ControlType.CURSOR_UP, up),) if up else ()
+        yield Control(ControlType.CARRIAGE_RETURN, *moves, (ControlType.ERASE_IN_LINE, 2)).segment
+        yield from new
+        if up:
+            yield Control(ControlType.CARRIAGE_RETURN, (ControlType.CURSOR_DOWN, up)).segment
 
 
 class Progress:
@@ -45,7 +91,7 @@ class Progress:
         self._steps: list[tuple[str, float]] = []
         self._fraction: float | None = None
         self._detail = ""
-        self._live: Live | None = None
+        self._live: _ChangedLines | None = None
         self._number, self._total = 0, 0
         self._below: RenderableType | None = None
 
@@ -102,7 +148,7 @@ class Progress:
         self._steps.append((text, started))
         self._fraction, self._detail = fraction, ""
         if self._terminal and not self._quiet and self._live is None:
-            self._live = Live(
+            self._live = _ChangedLines(
                 console=self._console,
                 refresh_per_second=_REFRESH_PER_SECOND,
                 transient=True,

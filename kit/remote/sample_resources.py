@@ -9,7 +9,8 @@ the others at the end, a line of JSON each:
     {"at_ns": CLOCK_MONOTONIC, "ticks": numbers of the line "cpu" of /proc/stat (proc(5)),
      "devices": {NAME: numbers of /sys/block/X/stat (Documentation/block/stat.rst), or the error as text}}
 
-The first line and the last also have `pid`, `cpus` and `hz` (ticks a second), `counters`: what the command
+The first line and the last also have `pid`, `cpus`, `hz` (ticks a second) and `memory_bytes` (MemTotal of
+/proc/meminfo, null where it cannot be read), `counters`: what the command
 of a device with a model prints, and `quiet`: devices with a model that had no I/O on its way and did none
 meanwhile, so that the numbers of the kernel and of the model are of one moment.
 
@@ -51,6 +52,16 @@ def ticks():
     return [int(value) for value in rows[0][1:]], len(rows) - 1
 
 
+def memory_bytes():
+    """What the kernel has for use; without what it and the firmware keep for themselves."""
+    try:
+        with open("/proc/meminfo") as file:
+            sizes = [int(line.split()[1]) * 1024 for line in file if line.startswith("MemTotal:")]
+    except (OSError, ValueError, IndexError):
+        return None
+    return sizes[0] if sizes else None
+
+
 def numbers(disk):
     try:
         with open(disk + "/stat") as file:
@@ -89,7 +100,7 @@ def sample(disks, commands, whole):
     row["devices"] = {name: each[0] for name, each in found.items()}
     row["counters"] = {name: each[1] for name, each in found.items() if each[1] is not None}
     row["quiet"] = sorted(name for name, each in found.items() if each[2])
-    row.update(pid=os.getpid(), cpus=cpus, hz=os.sysconf("SC_CLK_TCK"))
+    row.update(pid=os.getpid(), cpus=cpus, hz=os.sysconf("SC_CLK_TCK"), memory_bytes=memory_bytes())
     return row
 
 

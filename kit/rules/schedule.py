@@ -185,13 +185,14 @@ def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
         if each.phase in ("", phase.name) and each.at < phase.duration
     ]
     faults.sort(key=lambda each: each[1].at)
-    if faults and faults[0][1].at < LEAST_BEFORE * phase.interval:
+    if faults and (free := _quiet_before(faults[0][1], phase, workload)) < LEAST_BEFORE:
         index, first = faults[0]
         yield (
             ("fault", index, "at"),
-            f"{format_duration_ns(first.at)}: the band of before needs {LEAST_BEFORE} intervals without a "
-            f"fault, {format_duration_ns(LEAST_BEFORE * phase.interval)} in phase '{phase.name}': make at "
-            "larger, or the interval shorter",
+            f"{format_duration_ns(first.at)}: recovery is judged against the band of before, which needs "
+            f"{LEAST_BEFORE} whole intervals ({format_duration_ns(phase.interval)} each) without a fault or "
+            f"event; phase '{phase.name}' has {free} until then, without the first, in which load begins: "
+            "make at larger, or the interval shorter",
         )
     for (index, each), (_, later) in itertools.pairwise(faults):
         until_ns = each.at + (each.for_ or 0) + (each.recover_within or 0)
@@ -202,6 +203,20 @@ def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
                 f"the next fault of phase '{phase.name}' begins at {format_duration_ns(later.at)}, before "
                 f"this one must be over ({format_duration_ns(until_ns)}): they cannot be told apart",
             )
+
+
+def _quiet_before(fault: Fault, phase: Phase, workload: Workload) -> int:
+    """Whole intervals before it that a band can be of. An event without `for` takes at least one."""
+    spans = [
+        (each.at // phase.interval, (each.at + (each.for_ or 0)) // phase.interval)
+        for each in workload.schedule(phase)
+        if isinstance(each, ExpectedEvent)
+    ]
+    free, upto, end = 0, 1, fault.at // phase.interval
+    for begin, last in [*sorted(spans), (end, end)]:
+        free += max(0, min(begin, end) - upto)
+        upto = max(upto, last + 1)
+    return free
 
 
 def _together(phase: Phase, workload: Workload, testbed: Testbed) -> Problems:

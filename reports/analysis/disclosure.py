@@ -12,6 +12,7 @@ from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.store.manifest import Manifest
 from kit.store.stored import Json
+from reports.verdict import power_loss
 
 _UNKNOWN = "not known"
 _SYNC = {
@@ -56,7 +57,7 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
             yield _write_cache(device)
     if manifest.power_loss and manifest.power_loss.moments:
         loss = manifest.power_loss
-        lost = sum(each.lost for each in loss.moments)
+        lost = sum(sum(power_loss.counts_of(each).values()) for each in loss.moments)
         written = sum(each.acknowledged for each in loss.moments)
         times = len(loss.moments)
         yield f"In {times} power losses of this run {lost} of {written} acknowledged writes were lost."
@@ -123,7 +124,15 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
     cpus = {use.host: use.cpus for phase in manifest.phases for use in phase.cpu}
     yield "CPUs", safe_text(", ".join(f"{host}: {count}" for host, count in cpus.items())) or _UNKNOWN
     arc = next((each.set for each in manifest.tunables if each.name == "zfs_arc_max"), None)
-    yield "Memory", f"{_UNKNOWN}; zfs_arc_max is {safe_text(arc) if arc else _UNKNOWN}"
+    memory = {use.host: use.memory_bytes for phase in manifest.phases for use in phase.cpu}
+    sizes = [f"{host}: {_memory(size)}" for host, size in memory.items()]
+    yield "Memory (as the kernel has it)", safe_text(", ".join(sizes)) or _UNKNOWN
+    yield "Memory for the ARC", f"zfs_arc_max is {safe_text(arc) if arc else _UNKNOWN}"
+
+
+def _memory(size: int | None) -> str:
+    """To a tenth of a GiB: the kernel keeps an odd part of each machine's memory."""
+    return _UNKNOWN if size is None else f"{size / (1 << 30):.1f} GiB"
 
 
 def _wall(manifest: Manifest) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kit.core.units import format_latency
+from kit.core.units import format_latency, three_digits
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.series.figures import Figure
 from reports.sheet.drives import model_name
@@ -60,12 +60,20 @@ def changes(facts: Facts, base: Mapping[str, Served | None], within: float) -> l
 
 
 def _told(role: str, mine: Served, other: Served, ratio: Figure) -> str:
-    """The change of the medians as a part of a sentence."""
+    """The change of the medians as a sentence."""
     now, then = (format_latency(each.figures["p50"].value) for each in (mine, other))
     faster = ratio if ratio.value >= 1 else Figure(-ratio.log, ratio.reach)
     known = f" (95 %: {faster.range[0]:.2f} to {faster.range[1]:.2f})" if faster.range else ""
     word = "as fast" if ratio.value >= 1 else "as long"
-    return f"{_WHAT[role]} take {now} instead of {then} at the median, {faster.value:.2f} times {word}{known}"
+    what = _WHAT[role][:1].upper() + _WHAT[role][1:]
+    return f"{what}: median {now} instead of {then}, {faster.value:.2f} times {word}{known}."
+
+
+def _gain(changed: Sequence[Change], baseline: str) -> str:
+    """What clients would notice, for the sentence that says to buy; "" if nothing is known to be faster."""
+    faster = [each for each in changed if each.same is False and each.p50.value > 1]
+    told = [f"{_WHAT[each.role]} {three_digits(each.p50.value)} times as fast" for each in faster]
+    return f"; against {baseline}, {' and '.join(told)}" if told else ""
 
 
 def decide(
@@ -77,8 +85,8 @@ def decide(
 ) -> Decided:
     """`lines`: of the candidate. `baseline`: the words for what `changed` is against."""
     if need.today == facts.source.name:
-        return Decided("today", "This is what you have today.", tuple(_unmet_words(lines, None)))
-    seen = tuple(f"Compared with {baseline}, {each.text}." for each in changed)
+        return _today(lines)
+    seen = tuple(each.text for each in changed)
     slow = _slow(need, facts, lines)
     unmet = list(_unmet_words(lines, {f"{_OP[role]}_p99" for role, _ in LIMITED}))
     if slow:
@@ -99,9 +107,17 @@ def decide(
     if missing:
         return Decided("cannot-tell", f"Cannot tell: {_missing(*missing[0])}.", tuple(
             f"Not known either: {_missing(*each)}." for each in missing[1:]) + seen)  # fmt: skip
-    asked = sum(bool(line.need) for line, _ in lines)
-    has = "; ".join(f"{line.label}: {value.text}{_asked(line)}" for line, value in lines if line.need)
-    return Decided("buy", f"Buy it: it has {_all(asked)}.", (f"{has}.", *seen))
+    has = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in lines if line.need)
+    return Decided("buy", f"Buy it: it has {_all(len(has))}{_gain(changed, baseline)}.", has)
+
+
+def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
+    """What there is now is not judged; what of the need it has is said, as somebody will ask."""
+    asked = [(line, value) for line, value in lines if line.need]
+    met = sum(value.met is True for _, value in asked)
+    has = f" It has {met} of the {len(asked)} things that you need." if len(asked) > 1 else ""
+    unknown = tuple(f"{line.label}: {value.text}." for line, value in asked if value.met is None)
+    return Decided("today", f"This is what you have today.{has}", (*_unmet_words(lines, None), *unknown))
 
 
 def _asked(line: SheetLine) -> str:

@@ -12,7 +12,8 @@ from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
 from reports.sheet.facts import Facts, unknown
 from reports.sheet.latencies import Line
-from reports.verdict import write_cache
+from reports.statistics import proportion
+from reports.verdict import power_loss, write_cache
 
 DRIVE, SAFETY, WEAR, PRICE = "The drives", "Power loss", "Endurance", "Price, and disks"
 NAMES = {"log": "Log device", "cache": "L2ARC device"}
@@ -85,27 +86,36 @@ def safety_lines(facts: Facts) -> Iterator[Line]:
 
 
 def _power_loss(facts: Facts, asked: bool) -> SheetValue:
-    """Of power losses of this drive or of one of its model; else what timing says, which is no proof."""
-    told = [run.manifest.power_loss for run in facts.source.power_losses if run.manifest.power_loss]
-    moments = [moment for each in told for moment in each.moments]
-    acknowledged, lost = (sum(getattr(each, name) for each in moments) for name in ("acknowledged", "lost"))
-    if moments and acknowledged:
-        cuts = len(moments)
-        if lost:
-            bad = sum(moment.lost > 0 for moment in moments)
-            text = f"no: lost {lost:,} of {acknowledged:,} writes"
-            note = f"in {bad} of {cuts} power losses of a drive of this model"
-            return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
-        bound = 1 - 0.05 ** (1 / cuts)
+    """Of power losses of this drive or of one of its model; else what timing says, which is no proof.
+
+    Losses count whatever else is open; that nothing was lost counts where the run shows it (a control that
+    lost data, proof of each power loss).
+    """
+    losses = [run.manifest.power_loss for run in facts.source.power_losses]
+    judged = [power_loss.judge(each) for each in losses if each and any(m.acknowledged for m in each.moments)]
+    bad = [each.told for each in judged if each.told and each.broken]
+    good = [each.told for each in judged if each.told and not each.broken and not each.open]
+    if bad:
+        lost, acknowledged, with_loss, cuts = (
+            sum(told[key] for told in bad) for key in ("lost", "acknowledged", "moments_with_loss", "moments")
+        )
+        text = f"no: lost {lost:,} of {acknowledged:,} writes"
+        note = f"in {with_loss} of {cuts} power losses of a drive of this model"
+        return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
+    if good:
+        cuts = sum(told["bound"]["of"] if "bound" in told else told["moments"] for told in good)
+        bound = proportion.interval(0, cuts)[1]
         return SheetValue(
-            text=f"yes: all {acknowledged:,} writes in {cuts} power losses",
+            text=f"yes: all {sum(told['acknowledged'] for told in good):,} writes in {cuts} power losses",
             value=0,
             met=True if asked else None,
             note=f"so with 95 % confidence fewer than {bound:.1%} of power losses lose one",
         )
+    for each in judged:
+        return unknown(f"power losses show nothing: {each.open[0].text}")
     for test in facts.source.slog:
-        judged = write_cache.judge(test)
-        return SheetValue(text="not tested", note=f"hsp slog: {judged.sentence} Timing is evidence, no proof")
+        timing = write_cache.judge(test)
+        return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")
     return SheetValue(text="not tested", note="no run cut the power of such a drive")
 
 
@@ -129,7 +139,7 @@ def wear_lines(facts: Facts) -> Iterator[Line]:
                 label=f"{name}, years until its rated endurance",
                 need=f"at least {years:g}" if years and facts.source.devices(role) else "",
             ),
-            _years(facts, role, per_day, is_worst),
+            _years(facts, role, per_day, how, is_worst),
         )
 
 
@@ -148,26 +158,31 @@ def _amplification(facts: Facts, role: str) -> SheetValue:
 
 
 def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
-    """Bytes a day to one device, where they are from, and whether that is the most that there can be."""
+    """Bytes a day to one device, where they are from, and whether that is the most that there can be.
+
+    A day is 86,400 s and a phase a few: each says from how long a phase it is extrapolated.
+    """
     asked = facts.need.written_per_day_bytes
     rates, factors = [], []
-    for _, use, device in uses(facts.source, role, facts.phases[role]):
-        rates.append(device.written_bytes_per_s)
+    for phase, use, device in uses(facts.source, role, facts.phases[role]):
+        measured = f"extrapolated from {three_digits((phase.end_ns - phase.start_ns) / 1e9)} s of load"
+        rates.append((device.written_bytes_per_s, measured))
         if use.bytes.clients:
-            factors.append(device.written_bytes / use.bytes.clients)
+            factors.append((device.written_bytes / use.bytes.clients, measured))
     if role == "log" and asked is not None:
         if not factors:
             return None, "no run counted its bytes while clients wrote", False
-        factor = max(factors)
+        factor, measured = max(factors)
         by_clients = f"{format_decimal_bytes(asked)} a day by clients"
-        how = f"{by_clients}, {three_digits(factor)} times that on the device"
+        how = f"{by_clients}, {three_digits(factor)} times that on the device; {measured}"
         return asked * factor, how, False
     if not rates:
         return None, "no run counted its bytes", False
-    return max(rates) * _DAY_S, "if the load that was measured went on all day", True
+    rate, measured = max(rates)
+    return rate * _DAY_S, f"if the load that was measured went on all day; {measured}", True
 
 
-def _years(facts: Facts, role: str, per_day: float | None, is_worst: bool) -> SheetValue:
+def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: bool) -> SheetValue:
     need = facts.need.years
     ratings = [count_of(each.get("endurance_bytes")) for each in facts.source.devices(role)]
     known = [each for each in ratings if each]
@@ -179,11 +194,10 @@ def _years(facts: Facts, role: str, per_day: float | None, is_worst: bool) -> Sh
         return unknown("its bytes a day are not known")
     years = min(known) / (per_day * _YEAR_DAYS) if per_day else float("inf")
     met = None if need is None else years >= need
-    note = f"rated for {format_decimal_bytes(min(known))}"
+    note = f"rated for {format_decimal_bytes(min(known))}; {how}"
     if is_worst:
         # Less than all day is less wear: only that it suffices can be told.
         met = met or None
-        note += "; if the load that was measured went on all day"
     if years > _LONG_YEARS:
         return SheetValue(text=f"more than {_LONG_YEARS:,.0f}", met=met, note=note)
     return SheetValue(text=three_digits(years), value=years, met=met, note=note)

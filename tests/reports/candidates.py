@@ -103,18 +103,25 @@ def aged(name: str, drive: Mapping[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=AGEING_SCHEMA, orient="row")
 
 
-def power_loss(lost: int, moments: int = 10) -> dict[str, Any]:
-    each = [{"at_ns": n, "acknowledged": 100, "lost": lost} for n in range(moments)]
-    return {"moments": each, "acknowledged": 100 * moments, "lost": lost * moments}
+def power_loss(lost: int, moments: int = 10, what: str = "lost", **more: Any) -> dict[str, Any]:
+    """`what`: the class of the records; `more`: keys of today's versions, `scope`, `control_moments`..."""
+    each = [{"at_ns": n, "acknowledged": 100, what: lost} for n in range(moments)]
+    if more:
+        proof = [{"device": "log0", "counter": "power_losses", "before": 0, "after": 1}]
+        each = [{**moment, "proof": proof} for moment in each]
+    return {"moments": each, "acknowledged": 100 * moments, "lost": lost * moments, "asked": moments, **more}
 
 
 def series(
     results: Path,
     drives: Mapping[str, Mapping[str, Any]] = DRIVES,
-    cuts: Mapping[str, int] = CUTS,
+    cuts: Mapping[str, int | dict[str, Any]] = CUTS,
     title: str = "Which SSD",
 ) -> list[str]:
-    """Paths of a series of `drives`, and of runs that cut the power of `cuts` (writes lost each time)."""
+    """Paths of a series of `drives`, and of runs that cut the power of `cuts`.
+
+    Of these: writes lost each time, or `power_loss` of the manifest.
+    """
     folder = results / "candidates"
     names = list(drives)
     labels = ["base", *(f"candidate={name}" for name in names[1:])]
@@ -139,7 +146,14 @@ def series(
     path.mkdir()
     write_series(path, Series.from_json(value, path))
     cut = [
-        folder / run(folder, 30 + n, name, drives[name], power_loss=power_loss(lost))
+        folder
+        / run(
+            folder,
+            30 + n,
+            name,
+            drives[name],
+            power_loss=lost if isinstance(lost, dict) else power_loss(lost),
+        )
         for n, (name, lost) in enumerate(cuts.items())
     ]
     return [str(path), *map(str, cut)]

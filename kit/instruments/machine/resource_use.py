@@ -243,7 +243,12 @@ def cpu_use(host: str, rows: Sequence[Row], measured: Measured, offset_ns: int =
             softirq_ns=since[5] + since[6],
         )
 
-    return CpuUse(host=host, cpus=int(rows[0]["cpus"]), samples=tuple(map(sample, rows)))
+    return CpuUse(
+        host=host,
+        cpus=int(rows[0]["cpus"]),
+        memory_bytes=rows[0].get("memory_bytes"),
+        samples=tuple(map(sample, rows)),
+    )
 
 
 def device_use(name: str, rows: Sequence[Row], measured: Measured) -> DeviceUse:

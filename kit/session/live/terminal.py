@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -115,13 +116,10 @@ def _map(counts: LiveCounts, console: Console, width: int, most_rows: int) -> li
     for row in range(top, low - 1, -1):
         label = format_latency(_edge_ns(row) / 1e3) if row % _ROWS_PER_OCTAVE == 0 or row == top else ""
         line = Text(f"{label:>{_LABEL}} ", no_wrap=True)
-        for column in columns:
-            # What is faster than the lowest row is counted there.
-            here = Counter[str]()
-            for (at, tier), count in column.items():
-                if at == row or (row == low and at < low):
-                    here[tier] += count
-            line.append(*_cell(here, most, console))
+        cells = (_cell(_in_row(column, row, low), most, console) for column in columns)
+        # Neighbours that are alike share their codes: each would have 20 bytes of its own.
+        for (_, style), alike in itertools.groupby(cells):
+            line.append("".join(letter for letter, _ in alike), style)
         lines.append(line)
     seconds = len(columns) * counts.merged * counts.interval_ns / 1e9
     each_s = counts.merged * counts.interval_ns / 1e9
@@ -139,6 +137,15 @@ def _rows_of(column: Mapping[tuple[str, str], Mapping[int, int]]) -> Counter[tup
         for row, count in zip(rows.tolist(), bins.values(), strict=True):
             made[(row, tier)] += count
     return made
+
+
+def _in_row(column: Mapping[tuple[int, str], int], row: int, low: int) -> Counter[str]:
+    """I/Os by tier. What is faster than the lowest row, `low`, is counted there."""
+    here = Counter[str]()
+    for (at, tier), count in column.items():
+        if at == row or (row == low and at < low):
+            here[tier] += count
+    return here
 
 
 def _edge_ns(row: int) -> float:

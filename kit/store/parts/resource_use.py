@@ -22,10 +22,14 @@ class CpuSample(Stored):
 
 
 class CpuUse(Stored):
-    """One machine; hosts of one kernel are one machine, called as the first of them."""
+    """One machine; hosts of one kernel are one machine, called as the first of them.
+
+    `memory_bytes`: MemTotal of /proc/meminfo; None where it could not be read, and in older runs.
+    """
 
     host: str
     cpus: Count
+    memory_bytes: Count | None = None
     samples: Many[CpuSample]
 
 

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from rich.console import Console, ConsoleOptions, RenderResult
 
 from kit.core.progress import Progress
 
@@ -18,6 +19,16 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+class Computed:
+    """Lines that are asked for at each drawing."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self.lines
 
 
 def on_terminal() -> tuple[Progress, Terminal]:
@@ -163,3 +174,48 @@ def test_a_fraction_off_a_terminal_adds_no_line(capsys: pytest.CaptureFixture[st
     with progress.step("filling"):
         progress.update(0.4)
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def screen(written: str) -> list[str]:
+    """What stands on a terminal that got this: rich's own moves of the cursor, no wrapping."""
+    lines, row, column = [""], 0, 0
+    for count, move, text in re.findall(r"\x1b\[\??(\d*)[\d;]*([A-Za-z])|(\r|\n|[^\x1b\r\n]+)", written):
+        if move == "A":
+            row -= int(count)
+        elif move == "B":
+            row += int(count)
+        elif move == "K":
+            lines[row] = ""
+        elif text == "\r":
+            column = 0
+        elif text == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif text:
+            lines[row] = f"{lines[row]:{column}}"[:column] + text + lines[row][column + len(text) :]
+            column += len(text)
+    return [line.rstrip() for line in lines]
+
+
+def test_only_lines_that_have_changed_are_written_again() -> None:
+    progress, stream = on_terminal()
+    view = ["one", "two", "x" * 60]
+    progress.show_below(Computed(view))
+    with progress.step("measuring"):
+        live = progress._live
+        assert live is not None
+        live.refresh()
+        progress.note("a note")
+        live.refresh()
+        for change in ("TWO", "and 2"):
+            view[1] = change
+            before = len(stream.getvalue())
+            live.refresh()
+            written = stream.getvalue()[before:]
+            assert change in written and "one" not in written and "x" * 60 not in written
+            note, step, *below = screen(stream.getvalue())
+            assert note == "a note" and "measuring" in step and below == view
+        view.append("four")
+        live.refresh()
+        assert screen(stream.getvalue())[2:] == view
+    assert [line for line in screen(stream.getvalue()) if line][1].startswith("✓ measuring")

@@ -63,6 +63,7 @@ ERROR = '[[fault]]\nat = "9s"\nwhat = "error"\ndevice = "log0"\n'
 FAIL = '[[fault]]\nat = "9s"\nwhat = "fail"\n'
 NFSD = '[[fault]]\nat = "9s"\nwhat = "nfsd-restart"\nfor = "1s"\n'
 RESILVER = '[[event]]\nat = "20s"\nwhat = "resilver"\nfor = "1s"\n'
+SNAPSHOTS = '[[event]]\nat = "3s"\nwhat = "snapshots"\nevery = "1s"\nfor = "3s"\n'
 STALL = '[[fault]]\nat = "{at}"\nwhat = "stall"\ndevice = "log0"\nfor = "{length}"\n'
 
 
@@ -71,7 +72,9 @@ STALL = '[[fault]]\nat = "{at}"\nwhat = "stall"\ndevice = "log0"\nfor = "{length
     [
         (STALL.format(at="100s", length="1s"), 1, "is after the end of phase 'soak', which lasts 100s"),
         (STALL.format(at="99s", length="2s"), 4, "it would end 101s after the begin of phase 'soak'"),
-        (STALL.format(at="2s", length="1s"), 1, "the band of before needs 5 intervals without a fault, 5s"),
+        (STALL.format(at="0s", length="1s"), 1, "needs 5 whole intervals (1s each) without"),
+        (STALL.format(at="5s", length="1s"), 1, "phase 'soak' has 4 until then, without the first"),
+        (STALL.format(at="9s", length="1s") + SNAPSHOTS, 1, "phase 'soak' has 4 until then"),
         (STALL.format(at="20s", length="9s") + STALL.format(at="28s", length="1s"), 4, "be told apart"),
         ('[[fault]]\nat = "9s"\nwhat = "stal"\n', 2, "did you mean 'stall'?"),
         ('[[fault]]\nat = "9s"\nwhat = "stall"\ndevice = "log0"\n', 0, 'how long? "stall" needs for'),

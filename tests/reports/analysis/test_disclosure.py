@@ -47,6 +47,15 @@ def test_devices_are_counted_without_serial_numbers() -> None:
     assert "power-loss protection by its model" in text and "S3CRET" not in str(found)
 
 
+def test_memory_of_each_machine() -> None:
+    phase = synthetic.manifest()["phases"][0]
+    cpu = [{"host": host, "cpus": 2, "samples": [], **more} for host, more in
+           (("server", {"memory_bytes": 4_111_011_840}), ("client1", {}))]  # fmt: skip
+    found = described(phases=[{**phase, "cpu": cpu}])["materials"]
+    assert ["Memory (as the kernel has it)", "server: 3.8 GiB, client1: not known"] in found
+    assert ["Memory (as the kernel has it)", "not known"] in described()["materials"]
+
+
 def test_what_was_tried_and_what_was_not() -> None:
     assert "No power loss was tried in this run." in described()["stable_storage"]
     moments = [{"acknowledged": 10, "lost": 1}, {"acknowledged": 5, "lost": 0}]

@@ -102,6 +102,27 @@ def test_a_drive_that_loses_writes_is_not_bought(tmp_path):
     assert "Keeps acknowledged writes: no: lost 70 of 1,000 writes (in 10 of 10" in found.sentence
 
 
+@pytest.mark.parametrize("what", ["torn", "old", "foreign", "gone"])
+def test_no_class_of_damage_is_bought(tmp_path, what):
+    paths = candidates.series(tmp_path, cuts={"datacentre": candidates.power_loss(1, what=what)})
+    found = column(buyers_sheet(paths, need(tmp_path)), "datacentre")
+    assert found.decision == "not-met" and "no: lost 10 of 1,000 writes" in found.sentence
+
+
+@pytest.mark.parametrize(("lost", "decision", "words"), [
+    (9, "buy", "yes: all 1,000 writes in 10 power losses"),
+    (0, "cannot-tell", "power losses show nothing: The test has no teeth: the control"),
+])  # fmt: skip
+def test_power_losses_count_if_their_control_lost_data(tmp_path, lost, decision, words):
+    control = candidates.power_loss(lost, 1)["moments"]
+    told = candidates.power_loss(0, scope="lab", control="no-sync", control_moments=control)
+    found = column(
+        buyers_sheet(candidates.series(tmp_path, cuts={"datacentre": told}), need(tmp_path)), "datacentre"
+    )
+    value = found.values["power_loss"]
+    assert (found.decision, words in f"{value.text} {value.note}") == (decision, True), value
+
+
 def test_without_today_the_pool_without_a_device_is_the_baseline(made):
     folder, paths = made
     sheet = buyers_sheet(paths, need(folder, 'sync_write_p99 = "300us"'))

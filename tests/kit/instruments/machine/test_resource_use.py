@@ -108,6 +108,7 @@ def test_the_program_samples_until_it_is_told_to_end(tmp_path: Path) -> None:
     report = use.report(measured(origin_ns=begun_ns))
     assert missing(report) == {} and not report.problems
     (cpu,) = report.entry["cpu"]
+    assert cpu.memory_bytes == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     at_ns = [sample.at_ns for sample in cpu.samples]
     # The begin, some that were due, and the end.
     assert len(at_ns) >= 3 and 0 < at_ns[0] < at_ns[-1] < ended_ns - begun_ns and at_ns == sorted(at_ns)
