@@ -15,7 +15,7 @@ from kit.core.output import say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
-from kit.plan.known import checks_of, read_known
+from kit.plan.known import read_known
 from kit.plan.sweep import SweepPlan
 from kit.run.resume import sources
 from kit.session.measure import once
@@ -23,6 +23,7 @@ from kit.session.place import Asked
 from kit.session.series import parse_width, repeat
 from kit.session.side import Side, testbed_of
 from kit.session.sweep_runs import measure_sweep, resumed
+from kit.store.checks.known import Known
 from kit.store.run_directory import named_run
 from kit.store.series import Series, is_series
 
@@ -176,10 +177,10 @@ def run(
     if resume:
         _check_resumed(bool(workload or testbed or only or sets or length or quick), seed)
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
-    failures = read_known(known, *checks_of(side.plan())) if known else ()
+    failures = _known(known, side, versus_workload)
     asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, live, known=failures)
     b = (versus_workload or side.workload) if has_b else ""
-    planned = _planned(side, series, only, quick=quick, observed=observer_effect, known=bool(known), b=b)
+    planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
     _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
     if planned is not None:
         code = measure_sweep(
@@ -189,15 +190,14 @@ def run(
         raise typer.Exit(code)
     if not has_b and count == 1:
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
-    _refuse_for_several_runs(
-        resume=bool(resume), aged_or_seed=seed is not None or age_again, observed=observer_effect,
-        junit=bool(junit), known=bool(known),
-    )  # fmt: skip
+    _refuse_for_several_runs(asked, resume=bool(resume), junit=bool(junit) and has_b)
     width = parse_width(until) if until else None
     sides = [side, *([Side(b, versus or side.testbed, side.sets)] if has_b else [])]
     progress = Progress(quiet=quiet)
     raise typer.Exit(
-        repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials, asked)
+        repeat(
+            sides, count, width, across or [], inputs, results, json_output, progress, serials, asked, junit
+        )
     )
 
 
@@ -224,21 +224,34 @@ def _note_live(unseen: bool, *, quiet: bool) -> None:
         Progress(quiet=quiet).note("--live: no view of a series; `hsp watch RUN` shows one of its runs")
 
 
-def _refuse_for_several_runs(
-    *, resume: bool, aged_or_seed: bool, observed: bool, junit: bool, known: bool
-) -> None:
+def _known(path: Path | None, side: Side, b: str | None) -> tuple[Known, ...]:
+    """The known failures of `--known`, of checks of either side. Raises ConfigError."""
+    if path is None:
+        return ()
+    checks = [each.checks() for each in (side, *([Side(b, side.testbed, side.sets)] if b else []))]
+    return read_known(path, [p for phases, _ in checks for p in phases], [e for _, of in checks for e in of])
+
+
+def _refuse_for_several_runs(asked: Asked, *, resume: bool, junit: bool) -> None:
     """Raises ConfigError for an option that is for a single run."""
     for option, given, hint in (
         ("--resume is", resume, "resume the interrupted run of a series alone"),
         (
             "--seed and --age-again are",
-            aged_or_seed,
+            asked.seed is not None or asked.age_again,
             "each run of a series has its own seed, and all start with the kept devices; to age them again, "
             "make one run with --age-again first",
         ),
-        ("--observer-effect is", observed, "measure it in a run alone: it is the server's, not the side's"),
-        ("--known is", known, "write [[known]] into the workload, or give it to `hsp check`"),
-        ("--junit is", junit, "`hsp report RUN --junit FILE` writes it for a stored run"),
+        (
+            "--observer-effect is",
+            asked.observer_effect,
+            "measure it in a run alone: it is the server's, not the side's",
+        ),
+        (
+            "--junit is",
+            junit,
+            "A and B are compared; `hsp check RUN... --junit FILE` writes it for stored runs",
+        ),
     ):
         if given:
             raise ConfigError(f"{option} for a single run", hint)
@@ -251,7 +264,6 @@ def _planned(
     *,
     quick: bool,
     observed: bool,
-    known: bool,
     b: str,
 ) -> SweepPlan | None:
     """The cells to measure; None for a workload without any. Raises ConfigError.
@@ -269,10 +281,6 @@ def _planned(
     if b:
         return None
     cells = side.sweep(series.only, quick=series.quick) if series else side.sweep(only or (), quick=quick)
-    if cells is not None and known:
-        raise ConfigError(
-            "--known is for a single run, and this workload has cells", "give it to `hsp check SERIES`"
-        )
     if cells is not None and observed:
         raise ConfigError(
             "--observer-effect is for a single run, and this workload has cells",

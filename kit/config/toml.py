@@ -27,6 +27,8 @@ from kit.core.errors import ConfigError
 
 MAX_BYTES = 1 << 20
 _HINT = "correct these lines; docs/formats.md of the kit has every key and unit"
+# The one key that takes a date of TOML: the last day of a known failure.
+_DAY_KEY = ("known", "until")
 MAX_PROBLEMS = 100  # listed one by one; a file with more is probably the wrong file
 
 Problem = tuple[int, str]  # line, text
@@ -70,6 +72,7 @@ def read_document(path: Path) -> tuple[dict[str, Any], KeyLines]:
         raise refusal(path, [_syntax_problem(str(error), text, lines)]) from None
     if problems := list(_unusable(document, lines)):
         raise refusal(path, problems)
+    _days_as_text(document)
     return document, lines
 
 
@@ -176,11 +179,29 @@ def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
         elif isinstance(value, list):
             todo.extend(((*path, index), item) for index, item in enumerate(value))
         elif isinstance(value, (date, time)):
-            yield lines.line_of(path), f"{dotted(path)}: expected no date or time; in quotes it is a string"
+            if not _is_day_key(path):
+                text = "expected no date or time; in quotes it is a string"
+                yield lines.line_of(path), f"{dotted(path)}: {text}"
+            elif type(value) is not date:
+                text = f"expected a day alone, such as 2027-01-31, found {value.isoformat()}"
+                yield lines.line_of(path), f"{dotted(path)}: {text}"
         elif isinstance(value, float) and not math.isfinite(value):
             yield lines.line_of(path), f"{dotted(path)}: expected a finite number, found {value}"
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
             yield lines.line_of(path), f"{dotted(path)}: integer beyond 64 bits"
+
+
+def _is_day_key(path: KeyPath) -> bool:
+    return tuple(part for part in path if isinstance(part, str)) == _DAY_KEY
+
+
+def _days_as_text(document: dict[str, Any]) -> None:
+    """A day may be written as one, or in quotes; from here on it is a text."""
+    table, key = _DAY_KEY
+    entries = document.get(table)
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get(key), date):
+            entry[key] = entry[key].isoformat()
 
 
 # --- Errors of the model ---------------------------------------------------------------------------------

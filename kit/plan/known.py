@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kit.config.sweep import AxisExpectation
 from kit.config.tables.known_table import KnownFailure, KnownFile
 from kit.config.toml import Place, placed_refusal, read_document, validate
 from kit.plan.plan import Plan
@@ -17,16 +18,19 @@ _TEXT = (
 )
 
 
-def refuse_unknown(plan: Plan, place_of: Callable[[tuple[str | int, ...]], Place]) -> None:
-    """Of a workload. Raises ConfigError."""
-    _refuse(plan.workload.known, *checks_of(plan), place_of)
+def refuse_unknown(
+    plan: Plan, place_of: Callable[[tuple[str | int, ...]], Place], on_axes: Sequence[AxisExpectation] = ()
+) -> None:
+    """Of a workload. `on_axes`: its expectations of a sweep. Raises ConfigError."""
+    _refuse(plan.workload.known, *checks_of(plan, on_axes), place_of)
 
 
-def checks_of(plan: Plan) -> tuple[list[str], list[dict[str, Any]]]:
+def checks_of(plan: Plan, on_axes: Sequence[AxisExpectation] = ()) -> tuple[list[str], list[dict[str, Any]]]:
     """Its phases, and its expectations with the keys that are set."""
     workload = plan.workload
     expected = [each.model_dump(mode="json", exclude_unset=True) for each in workload.expect]
-    return [phase.name for phase in workload.phase], expected
+    ratios = [each.model_dump(mode="json", by_alias=True) for each in on_axes]
+    return [phase.name for phase in workload.phase], [*expected, *ratios]
 
 
 def read_known(path: Path, phases: Iterable[str], expected: Sequence[Mapping[str, Any]]) -> tuple[Known, ...]:

@@ -30,6 +30,11 @@ def code_of(summary: Summary) -> int:
     return VERDICT_CODES[summary.verdict]
 
 
+def code_of_series(series: Series) -> int:
+    """The exit code of its verdict; 0 where nothing failed that is not known."""
+    return EXIT_OK if series.is_known else VERDICT_CODES[series.verdict or "unknown"]
+
+
 def terminal_width() -> int:
     """Columns of the terminal; 80 where stdout is none."""
     return shutil.get_terminal_size().columns

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
-from kit.core.output import emit_json, emit_text, say
+from kit.core.output import check_target, emit_json, emit_text, say, write_target
 from kit.core.progress import Progress
 from kit.core.units import format_latency_range
 from kit.lab.image.image import ImageInputs
@@ -26,6 +26,7 @@ from kit.store.tables import deciding_layer
 from reports.analysis.tier_names import tier_name
 from reports.comparison import comparability
 from reports.output import comparison_table
+from reports.output.junit import junit
 
 Json = dict[str, Any]
 # Fewest runs per side before the stopping rule applies: an interval over fewer runs is not reliable.
@@ -75,8 +76,13 @@ def repeat(
     progress: Progress,
     erase_serials: Sequence[str] = (),
     asked: Asked = AS_PLANNED,
+    junit_file: Path | None = None,
 ) -> int:
-    """Run one side `count` times, or two in turn; prints the result, returns the exit code."""
+    """Run one side `count` times, or two in turn; prints the result, returns the exit code.
+
+    `junit_file`: a suite a run, of one side.
+    """
+    check_target(junit_file)
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
     _refuse_unknown(plans.values(), erase_serials)
     if len(plans) == 2:
@@ -104,6 +110,9 @@ def repeat(
             if until is not None and result and number >= 2 * _LEAST_RUNS and narrow_enough(result, until):
                 say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: stopping")
                 break
+    # First: standard output may have no room.
+    if junit_file:
+        write_target(junit_file, junit(*(each.summary for each in done["A"])))
     _present(done, result, json_output)
     return code
 

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from kit.config.lengths import split, with_length
-from kit.config.sweep import read_sweep, with_sets
+from kit.config.sweep import AxisExpectation, read_sweep, with_sets
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest
 from kit.config.workload import Workload, workload_of
 from kit.config.workload_source import WORKLOADS, WorkloadSource, find_workload, read_source
 from kit.core.errors import ConfigError
-from kit.plan.known import refuse_unknown
+from kit.plan.known import checks_of, refuse_unknown
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
 
@@ -52,6 +53,10 @@ class Side:
         check_values(sweep, testbed)
         return plan_sweep(sweep, testbed, self._planned, only, quick=quick)
 
+    def checks(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """What a known failure can be of: phases, and expectations, those on axes too. Raises ConfigError."""
+        return checks_of(self.plan(), _on_axes(self._source()))
+
     @property
     def sweeps(self) -> bool:
         """Whether the workload has axes. Raises ConfigError."""
@@ -64,7 +69,7 @@ class Side:
     def _whole(self, workload: Workload, testbed: Testbed, source: WorkloadSource) -> Plan:
         """All phases. A known failure may be of one that a cell does not have. Raises ConfigError."""
         plan = self._planned(workload, testbed, source)
-        refuse_unknown(plan, source.place_of)
+        refuse_unknown(plan, source.place_of, _on_axes(source))
         return plan
 
     def _planned(self, workload: Workload, testbed: Testbed, source: WorkloadSource) -> Plan:
@@ -85,6 +90,11 @@ def testbed_of(workload: str) -> Path:
     source = read_source(find_workload(workload))
     lab = source.document.get("lab")
     return source.file_beside(("lab",), lab).resolve() if isinstance(lab, str) else LAB_TESTBED
+
+
+def _on_axes(source: WorkloadSource) -> tuple[AxisExpectation, ...]:
+    sweep = read_sweep(source)
+    return sweep.expect if sweep else ()
 
 
 def _check_reference(workload: Workload, source: WorkloadSource) -> None:

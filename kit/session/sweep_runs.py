@@ -19,6 +19,7 @@ from kit.core.progress import Progress
 from kit.core.seed import RUN_ID, seed_of_build
 from kit.core.units import utc_now
 from kit.lab.image.image import ImageInputs
+from kit.plan.known import stored
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
 from kit.precondition import selection
@@ -26,7 +27,7 @@ from kit.recovery.journal import Journal, read_journal
 from kit.run.resume import read_earlier, series_of
 from kit.session.measure import Measured, clean_first, measure
 from kit.session.place import AS_PLANNED, Asked, SeriesMark
-from kit.session.presentation import VERDICT_CODES, code_of, present_series
+from kit.session.presentation import code_of, code_of_series, present_series
 from kit.session.shared_site import SharedSite
 from kit.session.side import Side
 from kit.store import series as store
@@ -55,9 +56,13 @@ def measure_sweep(
     `resume`: the directory of a series that was interrupted.
     """
     check_target(junit)
-    path = resume or _create(side, planned, results, repeat, asked.seed)
+    path = resume or _create(side, planned, results, repeat, asked)
     series = store.read_series(path)
     _check_same(path, series, planned)
+    if set(asked.known) - set(series.known):
+        series = series.model_copy(update={"known": tuple(dict.fromkeys((*series.known, *asked.known)))})
+        store.write_series(path, series)
+    asked = replace(asked, known=series.known)
     results = path.parent.parent
     say(f"series: {path}")
     code = 0
@@ -89,7 +94,7 @@ def measure_sweep(
     series = reports.analyse_series(path, ended=True)
     present_series(series, path, json_output, junit)
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
-    return max(code, VERDICT_CODES[series.verdict or "unknown"])
+    return max(code, code_of_series(series))
 
 
 def _is_cut_off(measured: Measured) -> bool:
@@ -122,10 +127,11 @@ def _check_same(path: Path, series: Series, planned: SweepPlan) -> None:
         )
 
 
-def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, seed: int | None) -> Path:
+def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, asked: Asked) -> Path:
     """The directory of a new series, with its plan."""
     plan = planned.builds[0].plan
     path = store.create_series(results, plan.workload.name)
+    known = [*map(stored, plan.workload.known), *asked.known]
     sweep, document = planned.sweep, planned.sweep.source.document
     value = {
         "format": store.SERIES_FORMAT,
@@ -141,12 +147,13 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, seed: in
         "only": list(planned.only),
         "quick": planned.quick,
         "sets": list(side.sets),
-        "seed": seed,
+        "seed": asked.seed,
         "repeat": repeat,
         "digest": planned.digest,
         "drift_max": sweep.sweeps.drift_max,
         "cross": [list(group) for group in sweep.sweeps.cross],
         "reference": plan.workload.reference or None,
+        **({"known": [each.as_json() for each in known]} if known else {}),
         "axes": [
             {
                 "name": name, "keys": list(axis.keys), "kind": axis.kind, "values": list(axis.values),
@@ -206,7 +213,7 @@ def _measure(
     asked = replace(asked, series=mark)
     begun = next(_begun(path, mark), None)
     if begun is not None and _ended(begun):
-        analysed = reports.analyse(begun)
+        analysed = reports.analyse(begun, known=asked.known)
         return Measured(begun, analysed, code_of(analysed.summary), None)
     if begun is None:
         place = site.place(build.plan, None, asked.seed)

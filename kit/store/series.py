@@ -20,6 +20,8 @@ from pydantic import Field
 from kit.core.errors import ConfigError
 from kit.core.seed import RUN_ID
 from kit.store import json_file
+from kit.store.checks.ids import id_of_ratio
+from kit.store.checks.known import Known
 from kit.store.run_directory import RunDir, named_run
 from kit.store.stored import Count, Many, Stored, read_versioned
 from kit.store.summary import BytesOnTheWay, ForcesRow, Range, Verdict
@@ -93,13 +95,15 @@ class CellRun(Stored):
 
     `ios_per_s_range`: holds the rate with 95 % confidence, by the spread of the latencies.
     `never_written`: of reads on a device that was filled in part, the part (0 to 1) of their addresses that
-    nothing had written; `rotating`: whether the load went to disks, where that is known.
+    nothing had written; `rotating`: whether the load went to disks, where that is known. `known`: each of its
+    reasons is a known failure.
     """
 
     run: RunName
     round: Count
     verdict: Verdict
     reasons: Many[str] = ()
+    known: bool = False
     ios_per_s: float | None = None
     ios_per_s_range: Range | None = None
     bytes_per_s: float | None = None
@@ -126,6 +130,12 @@ class SeriesCell(Stored):
     verdict: Verdict | None = None
     excluded: str | None = None
     runs: Many[CellRun] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is measured and not valid, by known failures alone."""
+        bad = [run for run in self.runs if run.verdict != "valid"]
+        return self.verdict not in (None, "valid") and bool(bad) and all(run.known for run in bad)
 
 
 class SkippedCell(Stored):
@@ -176,6 +186,7 @@ class JudgedRatio(Stored):
     """An `[[expect]]` on an axis. `ok`: None where there is no ratio to judge.
 
     `interval`: of the ratio, from the 95 % ranges of the medians. `ok` is false where all of it is outside.
+    `known`: the entry that says so, if that it is not met is a known failure.
     """
 
     axis: str
@@ -191,12 +202,19 @@ class JudgedRatio(Stored):
     interval: Range | None = None
     ok: bool | None = None
     reason: str = ""
+    known: Known | None = None
+
+    @property
+    def id(self) -> str:
+        """Its stable id (docs/verdict.md)."""
+        return id_of_ratio(self.model_dump(by_alias=True))
 
 
 class Series(Stored):
     """The file. `only`, `quick`, `sets`, `seed`: as asked for. `digest`: of all plans; `repeat`: rounds.
 
-    `notes`: what devices cost, and how many of one replace another.
+    `known`: failures that are known, those of the workload first. `notes`: what devices cost, and how many of
+    one replace another.
     """
 
     format: int = SERIES_FORMAT
@@ -220,6 +238,7 @@ class Series(Stored):
     cells: Many[SeriesCell]
     skipped: Many[SkippedCell] = ()
     reference: str | None = None
+    known: Many[Known] = ()
     ended: bool = False
     verdict: Verdict | None = None
     reasons: Many[str] = ()
@@ -227,6 +246,14 @@ class Series(Stored):
     ratios: Many[Ratio] = ()
     drift: Many[Drift] = ()
     expect: Many[JudgedRatio] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is not valid, by known failures alone: nothing is new."""
+        cells = [cell for cell in self.cells if cell.verdict != "valid"]
+        unmet = [each for each in self.expect if each.ok is not True]
+        judged = self.verdict not in (None, "valid")
+        return judged and all(cell.is_known for cell in cells) and all(each.known for each in unmet)
 
     def axis(self, name: str) -> SeriesAxis:
         """Raises KeyError."""

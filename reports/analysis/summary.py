@@ -28,6 +28,7 @@ from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
 from reports.verdict import expectations, impact, power_loss, recovery, soak, verdict
 from reports.verdict import forces as forces_verdict
+from reports.verdict.known import of_run
 
 # What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
 # run), `unmet` (reasons of what does not hold) and `sentences` (of what was observed).
@@ -72,7 +73,7 @@ def summarise(
     causes = [*reasons, *unmet]
     value = {
         **_identity(manifest),
-        **verdict.entry(judged, causes, well, (*manifest.known, *known), expect),
+        **verdict.entry(judged, causes, well, of_run((*manifest.known, *known), manifest), expect),
         "by_nature": by_nature,
         "notes": _notes(manifest, bins, declared),
         "tracebacks": [],

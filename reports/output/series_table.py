@@ -112,8 +112,10 @@ def _rows(series: Series, cell: SeriesCell, axis: str | None, value: str) -> Ite
     """A line for each tier at the server; where it was not traced, what the clients saw."""
     rows = merged_rows(cell)
     rate = rate_of(cell)
-    state = (cell.verdict or "not measured") + (
-        f" ({cell.excluded})" if cell.excluded and cell.verdict != "unknown" else ""
+    state = (
+        (cell.verdict or "not measured")
+        + (" (known)" if cell.is_known else "")
+        + (f" ({cell.excluded})" if cell.excluded and cell.verdict != "unknown" else "")
     )
     first = (value, f"{rate:,.0f}" if rate else "", state)
     ops = {row.op for row in rows}

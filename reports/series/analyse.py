@@ -10,6 +10,7 @@ from reports.devices import prices
 from reports.series.cells import StoredRun, measured_cell
 from reports.series.drift import drift_of, drifted
 from reports.series.ratios import judged, ratios_of
+from reports.verdict.known import entry_of
 
 
 def analysed_series(series: Series, runs: Mapping[str, StoredRun]) -> Series:
@@ -20,7 +21,7 @@ def analysed_series(series: Series, runs: Mapping[str, StoredRun]) -> Series:
     drift = tuple(drift_of(series, cells))
     cells = [_excluded(drifted(cell, drift)) for cell in cells]
     ratios = tuple(ratios_of(series, cells))
-    expect = tuple(judged(each, ratios, cells) for each in series.expect)
+    expect = tuple(_marked(judged(each, ratios, cells), series) for each in series.expect)
     verdict, reasons = _verdict(series, builds, cells, drift, expect)
     notes = tuple(prices.sentences([runs[name].manifest for name in sorted(runs)]))
     return series.model_copy(
@@ -54,6 +55,12 @@ def _excluded(cell: SeriesCell) -> SeriesCell:
     return cell.model_copy(update={"excluded": reason})
 
 
+def _marked(expected: JudgedRatio, series: Series) -> JudgedRatio:
+    """With the entry of a known failure, if it is not met."""
+    entry = None if expected.ok else entry_of(expected.id, series.known)
+    return expected.model_copy(update={"known": entry}) if entry or expected.known else expected
+
+
 def _verdict(
     series: Series,
     builds: Sequence[SeriesBuild],
@@ -65,7 +72,11 @@ def _verdict(
     reasons = []
     missing = [cell for cell in cells if cell.verdict is None]
     for kind in ("unknown", "invalid"):
-        names = [f"{cell.phase} {cell.name}" for cell in cells if cell.verdict == kind]
+        names = [
+            f"{cell.phase} {cell.name}{' (known)' if cell.is_known else ''}"
+            for cell in cells
+            if cell.verdict == kind
+        ]
         if names:
             reasons.append(f"{len(names)} of {len(cells)} cells are {kind}: {', '.join(names)}.")
     if missing:
@@ -75,6 +86,7 @@ def _verdict(
     for each in (*unmet, *unjudged):
         reasons.append(
             f"{each.axis} {each.from_} to {each.to}, {each.phase} {each.op}/{each.tier}: {each.reason}."
+            f"{f' [{each.known.words}]' if each.known else ''}"
         )
     if missing or unjudged or any(cell.verdict == "unknown" for cell in cells):
         return "unknown", reasons

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -61,6 +61,7 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "reasons": tuple(reasons),
+        **({"known": True} if _all_known(stored.summary, verdict, reasons) else {}),
         "ios_per_s": rate,
         "ios_per_s_range": _rate_range(rate, of_clients),
         "bytes_per_s": use.bytes_per_s if use else None,
@@ -110,6 +111,12 @@ def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[
     if lost:
         return "invalid", [*lost, *reasons]
     return ("invalid", reasons) if any(each.phase == phase for each in unmet) else ("valid", [])
+
+
+def _all_known(summary: Summary, verdict: Verdict, reasons: Sequence[str]) -> bool:
+    """Whether each reason of a phase that is not valid is a known failure."""
+    known = {str(cause) for cause in summary.causes if cause.known}
+    return verdict != "valid" and bool(reasons) and all(reason in known for reason in reasons)
 
 
 def _rate(phase: Phase | None) -> float | None:

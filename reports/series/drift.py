@@ -83,7 +83,7 @@ def drifted(cell: SeriesCell, drift: Sequence[Drift]) -> SeriesCell:
     )
     rounds = {each.round for each in bad}
     runs = [
-        run.model_copy(update={"verdict": "unknown", "reasons": (*run.reasons, reason)})
+        run.model_copy(update={"verdict": "unknown", "reasons": (*run.reasons, reason), "known": False})
         if run.round in rounds
         else run
         for run in cell.runs

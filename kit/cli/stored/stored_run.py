@@ -19,8 +19,8 @@ from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, say, write_target
 from kit.core.units import parse_duration_ns
 from kit.session.presentation import (
-    VERDICT_CODES,
     code_of,
+    code_of_series,
     present_series,
     print_json,
     print_result,
@@ -97,7 +97,7 @@ def _report_series(path: Path, json_output: bool, junit: Path | None, open_: boo
     if open_:
         _open(path / "report.html")
     if junit or series.verdict == "invalid":
-        raise typer.Exit(VERDICT_CODES[series.verdict or "unknown"])
+        raise typer.Exit(code_of_series(series))
 
 
 def _open(report: Path) -> None:

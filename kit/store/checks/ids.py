@@ -285,6 +285,11 @@ def id_of_expectation(row: Mapping[str, Any], limit: str = "", to: Mapping[str, 
     return ":".join(filter(None, parts))
 
 
+def id_of_ratio(wish: Mapping[str, Any]) -> str:
+    """Of an expectation on an axis: `EXPECT:phase:op:tier:axis:from:to`."""
+    return ":".join([id_of_expectation(wish), *(str(wish[key]) for key in ("axis", "from", "to"))])
+
+
 def sections() -> Iterable[tuple[str, Sequence[CheckId]]]:
     """The ids by what they are of."""
     return _SECTIONS.items()

@@ -7,7 +7,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from kit.store.checks.ids import EXPECT, IDS, id_of_expectation
+from kit.store.checks.ids import EXPECT, IDS, id_of_expectation, id_of_ratio
 from kit.store.stored import Stored
 
 # With one of these nothing was measured: no entry excuses it.
@@ -62,6 +62,9 @@ def names_something(known: Known, phases: Iterable[str], expected: Iterable[Mapp
 
 def ids_of_expectation(wish: Mapping[str, Any]) -> Iterable[str]:
     """The ids that reasons of one expectation can have. `wish`: its keys, without those that are not set."""
+    if "axis" in wish:
+        yield id_of_ratio(wish)
+        return
     yield id_of_expectation(wish, "min_count")
     for name in wish:
         if name in _ROW or name.endswith(("_max", "_min")):

@@ -113,6 +113,26 @@ def test_options_of_a_single_run_are_refused(hsp_here, tmp_path):
     assert done.returncode == 2 and "--observer-effect is for a single run" in done.stderr
 
 
+def test_known_failures_of_a_sweep_are_looked_up_before_the_first_run(hsp_here, tmp_path):
+    keys = {"axis": '"t"', "phase": '"read"', "op": '"read"', "tier": '"dram"', "from": 1, "to": 2}
+    lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
+    expect = f"[[expect]]\n{lines}ratio_max = 2.0\n"
+    workload, known = tmp_path / "w.toml", tmp_path / "known.toml"
+    workload.write_text(SWEPT + expect)
+    for check in ("EXPECT:read:read:dram:t:1:3", "EXPECT:read:read:dram:tt:1:2", "NO-SUCH"):
+        known.write_text(f'[[known]]\ncheck = "{check}"\nreason = "r"\n')
+        done = hsp_here("run", str(workload), "--known", str(known), "--results", str(tmp_path / "r"))
+        assert done.returncode == 2 and "known.toml:2: known[0].check" in done.stderr
+        assert not (tmp_path / "r").exists()
+    # That of the axis is one, in a workload too.
+    own = '[[known]]\ncheck = "EXPECT:read:read:dram:t:1:2"\nreason = "r"\n'
+    workload.write_text(SWEPT + expect + own)
+    assert hsp_here("plan", str(workload)).returncode == 0
+    workload.write_text(SWEPT + expect + own.replace(":1:2", ":2:1"))
+    done = hsp_here("plan", str(workload))
+    assert done.returncode == 2 and "w.toml:" in done.stderr and "known[0].check" in done.stderr
+
+
 def test_plan_lists_cells_and_shows_one_build(hsp_here, tmp_path):
     (tmp_path / "w.toml").write_text(SWEPT + 'phases = ["read"]\n')
     plan = json.loads(hsp_here("plan", str(tmp_path / "w.toml"), "--json").stdout)

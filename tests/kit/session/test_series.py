@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reports
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
+from kit.core.progress import Progress
+from kit.lab.image.image import ImageInputs
 from kit.session import series
+from kit.session.measure import Measured
+from kit.session.place import Asked
+from kit.session.presentation import code_of
+from kit.session.side import Side
+from kit.store.checks.known import Known
+from kit.store.run_directory import RunDir
 from kit.store.summary import Summary
 from tests.reports import synthetic
 
@@ -90,7 +100,8 @@ def test_the_spread_over_runs() -> None:
     [
         (["--until", "5%"], "there is no B"),
         (["--across", "versions.zfs", "--repeat", "3"], "there is no B"),
-        (["--repeat", "2", "--junit", "x.xml"], "single run"),
+        (["--versus-workload", "top-speeds", "--repeat", "2", "--junit", "x.xml"], "A and B are compared"),
+        (["--repeat", "2", "--known", "/nonexistent.toml"], "/nonexistent.toml"),
         (["--versus-workload", "top-speeds", "--until", "5"], "not a width"),
         (["--versus", "/nonexistent.toml", "--repeat", "2"], "/nonexistent.toml"),
         (["--versus-workload", "nonesuch", "--repeat", "2"], "nonesuch"),
@@ -120,3 +131,33 @@ def test_testbeds_that_are_not_alike_are_refused_before_the_first_run(tmp_path: 
     assert "testbed.devices.cache0.parameters.ssd.read: A has" in done.stderr
     assert "what you compare: --across testbed.devices.cache0\n" in done.stderr
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(("check", "codes"), [("LOST-EVENTS:read", [0, 0]), ("LOST-EVENTS:r*", [0, 3])])
+def test_a_known_failure_of_each_repeat_is_no_red(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, codes: list[int]
+) -> None:
+    """Two runs of one side: the second has a failure more, which is new, or has not."""
+    asked = Asked(known=(Known(check=check, reason="a slow CPU"),))
+    runs = iter(codes)
+
+    def measure(*_: Any, asked: Asked, **__: Any) -> Measured:
+        manifest = synthetic.manifest()
+        manifest["phases"][0]["lost_events"] = 2
+        if next(runs):
+            manifest["problems"] = [{"code": "host-health", "text": "it slept"}]
+        name = f"20261121T05000{len(list(tmp_path.iterdir()))}Z-00000a"
+        synthetic.write(tmp_path / name, manifest, synthetic.latency())
+        analysed = reports.analyse(RunDir(tmp_path / name), known=asked.known)
+        return Measured(RunDir(tmp_path / name), analysed, code_of(analysed.summary), None)
+
+    monkeypatch.setattr(series, "measure", measure)
+    monkeypatch.setattr(series, "prepare", lambda *_, **__: None)
+    side, inputs = Side("top-speeds", LAB_TESTBED), ImageInputs()
+    xml = tmp_path.parent / f"{tmp_path.name}.xml"
+    progress = Progress(quiet=True)
+    code = series.repeat([side], 2, None, [], inputs, tmp_path, True, progress, asked=asked, junit_file=xml)
+    assert code == max(codes)
+    suites = ET.parse(xml).getroot()
+    assert [int(str(suite.get("errors"))) > 0 for suite in suites] == [bool(each) for each in codes]
+    assert not list(suites.iter("failure")) and len(suites) == 2

@@ -106,7 +106,13 @@ def test_known_then_new(hsp_here: Called, tmp_path: Path) -> None:
     ('check = "EXPECT:read:read:dram:p50_us_max"\nreason = "r"', "known.toml:2"),
     ('check = "THERMAL"\nreason = ""', "known.toml:3"), ('check = "THERMAL"', "known.toml:1"),
     ('check = "THERMAL"\nreason = "r"\nuntil = "soon"', "known.toml:4"),
-    ('check = "THERMAL"\nreason = "r"\nuntil = 2026-01-01', "known.toml:4"),
+    ('check = "THERMAL"\nreason = "r"\nuntil = 5', "known.toml:4: known[0].until: expected a string"),
+    (
+        'check = "THERMAL"\nreason = "r"\nuntil = 2026-01-01T10:00:00',
+        "known.toml:4: known[0].until: expected a day alone, such as 2027-01-31, found 2026-01-01T10:00:00",
+    ),
+    ('check = "THERMAL"\nreason = "r"\nuntil = 10:00:00', "known.toml:4: known[0].until: expected a day"),
+    ('check = "THERMAL"\nreason = 2026-01-01', "known.toml:3: known[0].reason: expected no date"),
     ('check = "THERMAL"\nreason = "r"\nuntil = "2026-1-1"', "known.toml:4"),
     ('check = "THERMAL"\nreason = "r"\nwhy = "x"', "known.toml:4"),
 ])  # fmt: skip
@@ -115,6 +121,17 @@ def test_an_entry_that_cannot_be(hsp_here: Called, tmp_path: Path, text: str, pl
     file.write_text(f"[[known]]\n{text}\n")
     done = hsp_here("check", str(path), "--known", str(file))
     assert done.returncode == 2 and place in done.stderr and not done.stdout
+
+
+def test_a_day_needs_no_quotes_and_is_over_as_one_in_quotes(hsp_here: Called, tmp_path: Path) -> None:
+    path, file = stored(tmp_path / "a", 1.0), tmp_path / "known.toml"
+    for day, code in (("2999-12-31", 0), ("2020-01-01", 1)):
+        known_file(file, "EXPECT:read:read:dram:p99_us_max")
+        file.write_text(file.read_text().replace('"2999-12-31"', day))
+        done = hsp_here("check", str(path), "--known", str(file), "--json")
+        assert done.returncode == code, done.stderr
+        (entry,) = json.loads(done.stdout)["runs"][0]["entries"]
+        assert entry["until"] == day
 
 
 def test_an_entry_of_a_workload(hsp_here: Called, tmp_path: Path) -> None:
