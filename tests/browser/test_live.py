@@ -11,6 +11,7 @@ from tests.kit.session.live.rig import READ as TRACE
 from tests.kit.session.live.rig import going_on
 from tests.reports import synthetic
 
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 FIGURE = "document.getElementById('live-figure')"
 COUNTED = f"{FIGURE}._fullData?.some(t => t.type === 'heatmap')"
 
@@ -62,7 +63,7 @@ def test_the_figure_grows_and_becomes_the_report(browser, watched):
 
 @pytest.mark.parametrize(
     "width, options",
-    [(1280, {}), (360, {}), (1280, {"color_scheme": "dark"}), (360, {"color_scheme": "dark"})],
+    [(1280, {}), (1920, {}), (360, {}), (1280, {"color_scheme": "dark"}), (360, {"color_scheme": "dark"})],
 )
 def test_everybody_can_read_it_at_every_width(browser, watched, width, options):
     page, wrong = opened(browser, watched[2], width, **options)

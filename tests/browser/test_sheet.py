@@ -50,3 +50,15 @@ def test_a_printed_sheet_has_the_whole_table(show, path):
     page = show(path)
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.querySelector('.table')).overflowX") == "visible"
+    # It may go on on the next page: in one piece it would leave the first one empty.
+    assert page.evaluate("getComputedStyle(document.querySelector('.table')).breakInside") == "auto"
+
+
+def test_the_printed_answer_is_on_the_first_page(show, path):
+    """A4 landscape without its margins: 275 mm by 188 mm of 96 dots an inch."""
+    page = show(path, 1039)
+    page.emulate_media(media="print")
+    assert (
+        page.evaluate("document.querySelector('.candidates').getBoundingClientRect().bottom")
+        < 188 / 25.4 * 96
+    )

@@ -33,8 +33,22 @@ def test_the_page_fits_and_is_accessible(show, pages, by, width):
     assert page.evaluate("window.hit") is None
 
 
-def test_the_dark_page_is_accessible(show, pages):
-    assert violations(show(pages / "time.html", color_scheme="dark")) == []
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_dark_page_is_accessible(show, pages, width):
+    assert violations(show(pages / "time.html", width, color_scheme="dark")) == []
+
+
+def test_the_keyboard_reaches_each_control_and_table(show, pages):
+    page = show(pages / "time.html")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the result"
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(
+            page.evaluate("document.activeElement.ariaLabel || document.activeElement.textContent.trim()")
+        )
+    assert {"figures", "checks", "runs and changes", "all figures", "Save", "All figures"} <= seen
 
 
 def test_change_points_have_rings_marks_lines_and_unknown_runs_are_hollow(show, pages):

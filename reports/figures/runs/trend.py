@@ -22,6 +22,8 @@ _RATE, _LATENCY = (0.0, 0.27), (0.38, 1.0)
 _SYMBOLS = {"p50": "circle", "p99": "diamond", RATE: "circle", BYTES: "circle"}
 _DASHES = {"p50": "solid", "p99": "dot", RATE: "solid", BYTES: "solid"}
 # So many characters of a mark stand along its line; the table has all.
+# Above the highest rate: words of marks and rings must not hide it.
+_ROOM = 1.6
 _MOST_CHARACTERS = 44
 _ORDER = ("nfs-server", "client", "device", "vdev")
 _PER_S = {RATE: "I/Os a second", BYTES: "bytes a second"}
@@ -147,7 +149,7 @@ def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with
     )  # fmt: skip
     if with_latency:
         low, high = span
-        # Room above for the words of marks and rings.
+        # Room above for the words of marks and rings, as _ROOM.
         top = high * max((high / low) ** 0.35, 2.5)
         layout["yaxis"] = figure.latency_axis(
             low / 1.6, top, anchor="x", dtick="D2", domain=list(_LATENCY if both else (0, 1))
@@ -156,8 +158,9 @@ def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with
     if rates:
         number, domain = ("2", list(_RATE)) if both else ("", [0, 1])
         layout[f"xaxis{number}"] = {**axis, "anchor": f"y{number}"}
+        most = max((_mean(line, i).mean.value for line in rates for i in line.used), default=1.0)
         layout[f"yaxis{number}"] = {
-            "anchor": f"x{number}", "domain": domain, "rangemode": "tozero", "tickformat": ".3~s",
+            "anchor": f"x{number}", "domain": domain, "tickformat": ".3~s", "range": [0, most * _ROOM],
         }  # fmt: skip
         layout["annotations"].append(figure.panel_title(_PER_S[rates[0].key[4]], 0, domain[1]))
     if both:
