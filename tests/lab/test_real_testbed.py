@@ -365,25 +365,25 @@ def test_the_power_of_a_disk_is_cut_by_commands_of_the_users_own(rig: Rig, tmp_p
 
 _AT_SET_TIMES = """\
 [[fault]]
-at = "2s"
+at = "3s"
 device = "vd1"
 what = "offline"
 for = "1s"
 [[fault]]
-at = "5s"
+at = "6s"
 what = "nfsd-restart"
 for = "500ms"
 [[fault]]
-at = "8s"
+at = "9s"
 what = "command"
 run = ["touch", "/tmp/hsp-own-fault"]
 undo = ["rm", "/tmp/hsp-own-fault"]
 for = "500ms"
 [[event]]
-at = "10s"
+at = "11s"
 what = "scrub"
 [[event]]
-at = "12s"
+at = "13s"
 what = "resilver"
 device = "vd1"
 for = "500ms"
