@@ -17,6 +17,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError, KitError, SafetyRefusal
 from kit.devices import udev
 from kit.hosts.base import DeadlineExceeded, Host, HostLost
+from kit.hosts.connect import HostKeyRefused, LoginRefused
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.instruments.machine import power_counters
 from kit.nfs import export as nfs_export
@@ -49,7 +50,13 @@ class PowerCut(Protocol):
     def reader(self) -> Host: ...
 
     def cut(self) -> int | None:
-        """Cut the power now. Returns when, on the witness's clock, if writes go on. Raises HostError."""
+        """Cut the power now. Returns when, on the witness's clock, if writes go on.
+
+        Raises NotCut: the command has ended, and the power is still on; HostError.
+        """
+
+    def stay(self) -> None:
+        """After NotCut: as before. Raises HostError, SafetyRefusal."""
 
     def settle(self) -> None:
         """Nothing is under way, and nothing is left in a cache."""
@@ -77,6 +84,9 @@ class LabCut:
 
     def cut(self) -> int | None:
         return self.devices.mark()
+
+    def stay(self) -> None:
+        """The lab's devices always lose their power."""
 
     def settle(self) -> None:
         _settle(self.reader, self.storage, tuple(self.bench.site.device_paths.values()))
@@ -143,14 +153,14 @@ class RealCut:
         return None
 
     def _await_gone(self) -> None:
-        """Raises HostError if it is still there: the power was not cut; SafetyRefusal for more than that."""
+        """Raises NotCut if it is still there; SafetyRefusal if more than that is gone."""
         end = time.monotonic() + self.power.gone_within / 1e9
         while self._is_there():
             if time.monotonic() > end:
                 off = shlex.join(self.power.off)[:200]
-                raise HostError(
+                raise NotCut(
                     f"{self.path or self.server.name} still answers {self.power.gone_within / 1e9:g} s after "
-                    f"`{off}`",
+                    f"`{off}`: its power was not cut",
                     "did it cut the right power? gone_within in [power] gives it longer",
                 )
             time.sleep(_POLL_S)
@@ -198,6 +208,13 @@ class RealCut:
         self.run.journal.undo_now(self.pending, turn_on)
         self.pending = None
 
+    def stay(self) -> None:
+        self.power_on()
+        if not self.of_server:
+            self._await_device(self.power.back_within / 1e9)
+            assert self.run.site.guard, "a real site is guarded"
+            self.run.site.guard.take_again(locks=False)
+
     def settle(self) -> None:
         _settle(self.server, self.bench.storage, (self.path,))
 
@@ -227,7 +244,17 @@ class RealCut:
 
     def _await_server(self, within_s: float) -> None:
         assert self.run.site.reopen and self.before
-        self.run.site.reopen(within_s)
+        try:
+            self.run.site.reopen(within_s)
+        except (HostKeyRefused, LoginRefused):
+            raise
+        except HostLost as error:
+            raise HostLost(
+                f"{self.server.name} is not back {within_s:g} s after `{shlex.join(self.power.on)[:200]}` "
+                f"turned its power on: {error.message}",
+                "look at its console. Once it lets in, `hsp clean` undoes what the journal still has; if it "
+                "only takes longer: back_within in [power]",
+            ) from error
         now = read_identity(self.server)
         if now.machine_id != self.before.machine_id:
             raise SafetyRefusal(
@@ -236,7 +263,7 @@ class RealCut:
                 "nothing was done there",
             )
         if now.boot_id == self.before.boot_id:
-            raise HostError(
+            raise NotCut(
                 f"{self.server.name} still runs since the same boot: its power was not cut",
                 "did `off` of [power] only break the connection?",
             )
@@ -267,6 +294,10 @@ class RealCut:
             else:
                 found[device.name] = power_counters.read(self.server, path)
         return found
+
+
+class NotCut(HostError):
+    """What was to lose its power still has it."""
 
 
 class DeviceGone(HostError):

@@ -21,8 +21,8 @@ from kit.hosts.identity import read_identity
 from kit.plan import steps
 from kit.rules.power import cut_devices
 from kit.run import power_cut
-from kit.run.power_cut import Counts, DeviceGone, PowerCut
-from kit.run.power_records import Found, Layout, judge, parse_acknowledged, parse_found
+from kit.run.power_cut import Counts, DeviceGone, NotCut, PowerCut
+from kit.run.power_records import Acknowledged, Found, Layout, judge, parse_acknowledged, parse_found
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
@@ -92,10 +92,13 @@ def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: 
     """The control, all power losses, and a clean power cycle."""
     directory = f"{bench.work_dir}/{cut.witness.name.replace('/', '-')}-power-loss"
     test = _Test(run, bench, settings, cut, directory, chance.getrandbits(40) ^ run.site.seed & 0xFFFFFFFFFF)
-    control = [_control(test)] if settings.control != "none" else []
+    control: list[Moment] = []
     moments: list[tuple[Layout, Moment]] = []
     stopped = ""
-    for number in range(1, settings.moments + 1):
+    if settings.control != "none":
+        moment, stopped = _control(test)
+        control.append(moment)
+    for number in range(1, 1 if stopped else settings.moments + 1):
         within_ns = chance.randrange(settings.within)
         idle_ns = chance.randrange(1, settings.idle + 1) if settings.idle else 0
         layout = test.layout(number)
@@ -104,7 +107,9 @@ def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: 
         _store(run, test, [each for _, each in moments], control, stopped)
         if stopped:
             break
-    found = [each for _, each in moments] if stopped else _verified_again(test, moments)
+    found = [each for _, each in moments]
+    if not stopped:
+        found, stopped = _verified_again(test, moments)
     _store(run, test, found, control, stopped)
     return _told(test, found, control, stopped)
 
@@ -127,15 +132,15 @@ def _told(test: _Test, moments: list[Moment], control: list[Moment], stopped: st
     )
 
 
-def _control(test: _Test) -> Moment:
-    """A power loss that must take acknowledged writes with it: number 0."""
+def _control(test: _Test) -> tuple[Moment, str]:
+    """A power loss that must take acknowledged writes with it: number 0. The second: as of _lose_power."""
     kind, storage = test.settings.control, test.bench.storage
     if not storage:
         layout = test.layout(0, durable=False, direct=kind == "no-flush")
-        return _lose_power(test, layout, test.settings.within, 0)[0]
+        return _lose_power(test, layout, test.settings.within, 0)
     layout = test.layout(0)
     with _unsynced(test) if kind == "no-sync" else _unflushed(test):
-        return _lose_power(test, layout, test.settings.within, 0)[0]
+        return _lose_power(test, layout, test.settings.within, 0)
 
 
 @contextmanager
@@ -168,37 +173,20 @@ def _unflushed(test: _Test) -> Iterator[None]:
 
 def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tuple[Moment, str]:
     """Write, lose the power, look for what was promised. The second: why there can be no more, or ""."""
-    cut, clock = test.cut, test.bench.site.clock
+    cut = test.cut
     before = dict(test.counts) or cut.counts()
-    _prepare(test, layout)
-    log = f"{test.directory}/acknowledged-{layout.number}"
-    writer = cut.witness.start([*_helper(test, cut.witness), "write", layout.text(), log])
-    begun, cut_ns, ended = False, None, None
+    acknowledged, cut_ns, still_on = _write_and_cut(test, layout, within_ns, idle_ns)
+    count, at_ns = len(acknowledged), cut_ns or acknowledged[-1].at_ns
+    unproven = Moment(acknowledged=count, at_ns=at_ns, idle_ns=idle_ns)
     try:
-        answer = cut.witness.run(["sh", "-c", _AWAIT, "sh", log], deadline_s=_DEADLINE_S, check=False)
-        begun = answer.returncode == 0
-        if begun:
-            power_cut.sleep(cut.witness, clock, within_ns)
-            if idle_ns:
-                ended = writer.stop(_DEADLINE_S)
-                power_cut.sleep(cut.witness, clock, idle_ns)
-            cut_ns = cut.cut()
-    finally:
-        # On a server without power its writes would wait for ever.
-        ended = ended or writer.stop(_DEADLINE_S, "INT" if cut.scope == "lab" else "KILL")
-    if not begun or (cut.scope == "lab" and ended.returncode):
-        raise MeasurementUnknown(f"the writer of power loss {layout.number} failed {ended.describe()}")
-    acknowledged = parse_acknowledged(cut.witness.get(log).decode())
-    if not acknowledged:
-        raise MeasurementUnknown(f"power loss {layout.number} came before the first acknowledged write")
-    try:
-        cut.bring_back()
+        still_on = still_on or _back(cut)
     except (DeviceGone, CommandFailed) as error:
         if isinstance(error, CommandFailed) and error.result.argv[:2] != ("zpool", "import"):
             raise
-        count = len(acknowledged)
-        gone = Moment(acknowledged=count, gone=count, at_ns=acknowledged[-1].at_ns, idle_ns=idle_ns)
+        gone = unproven.model_copy(update={"gone": count})
         return gone, f"after power loss {layout.number}, {' '.join(error.message.split())}"
+    if still_on:
+        return unproven, f"at power loss {layout.number}, {' '.join(still_on.split())}"
     if cut.scope == "server":
         test.helped.discard(cut.reader.name)
     (found,) = _read(test, layout)
@@ -207,8 +195,54 @@ def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tu
     test.counts.clear()
     test.counts.update(cut.counts())
     proof = tuple(_proof(before, test.counts))
-    at_ns = cut_ns or acknowledged[-1].at_ns
     return moment.model_copy(update={"at_ns": at_ns, "idle_ns": idle_ns, "proof": proof}), ""
+
+
+def _write_and_cut(
+    test: _Test, layout: Layout, within_ns: int, idle_ns: int
+) -> tuple[list[Acknowledged], int | None, str]:
+    """What was acknowledged, when the power was cut (None: writes ended with it), and why it was not."""
+    cut, clock = test.cut, test.bench.site.clock
+    _prepare(test, layout)
+    log = f"{test.directory}/acknowledged-{layout.number}"
+    writer = cut.witness.start([*_helper(test, cut.witness), "write", layout.text(), log])
+    begun, cut_ns, ended, still_on = False, None, None, ""
+    try:
+        answer = cut.witness.run(["sh", "-c", _AWAIT, "sh", log], deadline_s=_DEADLINE_S, check=False)
+        begun = answer.returncode == 0
+        if begun:
+            power_cut.sleep(cut.witness, clock, within_ns)
+            if idle_ns:
+                ended = writer.stop(_DEADLINE_S)
+                power_cut.sleep(cut.witness, clock, idle_ns)
+            cut_ns, still_on = _cut(cut)
+    finally:
+        # On a server without power its writes would wait for ever.
+        ended = ended or writer.stop(_DEADLINE_S, "INT" if cut.scope == "lab" else "KILL")
+    if not begun or (cut.scope == "lab" and ended.returncode):
+        raise MeasurementUnknown(f"the writer of power loss {layout.number} failed {ended.describe()}")
+    acknowledged = parse_acknowledged(cut.witness.get(log).decode())
+    if not acknowledged:
+        raise MeasurementUnknown(f"power loss {layout.number} came before the first acknowledged write")
+    return acknowledged, cut_ns, still_on
+
+
+def _cut(cut: PowerCut) -> tuple[int | None, str]:
+    """When the power was cut, and why it was not, or ""; then all is as before."""
+    try:
+        return cut.cut(), ""
+    except NotCut as error:
+        cut.stay()
+        return None, error.message
+
+
+def _back(cut: PowerCut) -> str:
+    """After a cut; why it was none, or ""."""
+    try:
+        cut.bring_back()
+    except NotCut as error:
+        return error.message
+    return ""
 
 
 def _prepare(test: _Test, layout: Layout) -> None:
@@ -253,16 +287,22 @@ def _proof(before: Counts, after: Counts) -> Iterator[PowerProof]:
             )
 
 
-def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> list[Moment]:
-    """All records once more, after a power cycle with nothing under way; then the pool is scrubbed."""
+def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> tuple[list[Moment], str]:
+    """All records once more, after a power cycle with nothing under way; then the pool is scrubbed.
+
+    The second: why there was no power cycle, or "".
+    """
     cut, log = test.cut, f"{test.directory}/acknowledged"
     cut.settle()
-    cut.cut()
+    _, still_on = _cut(cut)
     try:
-        cut.bring_back()
+        still_on = still_on or _back(cut)
     except DeviceGone:
         found = [(each, Classes(gone=each.acknowledged)) for _, each in moments]
-        return [moment.model_copy(update={"again": classes}) for moment, classes in found]
+        return [moment.model_copy(update={"again": classes}) for moment, classes in found], ""
+    if still_on:
+        text = f"at the power cycle after all of them, {' '.join(still_on.split())}"
+        return [each for _, each in moments], text
     if cut.scope == "server":
         test.helped.discard(cut.reader.name)
     # On a small device a later power loss has its records in the place of an earlier one's.
@@ -282,7 +322,7 @@ def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> list[M
             moment = moment.model_copy(update={"again": again})
         found_again.append(moment)
     _scrub(test)
-    return found_again
+    return found_again, ""
 
 
 def _scrub(test: _Test) -> None:

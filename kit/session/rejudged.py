@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from kit.store import json_file
 from kit.store.checks.known import Known
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run
+from kit.store.series import named_series, read_series
 from kit.store.summary import Reason, Summary, read_summary
 from reports.analysis.damage import damage_refused
 from reports.verdict.check_lines import CheckLine, check_lines
@@ -53,17 +55,32 @@ def known_of(path: Path, manifest: Manifest) -> tuple[Known, ...]:
     return read_known(path, [phase.name for phase in manifest.phases], expected)
 
 
-def rejudged(path: Path, known_file: Path | None = None) -> Rejudged:
-    """The run in the directory `path`. Raises ConfigError for a mistake in `known_file` alone."""
+def known_of_all(path: Path, runs: Sequence[Path], series: Sequence[Path]) -> tuple[Known, ...]:
+    """The same for several: an entry is of a check of one of the runs, or of a ratio of a series."""
+    phases: list[str] = []
+    expected: list[dict[str, Any]] = []
+    for each in runs:
+        # One that cannot be read is judged so later.
+        with contextlib.suppress(ConfigError), damage_refused("manifest.json", ""):
+            manifest = read_manifest(named_run(each))
+            phases += [phase.name for phase in manifest.phases]
+            expected += [wish.model_dump(mode="json", exclude_unset=True) for wish in manifest.expect]
+    for each in series:
+        with contextlib.suppress(ConfigError):
+            wishes = read_series(named_series(each)).expect
+            expected += [wish.model_dump(mode="json", by_alias=True) for wish in wishes]
+    return read_known(path, phases, expected)
+
+
+def rejudged(path: Path, known: Sequence[Known] = ()) -> Rejudged:
+    """The run in the directory `path`. `known`: failures beside those of its workload."""
     try:
         with damage_refused("a file of the run", "copy the run directory again"):
             run = named_run(path)
             manifest = read_manifest(run)
-            summary = reports.judged(run)
+            summary = reports.judged(run, known)
     except ConfigError as error:
         return Rejudged(str(path), None, (_line(Reason(id="RUN-FILES", text=error.message)),), error)
-    if known_file:
-        summary = reports.judged(run, known_of(known_file, manifest))
     lines = [
         CheckLine("RUN-FILES", "ok", text=f"format {manifest.format}"),
         _plan_digest(run),

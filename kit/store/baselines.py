@@ -64,6 +64,8 @@ def set_baseline(results: Path, name: str, run: RunDir, set_utc: str) -> Baselin
 def run_of_baseline(results: Path, name: str) -> RunDir:
     """The run of a baseline, also where it was moved to within `results`. Raises ConfigError."""
     known = read_baselines(results)
+    if not results.is_dir():
+        raise ConfigError(f"{results}: no such directory", "give --results")
     if name not in known:
         listed = ", ".join(sorted(map(safe_text, known))) or "none"
         raise ConfigError(

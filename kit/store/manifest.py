@@ -5,6 +5,7 @@ Tables that are only shown (pool, dataset, mount, preconditioning) stay JSON obj
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from kit.store.format import MANIFEST_FORMAT
 from kit.store.parts import import_source
 from kit.store.parts.import_source import ImportSource
 from kit.store.phase import Event, Phase, Problem
-from kit.store.run_directory import RunDir
+from kit.store.run_directory import RunDir, refuse_no_run
 from kit.store.stored import Count, Json, Many, Nanoseconds, Number, Stored, read_versioned
 
 _MOST_PHASES = 10_000
@@ -318,4 +319,6 @@ class Manifest(Stored):
 def read_manifest(run: RunDir) -> Manifest:
     """manifest.json, checked. Raises ConfigError."""
     path = run.path / "manifest.json"
+    if not os.path.lexists(path):
+        refuse_no_run(run.path)
     return Manifest.from_json(read_versioned(path, MANIFEST_FORMAT), path)

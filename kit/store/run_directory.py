@@ -16,6 +16,7 @@ Everything that is read back is untrusted: sizes, types and ranges are checked.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from kit.core.errors import ConfigError, HostError
 from kit.core.own_file import check_own_directory
+from kit.core.seed import RUN_ID
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,28 @@ def named_run(path: Path) -> RunDir:
         return RunDir(directory.resolve())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", "look at its permissions") from None
+
+
+def refuse_no_run(path: Path) -> None:
+    """Raises ConfigError for a directory that is something else than a run; one without anything is none."""
+    if os.path.lexists(path / "series.json"):
+        raise ConfigError(f"{path} is a series, not a run", f"name a run of it: {_newest(path.parent)}")
+    try:
+        inside = sorted(path.iterdir())
+    except OSError:
+        return
+    newest = _newest(path) or next(filter(None, map(_newest, inside)), None)
+    if newest:
+        raise ConfigError(f"{path} holds runs and is none itself", f"name one of them, such as {newest}")
+
+
+def _newest(path: Path) -> Path | None:
+    """The newest run directory directly in `path`."""
+    try:
+        found = [each for each in path.iterdir() if re.fullmatch(RUN_ID, each.name) and each.is_dir()]
+    except OSError:
+        return None
+    return max(found, key=lambda each: each.name, default=None)
 
 
 def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:

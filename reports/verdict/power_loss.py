@@ -50,6 +50,9 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     if power_loss is None:
         return Judged()
     moments = power_loss.moments
+    if not moments and power_loss.stopped:
+        # The control was the first, and the last.
+        return Judged(open=_open(power_loss))
     if not moments or not sum(moment.acknowledged for moment in moments):
         raise MeasurementUnknown("no write was acknowledged before a power loss")
     broken = [*_broken(moments)]

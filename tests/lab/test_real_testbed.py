@@ -363,5 +363,74 @@ def test_the_power_of_a_disk_is_cut_by_commands_of_the_users_own(rig: Rig, tmp_p
     assert differences(before, state_of(rig.host)) == []
 
 
+_AT_SET_TIMES = """\
+[[fault]]
+at = "3s"
+device = "vd1"
+what = "offline"
+for = "1s"
+[[fault]]
+at = "6s"
+what = "nfsd-restart"
+for = "500ms"
+[[fault]]
+at = "9s"
+what = "command"
+run = ["touch", "/tmp/hsp-own-fault"]
+undo = ["rm", "/tmp/hsp-own-fault"]
+for = "500ms"
+[[event]]
+at = "11s"
+what = "scrub"
+[[event]]
+at = "13s"
+what = "resilver"
+device = "vd1"
+for = "500ms"
+[[event]]
+at = "15s"
+what = "snapshots"
+every = "100ms"
+for = "1s"
+[[event]]
+at = "18s"
+what = "send"
+[[event]]
+at = "20s"
+what = "trim"
+"""
+
+
+def test_faults_and_events_at_set_times_over_tcp(rig: Rig, tmp_path: Path) -> None:
+    """Each is done on the server at its time, all data is read back, and nothing of it is left there."""
+    bed = Bed(rig, tmp_path, {"data": ("vd0", "vd1"), "log": ("vd3",)}, "none")
+    workload = write_small(tmp_path, ("soak", "write", "24s"))
+    job = tmp_path / "write.fio"
+    job.write_text(f"{job.read_text()}rate_iops=20\n")
+    pool = '[pool]\ndata = "mirror"\n[working_set]'
+    text = workload.read_text().replace("[working_set]", pool).replace('"50ms"', '"500ms"')
+    workload.write_text(text + _AT_SET_TIMES)
+    before = state_of(rig.host)
+    done = bed.hsp(*bed.run_words(workload), *bed.results, "--json")
+    assert done.returncode in (0, 1, EXIT_UNKNOWN), done.stderr
+    summary, run = json.loads(done.stdout), (tmp_path / "small" / "latest").resolve()
+    rows = {row["what"]: row for row in summary["faults"]}
+    assert set(rows) == {
+        "offline", "nfsd-restart", "command", "scrub", "resilver", "snapshots", "send", "trim"
+    }  # fmt: skip
+    for row in rows.values():
+        assert not row["error"] and not row["was_cut"] and row["begin_s"] >= row["at_s"] - 0.01, row
+        assert row["end_s"] >= row["begin_s"], row
+    assert rows["snapshots"]["times"] == 10
+    (checks,) = summary["fault_checks"]
+    assert (checks["client_errors"], checks["data_errors"]) == (0, 0), checks
+    missing = {"FAULT-MISSING", "EVENT-MISSING", "FAULT-DATA", "FAULT-ERRORS", "SERVER-ACTIVITY"}
+    assert not missing & {cause["id"] for cause in summary["causes"]}, summary["reasons"]
+    record = read_journal(run / "journal.jsonl")
+    assert record.finished and not record.pending
+    assert differences(before, state_of(rig.host)) == []
+    assert rig.host.run(["test", "-e", "/tmp/hsp-own-fault"], check=False).returncode == 1
+
+
 def bed_specs(rig: Rig, *names: str) -> list[DeviceSpec]:
     return [DeviceSpec(rig.by_id[name], rig.disks[name].serial, rig.disks[name].size_bytes) for name in names]

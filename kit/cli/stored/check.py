@@ -13,8 +13,8 @@ from kit.cli.options import JsonOption, JunitOption, KnownOption
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit_json, emit_text, say_error, write_target
 from kit.session.presentation import terminal_width
-from kit.session.rejudged import Rejudged, rejudged
-from kit.store.series import is_series, named_series, read_series, run_of
+from kit.session.rejudged import Rejudged, known_of_all, rejudged
+from kit.store.series import is_series, named_series, read_series
 from reports.output.junit import junit as junit_of
 from reports.output.result_table import wrapped
 from reports.verdict.check_lines import CheckLine
@@ -39,7 +39,9 @@ def check(
     something else than the counts. A failure that is known (--known, [[known]]) does not count.
     """
     check_target(junit)
-    judged = [rejudged(path, known) for path in _runs(runs)]
+    paths = list(_runs(runs))
+    failures = known_of_all(known, paths, [path for path in runs if is_series(path)]) if known else ()
+    judged = [rejudged(path, failures) for path in paths]
     if junit:
         write_target(junit, junit_of(*(each.summary for each in judged if each.summary)))
     if json_output:
@@ -66,7 +68,8 @@ def _runs(paths: Sequence[Path]) -> Iterator[Path]:
         if not found:
             raise ConfigError(f"{path}: the series has no run yet", f"hsp run --resume {path}")
         for each in found:
-            yield run_of(directory, each.run).path
+            # One that was deleted is a line, and stops none of the others.
+            yield directory.parent / each.run
 
 
 def _json(judged: Rejudged) -> dict[str, Any]:

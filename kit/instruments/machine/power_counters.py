@@ -4,6 +4,7 @@
     plp_start_count     Datacenter NVMe SSD Specification (OCP), log page C0h: starts of the protection
     smart_174, _192     SATA: unexpected power losses, and power-off retracts, as most vendors have them
 
+SAS drives have none: their start-stop count grows in order, too.
 Orderly removal, such as through /sys/bus/pci/slots/N/power, tells an NVMe drive before: none of them grows.
 """
 
@@ -30,8 +31,10 @@ def read(host: Host, path: str) -> dict[str, int]:
     if kernel_name.startswith("nvme"):
         smart = _run(host, ["nvme", "smart-log", path, "--output-format=json"])
         ocp = _run(host, ["nvme", "ocp", "smart-add-log", path, "--output-format=json"])
-        return parse_nvme(smart) | parse_ocp(ocp)
-    return parse_ata(_run(host, ["smartctl", "--json", "--attributes", path]))
+        if found := parse_nvme(smart) | parse_ocp(ocp):
+            return found
+    # It reads NVMe as well, where nvme-cli is missing.
+    return parse_smartctl(_run(host, ["smartctl", "--json", "--attributes", path]))
 
 
 def _run(host: Host, argv: list[str]) -> str:
@@ -50,9 +53,12 @@ def parse_ocp(text: str) -> dict[str, int]:
     return _counts({"plp_start_count": log.get("plp start count")})
 
 
-def parse_ata(text: str) -> dict[str, int]:
-    """Of `smartctl --json --attributes`. Pure."""
+def parse_smartctl(text: str) -> dict[str, int]:
+    """Of `smartctl --json --attributes`, of NVMe or SATA. Pure."""
     log = _object(text)
+    health = log.get("nvme_smart_health_information_log")
+    if isinstance(health, dict):
+        return _counts({"unsafe_shutdowns": health.get("unsafe_shutdowns")})
     table = log.get("ata_smart_attributes")
     rows = table.get("table") if isinstance(table, dict) else None
     found: dict[str, Any] = {}

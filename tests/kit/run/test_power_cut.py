@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from kit.hosts.base import HostLost
 from kit.recovery import registry
 from kit.recovery.journal import Journal
 from kit.recovery.power_undos import controller
+from kit.recovery.undo import by_hand
 from kit.run import power_cut
 from kit.run.power_cut import RealCut
 from kit.setup.bench import Bench
@@ -131,15 +133,58 @@ def test_what_turns_the_power_on_is_in_the_journal_before_it_is_cut(world: Calla
 
 def test_a_server_that_still_answers_was_not_cut(world: Callable[..., World]) -> None:
     made = world("server", off=("true",), gone_within="50ms")
-    with pytest.raises(HostError, match="still answers"):
+    with pytest.raises(power_cut.NotCut, match="still answers"):
         made.cut.cut()
+    assert pending(made) == ["power"]
+    # It stays as it is: `on` does no harm, and nothing is imported or locked again.
+    made.cut.stay()
+    assert pending(made) == [] and made.guarded == [] and made.reopened == 0
+
+
+def test_a_device_that_can_still_be_read_is_claimed_again(world: Callable[..., World]) -> None:
+    made = world("device", off=("true",), gone_within="50ms")
+    with pytest.raises(power_cut.NotCut, match="still answers"):
+        made.cut.cut()
+    made.cut.stay()
+    assert made.guarded == ["release", "again False"] and pending(made) == []
+
+
+def test_a_server_that_does_not_come_back_is_named_with_what_to_do(world: Callable[..., World]) -> None:
+    made = world("server", back_within="90s")
+
+    def unreachable(within_s: float) -> None:
+        raise HostLost("ssh://nas: no SSH connection")
+
+    made.site.reopen = unreachable
+    made.cut.cut()
+    with pytest.raises(HostLost) as raised:
+        made.cut.bring_back()
+    assert re.match("server is not back 90 s after `touch .*` turned its power on", raised.value.message)
+    assert "no SSH connection" in raised.value.message
+    assert "hsp clean" in raised.value.hint and "back_within" in raised.value.hint
+    assert made.guarded == [], "nothing was touched"
+
+
+def test_power_that_cannot_be_turned_on_stays_in_the_journal(world: Callable[..., World]) -> None:
+    """And a later `hsp clean` turns it on."""
+    made = world("server", on=("test", "-e", "/nonexistent/works-again"))
+    made.cut.cut()
+    with pytest.raises(HostError, match="ended with 1") as raised:
+        made.cut.bring_back()
+    assert "turn it on by hand, then run `hsp clean`" in raised.value.hint
+    made.cut.rescue()
+    (left,) = made.journal.pending
+    assert left.kind == "power" and left.arguments["on"] == list(made.cut.power.on)
+    assert by_hand(left, {"controller": "this machine"}, RUN) == (
+        "on this machine: test -e /nonexistent/works-again",
+    )
 
 
 def test_a_server_of_the_same_boot_was_not_without_power(world: Callable[..., World]) -> None:
     made = world("server")
     made.server.boots = [BOOTS[0], BOOTS[0]]
     made.cut.cut()
-    with pytest.raises(HostError, match="same boot"):
+    with pytest.raises(power_cut.NotCut, match="same boot"):
         made.cut.bring_back()
     assert made.guarded == [], "nothing was touched"
 

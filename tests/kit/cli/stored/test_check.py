@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import reports
 from kit.config.workload_source import WORKLOADS
 from kit.store.json_file import read_json, write_json
 from tests.conftest import Called
-from tests.reports import synthetic
+from tests.reports import synthetic, synthetic_series
 
 
 def stored(path: Path, p99_us_max: float = 100.0, **more: Any) -> Path:
@@ -156,3 +157,56 @@ def test_an_import_is_unknown_by_nature(hsp_here: Called, tmp_path: Path) -> Non
     assert "Unknown by nature: Imported" in " ".join(hsp_here("check", path).stdout.split())
     known = known_file(tmp_path / "known.toml", "IMPORTED")
     assert lines(hsp_here, path, "--known", known)[0] == 0
+
+
+def test_known_failures_of_several_runs_are_of_any_of_them(hsp_here: Called, tmp_path: Path) -> None:
+    """The phases of a series' runs differ: an entry of one is no mistake for the others."""
+    series, file = synthetic_series.series(tmp_path), tmp_path / "known.toml"
+    reports.analyse_series(series)
+    problems = {"problems": [{"code": "error", "text": "it failed"}]}
+    run = synthetic_series.run(tmp_path, 77, {"write-pool": 150_000}, problems)
+    other = str(series.parent / run)
+    known = known_file(file, "ERROR:write-pool")
+    assert hsp_here("check", str(series), other, "--known", known).returncode == 3, "it is of the whole run"
+    known = known_file(file, "LOST-EVENTS:write-pool")
+    assert hsp_here("check", str(series), other, "--known", known).returncode == 3
+    done = hsp_here("check", str(series), "--known", known)
+    assert done.returncode == 2 and "known.toml:2: known[0].check" in done.stderr
+    known = known_file(file, "ERROR")
+    assert hsp_here("check", str(series), other, "--known", known).returncode == 0
+
+
+def test_a_run_of_a_series_that_was_deleted_is_one_line(hsp_here: Called, tmp_path: Path) -> None:
+    series = synthetic_series.series(tmp_path)
+    reports.analyse_series(series)
+    gone = next(each for each in sorted(series.parent.glob("2*")))
+    shutil.rmtree(gone)
+    done = hsp_here("check", str(series), "--json")
+    assert done.returncode == 2 and f"{gone}: no such run directory" in done.stderr
+    verdicts = [run["verdict"] for run in json.loads(done.stdout)["runs"]]
+    assert verdicts == [None, "valid", "valid", "valid"]
+
+
+@pytest.mark.parametrize("words", [("check",), ("report",), ("baseline", "set"), ("baseline", "compare")])
+def test_what_is_no_run_is_named_with_one_that_is(
+    hsp_here: Called, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    run = stored(tmp_path / "top-speeds" / "20261121T050001Z-000001")
+    if words[0] == "baseline":
+        assert hsp_here("baseline", "set", str(run), "--results", str(tmp_path)).returncode == 0
+    more = ("--results", str(tmp_path)) if words[0] == "baseline" else ()
+    for path in (tmp_path, tmp_path / "top-speeds"):
+        done = hsp_here(*words, str(path), *more)
+        assert done.returncode == 2 and f"{path} holds runs and is none itself" in done.stderr
+        assert f"such as {run}" in done.stderr
+    if words[0] == "baseline":
+        series = synthetic_series.series(tmp_path)
+        done = hsp_here(*words, str(series), *more)
+        assert done.returncode == 2 and f"{series} is a series, not a run" in done.stderr
+        assert f"name a run of it: {series.parent}/2" in done.stderr
+
+
+def test_twice_is_the_same(hsp_here: Called, tmp_path: Path) -> None:
+    path, xml = stored(tmp_path / "a", 1.0), [tmp_path / "1.xml", tmp_path / "2.xml"]
+    found = [hsp_here("check", str(path), "--junit", str(file)) for file in xml]
+    assert found[0].stdout == found[1].stdout and xml[0].read_bytes() == xml[1].read_bytes()
