@@ -160,6 +160,7 @@ class Lab(Closing):
             argv=command_line(spec, root, resume),
             prefix=_SAVING_PREFIX if root else _PREFIX,
             sparse={HAND_OVER: HAND_OVER_BYTES, **{disk.name: disk.size_bytes for disk in spec.extra_disks}},
+            one_cpu=spec.clock.kind == "virtual",
             info={
                 "clock": spec.clock.kind,
                 "dilation": spec.clock.dilation,
@@ -261,6 +262,7 @@ class _Supervisor:
         info: dict[str, Any],
         prefix: str = _PREFIX,
         sparse: dict[str, int] | None = None,
+        one_cpu: bool = False,
     ) -> None:
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", os.fspath(_SUPERVISOR)],
@@ -276,6 +278,7 @@ class _Supervisor:
             "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
             "sparse": sparse or {},
             "argv": argv,
+            "one_cpu": one_cpu,
             "info": info,
         }
         assert self._child.stdin and self._child.stdout

@@ -7,7 +7,8 @@ run on after the CLI (`hsp lab up`). The supervisor holds a lock (flock) on the 
 state directory while it lives; a free lock is the proof that it is dead.
 
 stdin, first line: JSON {base, prefix, files: {name: base64}, sparse: {name: bytes}, argv: [...],
-info: {...}}. QEMU's working directory is the state directory.
+one_cpu: bool, info: {...}}. QEMU's working directory is the state directory. `one_cpu`: all threads of QEMU
+run on one CPU at a time (docs/decisions/0031-one-cpu-a-guest.md).
 stdout: one JSON line {state, qemu_pid}, or {error}; later {exited: code} if QEMU ends.
 Only the standard library is imported, for a start within milliseconds.
 """
@@ -20,18 +21,22 @@ import ctypes
 import fcntl
 import json
 import os
+import random
 import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 LOCK = "lock"
 _TERM_GRACE_S = 3.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+# How often a guest of one CPU looks whether another CPU has fewer; at random, so that two do not swap.
+_LOOK_S = (3.0, 9.0)
 
 
 class _Stop(Exception):
@@ -52,8 +57,8 @@ def main() -> int:
         qemu = None
         try:
             _lock(state)
-            qemu = _start(state, spec["files"], spec["sparse"], spec["argv"], spec["info"])
-            _wait(qemu)
+            qemu = _start(state, spec["files"], spec["sparse"], spec["argv"], spec["info"], spec["one_cpu"])
+            _wait(qemu, _balance if spec["one_cpu"] else None)
         except OSError as error:
             _say({"error": f"{error.filename or ''}: {error.strerror}"})
         finally:
@@ -74,7 +79,12 @@ def _lock(state: Path) -> None:
 
 
 def _start(
-    state: Path, files: dict[str, str], sparse: dict[str, int], argv: list[str], info: dict[str, object]
+    state: Path,
+    files: dict[str, str],
+    sparse: dict[str, int],
+    argv: list[str],
+    info: dict[str, object],
+    one_cpu: bool,
 ) -> subprocess.Popen[bytes]:
     for name, content in files.items():
         (state / name).write_bytes(base64.b64decode(content))
@@ -89,7 +99,7 @@ def _start(
             stderr=log,
             cwd=state,
             env={**os.environ, "TMPDIR": os.fspath(state)},
-            preexec_fn=_die_with_parent(os.getpid()),
+            preexec_fn=_before_exec(os.getpid(), _least_used(_guests_by_cpu()) if one_cpu else set()),
         )
     lab = {**info, "supervisor_pid": os.getpid(), "qemu_pid": qemu.pid}
     (state / "lab.json").write_text(json.dumps(lab))
@@ -97,25 +107,69 @@ def _start(
     return qemu
 
 
-def _die_with_parent(parent: int):  # type: ignore[no-untyped-def]
-    """A preexec function: kill the child when the supervisor's (only) thread ends, or has already ended."""
+def _before_exec(parent: int, cpus: set[int]) -> Callable[[], None]:
+    """A preexec function: kill the child when the supervisor's (only) thread ends, or has already ended.
+
+    The child runs on `cpus`, if any are given.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
 
     def before_exec() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+        if cpus:
+            os.sched_setaffinity(0, cpus)
 
     return before_exec
 
 
-def _wait(qemu: subprocess.Popen[bytes]) -> None:
-    """Wait until the CLI has ended without a detach, or both QEMU has ended and the CLI has detached."""
+def _guests_by_cpu(but: int = 0) -> dict[int, int]:
+    """How many guests, of any user, are on each CPU that this process may use. `but`: one not counted."""
+    guests = dict.fromkeys(os.sched_getaffinity(0), 0)
+    for entry in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            pid = int(entry.parent.name)
+            if pid != but and entry.read_text().startswith("qemu-system"):
+                cpus = os.sched_getaffinity(pid)
+                if len(cpus) == 1 and cpus <= guests.keys():
+                    guests[cpus.pop()] += 1
+    return guests
+
+
+def _least_used(guests: dict[int, int]) -> set[int]:
+    """The CPU with the fewest guests; of several any, for another lab may start at the same moment."""
+    return {min(guests, key=lambda cpu: (guests[cpu], random.random()))}
+
+
+def _balance(pid: int) -> None:
+    """Move QEMU to a CPU with fewer guests, if there is one. It is stopped meanwhile: never on two CPUs."""
+    guests = _guests_by_cpu(but=pid)
+    target, (own, *_) = _least_used(guests), os.sched_getaffinity(pid)
+    if all(guests[cpu] >= guests.get(own, 0) for cpu in target):
+        return
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        for task in os.listdir(f"/proc/{pid}/task"):
+            os.sched_setaffinity(int(task), target)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _wait(qemu: subprocess.Popen[bytes], look: Callable[[int], None] | None) -> None:
+    """Wait until the CLI has ended without a detach, or both QEMU has ended and the CLI has detached.
+
+    `look` is called now and then with QEMU's process id while QEMU runs.
+    """
     ended = os.pidfd_open(qemu.pid)
     attached, alive = True, True
     while attached or alive:
         watched = [0] * attached + [ended] * alive
-        ready, _, _ = select.select(watched, [], [])
+        ready, _, _ = select.select(watched, [], [], random.uniform(*_LOOK_S) if look and alive else None)
+        if not ready and look:
+            with contextlib.suppress(OSError):
+                look(qemu.pid)
         if ended in ready:
             alive = False
             _say({"exited": qemu.wait()})

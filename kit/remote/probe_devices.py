@@ -118,29 +118,31 @@ def mounts() -> Any:
 
 def tool(argv: Any, deadline_s: float) -> Any:
     """Exit code and output of a tool."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
-        child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-        )
+        child = subprocess.Popen(argv, env=ENVIRONMENT, **pipes)
     except OSError as error:
         return {"argv": argv, "code": None, "out": "", "err": error.strerror or str(error)}
     try:
-        out, err = child.communicate(timeout=deadline_s)
-        code = child.returncode
+        out, err, code = *child.communicate(timeout=deadline_s), child.returncode
     except subprocess.TimeoutExpired:
+        out, err, code = b"", f"did not end within {deadline_s} s{waits(child.pid)}".encode(), None
         child.kill()
         # It may hang in the kernel; that is in the result.
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.communicate(timeout=2)
-        out, err, code = b"", f"did not end within {deadline_s} s".encode(), None
     if len(out) > LIMIT:
         out, err, code = b"", b"its output is too long", None
-    return {
-        "argv": argv,
-        "code": code,
-        "out": out.decode("utf-8", "replace"),
-        "err": err.decode("utf-8", "replace")[-500:],
-    }
+    texts = {"out": out.decode("utf-8", "replace"), "err": err.decode("utf-8", "replace")[-500:]}
+    return {"argv": argv, "code": code, **texts}
+
+
+def waits(process: int) -> str:
+    """Where the threads of a process wait in the kernel, and the disks with requests in flight."""
+    places = {text_of(path) for path in glob.glob(f"/proc/{process}/task/*/wchan")} - {"0", None}
+    busy = {name: (text_of(f"{SYS}/{name}/inflight") or "").split() for name in names_in(SYS)}
+    flying = [f"{name} {'+'.join(n)}" for name, n in busy.items() if set(n) - {"0"}]
+    return f"; in the kernel: {sorted(places)}; reads+writes in flight: {', '.join(flying) or 'none'}"
 
 
 def may_have_label(path: str) -> bool:
@@ -317,8 +319,7 @@ def in_child(function: Any, deadline_s: float) -> Any:
         os._exit(0)
     os.close(writer)
     poll = select.poll()
-    end = time.monotonic() + deadline_s
-    content = b""
+    end, content = time.monotonic() + deadline_s, b""
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         poll.register(pipe, select.POLLIN)
         while True:

@@ -9,7 +9,8 @@ call the same teardown; the run's own is struck at its first and at its last ste
 
 Of steps that differ in their argument alone, only the first is struck. Kills are fewer still: one for each
 set of kinds of undos that `hsp clean` meets, for the end of a step leaves what the begin of the next one
-does, and connections break there. Tests marked `long` strike at every step.
+does, and connections break there. Of these, each run of the tests strikes half, chosen at random; the report
+has the seed, and HSP_STRIKES_SEED repeats it. Tests marked `long` strike at every step.
 
 Runs go without the tracer, whose start takes longer than all the rest, but where it makes a difference.
 """
@@ -19,12 +20,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -35,6 +38,8 @@ from tests.lab.hoststate import State, differences, state_of
 from tests.lab.interrupted import LOAD
 from tests.lab.rig import LOGINS, NO_LOGIN, Bed, Rig
 from tests.lab.workloads import write_small
+
+Step = TypeVar("Step")
 
 
 class SmallBed(Bed):
@@ -140,11 +145,20 @@ class Wrong(Exception):
 class Striking:
     """Strikes of one mode, `kill`, `drop` or `hang-up`, and what came of each."""
 
-    def __init__(self, mode: str, before: State) -> None:
-        self.mode, self.before = mode, before
-        self.told: list[str] = []
+    def __init__(self, mode: str, before: State, all_steps: bool) -> None:
+        self.mode, self.before, self.all_steps = mode, before, all_steps
+        seed = int(os.environ.get("HSP_STRIKES_SEED") or random.SystemRandom().randrange(10**6))
+        self._random = random.Random(seed)
+        self.told = [] if all_steps else [f"half of the steps, HSP_STRIKES_SEED={seed}"]
         self.failures: list[str] = []
         self._cleaned_twice: set[frozenset[str]] = set()
+
+    def some_of(self, steps: Sequence[Step]) -> list[Step]:
+        """Half of them in their order, the last one always; all of them where each step is struck."""
+        if self.all_steps or not steps:
+            return [*steps]
+        places = range(len(steps) - 1)
+        return [steps[n] for n in (*sorted(self._random.sample(places, len(places) // 2)), len(places))]
 
     def report(self, request: pytest.FixtureRequest) -> None:
         request.node.add_report_section("call", "recovery", "\n".join(self.told) + "\n")
@@ -163,21 +177,22 @@ class Striking:
                     return
             self._clean(bed, run)
 
-    def each_undo(self, bed: SmallBed, first: Line, steps: int, all_of_a_kind: bool) -> None:
+    def each_undo(self, bed: SmallBed, first: Line, steps: int) -> None:
         """Strike the steps that undo a run, on what one run leaves. `first`: the run's own.
 
-        Without `all_of_a_kind` the first of each kind.
+        Unless each step is struck: the first of some kinds.
         """
-        with self._attempt(bed, f"{'each of' if all_of_a_kind else 'of'} {steps} steps that undo"):
+        with self._attempt(bed, f"{'each of' if self.all_steps else 'of'} {steps} steps that undo"):
             run = self._strike_run(bed, str(first.number))
-            struck: set[str] = set()
+            kinds = dict.fromkeys(undo.kind for undo in read_journal(run / "journal.jsonl").pending)
+            struck = kinds.keys() - self.some_of([*kinds])
             # They are numbered as they were registered, so the last one is undone first.
             for number in range(steps - 1, 0, -1):
                 pending = {undo.number: undo for undo in read_journal(run / "journal.jsonl").pending}
                 if number not in pending:
                     raise Wrong(f"undo {number} was done before it could be struck")
                 undo = pending[number]
-                if undo.kind in struck and not all_of_a_kind:
+                if undo.kind in struck and not self.all_steps:
                     continue
                 struck.add(undo.kind)
                 # The one struck before may have to be done again, and those between: two lines each.
@@ -284,15 +299,15 @@ def stop_at(
 ) -> None:
     """Strike at lines of that state; fails with those after which the host is not what it was.
 
-    At every line, or with `kind` at the first of each kind. The table of all steps and their outcomes is
+    At every line, or with `kind` at the first of some kinds. The table of all steps and their outcomes is
     printed, and is a section of the report on the test.
     """
-    striking = Striking(mode, whole.before)
+    striking = Striking(mode, whole.before, all_steps=kind is None)
     lines = [line for line in whole.lines if line.state == state]
     making, undoing = ([line for line in lines if line.undoes == undoes] for undoes in (False, True))
-    for line in (*(first_of_each(making, kind) if kind else making), undoing[-1]):
+    for line in (*striking.some_of(first_of_each(making, kind) if kind else making), undoing[-1]):
         striking.once(beds["none"], line.text, str(line.number))
-    striking.each_undo(beds["none"], undoing[0], len(undoing), all_of_a_kind=kind is None)
+    striking.each_undo(beds["none"], undoing[0], len(undoing))
     # What the tracer makes different: the look for what it needs, its start, and the load while it is there.
     # A kill after the look leaves what it leaves without the tracer, and one after its start what one under
     # load leaves.
@@ -305,9 +320,12 @@ def stop_at(
 def hang_up_at_each(
     step: int, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
 ) -> None:
-    """Close the terminal at every `step`th line, at the last one, and under traced load; fails as above."""
-    striking = Striking("hang-up", whole.before)
-    for line in dict.fromkeys((*whole.lines[::step], whole.lines[-1])):
+    """Close the terminal at lines that are `step` apart, at the last, and under traced load; fails as above.
+
+    At half of them if they are far apart.
+    """
+    striking = Striking("hang-up", whole.before, all_steps=step < 15)
+    for line in striking.some_of([*dict.fromkeys((*whole.lines[::step], whole.lines[-1]))]):
         striking.once(beds["none"], line.text, str(line.number))
     striking.once(beds["auto"], "the load, traced", LOAD)
     striking.report(request)

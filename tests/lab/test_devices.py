@@ -13,7 +13,7 @@ from kit.config.testbed_devices import EmulatedDevice, resolve_devices
 from kit.core.errors import HostError
 from kit.emulation import compilation
 from kit.emulation.devices_file import keep_states, load_states, served_devices
-from kit.emulation.served import Served, counters_command
+from kit.emulation.served import Served, counters_command, tell_command
 from kit.hosts.base import CommandFailed, Host
 from tests.lab.conftest import RunningLab
 
@@ -182,6 +182,26 @@ def test_content_and_state_are_kept_from_one_time_to_the_next(
     assert counters_after(first=True)["host_bytes_written"] >= len(content)
     assert (tmp_path / "kept.state").stat().st_size < 8 << 20, "only what is not zero is kept"
     counters_after(first=False)
+
+
+# Arguments: device, its name in sysfs, the command.
+_DURING_READS = """\
+fio --name=a --filename="$1" --readonly --direct=1 --rw=randread --bs=512 --ioengine=libaio --iodepth=16 \\
+    --number_ios=400 >/dev/null & n=0
+until read -r reads _ <"/sys/block/$2/inflight" && [ "$reads" -ge 8 ]; do
+    n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.05
+done
+shift 2; "$@" && wait $!
+"""
+
+
+def test_requests_that_wait_while_a_state_is_loaded_are_answered(served: Served) -> None:
+    """A disk decides later which of several it serves; the new model knew nothing of them."""
+    path, state = path_of(served, "disk"), served.state_path("disk")
+    served.tell("disk", "save", state)
+    load = tell_command("disk", "load", state)
+    served.host.run(["sh", "-c", _DURING_READS, "sh", path, path[len("/dev/") :], *load], deadline_s=60)
+    served.host.run(["rm", state])
 
 
 def test_requests_take_the_models_time_and_little_else(served: Served) -> None:

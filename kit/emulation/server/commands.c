@@ -109,7 +109,7 @@ static int save(struct hsp_server *server, struct hsp_served *device, const char
 	return result ? failed(answer, path) : 0;
 }
 
-static int load(struct hsp_served *device, const char *path, struct answer *answer)
+static int load(struct hsp_server *server, struct hsp_served *device, const char *path, struct answer *answer)
 {
 	char magic[sizeof MAGIC], error[256] = "";
 	uint64_t head[2];
@@ -137,6 +137,7 @@ static int load(struct hsp_served *device, const char *path, struct answer *answ
 	else
 		result = 0;
 	if (!result) {
+		hsp_answer_all(server, device); /* udev may read the device at any time */
 		hsp_device_free(device->model);
 		device->model = model;
 		hsp_store_serve(device->store, model);
@@ -229,7 +230,7 @@ static int command_device(struct hsp_server *server, struct hsp_served *device, 
 	if (!strncmp(words, "save ", 5))
 		return save(server, device, words + 5, answer);
 	if (!strncmp(words, "load ", 5))
-		return load(device, words + 5, answer);
+		return load(server, device, words + 5, answer);
 	if (!strcmp(words, "power-loss"))
 		hsp_power_loss(server, device);
 	else if (hsp_device_fault(device->model, hsp_model_ns(server), words, answer->text, answer->size))

@@ -177,7 +177,8 @@ static int listen_on(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-	int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* An accept that waited would delay the devices. */
+	int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	unlink(path);
 	mode_t before = umask(0077);
 	int failed = file < 0 || bind(file, (struct sockaddr *)&address, sizeof address) || listen(file, 8);

@@ -41,6 +41,14 @@ uint64_t hsp_model_ns(const struct hsp_server *server)
 	return (hsp_host_ns() - server->epoch_ns) / server->dilation;
 }
 
+static unsigned number_of(const struct hsp_server *server, const struct hsp_served *device)
+{
+	unsigned number = 0;
+	while (server->devices[number] != device)
+		number++;
+	return number;
+}
+
 static int is_in_range(const struct hsp_served *device, const struct ublksrv_io_desc *request)
 {
 	return request->start_sector <= device->sectors &&
@@ -140,6 +148,17 @@ static void collect_answers(struct hsp_server *server, unsigned number)
 		  USER_DATA(DECISION, number, 0, 0));
 }
 
+void hsp_answer_all(struct hsp_server *server, struct hsp_served *device)
+{
+	unsigned number = number_of(server, device);
+	struct hsp_answer answer;
+	uint8_t tag;
+	uint64_t next_ns, now_ns = hsp_model_ns(server);
+	while ((next_ns = hsp_device_next_ns(device->model)) != HSP_NEVER)
+		while (hsp_device_collect(device->model, next_ns > now_ns ? next_ns : now_ns, &tag, &answer))
+			give_answer(server, number, tag, &answer);
+}
+
 static void accept_request(struct hsp_server *server, unsigned number, uint16_t tag)
 {
 	struct hsp_served *device = server->devices[number];
@@ -178,9 +197,7 @@ static void accept_request(struct hsp_server *server, unsigned number, uint16_t 
 void hsp_power_loss(struct hsp_server *server, struct hsp_served *device)
 {
 	uint64_t now_ns = hsp_model_ns(server);
-	unsigned number = 0;
-	while (server->devices[number] != device)
-		number++;
+	unsigned number = number_of(server, device);
 	hsp_store_lose(device->store, now_ns);
 	hsp_device_power_loss(device->model, now_ns);
 	device->power_losses++;

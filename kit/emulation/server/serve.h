@@ -72,6 +72,9 @@ int hsp_serve(struct hsp_server *server, int recovered, void (*ready)(struct hsp
 /* Make the model of a device, on its bus. NULL and a message in `error` if that cannot be. */
 struct hsp_device *hsp_served_model(const struct hsp_served *device, char *error, size_t error_size);
 
+/* Decide what the model would decide later, for it gets no more requests: each has its answer then, or a timer. */
+void hsp_answer_all(struct hsp_server *server, struct hsp_served *device);
+
 /* Power loss of one device: requests in flight fail. */
 void hsp_power_loss(struct hsp_server *server, struct hsp_served *device);
 

@@ -14,6 +14,7 @@ from kit.devices.probe import device_settings, probe
 from kit.devices.reasons import WIPEABLE, Code, reasons
 from kit.hosts.base import CommandFailed, DeadlineExceeded, OutputTooLarge, Result
 from kit.hosts.local import LocalHost
+from kit.remote import probe_devices
 from tests.fakes import Command, ScriptedHost
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
@@ -134,3 +135,15 @@ def test_a_host_that_does_not_answer_is_a_refusal() -> None:
     for answer in (failed, late, large, "", "{}", "[]", "null", '{"format": 2}', "x" * 100):
         with pytest.raises(SafetyRefusal, match="could not be determined"):
             probe(ScriptedHost(default=answer))
+
+
+def test_a_tool_that_hangs_is_reported_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the kernel; and a disk with a request in flight may have lost it."""
+    read = probe_devices.text_of
+    monkeypatch.setattr(probe_devices, "names_in", lambda path: ["vda", "vdb"])
+    inflight = {"/sys/class/block/vda/inflight": "       1        0", "/sys/class/block/vdb/inflight": "0 0"}
+    monkeypatch.setattr(probe_devices, "text_of", lambda path: inflight.get(path) or read(path))
+    hung = probe_devices.tool(["sleep", "60"], 0.3)
+    assert hung["code"] is None
+    assert hung["err"].startswith("did not end within 0.3 s; in the kernel: [")
+    assert hung["err"].endswith("]; reads+writes in flight: vda 1+0")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.lab import supervisor
 from kit.lab.guest import _Supervisor, running_labs
 from tests.process import ROOT
 
@@ -193,3 +194,77 @@ def test_a_boot_that_is_ended_says_interrupted_and_leaves_nothing(
     assert err.endswith(f"hsp: interrupted{by}\n") and "waiting for the guest: interrupted after" in err
     assert "failed" not in err and "Traceback" not in err
     assert not Path(f"/proc/{pid}").exists() and not list(tmp_path.glob("hsp/lab-*"))
+
+
+# Of several threads, as QEMU is.
+THREADS = """
+import threading
+import time
+
+for _ in range(3):
+    threading.Thread(target=time.sleep, args=(120,)).start()
+print("up", flush=True)
+"""
+
+
+def cpus_of(pid: int) -> set[frozenset[int]]:
+    return {frozenset(os.sched_getaffinity(int(task))) for task in os.listdir(f"/proc/{pid}/task")}
+
+
+def qemu_of(lab: _Supervisor) -> int:
+    return int(json.loads((lab.state / "lab.json").read_text())["qemu_pid"])
+
+
+def test_the_threads_of_a_guest_with_a_virtual_clock_have_one_cpu(lab: _Supervisor) -> None:
+    """Otherwise interrupts of its devices are lost: docs/decisions/0031."""
+    pinned = _Supervisor(files={}, argv=[sys.executable, "-c", THREADS], info={}, one_cpu=True)
+    try:
+        end = time.monotonic() + 60
+        while "up" not in (pinned.state / "qemu.log").read_text() and time.monotonic() < end:
+            time.sleep(0.05)
+        pid = qemu_of(pinned)
+        assert len(os.listdir(f"/proc/{pid}/task")) == 4
+        (cpus,) = cpus_of(pid)
+        assert len(cpus) == 1
+    finally:
+        pinned.close()
+    # With a real clock the CPU is the host's, and has its barriers.
+    assert cpus_of(qemu_of(lab)) == {frozenset(os.sched_getaffinity(0))}
+
+
+def test_a_guest_moves_to_a_cpu_with_fewer_and_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("this machine has one CPU")
+    here, there = cpus[:2]
+    child = subprocess.Popen([sys.executable, "-c", THREADS], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout and child.stdout.readline() == "up\n"
+        for task in os.listdir(f"/proc/{child.pid}/task"):
+            os.sched_setaffinity(int(task), {here})
+        for guests, expected in (({here: 1, there: 1}, here), ({here: 1, there: 0}, there)):
+            monkeypatch.setattr(supervisor, "_guests_by_cpu", lambda but, found=guests: found)
+            supervisor._balance(child.pid)
+            assert cpus_of(child.pid) == {frozenset({expected})}
+        state = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state in "RS", "it is not left stopped"
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_guests_are_counted_by_their_cpu(tmp_path: Path) -> None:
+    qemu = tmp_path / "qemu-system-test"
+    qemu.symlink_to("/bin/sleep")
+    cpu = min(os.sched_getaffinity(0))
+    argv = ["taskset", "--cpu-list", str(cpu), os.fspath(qemu), "60"]
+    with subprocess.Popen(argv) as child:
+        try:
+            end = time.monotonic() + 60
+            while (
+                not Path(f"/proc/{child.pid}/comm").read_text().startswith("qemu") and time.monotonic() < end
+            ):
+                time.sleep(0.02)
+            assert supervisor._guests_by_cpu()[cpu] > supervisor._guests_by_cpu(but=child.pid)[cpu]
+        finally:
+            child.kill()
