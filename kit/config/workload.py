@@ -236,6 +236,13 @@ class Workload(Table):
         return tuple(sorted(mine, key=lambda each: each.at))
 
     @model_validator(mode="after")
+    def _check_splits(self) -> Self:
+        for number, phase in enumerate(self.phase):
+            if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
+                raise KeyProblem(("phase", number, problem[0]), problem[1])
+        return self
+
+    @model_validator(mode="after")
     def _check_targets(self) -> Self:
         """Phases on devices come first: the others go to the one working set, in a pool on these devices."""
         for number, phase in enumerate(self.phase):
@@ -274,13 +281,6 @@ class Workload(Table):
         for number, phase in enumerate(self.phase):
             if phase.during and (problem := fault_table.phase_problem(phase)):
                 raise KeyProblem(("phase", number, "during"), problem)
-        return self
-
-    @model_validator(mode="after")
-    def _check_splits(self) -> Self:
-        for number, phase in enumerate(self.phase):
-            if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
-                raise KeyProblem(("phase", number, problem[0]), problem[1])
         return self
 
     @model_validator(mode="after")
