@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kit.config.tables import fault_table
+from kit.config.tables import fault_table, phase_splits
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.fault_table import ExpectedEvent, Fault, Scheduled
 from kit.config.tables.impact_table import Impact
@@ -236,6 +236,13 @@ class Workload(Table):
         return tuple(sorted(mine, key=lambda each: each.at))
 
     @model_validator(mode="after")
+    def _check_splits(self) -> Self:
+        for number, phase in enumerate(self.phase):
+            if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
+                raise KeyProblem(("phase", number, problem[0]), problem[1])
+        return self
+
+    @model_validator(mode="after")
     def _check_targets(self) -> Self:
         """Phases on devices come first: the others go to the one working set, in a pool on these devices."""
         for number, phase in enumerate(self.phase):
@@ -320,7 +327,7 @@ def samples(phases: tuple[Phase, ...]) -> Iterator[Expectation]:
     """That each tier of a phase answers as many I/Os as a p99 needs."""
     for phase in phases:
         # Tiers of single I/Os are known over NFS alone.
-        for tier in phase.tiers if phase.over_nfs else ():
+        for tier in phase.tiers if phase.over_nfs and not phase.split_of else ():
             op: Op = "write" if tier in ("slog", "pool") else "read"
             ios = sample_needed(0.99)
             yield Expectation(phase=phase.name, op=op, tier=tier, min_count=ios, inside=False)

@@ -245,15 +245,21 @@ def _phase(
     file: _File, index: int, own: Document, known: Sequence[tuple[Document, _Origin]]
 ) -> tuple[Document, _Origin]:
     """A phase with the keys of the one that it is based on, and the origins of that one."""
-    name = own.get("base", own.get("name"))
+    base_key = "split_of" if "split_of" in own else "base"
+    name = own.get(base_key, own.get("name"))
     found = next((each for each in known if name is not None and each[0].get("name") == name), None)
-    if found is None and "base" in own:
+    if found is None and base_key in own:
         names = list(dict.fromkeys(str(phase.get("name")) for phase, _ in known))
-        key = ("phase", index, "base")
+        key = ("phase", index, base_key)
         text = f"no phase {describe(name)} above it or in the base, {nearest(str(name), names, 'phases')}"
         raise placed_refusal([((file.path, file.lines.line_of(key)), f"{dotted(key)}: {text}")])
     phase, origin = found or ({}, ())
-    return _merge({k: v for k, v in own.items() if k != "base"}, phase), origin
+    made = _merge({k: v for k, v in own.items() if k != "base"}, phase)
+    if base_key == "split_of":
+        # The device is out by then.
+        made = {k: v for k, v in made.items() if k != "remove" or k in own}
+        made["title"] = own.get("title", f"{phase.get('title')}: where the time goes")
+    return made, origin
 
 
 def _merge(own: Document, base: Document, key: tuple[str, ...] = ()) -> Document:

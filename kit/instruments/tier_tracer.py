@@ -7,9 +7,10 @@ from pathlib import Path
 
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.hosts.base import HostLost
-from kit.instruments import histograms
+from kit.instruments import histograms, request_split
 from kit.instruments.base import Instrument, Latency, Measured, Report
 from kit.instruments.histograms import Grid
+from kit.store.parts.split import PhaseSplit
 from kit.store.phase import Event
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.output import Trace, parse_trace
@@ -19,6 +20,8 @@ class TierTracer(Instrument):
     """One phase of a running tracer. `log_vdevs`: ids of the pool's log vdevs; None: see kit.trace.tier.
 
     `streamed`: the output comes into `raw` while the phase runs.
+
+    `split_of`: the phase that it repeats with the probes of split.bt.
 
     `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
     """
@@ -34,9 +37,10 @@ class TierTracer(Instrument):
         raw: Path,
         *,
         streamed: bool = False,
+        split_of: str = "",
     ) -> None:
         self._tracer, self._server_name, self._raw, self._streamed = tracer, server_name, raw, streamed
-        self._interval_ns, self._log_vdevs = interval_ns, log_vdevs
+        self._interval_ns, self._log_vdevs, self._split_of = interval_ns, log_vdevs, split_of
         self._problems: list[str] = []
         self._trace = Trace()
         self.ios: dict[tuple[str, str], int] | None = None
@@ -105,5 +109,13 @@ class TierTracer(Instrument):
             entry={
                 "server_ios": sum(count for (op, _), count in (self.ios or {}).items() if op != "commit"),
                 "lost_events": self._trace.lost_events,
+                **self._split(),
             },
         )
+
+    def _split(self) -> dict[str, PhaseSplit]:
+        if not self._split_of:
+            return {}
+        rows = request_split.rows_of(self._trace, self._log_vdevs)
+        why = "" if rows or not self.ios else "the tracer printed no parts"
+        return {"split": PhaseSplit(of=self._split_of, why=why, rows=tuple(rows))}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
@@ -56,12 +57,11 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
         phase for phase in plan.workload.phase if phase.name not in skipped and phase.on_devices == on_devices
     ]
     tracer = nfsd_tracer.Place(names.work_dir)
-    if plan.is_traced and not on_devices:
-        intervals = [phase.interval for phase in measured if phase.over_nfs]
-        argv = nfsd_tracer.command(tracer, testbed.clock, intervals, _NEWEST_TRACING)
-        command = Command(tuple(argv), "kit/trace/nfsd.bt, for all phases")
-        yield Step("start the tracer", "server", (command,), host_undos.Tracer(directory=tracer.directory))
-    for number, phase in enumerate(measured, start=1):
+    groups = [list(group) for _, group in groupby(measured, lambda phase: bool(phase.split_of))]
+    numbered = [(n, each, group) for group in groups for n, each in enumerate(group, 1)]
+    for number, phase, alike in numbered:
+        if number == 1 and plan.is_traced and any(each.over_nfs for each in alike):
+            yield _start_tracer(plan, tracer, alike, "all phases" if len(groups) == 1 else "")
         step = f"phase {phase.name}"
         if phase.remove and not testbed.is_appliance:
             removed = pool.removal_names(pool_spec(plan, names), phase.remove)
@@ -89,6 +89,15 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
                 "PID: what the program has printed",
             )
             yield Step(step, key, (command,))
+
+
+def _start_tracer(plan: Plan, tracer: nfsd_tracer.Place, phases: Sequence[Phase], names: str) -> Step:
+    """One tracer for `phases`; `names`: what to call them, "" by name."""
+    intervals = [phase.interval for phase in phases if phase.over_nfs]
+    argv = nfsd_tracer.command(tracer, plan.testbed.clock, intervals, _NEWEST_TRACING)
+    files = "kit/trace/nfsd.bt" + (" with split.bt" if phases[0].split_of else "")
+    command = Command(tuple(argv), f"{files}, for {names or ', '.join(phase.name for phase in phases)}")
+    return Step("start the tracer", "server", (command,), host_undos.Tracer(directory=tracer.directory))
 
 
 def begins_with_empty_log(plan: Plan, phase: Phase) -> bool:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 import polars as pl
@@ -28,7 +30,7 @@ from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
 from kit.run import observer_effect, parts, power_loss, schedule
 from kit.run.joined_parts import joined
-from kit.run.phase import PhaseResult, run_phase, traced
+from kit.run.phase import PhaseResult, is_split, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.warmup import advice, warm_up, without_log
 from kit.setup import appliance_setup, array_setup, device_setup, server_setup, settings
@@ -340,14 +342,27 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
 def _run_phases(
     run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome, phases: Sequence[Phase]
 ) -> bool:
-    """Those of the phases that are not measured yet, with one tracer; False if a load failed."""
+    """Those of the phases that are not measured yet, with a tracer for those in a row with the same probes;
+    False if a load failed."""
+    for group in [list(each) for _, each in groupby(phases, partial(is_split, bench))]:
+        bench, goes_on = _run_group(run, bench, jobs, outcome, group)
+        if not goes_on:
+            return False
+    return True
+
+
+def _run_group(
+    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome, phases: Sequence[Phase]
+) -> tuple[Bench, bool]:
+    """As _run_phases, of phases with one tracer; the bench after them."""
     manifest = run.record.manifest
     measured = {phase.name for phase in manifest.phases if phase.name not in run.left_ns}
     skipped = {phase.phase for phase in (manifest.appliance.skipped if manifest.appliance else ())}
     missing = [phase for phase in phases if phase.name not in measured | skipped and phase.over_nfs]
     with ExitStack() as stack:
         intervals_ns = [phase.interval for phase in missing]
-        traced_by = traced(bench, intervals_ns, run.journal, run.record, writes=_writes(missing, jobs))
+        kind = {"writes": _writes(missing, jobs), "split": is_split(bench, phases[0])}
+        traced_by = traced(bench, intervals_ns, run.journal, run.record, **kind)
         has_tracer = bench.storage is not None and bench.storage.tracing.kind == "full" and missing
         with run.progress.step("starting the tracer") if has_tracer else nullcontext():
             tracer = stack.enter_context(traced_by)
@@ -361,18 +376,11 @@ def _run_phases(
             if result.interrupted:
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.
-            if why := _why_stop(result):
+            if why := result.why_stop:
                 run.record.add_problems("load", f"stopped after phase {phase.name}: {why}")
-                return False
+                return bench, False
             fault_events.check_alive(bench.site.devices)
-    return True
-
-
-def _why_stop(result: PhaseResult) -> str:
-    """Why nothing more can be measured; "" if it can."""
-    if any(problem.code == "array" for problem in result.entry.problems):
-        return "its array lost a member"
-    return "its load failed" if result.failed else ""
+    return bench, True
 
 
 def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:

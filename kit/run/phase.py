@@ -39,6 +39,7 @@ from kit.run.joined_parts import STOPPED
 from kit.setup.bench import Bench
 from kit.setup.record import RunRecord
 from kit.store import under_way
+from kit.store.parts.split import PhaseSplit
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer, support
@@ -57,21 +58,41 @@ class PhaseResult:
     interrupted: bool
     failed: bool
 
+    @property
+    def why_stop(self) -> str:
+        """Why nothing more can be measured; "" if it can."""
+        if any(problem.code == "array" for problem in self.entry.problems):
+            return "its array lost a member"
+        return "its load failed" if self.failed else ""
+
+
+def is_split(bench: Bench, phase: Phase) -> bool:
+    """Whether the phase needs the tracer with the probes of split.bt, and this server can have it."""
+    return bool(phase.split_of) and bench.storage is not None and not bench.storage.tracing.no_split
+
 
 @contextmanager
 def traced(
-    bench: Bench, intervals_ns: Sequence[int], journal: Journal, record: RunRecord, *, writes: bool
+    bench: Bench,
+    intervals_ns: Sequence[int],
+    journal: Journal,
+    record: RunRecord,
+    *,
+    writes: bool,
+    split: bool = False,
 ) -> Iterator[nfsd_tracer.Tracer | None]:
     """One tracer for phases with these intervals, ended afterwards; None where the server cannot be traced.
 
-    `writes`: whether any of them writes; else the probes that tell tiers of writes are left
-    out. Problems of its end go into `record`. Raises HostError if it cannot be started.
+    `writes`: whether any of them writes; else the probes that tell tiers of writes are left out. `split`:
+    with the probes of phases with split_of. Problems of its end go into `record`. Raises HostError if it
+    cannot be started.
     """
     if bench.storage is None or bench.storage.tracing.kind != "full" or not intervals_ns:
         yield None
         return
     server, place = bench.storage.server, nfsd_tracer.Place(bench.work_dir)
-    tracing = replace(bench.storage.tracing, program=support.program(bench.storage.zfs, writes=writes))
+    program = support.program(bench.storage.zfs, writes=writes, split=split)
+    tracing = replace(bench.storage.tracing, program=program)
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
         undo.register(journal, "server", server, host_undos.Tracer(directory=place.directory))
@@ -100,14 +121,13 @@ def instruments(
     faults = FaultEvents(bench.site.devices, named) if bench.site.devices else None
     chosen += [faults] if faults else []
     period_ns = sampler.period_ns(phase.duration, bench.site.clock, of_array=bench.array is not None)
-    output = parts.stem(bench.run_dir, phase.name, part)
     chosen.append(
         ResourceUse(
             machines,
             bench.site.server,
             bench.sampled(),
             period_ns,
-            output,
+            parts.stem(bench.run_dir, phase.name, part),
             offsets,
             faults,
             phase.devices,
@@ -145,6 +165,7 @@ def instruments(
         None if storage.sync == "disabled" else pool.log_vdev_ids(storage.server, storage.log_devices),
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=bench.live or phase.log == "histograms",
+        split_of=phase.split_of if is_split(bench, phase) else "",
     )
     counters = ArcZilCounters(*of_pool, tiers, excused=excused)
     return [*chosen, activity, counters, tiers, *timed]
@@ -187,6 +208,9 @@ def run_phase(
             instrument.end()
     collected = phase_record.collect(bench, load, offsets, record) if complete else []
     entry = phase_record.analyse(bench, phase, job, record, collected, begun[::-1])
+    if phase.split_of and entry.split is None:
+        why = bench.storage.tracing.no_split if bench.storage else "an appliance has no login for the tracer"
+        entry = entry.model_copy(update={"split": PhaseSplit(of=phase.split_of, why=why)})
     if phase.resumable:
         end: Literal["itself", "stopped"] = "stopped" if interrupted or load.failed else "itself"
         entry = entry.model_copy(update={"parts": (parts.part_of(entry, part, end),)})

@@ -29,7 +29,7 @@ from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context, Switched
 from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
-from kit.trace.support import Tracing, find_tracing, program
+from kit.trace.support import Tracing, find_tracing, program, why_no_split
 from kit.zfs import openzfs_version, pool, properties, tunables
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
@@ -50,6 +50,8 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
     _check_workload(run, server, zfs)
     if run.plan.workload.over_nfs:
         tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
+        if any(phase.split_of for phase in run.plan.workload.phase):
+            tracing = replace(tracing, no_split=why_no_split(server, zfs, tracing))
     else:
         tracing = Tracing("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))

@@ -19,6 +19,7 @@ from pydantic import (
 from kit.store.parts.forces import PhaseForces
 from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse
 from kit.store.parts.schedule import Schedule
+from kit.store.parts.split import PhaseSplit
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
 ProblemCode = Literal[
@@ -269,6 +270,7 @@ class Phase(Stored):
     in_order_ns: Many[Count] = ()
     forces: PhaseForces | None = None
     schedule: Schedule | None = None
+    split: PhaseSplit | None = None
 
     @property
     def on_devices(self) -> bool:

@@ -12,6 +12,7 @@ from kit.store.manifest import Clock
 from kit.store.parts.resource_use import ArcUse
 from kit.store.parts.schedule import VdevErrors
 from kit.store.parts.soak import ImpactRow, SoakPhase
+from kit.store.parts.split import SplitPhase
 from kit.store.phase import Check, Missing, Shares
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
@@ -372,6 +373,7 @@ class Summary(Stored):
     fault_checks: Many[FaultChecks] = ()
     soak: Many[SoakPhase] = ()
     impact: Many[ImpactRow] = ()
+    split: Many[SplitPhase] = ()
 
     @property
     def is_known(self) -> bool:

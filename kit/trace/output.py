@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
+from kit.store.parts.split import Part
+from kit.trace import split
 from kit.trace.support import MAP_KEYS
 
 _LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
@@ -50,6 +52,9 @@ class Trace:
     `log_blocks`: that requests wrote, by vdev; empty in older output. `commit_blocks`: those of COMMITs among
     them; 0 in older output. `map_keys`: of the fullest map.
 
+    `parts`: of those sums, as kit.trace.split has them, and `unjoined` requests, of which not all parts are
+    known; empty for a phase that is not split.
+
     `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
     monotonic clock.
@@ -66,6 +71,8 @@ class Trace:
     sums: dict[Class, int] = field(default_factory=dict)
     log_blocks: dict[int, int] = field(default_factory=dict)
     commit_blocks: int = 0
+    parts: dict[Class, dict[Part, int]] = field(default_factory=dict)
+    unjoined: dict[Class, int] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     feeds_ns: tuple[int, ...] = ()
@@ -153,6 +160,8 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
     sums: dict[Class, int] = {}
     blocks: dict[int, int] = {}
+    parts: dict[Class, dict[Part, int]] = {}
+    unjoined: dict[Class, int] = {}
     of_commits = 0
     for seen, number, value in entries:
         if isinstance(value, bool) or value != int(value) or value < 0:
@@ -165,6 +174,8 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
             op, _, vdev = _class(seen)
             blocks[vdev] = blocks.get(vdev, 0) + int(value)
             of_commits += int(value) if op == "commit" else 0
+        elif number in split.PARTS or number == split.UNJOINED:
+            split.add(parts, unjoined, _class(seen), number, int(value))
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
@@ -173,6 +184,7 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     if trace.ended:
         trace.started, trace.sums = totals[_STARTED], sums
         trace.log_blocks, trace.commit_blocks = blocks, of_commits
+        trace.parts, trace.unjoined = parts, unjoined
         trace.done = totals[_DONE] or _by_op(counts)
 
 
@@ -224,6 +236,9 @@ def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
         if trace.ended and counted != count:
             yield f"the tracer's histograms hold {counted} of {count} {op} requests: a map was full"
     yield from _wrong_sums(trace.sums, last)
+    for key, parts in trace.parts.items():
+        if sum(parts.values()) != trace.sums.get(key):
+            yield f"the parts of {key} are {sum(parts.values())} ns, its latencies {trace.sums.get(key)} ns"
 
 
 def _wrong_sums(sums: dict[Class, int], counts: dict[Class, Counts]) -> Iterator[str]:

@@ -19,8 +19,10 @@ MIN_BPFTRACE = (0, 17)
 _NEW_VARIABLES = (0, 20)
 # The first version with raw tracepoints that is tested; 0.17 has none.
 _RAW_TRACEPOINTS = (0, 23)
-_INCLUDE = re.compile(r"^ *INCLUDE (\S+)\n", re.MULTILINE)
-_KPROBE = re.compile(r"^k(?:ret)?probe:(\w+)$", re.MULTILINE)
+# The oldest version that split.bt was tried with.
+MIN_SPLIT_BPFTRACE = (0, 23)
+_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT) (\S+)\n", re.MULTILINE)
+_KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
 _TRACEPOINT_HEAD = re.compile(r"^tracepoint:nfsd:", re.MULTILINE)
 _VERSION = re.compile(r"v(\d{1,4})\.(\d{1,4})")
@@ -42,21 +44,27 @@ class Program:
         return tuple(f"{a}/{b}" for a, b in sorted(set(_TRACEPOINT.findall(self.text))))
 
 
-def program(zfs: ZfsVersion, *, writes: bool = True) -> Program:
+def program(zfs: ZfsVersion, *, writes: bool = True, split: bool = False) -> Program:
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
+    `split`: with the probes that say where the time of a request goes (split.bt), which need 2.2 or later.
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
     names = ["nfsd.bt", inflight]
     names += ["direct.bt"] if zfs.has_direct_io else []
-    names += ["writes.bt"] if writes else []
-    return Program("".join(map(_text, names)))
+    names += ["writes.bt"] if writes or split else []
+    names += ["split.bt", "split_writes.bt"] if split else []
+    return Program("".join(_text(name, split=split) for name in names))
 
 
-def _text(name: str) -> str:
+def _text(name: str, *, split: bool) -> str:
     """A file with its included files: bpftrace 0.17 has neither functions nor macros."""
-    return _INCLUDE.sub(lambda match: _text(match[1]), (HERE / name).read_text())
+
+    def included(match: re.Match[str]) -> str:
+        return _text(match[2], split=split) if split or match[1] == "INCLUDE" else ""
+
+    return _INCLUDE.sub(included, (HERE / name).read_text())
 
 
 def programs() -> tuple[Program, ...]:
@@ -69,7 +77,8 @@ class Tracing:
     """`kind`: full, or none for `reason` (a text). `asked_for`: the testbed has trace = "none".
 
     `bpftrace`: its version, empty if unknown. `missing`: functions and tracepoints of the program that this
-    kernel does not have.
+    kernel does not have. `no_split`: why this server cannot say where the time of a request goes; "" if it
+    can, or if that was not looked at.
     """
 
     kind: Literal["full", "none"]
@@ -79,6 +88,7 @@ class Tracing:
     missing: tuple[str, ...] = ()
     asked_for: bool = False
     sh: str = "/bin/sh"
+    no_split: str = ""
 
     @property
     def map_keys_variable(self) -> str:
@@ -93,8 +103,7 @@ class Tracing:
         return _TRACEPOINT_HEAD.sub("rawtracepoint:", self.program.text)
 
     def _before(self, version: tuple[int, int]) -> bool:
-        match = _VERSION.search(f"v{self.bpftrace}")
-        return match is not None and (int(match[1]), int(match[2])) < version
+        return _before(self.bpftrace, version)
 
     def as_json(self) -> dict[str, Any]:
         """The value in the manifest."""
@@ -129,6 +138,27 @@ def find_tracing(server: Host, zfs: ZfsVersion, trace: str = "auto") -> Tracing:
         why = f"the kernel of {server.name} has no {', '.join(missing)} to probe"
         return Tracing("none", whole, number, why, missing)
     return Tracing("full", whole, number, sh=_shell(server))
+
+
+def why_no_split(server: Host, zfs: ZfsVersion, tracing: Tracing) -> str:
+    """Why this server, which `tracing` is of, cannot run the program with `split`; "" if it can.
+
+    Raises only HostLost.
+    """
+    if tracing.kind == "none":
+        return tracing.reason
+    if not zfs.has_arc_iohit:
+        return f"{server.name} has {zfs}; OpenZFS 2.1 makes the write of a log block before it is issued"
+    if _before(tracing.bpftrace, MIN_SPLIT_BPFTRACE):
+        least = ".".join(map(str, MIN_SPLIT_BPFTRACE))
+        return f"{server.name} has bpftrace {tracing.bpftrace}; this needs {least} or later"
+    missing = _missing(server, program(zfs, split=True))
+    return f"the kernel of {server.name} has no {', '.join(missing)} to probe" if missing else ""
+
+
+def _before(bpftrace: str, version: tuple[int, int]) -> bool:
+    match = _VERSION.search(f"v{bpftrace}")
+    return match is not None and (int(match[1]), int(match[2])) < version
 
 
 def _missing(server: Host, needed: Program) -> list[str]:

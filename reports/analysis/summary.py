@@ -20,7 +20,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reason, Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, disclosure, forces, observer_effect, resource_use
+from reports.analysis import band_table, clients, disclosure, forces, observer_effect, resource_use, split
 from reports.devices import prices, stripes, together
 from reports.published import ranges as published
 from reports.published import references
@@ -92,6 +92,7 @@ def summarise(
         **forces.entry(manifest),
         **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
         **{name: found for name, found in declared.items() if found},
+        **({"split": parts} if (parts := split.describe(manifest, rows)) else {}),
         **faults.entry(),
     }
     # With its conditions, which are not stored.

@@ -15,12 +15,13 @@ from kit.store.stored import Json
 from kit.store.summary import CPU_BOUND, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source, resource_use
+from reports.analysis import split as split_analysis
 from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline, Line
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
 from reports.devices.stripes import stripes_of
-from reports.figures import ageing, busy, heat_map, hero, phase_maps
+from reports.figures import ageing, busy, heat_map, hero, phase_maps, split
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
@@ -95,8 +96,20 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
         time_blocks=BLOCKS,
+        split=_split(summary, collected),
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
+
+
+def _split(summary: Summary, collected: Figures) -> Json:
+    """The part of the page about phases with split_of."""
+    drawn = split.bars(summary.split)
+    return {
+        "sentences": list(split_analysis.sentences([each.as_json() for each in summary.split])),
+        "figure": collected.add(drawn, "split") if drawn else None,
+        "words": split_analysis.WORDS,
+        "most_observed": split_analysis.MOST_OBSERVED,
+    }
 
 
 def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest) -> Iterator[Panel]:

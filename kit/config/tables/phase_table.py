@@ -72,7 +72,8 @@ class Phase(Table):
     bin of completion latency; "auto" leaves it to the plan. `in_order`: of a phase on devices, its latencies
     are stored one by one in their order, the first 4,096. `resumable`: `hsp run --resume` goes on in the
     middle of it. `during`: what the server does beside the load. `soak`: rows, drift and limits of a load of
-    hours.
+    hours. `split_of`: the phase that this one repeats, to say where the time of its requests goes
+    (kit/trace/split.bt).
     """
 
     name: Name
@@ -95,6 +96,7 @@ class Phase(Table):
     during: Annotated[tuple[Expected, ...], Field(exclude_if=lambda during: not during)] = ()
     soak: Annotated[Soak | None, Field(exclude_if=lambda soak: soak is None)] = None
     remove: Literal["log", "cache"] | None = None
+    split_of: Annotated[str, Field(exclude_if=lambda name: not name)] = ""
 
     @property
     def load(self) -> str:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.bins import bin_edges
+from kit.core.bins import bin_edges, bin_index
+from kit.instruments import request_split
 from kit.trace.output import Class, Counts, Snapshot, differences, parse_trace
 from kit.trace.support import MAP_KEYS
 
@@ -389,3 +390,48 @@ OTHER = ("read", 1, 0)
 def test_counts_that_go_back_are_an_error(after: dict[Class, Counts]) -> None:
     with pytest.raises(ValueError, match="went back"):
         list(differences([Snapshot(0, {KEY: {1: 5, 2: 7}}), Snapshot(1, after)]))
+
+
+# --- Phases that are split ---
+
+
+def split_text(parts: dict[int, int], sum_ns: int = 100_000, unjoined: int = 0) -> str:
+    """A phase with one class of writes, two requests of `sum_ns` together, and these parts."""
+    seen = 1 << 11 | 512 | 64 | 128 | 1 << 32
+    index = int(bin_index(sum_ns // 2))
+    entries = {4000: 0, 4002: sum_ns, index: 2, **parts, **({4020: unjoined} if unjoined else {})}
+    counts = {f"{seen},{number}": value for number, value in entries.items() if value}
+    counts[f"{1 << 11 | 512},4000"] = 2
+    lines = [
+        {"type": "printf", "data": "hsp-trace phase 1 10\n"},
+        {"type": "printf", "data": "hsp-trace end 2000\n"},
+        {"type": "map", "data": {"@counts": counts}},
+        {
+            "type": "map",
+            "data": {"@highest": {f"{seen},0": sum_ns // 2, f"{seen},1": (1 << 62) - 1 - sum_ns // 2}},
+        },
+        {"type": "printf", "data": "hsp-trace ended 1\n"},
+    ]
+    return "\n".join(map(json.dumps, lines))
+
+
+def test_the_parts_of_a_class_add_up_to_its_sum() -> None:
+    trace = parse_trace(split_text({4010: 20_000, 4014: 70_000, 4015: 10_000}, unjoined=1))
+    assert trace.problems == []
+    [(key, parts)] = trace.parts.items()
+    assert parts == {"nfs": 20_000, "log_write": 70_000, "flush": 10_000}
+    assert trace.unjoined == {key: 1} and key == ("write", 192, 1)
+
+
+def test_parts_that_do_not_add_up_are_a_problem() -> None:
+    [problem] = parse_trace(split_text({4010: 20_000, 4014: 70_000})).problems
+    assert "90000 ns, its latencies 100000 ns" in problem
+
+
+def test_rows_are_of_tiers_and_with_sync_disabled_a_commit_is_software() -> None:
+    trace = parse_trace(split_text({4010: 20_000, 4019: 80_000}, unjoined=2))
+    [row] = request_split.rows_of(trace, frozenset({1}))
+    assert (row.op, row.tier, row.ios, row.unjoined, row.sum_ns) == ("write", "slog", 2, 2, 100_000)
+    assert row.parts == {"nfs": 20_000, "unknown": 80_000}
+    [row] = request_split.rows_of(trace, None)
+    assert row.unjoined == 0 and row.parts == {"nfs": 20_000, "zil": 80_000}

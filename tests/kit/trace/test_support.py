@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +13,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Result
-from kit.trace import nfsd_tracer, output, support
+from kit.trace import nfsd_tracer, output, split, support
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version
 from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
@@ -20,7 +21,8 @@ from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
 ZFS = {text: openzfs_version.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
 NEW = ZFS["2.3.9"]
 WHOLE = support.program(NEW)
-EVERY_TEXT = "".join(path.read_text() for path in sorted(support.HERE.glob("*.bt")))
+FILES = sorted(support.HERE.glob("*.bt"))
+EVERY_TEXT = "".join(path.read_text() for path in FILES)
 
 
 def code(text: str) -> str:
@@ -57,7 +59,7 @@ class Server(ScriptedHost):
         if argv[:2] == ("test", "-d"):
             return int(bool(self.no_tracepoint) and argv[2].endswith(self.no_tracepoint))
         if argv[0] == "grep":
-            names = [*WHOLE.functions, "zil_commit_impl", "my_zio_read"]
+            names = [*SPLIT.functions, "zil_commit_impl", "my_zio_read"]
             lines = [f"0000000000000000 t {name}\t[zfs]" for name in names if name != self.no_function]
             return "".join(f"{line}\n" for line in lines if re.search(argv[2], line))
         return super().answer(command)
@@ -111,7 +113,9 @@ def test_a_load_without_writes_has_no_probes_that_only_they_need() -> None:
 def test_the_program_has_two_parameters_and_nothing_that_only_some_bpftrace_know() -> None:
     assert set(re.findall(r"\$\d+", code(EVERY_TEXT))) == {"$1", "$2"}
     assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - $begin)") == 2
-    assert not re.search(r"\bdelete\(|\bconfig\b|\bhist\(|\blet\b", code(EVERY_TEXT))
+    # split*.bt is for bpftrace 0.23 and later.
+    everywhere = "".join(path.read_text() for path in FILES if not path.name.startswith("split"))
+    assert not re.search(r"\bdelete\(|\bconfig\b|\bhist\(|\blet\b", code(everywhere))
 
 
 def branches() -> list[tuple[int, int]]:
@@ -324,3 +328,50 @@ def test_a_tracer_that_never_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HostError, match="not ready within"):
         start(server)
     assert server.process.signals == ["INT"]
+
+
+SPLIT = support.program(NEW, split=True)
+
+
+def test_only_a_split_program_has_the_probes_of_the_split() -> None:
+    probes = {
+        "zil_lwb_write_done",
+        "zil_lwb_flush_vdevs_done",
+        "vdev_disk_io_start",
+        "zio_interrupt",
+        "zfs_read",
+    }
+    assert probes <= set(SPLIT.functions) and not probes & set(WHOLE.functions)
+    assert set(WHOLE.functions) <= set(SPLIT.functions) and WHOLE.tracepoints == SPLIT.tracepoints
+    # It is the ordinary program with lines added: nothing of it changes, and no line of SPLIT is left.
+    lines = iter(SPLIT.text.splitlines())
+    assert all(line in lines for line in WHOLE.text.splitlines())
+    assert "SPLIT" not in code(WHOLE.text + SPLIT.text)
+
+
+def test_each_part_has_a_key_of_counts_and_each_map_is_cleared() -> None:
+    text = code(SPLIT.text)
+    assert {int(key) for key in re.findall(r"@counts\[\$seen, \(uint64\)(4\d+)\]", text)} == {
+        *split.PARTS, split.UNJOINED, 4000, 4002,
+    }  # fmt: skip
+    maps = set(re.findall(r"@\w+", text))
+    assert maps == set(re.findall(r"(?<=clear\()@\w+", text))
+
+
+@pytest.mark.parametrize(
+    ("version", "tracing", "missing", "words"),
+    [
+        ("2.3.9", FULL, "", ""),
+        ("2.4.4", FULL, "", ""),
+        ("2.1.11", FULL, "", "OpenZFS 2.1"),
+        ("2.3.9", replace(FULL, bpftrace="0.17.0"), "", "bpftrace 0.17.0; this needs 0.23 or later"),
+        ("2.3.9", replace(FULL, kind="none", reason="it has no bpftrace"), "", "it has no bpftrace"),
+        ("2.3.9", FULL, "zil_lwb_write_done", "no zil_lwb_write_done to probe"),
+    ],
+)
+def test_a_server_that_cannot_split_says_why(
+    version: str, tracing: Tracing, missing: str, words: str
+) -> None:
+    server = Server(no_function=missing)
+    why = support.why_no_split(server, ZFS[version], tracing)
+    assert words in why and bool(why) == bool(words)

@@ -1,0 +1,81 @@
+"""Where the time of requests went: in the manifest, and in summary.json (docs/why-slow.md)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kit.store.stored import Count, Many, Nanoseconds, Stored
+
+Part = Literal[
+    "nfs", "zfs", "zil", "log_wait", "log_write", "flush", "wake_up", "read", "verify", "unknown"
+]  # fmt: skip
+
+
+class SplitRow(Stored):
+    """Requests of one op and tier. `parts` are sums whose sum is `sum_ns`.
+
+    `unjoined`: requests of which not all parts are known; what is not is in the part "unknown".
+    """
+
+    op: str
+    tier: str
+    ios: Count
+    unjoined: Count
+    sum_ns: Nanoseconds
+    parts: dict[Part, Nanoseconds]
+
+
+class PhaseSplit(Stored):
+    """Of a phase that repeats the phase `of`. `why`: it was not measured, and why; else ""."""
+
+    of: str
+    why: str = ""
+    rows: Many[SplitRow] = ()
+
+
+class SplitPart(Stored):
+    """The mean of a part, and its share of the mean latency (of 1)."""
+
+    part: Part
+    mean_us: float
+    share: float
+
+
+class SplitTier(Stored):
+    """Requests of one op and tier. `joined`: the share of them of which all parts are known.
+
+    `parts` is empty where it is too small. `p50_ratio`: to the p50 of the phase that was repeated, which had
+    the probes of every phase alone; None where a p50 is missing.
+    """
+
+    op: str
+    tier: str
+    ios: Count
+    joined: float
+    mean_us: float
+    p50_ratio: float | None
+    parts: Many[SplitPart]
+
+
+class SplitSaving(Stored):
+    """What a faster device would save at most: `share` of the time of the requests that it answered.
+
+    `of_all`: of the time of all requests of the op in the phase. None: not known, too few were joined.
+    """
+
+    op: str
+    device: Literal["log device", "pool disk", "cache device"]
+    share: float | None
+    of_all: float | None
+    saved_us: float | None
+    mean_us: float
+
+
+class SplitPhase(Stored):
+    """A phase with split_of. `why`: it was not measured, and why; else ""."""
+
+    phase: str
+    of: str
+    why: str
+    tiers: Many[SplitTier]
+    savings: Many[SplitSaving]

@@ -1,0 +1,158 @@
+"""Where the time of requests went in phases with split_of, and what a faster device would save.
+
+docs/why-slow.md says what each part is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kit.core.units import format_latency
+from kit.store.manifest import Manifest
+from kit.store.parts.split import Part, PhaseSplit, SplitPhase, SplitRow, SplitTier
+from kit.store.tables import SERVER
+from reports.analysis.tier_names import tier_name
+
+Json = dict[str, Any]
+LEAST_JOINED = 0.95
+"""Of the requests of a tier; with fewer its parts are withheld."""
+MOST_OBSERVED = 1.1
+"""A p50 that is larger than this many times that of the phase that was repeated is pointed out."""
+WORDS: Mapping[Part, str] = {
+    "nfs": "NFS server",
+    "zfs": "ZFS, on the request's thread",
+    "zil": "ZIL software",
+    "log_wait": "waiting for the log block before",
+    "log_write": "log write, device",
+    "flush": "FLUSH, device",
+    "wake_up": "wake-up after the log block",
+    "read": "read, device",
+    "verify": "checksum, decompression, wake-up",
+    "unknown": "not known",
+}
+"""The parts, in the order of a request, for people."""
+_LOG: tuple[Part, ...] = ("log_wait", "log_write", "flush")
+
+
+def describe(manifest: Manifest, rows: Sequence[Json]) -> list[Json]:
+    """An object per phase with split_of, as kit.store.parts.split.SplitPhase. `rows`: of the summary."""
+    p50s = {
+        (row["phase"], row["op"], row["tier"]): row["interpolated"]["p50"]["us"]
+        for row in rows
+        if row["layer"] == SERVER and row["interpolated"].get("p50")
+    }
+    return [
+        {
+            "phase": phase.name,
+            "of": phase.split.of,
+            "why": phase.split.why,
+            "tiers": [_tier(row, _ratio(p50s, phase.name, phase.split.of, row)) for row in phase.split.rows],
+            "savings": list(_savings(phase.split)),
+        }
+        for phase in manifest.phases
+        if phase.split
+    ]
+
+
+def _ratio(p50s: Mapping[tuple[str, str, str], float], name: str, of: str, row: SplitRow) -> float | None:
+    split, model = (p50s.get((phase, row.op, row.tier)) for phase in (name, of))
+    return split / model if split and model else None
+
+
+def _tier(row: SplitRow, p50_ratio: float | None) -> Json:
+    parts = [(part, row.parts.get(part, 0)) for part in WORDS] if _is_known([row]) else []
+    return {
+        "op": row.op,
+        "tier": row.tier,
+        "ios": row.ios,
+        "joined": _joined([row]),
+        "mean_us": row.sum_ns / max(1, row.ios) / 1e3,
+        "p50_ratio": p50_ratio,
+        "parts": [
+            {"part": part, "mean_us": ns / row.ios / 1e3, "share": ns / max(1, row.sum_ns)}
+            for part, ns in parts
+            if ns
+        ],
+    }
+
+
+def _joined(rows: Sequence[SplitRow]) -> float:
+    return 1 - sum(row.unjoined for row in rows) / max(1, sum(row.ios for row in rows))
+
+
+def _is_known(rows: Sequence[SplitRow]) -> bool:
+    return _joined(rows) >= LEAST_JOINED
+
+
+def _savings(split: PhaseSplit) -> Iterator[Json]:
+    """Of each op, by the device that its requests waited for."""
+    for op in dict.fromkeys(row.op for row in split.rows):
+        mine = [row for row in split.rows if row.op == op]
+        all_ns = sum(row.sum_ns for row in mine)
+        for device, tiers, parts in _devices(op, {row.tier for row in mine}):
+            rows = [row for row in mine if row.tier in tiers]
+            sum_ns, ios = sum(row.sum_ns for row in rows), sum(row.ios for row in rows)
+            if not ios or not sum_ns:
+                continue
+            waited_ns = sum(row.parts.get(part, 0) for row in rows for part in parts)
+            known = _is_known(rows)
+            yield {
+                "op": op,
+                "device": device,
+                "share": waited_ns / sum_ns if known else None,
+                "of_all": waited_ns / all_ns if known else None,
+                "saved_us": waited_ns / ios / 1e3 if known else None,
+                "mean_us": sum_ns / ios / 1e3,
+            }
+
+
+def _devices(op: str, tiers: set[str]) -> Iterator[tuple[str, set[str], Sequence[Part]]]:
+    """Devices, the tiers of the requests that waited for them, and the parts that they cause.
+
+    A request that shared the log block of another thread waited for the device of the others.
+    """
+    if op == "read":
+        yield "cache device", {"l2arc"}, ("read",)
+        yield "pool disk", {"disk"}, ("read",)
+        return
+    yield "log device", {"slog", "shared"} if "slog" in tiers else set(), _LOG
+    yield "pool disk", {"pool"} if "slog" in tiers else {"pool", "shared"}, (*_LOG, "read")
+
+
+def sentences(found: Sequence[Json]) -> Iterator[str]:
+    """What each phase says, and what is not known."""
+    for phase in (SplitPhase.from_json(each, "summary") for each in found):
+        if phase.why:
+            yield f"{phase.phase}: where the time goes was not measured: {phase.why}."
+        for each in phase.savings:
+            who = f"{phase.phase}: a faster {each.device} would save"
+            if each.share is None or each.saved_us is None or each.of_all is None:
+                yield f"{who}: not known, too few of the requests could be followed."
+                continue
+            alone = each.of_all > 0.995 * each.share
+            rest = "" if alone else f", {100 * each.of_all:.1f} % of what all {each.op}s wait"
+            which = f"what {each.op}s wait" if alone else f"what its {each.op}s wait"
+            yield (
+                f"{who} at most {100 * each.share:.1f} % of {which} "
+                f"({format_latency(each.saved_us)} of {format_latency(each.mean_us)}){rest}."
+            )
+        yield from _doubts(phase)
+
+
+def _doubts(phase: SplitPhase) -> Iterator[str]:
+    for tier in phase.tiers:
+        if tier.joined < LEAST_JOINED:
+            yield (
+                f"{phase.phase}: the parts of {_name(tier)} are withheld: only {100 * tier.joined:.1f} % of "
+                f"{tier.ios} requests could be followed, {100 * LEAST_JOINED:.0f} % are needed."
+            )
+        if tier.p50_ratio is not None and tier.p50_ratio > MOST_OBSERVED:
+            yield (
+                f"{phase.phase}: the probes of the split made the p50 of {_name(tier)} "
+                f"{100 * (tier.p50_ratio - 1):.0f} % longer than in {phase.of}: take its shares with care."
+            )
+
+
+def _name(tier: SplitTier) -> str:
+    return f"{tier.op}s, {tier_name(tier.tier)}"

@@ -1,0 +1,69 @@
+"""Where the time of requests went: a bar per phase and tier, from its first part to its last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kit.core.units import format_latency
+from kit.store.parts.split import Part, SplitPhase, SplitTier
+from kit.store.stored import Json
+from reports.analysis.split import WORDS
+from reports.analysis.tier_names import tier_name
+from reports.figures import figure, palette
+from reports.figures.figure import Figure
+from reports.figures.text import plotly_text
+
+_BAR_PX, _LEGEND_PX = 46, 150
+
+
+def bars(phases: Sequence[SplitPhase]) -> Figure | None:
+    """The mean request of each tier, by its parts; None if no phase has parts."""
+    shown = [(phase, tier) for phase in phases for tier in phase.tiers if tier.parts]
+    if not shown:
+        return None
+    # The first bar above.
+    rows = shown[::-1]
+    names = [f"{plotly_text(phase.phase)}<br>{plotly_text(_name(tier))}" for phase, tier in rows]
+    traces = [
+        _trace(part, names, [tier for _, tier in rows])
+        for part in WORDS
+        if any(each.part == part for _, tier in rows for each in tier.parts)
+    ]
+    layout = figure.layout(
+        _LEGEND_PX + _BAR_PX * len(rows), {"l": 150, "r": 16, "t": 96, "b": 40}, barmode="stack", bargap=0.35,
+        dragmode=False,
+        xaxis={"range": [0, 1], "tickformat": ".0%", "title": {"text": "of the mean latency"},
+               "fixedrange": True},
+        yaxis={"type": "category", "showgrid": False, "fixedrange": True},
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom",
+                "traceorder": "normal", "font": {"size": 11}},
+    )  # fmt: skip
+    table: list[list[Any]] = [["phase", "op", "tier", "ios", "mean_us", "part", "part_mean_us", "share"]]
+    for phase, tier in shown:
+        head = [phase.phase, tier.op, tier.tier, tier.ios, tier.mean_us]
+        table += [[*head, each.part, each.mean_us, each.share] for each in tier.parts]
+    return Figure(
+        "Where the time of a request goes", traces, layout,
+        "Each bar is the mean request of a tier. Warm colours are the device and what waits for it, cold "
+        "ones software.",
+        about={"per": ""}, csv=table, narrow={"margin": {"l": 108, "r": 8, "t": 170},
+        "height": _LEGEND_PX + 74 + _BAR_PX * len(rows)},
+    )  # fmt: skip
+
+
+def _trace(part: Part, names: Sequence[str], tiers: Sequence[SplitTier]) -> Json:
+    of = [next((each for each in tier.parts if each.part == part), None) for tier in tiers]
+    colour, hatched = palette.PARTS[part]
+    return {
+        "type": "bar", "orientation": "h", "name": WORDS[part], "y": list(names),
+        "x": [each.share if each else 0 for each in of],
+        "marker": {"color": colour, "line": {"width": 0},
+                   "pattern": {"shape": "/" if hatched else "", "size": 6}},
+        "customdata": [format_latency(each.mean_us) if each else "" for each in of],
+        "hovertemplate": "%{fullData.name}: %{customdata}, %{x:.1%}<extra></extra>",
+    }  # fmt: skip
+
+
+def _name(tier: SplitTier) -> str:
+    return f"{tier.op}s, {tier_name(tier.tier)}, {format_latency(tier.mean_us)}"
