@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,9 +41,24 @@ def new_command(
     for path in files:
         if path.exists() or path.is_symlink():
             raise ConfigError(f"{path} is there already", "choose another name, or another --directory")
-    for path, text in files.items():
-        # Not over a file that somebody makes meanwhile.
-        with path.open("x") as file:
-            file.write(text)
+    _write(files)
     say(f"wrote {', '.join(str(path) for path in files)}")
     say(f"next: hsp plan {directory / name}.toml")
+
+
+def _write(files: Mapping[Path, str]) -> None:
+    """All of them, or none. Raises ConfigError."""
+    written = []
+    try:
+        for path, text in files.items():
+            # Not over a file that another program makes meanwhile.
+            with path.open("x") as file:
+                written.append(path)
+                file.write(text)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise ConfigError(
+            f"{error.filename or path}: {error.strerror}; nothing was written",
+            "choose another --directory",
+        ) from None

@@ -63,7 +63,7 @@ def with_length(source: WorkloadSource, length: str) -> WorkloadSource:
     for wish in document.get("expect", ()) if most is not None else ():
         if isinstance(wish, dict) and isinstance(wish.get("min_count", 1), int):
             wish["min_count"] = min(wish.get("min_count", 1), most)
-    source = replace(source, document=document)
+    source = replace(source, document=document, min_count=most)
     for key, value in settings.items():
         if key != "min_count":
             source = with_value(source, key, value, source.place_of(("lengths", length, key)))
@@ -83,15 +83,30 @@ def _check(source: WorkloadSource, tables: object) -> None:
         if not isinstance(settings, dict) or not settings:
             source.refuse(place, 'expected keys as --set takes them, such as "phase.duration" = "2s"')
         for key, value in settings.items():
-            if key == "min_count":
-                if type(value) is not int or value < 1:
-                    source.refuse((*place, key), f"expected a number of I/Os from 1, found {describe(value)}")
-                continue
-            if key == "phase" or class_of(key) not in ("phase", "build") or key.startswith("use."):
-                keys = ["min_count", *(each for each in known_keys() if each != "phase")]
-                source.refuse((*place, key), f"cannot be set, {nearest(key, keys, 'keys')}")
-            only = key.split(".")[1] if key.startswith("phase.") and key.count(".") > 1 else ""
-            if only and only not in phases:
-                source.refuse(
-                    (*place, key), f"no phase '{printable(only)}', {nearest(only, phases, 'phases')}"
-                )
+            if problem := _problem(key, value, phases):
+                source.refuse((*place, key), problem)
+
+
+def _problem(key: str, value: object, phases: list[str]) -> str | None:
+    """Of one key of a length."""
+    if key == "min_count":
+        ok = type(value) is int and value >= 1
+        return None if ok else f"expected a number of I/Os from 1, found {describe(value)}"
+    if isinstance(value, dict) and "." not in key:
+        quoted = ".".join((key, *_first_path(value)))
+        return f'a table; put the whole key in quotes: "{quoted}" = ...'
+    if key == "phase" or class_of(key) not in ("phase", "build") or key.startswith("use."):
+        keys = ["min_count", *(each for each in known_keys() if each != "phase")]
+        return f"cannot be set, {nearest(key, keys, 'keys')}"
+    phase = key.split(".")[1] if key.startswith("phase.") and key.count(".") > 1 else None
+    if phase is not None and phase not in phases:
+        return f"no phase '{printable(phase)}', {nearest(phase, phases, 'phases')}"
+    return None
+
+
+def _first_path(value: Any) -> tuple[str, ...]:
+    """The keys that lead to the first value in nested tables."""
+    if not isinstance(value, dict) or not value:
+        return ()
+    key, inner = next(iter(value.items()))
+    return printable(key), *_first_path(inner)

@@ -320,14 +320,14 @@ def workload_of(source: WorkloadSource) -> Workload:
     workload = validate(source.document, Workload, source.place_of)
     if len(source.files) == 1 or "expect" in source.document:
         return workload
-    return workload.model_copy(update={"expect": tuple(samples(workload.phase))})
+    return workload.model_copy(update={"expect": tuple(samples(workload.phase, source))})
 
 
-def samples(phases: tuple[Phase, ...]) -> Iterator[Expectation]:
-    """That each tier of a phase answers as many I/Os as a p99 needs."""
+def samples(phases: tuple[Phase, ...], source: WorkloadSource) -> Iterator[Expectation]:
+    """That each tier of a phase answers as many I/Os as a p99 needs, or as the length asks for at most."""
+    ios = min(sample_needed(0.99), source.min_count or sample_needed(0.99))
     for phase in phases:
         # Tiers of single I/Os are known over NFS alone.
         for tier in phase.tiers if phase.over_nfs and not phase.split_of else ():
             op: Op = "write" if tier in ("slog", "pool") else "read"
-            ios = sample_needed(0.99)
             yield Expectation(phase=phase.name, op=op, tier=tier, min_count=ios, inside=False)

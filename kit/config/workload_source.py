@@ -45,8 +45,8 @@ class WorkloadSource:
     """`document`: the merged content; `files`: the workload's own file first, then its bases.
 
     `sweep`: the tables of its sweep (kit.config.sweep), which the document does not have; `lengths`: those of
-    kit.config.lengths; `set_at`: the
-    places of keys that a sweep or an option has set.
+    kit.config.lengths; `min_count`: the most I/Os that an expectation asks for at the chosen length;
+    `set_at`: the places of keys that a sweep or an option has set.
     """
 
     document: Document
@@ -54,6 +54,7 @@ class WorkloadSource:
     phase_origins: tuple[_Origin, ...]
     sweep: Document = field(default_factory=dict)
     lengths: Document = field(default_factory=dict)
+    min_count: int | None = None
     set_at: Mapping[KeyPath, Place] = field(default_factory=dict)
 
     @property
@@ -173,7 +174,8 @@ def read_source(path: Path) -> WorkloadSource:
         document["expect"] = [each for each in document["expect"] if each not in of_axes]
         if not document["expect"]:
             del document["expect"]
-    return WorkloadSource(document, tuple(files), tuple(origins), sweep, document.pop("lengths", {}))
+    lengths = document.pop("lengths", {})
+    return WorkloadSource(document, tuple(files), tuple(origins), sweep, lengths)
 
 
 def _base_path(files: Sequence[_File], base: object) -> Path:

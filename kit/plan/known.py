@@ -10,12 +10,13 @@ from kit.config.sweep import AxisExpectation
 from kit.config.tables.known_table import KnownFailure, KnownFile
 from kit.config.toml import Place, placed_refusal, read_document, validate
 from kit.plan.plan import Plan
-from kit.store.checks.known import Known, names_something
+from kit.store.checks.known import NEVER_KNOWN, Known, names_something
 
 _TEXT = (
     "names no check of this run: write an id of docs/verdict.md, ID:phase, or EXPECT:phase:op:tier:limit; "
     "`hsp check RUN` lists those of a run"
 )
+_NEVER = "is never excused: nothing was measured, or the files are not what was stored; remove the entry"
 
 
 def refuse_unknown(
@@ -53,7 +54,10 @@ def _refuse(
     known = tuple(stored(each) for each in entries)
     names = list(phases)
     problems = [
-        (place_of(("known", number, "check")), f"known[{number}].check: '{each.check}' {_TEXT}")
+        (
+            place_of(("known", number, "check")),
+            f"known[{number}].check: '{each.check}' {_NEVER if each.check in NEVER_KNOWN else _TEXT}",
+        )
         for number, each in enumerate(known)
         if not names_something(each, names, expected)
     ]

@@ -258,7 +258,7 @@ def _plan(
     """`also`: phases that are no cells. Raises ConfigError."""
     workload = validate(source.document, Workload, source.place_of)
     expected = {each.phase for each in workload.expect}
-    more = samples(tuple(phase for phase in workload.phase if phase.name not in expected))
+    more = samples(tuple(phase for phase in workload.phase if phase.name not in expected), source)
     workload = workload.model_copy(update={"expect": (*workload.expect, *more)})
     if problem := _below_sector(workload):
         raise ConfigError(problem)

@@ -41,10 +41,18 @@ class Baselines(Stored):
 
 def read_baselines(results: Path) -> dict[str, Baseline]:
     """By name; none without the file. Raises ConfigError."""
+    if not results.is_dir():
+        raise ConfigError(f"{results}: no such directory", "give --results")
     path = results / FILE
     if not os.path.lexists(path):
         return {}
-    return dict(Baselines.from_json(read_versioned(path, _FORMAT), path).baselines)
+    try:
+        return dict(Baselines.from_json(read_versioned(path, _FORMAT), path).baselines)
+    except ConfigError as error:
+        raise ConfigError(
+            error.message,
+            "correct the file, or remove it and set each baseline again: hsp baseline set RUN --name NAME",
+        ) from None
 
 
 def set_baseline(results: Path, name: str, run: RunDir, set_utc: str) -> Baseline:

@@ -72,7 +72,9 @@ _MAX_STREAMED_ROWS = 400_000_000
 # has 18 rows a byte of its file (measured). More than this many are rows repeated to fill the memory.
 _FREE_ROWS, _MAX_ROWS_PER_BYTE = 100_000, 20
 _MAX_BYTES = 1 << 30
-_ENDED_EARLY = "the run ended before its analysis"
+_ENDED_EARLY = (
+    "name a run directory, results/<workload>/<run>; leave out a run that ended before it stored any I/O"
+)
 
 
 def deciding_layer(layers: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.store.manifest import Manifest
 from kit.store.stored import Json
-from reports.verdict import power_loss
+from reports.verdict.power_loss import counts_of
 
 _UNKNOWN = "not known"
 _SYNC = {
@@ -56,11 +56,13 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
         if not with_pool or device.get("role") in ("log", "data"):
             yield _write_cache(device)
     if manifest.power_loss and manifest.power_loss.moments:
-        loss = manifest.power_loss
-        lost = sum(sum(power_loss.counts_of(each).values()) for each in loss.moments)
-        written = sum(each.acknowledged for each in loss.moments)
-        times = len(loss.moments)
-        yield f"In {times} power losses of this run {lost} of {written} acknowledged writes were lost."
+        moments = manifest.power_loss.moments
+        lost = sum(sum(counts_of(each).values()) for each in moments)
+        written = sum(each.acknowledged for each in moments)
+        yield (
+            f"In {len(moments)} power losses of this run {lost} of {written} acknowledged writes were not "
+            "there, or not whole."
+        )
     else:
         yield "No power loss was tried in this run."
 

@@ -28,7 +28,7 @@ from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
 from reports.verdict import expectations, impact, power_loss, recovery, soak, verdict
 from reports.verdict import forces as forces_verdict
-from reports.verdict.known import of_run
+from reports.verdict.known import of_run, with_states
 
 # What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
 # run), `unmet` (reasons of what does not hold) and `sentences` (of what was observed).
@@ -70,10 +70,10 @@ def summarise(
     by_nature = by_nature if len(reasons) == 1 else None
     well = verdict.all_well(phases, expect, promised.kept)
     judged = "invalid" if faults.decisive else verdict.of(reasons, unmet, by_nature)
-    causes = [*reasons, *unmet]
+    causes, entries = [*reasons, *unmet], of_run((*manifest.known, *known), manifest)
     value = {
         **_identity(manifest),
-        **verdict.entry(judged, causes, well, of_run((*manifest.known, *known), manifest), expect),
+        **verdict.entry(judged, causes, well, entries),
         "by_nature": by_nature,
         "notes": _notes(manifest, bins, declared),
         "tracebacks": [],
@@ -96,7 +96,8 @@ def summarise(
         **faults.entry(),
     }
     # With its conditions, which are not stored.
-    return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
+    summary = Summary.from_json(value, "summary").model_copy(update={"reference": reference})
+    return with_states(summary, entries)
 
 
 def _bands(

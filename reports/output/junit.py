@@ -149,13 +149,13 @@ def document(*suites: ET.Element) -> bytes:
 
 def _power_losses(suite: ET.Element, name: str, summary: Summary) -> None:
     """A case of its own, with how much so many power losses say."""
-    told = summary.power_loss or {}
+    losses = summary.power_loss or {}
     made = case(suite, name, "power losses")
-    bound = told.get("bound") or {}
-    words = f"{told.get('moments_with_loss')} of {bound.get('of', 0)} power losses lost acknowledged writes"
+    bound = losses.get("bound") or {}
+    words = f"{losses.get('moments_with_loss')} of {bound.get('of', 0)} power losses lost acknowledged writes"
     if bound:
         words += f": {100 * bound['low']:.1f} to {100 * bound['high']:.1f} % do (95 % confidence)"
-    if told.get("lost"):
+    if losses.get("lost"):
         add_outcome(made, "failure", "acknowledged writes were lost", [words])
     elif summary.verdict == "unknown":
         add_outcome(made, "skipped", "the verdict is unknown", [])

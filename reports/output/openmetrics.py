@@ -160,7 +160,7 @@ def _limits(edges: IntArray) -> Iterator[str]:
 
 def _stamp(unix_ns: int) -> str:
     """The end of a line: milliseconds are as exact as Prometheus is."""
-    return f" {unix_ns // 10**9}.{unix_ns // 10**6 % 1000:03d}"
+    return f" {unix_ns // 10**6 / 1000:.3f}"
 
 
 def _seconds(value_ns: int) -> str:

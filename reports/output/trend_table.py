@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from kit.core.text import safe_text
 from reports.analysis.tier_names import tier_name
 from reports.output.comparison_table import escaped
+from reports.output.export import csv_text
 from reports.output.junit import add_outcome, case, document
 from reports.output.result_table import PROSE_WIDTH, wrapped
 from reports.trend.analyse import Trend
@@ -22,7 +23,7 @@ from reports.trend.sentences import (
     remarks,
     row_of,
     sentences,
-    told,
+    statement,
 )
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "last/first", "change points")
@@ -98,10 +99,8 @@ def table(trend: Trend) -> str:
             each = line.values[i]
             if each is not None:
                 low, high = each.mean.range or ("", "")
-                writer.writerow(
-                    (point.run, point.started_utc, label, *line.key, each.mean.value, low, high,
-                     i in line.used, changed.get(i, ""))
-                )  # fmt: skip
+                texts = map(csv_text, (point.run, point.started_utc, label, *line.key))
+                writer.writerow((*texts, each.mean.value, low, high, i in line.used, changed.get(i, "")))
     return text.getvalue()
 
 
@@ -120,7 +119,7 @@ def junit(trend: Trend, limit: float | None) -> bytes:
         if texts:
             add_outcome(made, "failure", f"slower by more than {limit:.0%}", texts)
         elif line.changes is None:
-            add_outcome(made, "skipped", told(line), [])
+            add_outcome(made, "skipped", statement(line), [])
     for each in trend.checks:
         made = case(suite, "trend.checks", each.name)
         if each.failing:

@@ -18,6 +18,8 @@ from reports.trend.point import BYTES, RATE, Key, Measured, Point
 
 # More make the table of a line longer than anybody reads, and the search slow.
 MOST_POINTS = 100
+# Of runs that are unlike the first.
+_MOST_NAMED = 5
 # Where only a larger change than this would be found, runs are too few to tell.
 _TELLING = math.log(2)
 # Half of a 95 % range in standard deviations.
@@ -118,7 +120,7 @@ def trend_of(points: Sequence[Point], by: str = "time", across: Sequence[str] = 
     keys = list(dict.fromkeys(key for point in ordered for key in point.figures))
     made = [_line(key, ordered) for key in keys]
     judged = sum(len(line.used) >= FEWEST for line in made)
-    lines = [_told(line, ordered, marks, ALPHA / max(judged, 1)) for line in made]
+    lines = [_with_changes(line, marks, ALPHA / max(judged, 1)) for line in made]
     names = [point.run for point in ordered] if by == "time" else labels
     checks = histories([point.outcomes for point in ordered], names)
     return Trend(tuple(ordered), by, tuple(labels), tuple(lines), tuple(marks), tuple(checks), tuple(across))
@@ -142,26 +144,34 @@ def _ordered(points: Sequence[Point]) -> list[Point]:
 def _check_alike(points: Sequence[Point], across: Sequence[str]) -> None:
     """Every point has measured what the first has, but for what is marked. Raises ConfigError."""
     first, free = points[0], marked_keys(points)
-    for point in points[1:]:
-        common = [build for build in first.settings if build in point.settings]
-        if not common:
-            raise ConfigError(
-                f"{first.name} and {point.name} have no build in common",
-                "give series of one workload",
-            )
-        for build in common:
-            sides = [[(each.name, each.settings[build])] for each in (first, point)]
-            keys = {key for _, settings in (*sides[0], *sides[1]) for key in settings}
-            known = [each for each in across if any(comparability.covers(each, key) for key in keys)]
-            try:
-                comparability.check(sides[0], sides[1], known, free)
-            except ConfigError as error:
-                text = error.message.partition("\n")[2] or error.message
-                raise ConfigError(
-                    f"{first.name} (A) and {point.name} (B) are not of one trend: they measured other "
-                    f"things, or on other devices:\n{text}",
-                    f"leave it out; {error.hint}",
-                ) from None
+    unlike = {point.name: error for point in points[1:] if (error := _difference(first, point, across, free))}
+    if unlike:
+        name, error = next(iter(unlike.items()))
+        found = error.message.partition("\n")[2] or error.message
+        others = [*unlike][1:]
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        also = f"\nunlike {first.name} are also {', '.join(others[:_MOST_NAMED])}{more}" if others else ""
+        raise ConfigError(
+            f"{first.name} (A) and {name} (B) are not of one trend: they measured other things, or on other "
+            f"devices:\n{found}{also}",
+            f"name the runs of one kind; {error.hint}",
+        )
+
+
+def _difference(first: Point, point: Point, across: Sequence[str], free: Sequence[str]) -> ConfigError | None:
+    """Why both are not of one trend."""
+    common = [build for build in first.settings if build in point.settings]
+    if not common:
+        return ConfigError("the series have no build in common", "give series of one workload")
+    for build in common:
+        sides = [[(each.name, each.settings[build])] for each in (first, point)]
+        keys = {key for _, settings in (*sides[0], *sides[1]) for key in settings}
+        known = [each for each in across if any(comparability.covers(each, key) for key in keys)]
+        try:
+            comparability.check(sides[0], sides[1], known, free)
+        except ConfigError as error:
+            return error
+    return None
 
 
 def _line(key: Key, points: Sequence[Point]) -> Line:
@@ -170,8 +180,8 @@ def _line(key: Key, points: Sequence[Point]) -> Line:
     return Line(key, values, used, None, Found((), 0, 0.0, math.inf), None)
 
 
-def _told(line: Line, points: Sequence[Point], marks: Sequence[Mark], alpha: float) -> Line:
-    """The line with its statement."""
+def _with_changes(line: Line, marks: Sequence[Mark], alpha: float) -> Line:
+    """The line with its change points."""
     figures = [each.mean for i in line.used if (each := line.values[i])]
     states = [sum(mark.at <= i for mark in marks) for i in line.used]
     found = change_points(

@@ -58,7 +58,7 @@ def _line(line: Line, trend: Trend) -> Json:
         "values": [each.value if each else None for each in means],
         "ranges": [each.range if each else None for each in means],
         "used": [i in line.used for i in range(len(line.values))],
-        "told": line.changes is not None,
+        "judged": line.changes is not None,
         "scatter": line.found.scatter if line.found.freedom else None,
         "smallest_found": line.smallest,
         "changes": [_change(change, trend) for change in line.changes or ()],

@@ -67,7 +67,7 @@ def values_of(point: Point, across: Sequence[str] = ()) -> dict[str, str]:
             elif (is_marked(key) and not key.startswith("testbed.lab.")) or any(
                 covers(each, key) for each in across
             ):
-                found.setdefault(_what(key, point.names), _text(value))
+                found.setdefault(_name_of(key, point.names), _text(value))
     for device, parameters in models.items():
         text = json.dumps(parameters, sort_keys=True).encode()
         found[f"model of {device}"] = f"#{hashlib.sha256(text).hexdigest()[:_DIGITS]}"
@@ -112,7 +112,7 @@ def _label(what: str, value: str, number: int) -> str:
     return value if number == 1 and what.startswith(("firmware", _VERSIONS["server"])) else f"{what} {value}"
 
 
-def _what(key: str, names: Mapping[str, str]) -> str:
+def _name_of(key: str, names: Mapping[str, str]) -> str:
     first, _, rest = key.partition(".")
     if match := _DEVICE.fullmatch(key):
         device, kind = match[1] or match[4], match[3] or "latency"

@@ -1,4 +1,4 @@
-"""A trend in words: each change point, each mark without one, and what cannot be told. Pure."""
+"""A trend in words: each change point, each mark without one, and what is left open. Pure."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ LAYERS = {"nfs-server": "NFS server", "client": "clients", "device": "devices", 
 _FIGURES = {RATE: "I/Os a second", BYTES: "MB/s"}
 # Below a change of this factor, percents; from it on, "times".
 _PERCENTS = 1.5
+# No smaller change would be found: beyond this factor the number says nothing more.
+_MOST_TIMES = 10
 
 
 def name_of(key: Key) -> str:
@@ -75,8 +77,7 @@ def places(trend: Trend) -> list[Place]:
 
 def sentences(trend: Trend) -> list[str]:
     """A sentence for each change point, by place; then marks without one, and what is left open."""
-    told = [f"{place.title}: {move}" for place in places(trend) for move in place.moves]
-    return [*told, *remarks(trend)]
+    return [*(f"{place.title}: {move}" for place in places(trend) for move in place.moves), *remarks(trend)]
 
 
 def remarks(trend: Trend) -> list[str]:
@@ -170,21 +171,22 @@ def row_of(line: Line) -> tuple[str, str, str, str]:
     assert first and last, "used points have values"
     ratio, known = found
     text = f"{ratio:.3f}" + (f" ({known[0]:.3f} to {known[1]:.3f})" if known else "")
-    return value_text(line.key, first.mean.value), value_text(line.key, last.mean.value), text, told(line)
+    return (
+        value_text(line.key, first.mean.value),
+        value_text(line.key, last.mean.value),
+        text,
+        statement(line),
+    )
 
 
-def told(line: Line) -> str:
+def statement(line: Line) -> str:
     """The statement on a line, in a few words."""
     if line.changes is None:
-        if line.smallest is None:
-            return "too few runs to tell"
-        return f"too few runs to tell: a change would have to be {percent(line.smallest)}"
+        least = line.smallest or _MOST_TIMES
+        return f"too few runs to tell{f' a change below {percent(least)}' if least < _MOST_TIMES else ''}"
     if not line.changes:
-        return (
-            f"no change shown; one of {percent(line.smallest)} would be"
-            if line.smallest
-            else "no change shown"
-        )
+        least = line.smallest or 0
+        return f"no change shown{f'; one of {percent(least)} would be found' if least else ''}"
     return "; ".join(
         f"x {change.ratio:.3g} [{change.interval[0]:.3g}, {change.interval[1]:.3g}]"
         for change in line.changes

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import Any
 
-from kit.store.checks.known import NEVER_KNOWN, Known, KnownState, names_something
+from kit.store.checks.known import NEVER_KNOWN, Known, KnownState, State, names_something
 from kit.store.manifest import Manifest
-from kit.store.summary import Reason
+from kit.store.summary import Reason, Summary
+from reports.verdict.check_lines import CheckLine, check_lines
 
-Json = dict[str, Any]
 
-
-def excused(
-    causes: Sequence[Reason], known: Sequence[Known], expect: Sequence[Json], today: date | None = None
-) -> tuple[list[Reason], list[KnownState]]:
-    """`causes` with the failures that are known today (UTC), and what came of each entry of `known`."""
+def excused(causes: Sequence[Reason], known: Sequence[Known], today: date | None = None) -> list[Reason]:
+    """`causes`, with its entry beside each failure that is known today (UTC)."""
     today = today or datetime.now(UTC).date()
     valid = [each for each in known if not each.is_over(today)]
-    marked = [_marked(cause, valid) for cause in causes]
-    return marked, [KnownState(**each.as_json(), state=_state(each, causes, expect, today)) for each in known]
+    return [_marked(cause, valid) for cause in causes]
+
+
+def with_states(summary: Summary, known: Sequence[Known], today: date | None = None) -> Summary:
+    """`summary` with the state of each entry of `known`."""
+    if not known:
+        return summary
+    today = today or datetime.now(UTC).date()
+    lines = check_lines(summary)
+    phases = [None, *(each.phase for each in summary.accounting.phases)]
+    states = [KnownState(**each.as_json(), state=_state(each, lines, phases, today)) for each in known]
+    return summary.model_copy(update={"known": tuple(states)})
 
 
 def of_run(known: Sequence[Known], manifest: Manifest) -> list[Known]:
@@ -43,10 +49,15 @@ def _marked(cause: Reason, known: Sequence[Known]) -> Reason:
     return cause.model_copy(update={"known": found})
 
 
-def _state(known: Known, causes: Sequence[Reason], expect: Sequence[Json], today: date) -> Any:
+def _state(known: Known, lines: Sequence[CheckLine], phases: Sequence[str | None], today: date) -> State:
     if known.is_over(today):
         return "over"
-    if any(known.names(cause.id, cause.phase) for cause in causes if cause.id not in NEVER_KNOWN):
+    outcomes = {
+        line.outcome
+        for line in lines
+        if line.id not in NEVER_KNOWN
+        and any(known.names(line.id, phase) for phase in ([line.phase] if line.phase else phases))
+    }
+    if outcomes & {"failed", "known"}:
         return "known"
-    open_ones = [wish for wish in expect if wish["ok"] is None]
-    return "open" if any(known.check.startswith(wish["id"]) for wish in open_ones) else "passes"
+    return "passes" if "ok" in outcomes else "open"

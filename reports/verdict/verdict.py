@@ -213,16 +213,13 @@ def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Reas
         yield Reason(id="STORED-IOS", phase=name, text=text)
 
 
-def entry(
-    judged: Verdict, causes: Sequence[Reason], all_well: str, known: Sequence[Known], expect: Sequence[Json]
-) -> Json:
+def entry(judged: Verdict, causes: Sequence[Reason], all_well: str, known: Sequence[Known]) -> Json:
     """What the summary has of it. A valid run has the one sentence `all_well`, and no cause."""
-    marked, states = excused(causes, known, expect)
+    marked = excused(causes, known)
     return {
         "verdict": judged,
         "reasons": [all_well] if judged == "valid" else [*map(str, causes)],
         **({"causes": [each.as_json() for each in marked]} if marked else {}),
-        **({"known": [each.as_json() for each in states]} if states else {}),
     }
 
 

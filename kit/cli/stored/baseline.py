@@ -14,6 +14,7 @@ from kit.core.output import emit_json, emit_text, say
 from kit.core.units import utc_now
 from kit.session.comparison import StoredRun
 from kit.store.baselines import DEFAULT, read_baselines, run_of_baseline, set_baseline
+from kit.store.series import is_series
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="The baseline's name.")]
@@ -32,6 +33,8 @@ def set_(
     json_output: JsonOption = False,
 ) -> None:
     """Make a stored run the baseline NAME of a results directory. Its files stay where they are."""
+    if is_series(run):
+        raise ConfigError(f"{run} is a series, and a baseline is a run", "name one of its runs")
     stored = StoredRun(str(run))
     if stored.phase is not None:
         raise ConfigError(f"{run}: a baseline is a whole run", "leave the phase out")
@@ -40,8 +43,6 @@ def set_(
             f"{run} is unknown: {' '.join(stored.summary.reasons)}",
             "nothing can be compared with it: choose another run",
         )
-    if not results.is_dir():
-        raise ConfigError(f"{results}: no such directory", "give --results")
     made = set_baseline(results, name, stored.directory, utc_now())
     if json_output:
         emit_json({"format": 1, "name": name, **made.as_json()})

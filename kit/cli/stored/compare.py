@@ -106,7 +106,15 @@ def compare_baseline(results: Path, name: str, runs: list[str], across: list[str
 def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], list[str]]:
     if _SEPARATOR in runs:
         raise ConfigError("with a baseline all runs are of B, and there is a --", "leave -- out")
-    return [str(run_of_baseline(results, name).path)], runs
+    baseline = run_of_baseline(results, name).path
+    for run in map(Path, runs):
+        if is_series(run):
+            raise ConfigError(
+                f"{run} is a series, and a baseline is a run", "hsp compare SERIES_A -- SERIES_B"
+            )
+        if run.is_dir() and run.resolve() == baseline:
+            raise ConfigError(f"{run} is the baseline '{name}' itself", "name another run")
+    return [str(baseline)], runs
 
 
 def _print(result: dict[str, Any], json_output: bool) -> None:

@@ -29,9 +29,9 @@ from kit.session.presentation import (
 from kit.store import tables
 from kit.store.checks.known import Known
 from kit.store.manifest import read_manifest
-from kit.store.run_directory import named_run
+from kit.store.run_directory import RunDir, named_run
 from kit.store.series import is_series, named_series, read_series
-from kit.store.summary import read_summary
+from kit.store.summary import Summary, read_summary
 from reports.output.export import Format, chosen, exported
 from reports.output.openmetrics import times_of
 from reports.output.series_export import frame as series_frame
@@ -144,10 +144,11 @@ def export(
 ) -> None:
     """Write the counts or percentiles over time of a stored run as CSV, Parquet or OpenMetrics text."""
     check_target(output)
-    if kind != "openmetrics" and (every or totals or per_octave):
+    if kind != "openmetrics" and (totals or (every, per_octave) != (None, None)):
         raise ConfigError("--every, --totals and --per-octave are for OpenMetrics", "leave them out")
     if per_octave is not None and (per_octave < 1 or BINS_PER_OCTAVE % per_octave):
-        raise ConfigError(f"--per-octave {per_octave}: bins are not divided", "give 1, 2, 4, 8, 16 or 32")
+        text = f"the {BINS_PER_OCTAVE} stored bins of an octave do not make so many"
+        raise ConfigError(f"--per-octave {per_octave}: {text}", "give 1, 2, 4, 8, 16 or 32")
     every_ns = _every_ns(every, totals)
     if is_series(run):
         if phase or layer or percentiles or kind == "openmetrics":
@@ -168,15 +169,21 @@ def export(
     frame = chosen(tables.read_latency(run_dir), phase or [], layer or [])
     if percentiles:
         frame = over_time(frame)
-    summary = read_summary(run_dir) if os.path.lexists(run_dir.path / "summary.json") else None
     dated = kind == "openmetrics" and not totals
     times = times_of(read_manifest(run_dir), every_ns) if dated else None
+    summary = _labels_of(run_dir) if kind == "openmetrics" else None
     _write(exported(frame, kind, summary, times, per_octave), output, frame.height, kind)
+
+
+def _labels_of(run: RunDir) -> Summary:
+    """The summary, also of a run that has none yet: without labels two runs would be one in Prometheus."""
+    stored = os.path.lexists(run.path / "summary.json")
+    return read_summary(run) if stored else reports.judged(run)
 
 
 def _every_ns(every: str | None, totals: bool) -> int:
     """The length of a step; 0: as many intervals as fit. Raises ConfigError."""
-    if every and totals:
+    if every is not None and totals:
         raise ConfigError("--every and --totals: totals have no steps", "leave out one of them")
     if every is None:
         return 0
@@ -185,7 +192,7 @@ def _every_ns(every: str | None, totals: bool) -> int:
     except ValueError as error:
         raise ConfigError(f"--every: {error}", "such as --every 15s") from None
     if every_ns < 10**6:
-        raise ConfigError("--every: Prometheus tells times apart to a millisecond", "give 1ms or more")
+        raise ConfigError(f"--every {every}: Prometheus has times of 1 ms", "give 1ms or more")
     return every_ns
 
 

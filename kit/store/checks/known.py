@@ -45,10 +45,13 @@ class Known(Stored):
         return any(fnmatchcase(key, self.check) for key in keys)
 
 
-class KnownState(Known):
-    """What came of it: it failed (`known`), held (`passes`), was not judged (`open`), or is `over`."""
+State = Literal["known", "passes", "open", "over"]
 
-    state: Literal["known", "passes", "open", "over"]
+
+class KnownState(Known):
+    """Its check failed (`known`), holds (`passes`), was not judged (`open`), or its last day is `over`."""
+
+    state: State
 
 
 def names_something(known: Known, phases: Iterable[str], expected: Iterable[Mapping[str, Any]]) -> bool:

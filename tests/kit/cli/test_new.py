@@ -1,5 +1,6 @@
 """`hsp new workload`: what it writes is a workload that the plan takes, also with what stands in comments."""
 
+import contextlib
 import json
 import re
 import tomllib
@@ -70,3 +71,14 @@ def test_nothing_is_overwritten(tmp_path, hsp_here, there):
 
 def test_the_directory_must_be_there(tmp_path, hsp_here):
     assert hsp_here("new", "workload", "x", "-C", str(tmp_path / "none")).returncode == 2
+
+
+def test_where_nothing_can_be_written_nothing_is_left(small_disk, hsp_here):
+    done = hsp_here("new", "workload", "x", "-C", "/proc")
+    assert done.returncode == 2 and "/proc/x-read.fio: " in done.stderr and "Traceback" not in done.stderr
+    full = small_disk(1)
+    with (full / "other").open("wb") as file, contextlib.suppress(OSError):
+        file.write(bytes((1 << 20) - 4096))
+    done = hsp_here("new", "workload", "x", "-C", str(full))
+    assert done.returncode == 2 and "nothing was written" in done.stderr
+    assert [path.name for path in full.iterdir()] == ["other"]

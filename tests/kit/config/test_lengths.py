@@ -42,6 +42,21 @@ def test_a_length_sets_keys_and_the_others_stay(tmp_path: Path) -> None:
     assert "length" not in full.as_json()["workload"] and smoke.digest != full.digest
 
 
+def test_the_number_of_ios_is_also_that_of_expectations_that_the_kit_makes(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'format = 1\nname = "mine"\ntitle = "Reads"\nbase = "top-speeds"\n[[phase]]\nname = "read"\n'
+        "[lengths.smoke]\nmin_count = 5\n[lengths.sanity]\nmin_count = 5000\n"
+    )
+    asked = {
+        length: {
+            each.min_count for each in Side(str(path), LAB_TESTBED, as_set(length)).plan().workload.expect
+        }
+        for length in LENGTHS
+    }
+    assert asked == {"smoke": {5}, "sanity": {368}, "full": {368}}
+
+
 def test_a_workload_without_lengths_has_the_same_digest(tmp_path: Path) -> None:
     with_them, without = (
         Side(mine(tmp_path, tables), LAB_TESTBED).plan()
@@ -62,6 +77,8 @@ def test_a_workload_without_lengths_has_the_same_digest(tmp_path: Path) -> None:
     ("[lengths.smoke]", "full", "expected keys as --set takes them"),
     ("[lengths]\nsmoke = 3", "full", "expected keys as --set takes them"),
     ('[lengths.smoke]\n"phase.duration" = "soon"', "smoke", "soon"),
+    ('[lengths.smoke]\nphase.read.duration = "1s"', "full", 'in quotes: "phase.read.duration" ='),
+    ("[lengths.smoke]\nprecondition.fills = 1", "full", 'in quotes: "precondition.fills" ='),
 ])  # fmt: skip
 def test_what_cannot_be(tmp_path: Path, tables: str, length: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:

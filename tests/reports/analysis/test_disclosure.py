@@ -58,9 +58,10 @@ def test_memory_of_each_machine() -> None:
 
 def test_what_was_tried_and_what_was_not() -> None:
     assert "No power loss was tried in this run." in described()["stable_storage"]
-    moments = [{"acknowledged": 10, "lost": 1}, {"acknowledged": 5, "lost": 0}]
+    again = {"old": 1}
+    moments = [{"acknowledged": 10, "lost": 1}, {"acknowledged": 5, "torn": 1, "again": again}]
     found = described(power_loss={"moments": moments})["stable_storage"]
-    assert "In 2 power losses of this run 1 of 15 acknowledged writes were lost." in found
+    assert "In 2 power losses of this run 3 of 15 acknowledged writes were not there, or not whole." in found
 
 
 def test_an_appliance_and_an_import() -> None:

@@ -17,6 +17,7 @@ from kit.core.errors import ConfigError
 from reports.output.export import exported
 from reports.output.openmetrics import MOST_STEPS, coarser, openmetrics, times_of
 from tests.reports import synthetic
+from tests.reports.synthetic import SECOND
 
 pytestmark = pytest.mark.one_python
 ROOT = Path(__file__).parents[3]
@@ -207,3 +208,18 @@ def test_options_that_do_not_fit_are_refused(tmp_path, hsp_here):
         assert done.returncode == 2 and words in done.stderr, done.stderr
     done = hsp_here("export", str(run.path), "--format", "openmetrics", "--every", "4s", "--per-octave", "2")
     assert done.returncode == 0 and done.stdout.endswith("# EOF\n")
+
+
+def test_a_run_without_a_summary_has_its_labels(tmp_path, hsp_here):
+    run, _ = run_file(tmp_path)
+    done = hsp_here("export", str(run.path), "--format", "openmetrics", "--phase", "read")
+    assert 'hsp_run_info{run="20261121T053000Z-ab12cd",workload="top-speeds",verdict=' in done.stdout
+    assert 'hsp_latency_seconds_bucket{run="20261121T053000Z-ab12cd",phase="read"' in done.stdout
+
+
+def test_times_before_1970_are_right():
+    manifest = {**synthetic.manifest(), "started_utc": "1969-12-31T23:59:58Z"}
+    manifest["phases"][0] |= {"start_ns": SECOND // 2, "end_ns": SECOND}
+    frame = synthetic.latency(1).filter(pl.col("phase") == "read").with_columns(time_ns=pl.lit(SECOND // 2))
+    text = exported(frame, "openmetrics", None, times_of(synthetic.parsed(manifest))).decode()
+    assert set(re.findall(r"} \d+ (\S+)", text)) == {"-1.500", "-0.500"}

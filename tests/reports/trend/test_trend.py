@@ -1,5 +1,6 @@
 """Trends of synthetic points with a known truth: order, marks, change points, checks, refusals."""
 
+import csv
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -10,7 +11,7 @@ from reports.page import trend_page
 from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
 from reports.trend.checks import Outcome
-from reports.trend.sentences import headline, sentences
+from reports.trend.sentences import headline, sentences, statement
 from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
 
 
@@ -186,3 +187,27 @@ def test_foreign_text_is_escaped_on_the_page_and_made_safe_on_the_terminal():
     html = trend_page.render(trend)
     assert "<script>window.hit" not in html
     assert "\x1b" not in "\n".join(trend_table.plain(trend, 80)) + trend_table.markdown(trend)
+
+
+def test_csv_is_no_formula_and_obeys_nothing():
+    attack = "=HYPERLINK(1)\x1b[2J"
+    rows = trend_table.table(trend_of([point(1), point(2, run=attack, settings=firmware(attack))], "version"))
+    assert "\x1b" not in rows
+    cells = [cell for row in csv.reader(rows.splitlines()) for cell in row]
+    assert "'=HYPERLINK(1)?[2J" in cells and not any(cell.startswith("=") for cell in cells)
+
+
+def test_all_runs_that_are_unlike_the_first_are_named():
+    other = [point(n, settings={"workload": "other"}) for n in range(2, 10)]
+    with pytest.raises(ConfigError) as refused:
+        trend_of([point(1), *other, point(10)])
+    assert "run1 (A) and results/w/run2 (B)" in refused.value.message
+    assert (
+        "also results/w/run3, results/w/run4, results/w/run5, results/w/run6, results/w/run7 and 2 more"
+        in refused.value.message
+    )
+
+
+def test_a_change_that_no_run_could_show_has_no_number():
+    texts = [statement(line) for line in trend_of([point(n) for n in (1, 2, 3)]).lines]
+    assert all(text.startswith("too few runs to tell") and "e+" not in text for text in texts)

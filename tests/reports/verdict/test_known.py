@@ -12,7 +12,7 @@ from kit.session.presentation import code_of
 from kit.store.checks.known import Known, names_something
 from kit.store.summary import Reason, Summary
 from reports.output.junit import junit
-from reports.verdict.known import excused
+from reports.verdict.known import excused, with_states
 from tests.reports import synthetic
 
 SLOW = "EXPECT:read:read:dram:p99_us_max"
@@ -69,7 +69,10 @@ def test_an_entry_is_over_after_its_day() -> None:
     reason = Reason(id=SLOW, phase="read", text="slow", makes="invalid")
     entry = Known(check=SLOW, reason="why", until="2026-11-25")
     for day, state in ((24, "known"), (25, "known"), (26, "over")):
-        (marked,), (after,) = excused([reason], [entry], [], date(2026, 11, day))
+        today = date(2026, 11, day)
+        (marked,) = excused([reason], [entry], today)
+        failed = summary([]).model_copy(update={"causes": (marked,)})
+        (after,) = with_states(failed, [entry], today).known
         assert (marked.known is not None) == (state == "known") and after.state == state
     value = summary([{**ENTRY, "until": "2020-01-01"}])
     assert code_of(value) == 1 and "counts again" in value.shown_reasons[-1]
@@ -81,6 +84,16 @@ def test_an_entry_that_passes_is_to_be_removed() -> None:
         f"{SLOW}: passes now: remove it from [[known]].",
     )
     assert outcomes(value) == {f"known: {SLOW}": "skipped"}
+
+
+@pytest.mark.parametrize(("check", "state"), [
+    ("IMPACT", "open"), ("POWER-*", "open"), ("THERMAL", "open"),
+    ("LOST-EVENTS:read", "passes"), ("*", "passes"),
+])  # fmt: skip
+def test_an_entry_of_a_check_that_was_not_made_stays(check: str, state: str) -> None:
+    value = summary([{**ENTRY, "check": check}], slow=False)
+    assert [each.state for each in value.known] == [state]
+    assert ("could not be judged" in value.known_notes[0]) == (state == "open")
 
 
 @pytest.mark.parametrize(("check", "is_there"), [

@@ -10,7 +10,7 @@ import pytest
 
 from kit.store.json_file import write_json
 from tests.conftest import Called
-from tests.reports import synthetic
+from tests.reports import synthetic, synthetic_series
 
 
 def stored(path: Path, seed: int = 1, zfs: str = "2.3.9", **more: object) -> Path:
@@ -93,4 +93,26 @@ def test_what_cannot_be(hsp_here: Called, results: Path) -> None:
     assert "no baseline 'default'" in hsp_here("baseline", "compare", a, *here).stderr
     assert hsp_here("baseline", "set", f"{a}:read", *here).returncode == 2
     hsp_here("baseline", "set", a, *here)
-    assert "the same run" in hsp_here("baseline", "compare", a, a, *here).stderr
+    b = str(results / "w" / "b")
+    assert "the same run" in hsp_here("baseline", "compare", b, b, *here).stderr
+
+
+def test_a_directory_a_series_and_the_baseline_itself_are_refused(hsp_here: Called, results: Path) -> None:
+    here, a = ["--results", str(results)], str(results / "w" / "a")
+    for words in (["list"], ["set", a], ["compare", a]):
+        done = hsp_here("baseline", *words, "--results", str(results / "none"))
+        assert done.returncode == 2 and "none: no such directory" in done.stderr
+    series = str(synthetic_series.series(results))
+    assert "is a series" in hsp_here("baseline", "set", series, *here).stderr
+    hsp_here("baseline", "set", a, *here)
+    for run, words in ((series, "is a series"), (a, "is the baseline 'default' itself")):
+        for command in (["baseline", "compare", run], ["compare", "--baseline", "default", run]):
+            done = hsp_here(*command, *here)
+            assert done.returncode == 2 and words in done.stderr
+
+
+def test_a_damaged_file_is_not_overwritten(hsp_here: Called, results: Path) -> None:
+    (results / "baselines.json").write_text("{")
+    done = hsp_here("baseline", "set", str(results / "w" / "a"), "--results", str(results))
+    assert done.returncode == 2 and "or remove it and set each baseline again" in done.stderr
+    assert (results / "baselines.json").read_text() == "{"

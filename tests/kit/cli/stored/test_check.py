@@ -104,6 +104,7 @@ def test_known_then_new(hsp_here: Called, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "place"), [
     ('check = "NO-SUCH"\nreason = "r"', "known.toml:2: known[0].check: 'NO-SUCH' names no check"),
+    ('check = "NOT-ENDED"\nreason = "r"', "known.toml:2: known[0].check: 'NOT-ENDED' is never excused"),
     ('check = "EXPECT:read:read:dram:p50_us_max"\nreason = "r"', "known.toml:2"),
     ('check = "THERMAL"\nreason = ""', "known.toml:3"), ('check = "THERMAL"', "known.toml:1"),
     ('check = "THERMAL"\nreason = "r"\nuntil = "soon"', "known.toml:4"),
