@@ -53,6 +53,7 @@ _LONGEST = (
     "test_slog",
     "test_settings",
     "test_write_clock",
+    "test_split",
     "test_warm",
     "test_devices",
     "test_parts",
