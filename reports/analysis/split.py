@@ -132,7 +132,7 @@ def sentences(found: Sequence[Json]) -> Iterator[str]:
                 continue
             alone = each.of_all > 0.995 * each.share
             rest = "" if alone else f", {100 * each.of_all:.1f} % of what all {each.op}s wait"
-            which = f"what {each.op}s wait" if alone else f"what its {each.op}s wait"
+            which = f"what {each.op}s wait" if alone else f"what the {each.op}s that it answers wait"
             yield (
                 f"{who} at most {100 * each.share:.1f} % of {which} "
                 f"({format_latency(each.saved_us)} of {format_latency(each.mean_us)}){rest}."

@@ -14,7 +14,9 @@ from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.text import plotly_text
 
-_BAR_PX, _LEGEND_PX = 46, 150
+# A bar with two lines of text above it.
+_ROW_PX, _LEGEND_PX, _NARROW_LEGEND_PX = 74, 130, 240
+_BAR = 0.32
 
 
 def bars(phases: Sequence[SplitPhase]) -> Figure | None:
@@ -24,20 +26,28 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         return None
     # The first bar above.
     rows = shown[::-1]
-    names = [f"{plotly_text(phase.phase)}<br>{plotly_text(_name(tier))}" for phase, tier in rows]
+    tiers = [tier for _, tier in rows]
     traces = [
-        _trace(part, names, [tier for _, tier in rows])
+        _trace(part, tiers)
         for part in WORDS
-        if any(each.part == part for _, tier in rows for each in tier.parts)
+        if any(each.part == part for tier in tiers for each in tier.parts)
     ]
+    words = [
+        {"x": 0, "y": place + _BAR / 2 + 0.02, "xref": "x", "yref": "y", "xanchor": "left",
+         "yanchor": "bottom", "align": "left", "showarrow": False, "borderpad": 0, "font": {"size": 12},
+         "text": f"<b>{plotly_text(phase.phase)}</b><br>{plotly_text(_name(tier))}"}
+        for place, (phase, tier) in enumerate(rows)
+    ]  # fmt: skip
+    legend: Json = {
+        "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "traceorder": "normal",
+        "font": {"size": 11},
+    }  # fmt: skip
     layout = figure.layout(
-        _LEGEND_PX + _BAR_PX * len(rows), {"l": 150, "r": 16, "t": 96, "b": 40}, barmode="stack", bargap=0.35,
-        dragmode=False,
+        _LEGEND_PX + _ROW_PX * len(rows), {"l": 16, "r": 16, "t": 84, "b": 44}, barmode="stack",
+        dragmode=False, annotations=words, legend=legend,
         xaxis={"range": [0, 1], "tickformat": ".0%", "title": {"text": "of the mean latency"},
                "fixedrange": True},
-        yaxis={"type": "category", "showgrid": False, "fixedrange": True},
-        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom",
-                "traceorder": "normal", "font": {"size": 11}},
+        yaxis={"range": [-0.4, len(rows) - 0.15], "visible": False, "fixedrange": True},
     )  # fmt: skip
     table: list[list[Any]] = [["phase", "op", "tier", "ios", "mean_us", "part", "part_mean_us", "share"]]
     for phase, tier in shown:
@@ -47,16 +57,16 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         "Where the time of a request goes", traces, layout,
         "Each bar is the mean request of a tier. Warm colours are the device and what waits for it, cold "
         "ones software.",
-        about={"per": ""}, csv=table, narrow={"margin": {"l": 108, "r": 8, "t": 170},
-        "height": _LEGEND_PX + 74 + _BAR_PX * len(rows)},
+        about={"per": ""}, csv=table,
+        narrow={"margin": {"l": 10, "r": 14, "t": 194}, "height": _NARROW_LEGEND_PX + _ROW_PX * len(rows)},
     )  # fmt: skip
 
 
-def _trace(part: Part, names: Sequence[str], tiers: Sequence[SplitTier]) -> Json:
+def _trace(part: Part, tiers: Sequence[SplitTier]) -> Json:
     of = [next((each for each in tier.parts if each.part == part), None) for tier in tiers]
     colour, hatched = palette.PARTS[part]
     return {
-        "type": "bar", "orientation": "h", "name": WORDS[part], "y": list(names),
+        "type": "bar", "orientation": "h", "name": WORDS[part], "y": list(range(len(tiers))), "width": _BAR,
         "x": [each.share if each else 0 for each in of],
         "marker": {"color": colour, "line": {"width": 0},
                    "pattern": {"shape": "/" if hatched else "", "size": 6}},

@@ -56,6 +56,7 @@ _SHORTEST = (
     "test_slog",
     "test_settings",
     "test_write_clock",
+    "test_split",
     "test_warm",
     "test_devices",
     "test_parts",

@@ -73,7 +73,10 @@ def test_each_tier_of_reads_has_its_device() -> None:
     assert found["cache device"]["share"] == pytest.approx(6 / 8)
     assert found["pool disk"]["of_all"] == pytest.approx(0.88)
     texts = list(split.sentences(described(*reads)))
-    assert "why: a faster cache device would save at most 75.0 % of what its reads wait" in texts[0]
+    assert (
+        "why: a faster cache device would save at most 75.0 % of what the reads that it answers wait"
+        in texts[0]
+    )
     assert texts[1].endswith("88.0 % of what all reads wait.")
 
 
@@ -112,6 +115,7 @@ def test_the_figure_has_a_bar_a_tier_whose_parts_make_one() -> None:
     totals = [sum(column) for column in zip(*(trace["x"] for trace in figure.data), strict=True)]
     assert totals == pytest.approx([1, 1])
     assert figure.data[0]["name"] == "NFS server" and len(figure.data) == 5
-    # The first tier is the upper bar.
-    assert "SLOG" in figure.data[0]["y"][-1] or "log" in figure.data[0]["y"][-1]
+    # The first tier is the upper bar, and its words are above it.
+    upper = figure.layout["annotations"][-1]
+    assert figure.data[0]["x"][-1] == pytest.approx(0.1) and "1 ms" in upper["text"] and upper["y"] > 1
     assert len(figure.csv) == 1 + 5 + 2

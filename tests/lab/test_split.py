@@ -1,0 +1,107 @@
+"""Where the time of requests goes, against the kernel's own counters of the devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.lab.image.image import Image
+from tests.lab.conftest import ROOT, finish, hsp
+from tests.lab.workloads import JOB
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
+
+# A FLUSH of the log device takes this long by itself, a write a twentieth of it.
+FLUSH_US = 1000
+DEVICE = f'preset = "nvme-consumer"\nset = {{ flush_command = "{FLUSH_US}us" }}'
+WORKLOAD = """\
+format = 1
+name = "split"
+title = "split"
+precondition = "none"
+tunables = { zfs_prefetch_disable = 1, zfs_txg_timeout = "60s", spa_asize_inflation = 2 }
+[pool]
+data = "mirror"
+properties = { ashift = 12 }
+[dataset]
+properties = { recordsize = "4KiB", compression = "off", primarycache = "metadata", atime = "off" }
+[nfs]
+options = ["hard", "nolock"]
+[working_set]
+file = "working-set"
+size = "8MiB"
+[[phase]]
+name = "one"
+title = "one thread"
+job = "write.fio"
+tiers = ["slog"]
+duration = "500ms"
+interval = "100ms"
+[[phase]]
+name = "eight"
+base = "one"
+title = "eight threads"
+options = { numjobs = 8 }
+[[phase]]
+name = "read"
+title = "reads"
+job = "read.fio"
+tiers = ["disk"]
+duration = "1s"
+interval = "100ms"
+[[phase]]
+name = "one-why"
+split_of = "one"
+[[phase]]
+name = "eight-why"
+split_of = "eight"
+[[phase]]
+name = "read-why"
+split_of = "read"
+"""
+
+
+def used_ns(phase: dict[str, Any], names: tuple[str, ...], counter: str) -> int:
+    """What the kernel counted in a phase, over these devices."""
+    samples = [each["samples"] for each in phase["devices"] if each["device"] in names]
+    return sum(each[-1][counter] - each[0][counter] for each in samples)
+
+
+def test_the_parts_are_what_the_kernel_counts_and_add_up(image: Image, tmp_path: Path) -> None:
+    job = JOB.replace("512", "4k") + "size=${HSP_SIZE}\n"
+    tmp_path.joinpath("write.fio").write_text(job + "rw=write\nsync=dsync\n")
+    tmp_path.joinpath("read.fio").write_text(job + "rw=randread\n")
+    path, bed = tmp_path / "split.toml", tmp_path / "bed.toml"
+    path.write_text(WORKLOAD)
+    alike = (ROOT / "tests" / "bench" / "alike-testbed.toml").read_text()
+    assert 'preset = "ssd-2009-write"' in alike
+    bed.write_text(alike.replace('preset = "ssd-2009-write"', DEVICE))
+    done = finish(hsp("run", str(path), "--testbed", str(bed), results=tmp_path), tmp_path, "split")
+    assert done.code == 0, (done.stderr, done.summary["reasons"])
+    phases = {phase["name"]: phase for phase in done.manifest["phases"]}
+    rows = {name: phase["split"]["rows"] for name, phase in phases.items() if "split" in phase}
+    for name, of_phase in rows.items():
+        # To the nanosecond: a run whose parts do not add up would not be valid.
+        sums = [each["sum_ns"] for each in phases[name]["sums"] if each["layer"] == "nfs-server"]
+        assert sum(sum(each["parts"].values()) for each in of_phase) == sum(sums), name
+        ios = sum(each["ios"] for each in of_phase)
+        assert sum(each["unjoined"] for each in of_phase) <= 0.05 * ios and ios > 50, (name, of_phase)
+    [one] = rows["one-why"]
+    assert one["parts"]["log_write"] == pytest.approx(
+        used_ns(phases["one-why"], ("log0",), "write_ns"), rel=0.1
+    )
+    assert one["parts"]["flush"] == pytest.approx(used_ns(phases["one-why"], ("log0",), "flush_ns"), rel=0.1)
+    # The parameter of the model is in the FLUSH, and not in the write.
+    assert one["parts"]["flush"] / one["ios"] > FLUSH_US * 1000 > 4 * one["parts"]["log_write"] / one["ios"]
+    # One thread waits for no block before its own; eight do.
+    assert one["parts"].get("log_wait", 0) < 0.02 * one["sum_ns"]
+    assert sum(each["parts"].get("log_wait", 0) for each in rows["eight-why"]) > 0
+    [read] = rows["read-why"]
+    assert read["parts"]["read"] == pytest.approx(
+        used_ns(phases["read-why"], ("data0", "data1"), "read_ns"), rel=0.1
+    )
+    saving = {each["phase"]: each["savings"][0] for each in done.summary["split"]}
+    assert saving["one-why"]["device"] == "log device" and saving["read-why"]["device"] == "pool disk"
+    assert saving["read-why"]["share"] > 0.9 > 0.5 < saving["one-why"]["share"] < 1
