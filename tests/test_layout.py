@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import configparser
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -36,3 +38,18 @@ def test_files_and_functions_are_short() -> None:
 def test_a_room_has_few_modules() -> None:
     rooms = Counter(path.parent.relative_to(ROOT) for path in MODULES if not path.name.startswith("__"))
     assert [f"{room}: {count}" for room, count in rooms.items() if count > _ROOM_MODULES] == []
+
+
+@pytest.mark.parametrize("marker", ["lab", "browser"])
+def test_what_a_stage_runs_is_where_it_collects(marker: str) -> None:
+    """tox.ini names folders, so that its workers do not import all other tests."""
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    command = tox[f"testenv:{marker}"]["commands"]
+    found = re.search(r'-o "?testpaths=([^"]+?)"? -', command)
+    assert found
+    folders = [ROOT / folder for folder in found[1].split()]
+    assert all(folder.is_dir() for folder in folders)
+    marked = [path for path in (ROOT / "tests").rglob("*.py") if f"mark.{marker}" in path.read_text()]
+    outside = [path for path in marked if not any(path.is_relative_to(folder) for folder in folders)]
+    assert marked and [path for path in outside if path != Path(__file__).resolve()] == []

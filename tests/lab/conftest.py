@@ -33,8 +33,7 @@ RUN_DEADLINE_S = 1200
 # A file that is not listed comes before those of _SHORTEST.
 _LONGEST = (
     "test_own_workloads",
-    "test_killed",
-    "test_cut_off",
+    "test_struck",
     "test_device_runs",
     "test_real_testbed",
     "test_interlocks",

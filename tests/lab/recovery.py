@@ -311,9 +311,10 @@ def stop_at(
     # What the tracer makes different: the look for what it needs, its start, and the load while it is there.
     # A kill after the look leaves what it leaves without the tracer, and one after its start what one under
     # load leaves.
-    for step in () if mode == "kill" and kind else ("check", "start the tracer"):
-        striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")
-    striking.once(beds["auto"], "the load, traced", LOAD)
+    steps = () if mode == "kill" and kind else ("check", "start the tracer")
+    traced = [(f"{state} of {step}", f"{state}:{step}") for step in steps]
+    for what, where in striking.some_of([*traced, ("the load", LOAD)]):
+        striking.once(beds["auto"], f"{what}, traced", where)
     striking.report(request)
 
 

@@ -15,10 +15,12 @@ import pytest
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
+from kit.core.progress import Progress
 from kit.hosts.base import HostLost
 from kit.lab.guest import Lab, probe_real_clock, runtime_dir
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
+from kit.lab.warm import open_lab
 from kit.recovery.journal import read_journal
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import write_small
@@ -141,7 +143,7 @@ def test_a_guest_that_does_not_come_up_is_named_and_ended(
 
 
 def test_a_panic_under_a_command_is_named(image: Image) -> None:
-    with Lab(LabSpec(image.path, Clock("virtual", 4), 1024)) as lab:
+    with open_lab(LabSpec(image.path, Clock("virtual", 4), 2048), image, Progress(quiet=True)) as lab:
         lab.wait_ready()
         with lab.host() as guest, pytest.raises(HostLost, match="guest kernel panic: sysrq"):
             guest.run(["sh", "-c", "echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger; sleep 60"])

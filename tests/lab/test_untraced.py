@@ -33,7 +33,7 @@ from tests.reports import drawn
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
-TESTBED: dict[str, Any] = {"memory": "2GiB", "prefix": "u", "data": "300us", "log": "100us"}
+TESTBED: dict[str, Any] = {"prefix": "u", "data": "300us", "log": "100us"}
 EXPECT = """\
 [[expect]]
 phase = "write"

@@ -90,13 +90,16 @@ def write_testbed(
     directory: Path,
     clients: int = 1,
     *,
-    memory: str = "1GiB",
+    memory: str = "2GiB",
     prefix: str = "",
     data: str = "200us",
     log: str = "60us",
     trace: str = "auto",
 ) -> Path:
-    """A testbed with so many clients, and two devices that are made in no time (names, latencies)."""
+    """A testbed with so many clients, and two devices that are made in no time (names, latencies).
+
+    Its guest is the one that other tests have saved: another size of memory is another guest to boot.
+    """
     path = directory / "testbed.toml"
     values = {"memory": memory, "prefix": prefix, "data": data, "log": log, "trace": f'trace = "{trace}"'}
     path.write_text(_TESTBED.format(clients='[[client]]\nhost = "lab"\n' * clients, **values))

@@ -216,7 +216,7 @@ def qemu_of(lab: _Supervisor) -> int:
 
 
 def test_the_threads_of_a_guest_with_a_virtual_clock_have_one_cpu(lab: _Supervisor) -> None:
-    """Otherwise interrupts of its devices are lost: docs/decisions/0031."""
+    """Otherwise its clock leaps while the others are late: docs/decisions/0031."""
     pinned = _Supervisor(files={}, argv=[sys.executable, "-c", THREADS], info={}, one_cpu=True)
     try:
         end = time.monotonic() + 60
