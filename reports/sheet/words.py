@@ -20,7 +20,7 @@ WORDS = (
     ("L2ARC", "a drive that answers reads which memory (ARC) does not hold"),
     ("Synchronous write", "the client waits until the server says that the data is safe"),
     ("p50, p99, p99.9", "half, 99 %, 99.9 % of all I/Os take at most so long"),
-    ("Aged", "measured after the drive was filled as often as the note says; new drives are faster"),
+    ("Aged", "measured after the drive was filled, as often as its note says; new drives are faster"),
     ("I/O/s", "reads or writes a second"),
     ("Write amplification", "bytes that the flash is programmed with for each byte that is written"),
     ("95 %", "the value lies in this range with 95 % confidence, as far as the number of I/Os says"),
