@@ -55,12 +55,14 @@ class StopRules(Instrument):
         self._period_s = _PERIOD_S[clock.kind]
         self._before: dict[str, int] = {}
         self._next_s = 0.0
+        # On the server's clock: of the last reading, and of that before it.
+        self._read_ns = self._before_ns = 0
         self._stopped: tuple[int, str] | None = None
         self._problem = ""
 
     def begin(self) -> None:
         """Raises HostError for a device whose limit could not be watched."""
-        _, devices = self._read()
+        self._read_ns, devices = self._read()
         for name, limit in self._limits.items():
             if limit.temperature_c is not None and devices[name]["temperature_c"] is None:
                 raise HostError(
@@ -76,6 +78,7 @@ class StopRules(Instrument):
             self._next_s = time.monotonic() + self._period_s
             try:
                 at_ns, devices = self._read()
+                self._before_ns, self._read_ns = self._read_ns, at_ns
             except HostError as error:
                 self._problem = f"the limits of the soak could not be watched: {error.message}"
                 return True
@@ -119,5 +122,8 @@ class StopRules(Instrument):
         if self._stopped:
             at_ns, text = self._stopped
             time_ns = min(measured.experiment_ns(at_ns), measured.end_ns)
-            events.append(Event(time_ns=time_ns, kind=STOP_RULE, text=f"stopped by its limits: {text}"))
+            # A virtual clock may have run far meanwhile: by so much the limit may have been passed.
+            apart_s = (measured.experiment_ns(at_ns) - measured.experiment_ns(self._before_ns)) / 1e9
+            text = f"stopped by its limits: {text}; the reading before was {apart_s:.1f} s earlier"
+            events.append(Event(time_ns=time_ns, kind=STOP_RULE, text=text))
         return Report(events=events, problems=[self._problem] if self._problem else [])

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +16,13 @@ from kit.config.tables.soak_table import Soak
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.local import LocalHost
+from kit.instruments.base import Measured
 from kit.instruments.machine import stop_rules
 from kit.instruments.machine.stop_rules import PROGRAM, Limit, StopRules, limits
 
 MIB = 1 << 20
+# Of the server's clock, between two readings.
+PERIOD_NS = 90_500_000_000
 
 
 class Server:
@@ -27,14 +31,15 @@ class Server:
     name = "server"
 
     def __init__(self, *answers: dict[str, Any]) -> None:
-        self.answers = list(answers)
+        self.answers, self.at_ns = list(answers), 0
 
     def run(self, argv: list[str], **_: Any) -> Any:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
         class Result:
-            stdout = json.dumps({"at_ns": 7, "devices": answer})
+            stdout = json.dumps({"at_ns": self.at_ns, "devices": answer})
 
+        self.at_ns += PERIOD_NS
         return Result()
 
 
@@ -58,6 +63,15 @@ def test_bytes_count_from_the_start_of_the_phase(monkeypatch: pytest.MonkeyPatch
     made = rules(monkeypatch, Limit(written_bytes=8 * MIB), device(100), device(108), device(109))
     assert not made.stop()
     assert made.stop() and made.stop()
+
+
+def test_the_event_says_by_how_much_a_limit_may_have_been_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = rules(monkeypatch, Limit(written_bytes=MIB), device(0), device(1), device(4))
+    assert not made.stop() and made.stop()
+    measured = SimpleNamespace(experiment_ns=lambda ns: ns // 2, end_ns=10**12)
+    (event,) = made.report(cast(Measured, measured)).events
+    assert event.text.endswith("its limit is 1MiB; the reading before was 45.2 s earlier")
+    assert event.time_ns == PERIOD_NS
 
 
 def test_heat(monkeypatch: pytest.MonkeyPatch) -> None:
