@@ -34,10 +34,6 @@
  * "max", "sum", "forces" and "written" are since the start; "end" is true in the last line of a run that was
  * not cut off. Times in ns of CLOCK_MONOTONIC.
  *
- * A write into the page cache takes about as long as ten readings of the clock. With `none`, and not direct, the
- * clock is therefore read once for up to BATCH groups: their number and their sum are exact, and each counts with
- * the mean of its batch. Their percentiles are those of such means.
- *
  * A record begins with a number that differs in each of its sectors, then has a mark of the phase, its file,
  * length and sequence, and a checksum. `verify` reads those of the last round through each file and prints
  *
@@ -59,8 +55,6 @@
 #define BIN_BITS 6
 #define BINS (29 << BIN_BITS)
 #define MOST_THREADS 1024
-#define BATCH 16
-#define BATCH_BYTES (1u << 20)
 #define IDLE UINT64_MAX
 #define CHUNK (1u << 20)
 #define MAGIC 0x666f726365730a01u
@@ -87,7 +81,6 @@ static struct {
 	const struct method *method;
 	uint64_t record, per_force, files, threads, size, seed;
 	bool append, is_device, direct, group;
-	uint64_t batch; /* groups between two readings of the clock */
 } spec;
 
 /* `next`: the sequence of the next record; `written`: records whose group is safe. */
@@ -181,21 +174,19 @@ static int opened(const struct log *log, int flags)
 
 /* --- The load --- */
 
-/* `times` latencies, of `sum_ns` together. */
-static void add(int kind, uint64_t sum_ns, uint64_t times)
+static void add(int kind, uint64_t ns)
 {
 	struct counts *counts = &counted[kind];
-	uint64_t ns = sum_ns / times;
 	unsigned bin = bin_of(ns, BIN_BITS);
 
 	if (!counts->ios || ns < counts->min_ns)
 		counts->min_ns = ns;
 	if (ns > counts->max_ns)
 		counts->max_ns = ns;
-	counts->sum_ns += sum_ns;
-	counts->ios += times;
-	counts->since += times;
-	counts->bins[bin < BINS ? bin : BINS - 1] += times;
+	counts->sum_ns += ns;
+	counts->ios ++;
+	counts->since ++;
+	counts->bins[bin < BINS ? bin : BINS - 1] ++;
 }
 
 static int fail(const char *what)
@@ -221,7 +212,7 @@ static int force(int file)
 	end = now_ns();
 	pthread_mutex_lock(&lock);
 	forces++;
-	add(FORCE, end - begin, 1);
+	add(FORCE, end - begin);
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
@@ -254,9 +245,9 @@ static int force_together(struct log *log)
 	return failed ? -1 : result;
 }
 
-static int write_records(const struct worker *worker, int file, uint64_t first, uint64_t records)
+static int write_group(const struct worker *worker, int file, uint64_t first)
 {
-	for (uint64_t n = 0; n < records; n++) {
+	for (uint64_t n = 0; n < spec.per_force; n++) {
 		ssize_t done = pwrite(file, worker->buffer + n * spec.record, spec.record,
 				      place_of(worker->log, first + n));
 
@@ -271,7 +262,7 @@ static int write_records(const struct worker *worker, int file, uint64_t first, 
 /* The next records, for a worker. Waits while another still writes what they would go over: a thread may sleep
  * for a whole round of a small file, and would then put an old record over a new one.
  */
-static bool reserve(struct worker *worker, uint64_t records)
+static bool reserve(struct worker *worker)
 {
 	struct log *log = worker->log;
 	uint64_t end;
@@ -280,7 +271,7 @@ static bool reserve(struct worker *worker, uint64_t records)
 	while (waits && !stopped) {
 		waits = false;
 		pthread_mutex_lock(&log->lock);
-		end = log->next + records;
+		end = log->next + spec.per_force;
 		for (uint64_t n = (uint64_t)(log - logs); n < spec.threads && end > log->slots; n += spec.files)
 			waits |= workers[n].first < end - log->slots;
 		if (!waits) {
@@ -294,23 +285,22 @@ static bool reserve(struct worker *worker, uint64_t records)
 	return !waits;
 }
 
-/* A group; without a force a batch of them. */
 static int one_group(struct worker *worker)
 {
 	const struct method *method = spec.method;
 	struct log *log = worker->log;
-	uint64_t records = spec.batch * spec.per_force, first, begin, written, end;
+	uint64_t first, begin, written, end;
 	int file = log->file;
 
-	if (!reserve(worker, records))
+	if (!reserve(worker))
 		return -1;
 	first = worker->first;
-	for (uint64_t n = 0; n < records; n++)
+	for (uint64_t n = 0; n < spec.per_force; n++)
 		make_record(worker->buffer + n * spec.record, (uint64_t)(log - logs), first + n);
 	begin = now_ns();
 	if (method->opens && (file = opened(log, O_RDWR)) < 0)
 		return fail("open");
-	if (write_records(worker, file, first, records))
+	if (write_group(worker, file, first))
 		return -1;
 	if (method->closes && (close(file) || (file = opened(log, O_RDWR)) < 0))
 		return fail("close and open");
@@ -325,11 +315,11 @@ static int one_group(struct worker *worker)
 	end = method->force ? now_ns() : written;
 	pthread_mutex_lock(&log->lock);
 	worker->first = IDLE;
-	log->written += records;
+	log->written += spec.per_force;
 	pthread_mutex_unlock(&log->lock);
 	pthread_mutex_lock(&lock);
-	add(WRITE, written - begin, spec.batch);
-	add(BOTH, end - begin, spec.batch);
+	add(WRITE, written - begin);
+	add(BOTH, end - begin);
 	if (method->flags)
 		forces += spec.per_force;
 	pthread_mutex_unlock(&lock);
@@ -422,8 +412,8 @@ static void run(uint64_t window_ns, uint64_t duration_ns)
 	for (uint64_t n = 0; n < spec.threads; n++) {
 		workers[n].log = &logs[n % spec.files];
 		workers[n].first = IDLE;
-		workers[n].buffer = buffer_of(spec.batch * spec.per_force * spec.record);
-		for (uint64_t r = 0; r < spec.batch * spec.per_force; r++)
+		workers[n].buffer = buffer_of(spec.per_force * spec.record);
+		for (uint64_t r = 0; r < spec.per_force; r++)
 			memcpy(workers[n].buffer + r * spec.record, base, spec.record);
 		if ((errno = pthread_create(&workers[n].thread, NULL, work, &workers[n])))
 			die("a thread", strerror(errno));
@@ -513,19 +503,6 @@ static void verify(char **words, int count)
 	       (unsigned long long)recovered, (unsigned long long)damaged);
 }
 
-/* Records of all threads of a file must find room in it, each without one of another thread's batch. */
-static uint64_t batch_of(void)
-{
-	uint64_t group = spec.per_force * spec.record, sharing = (spec.threads + spec.files - 1) / spec.files;
-	uint64_t most = sharing > 1 ? spec.size / (2 * sharing * group) : BATCH;
-
-	if (spec.method->force || spec.method->flags || spec.direct)
-		return 1;
-	if (most > BATCH_BYTES / group)
-		most = BATCH_BYTES / group;
-	return most < 1 ? 1 : most > BATCH ? BATCH : most;
-}
-
 static void parse(char **words)
 {
 	uint64_t state;
@@ -549,7 +526,6 @@ static void parse(char **words)
 	    spec.files > spec.threads || (spec.is_device && spec.files > 1) ||
 	    spec.size / spec.record < spec.per_force)
 		die("its arguments", "not a load");
-	spec.batch = batch_of();
 	state = spec.seed * 2 + 1;
 	base = buffer_of(spec.record);
 	fill_random(base, spec.record, &state);

@@ -215,6 +215,11 @@ def _remedy(output: str) -> str:
             "check that the release has linux-image- and linux-headers- of that --kernel; one of another "
             "release needs --pin linux/RELEASE --pin linux-signed-amd64/RELEASE as well"
         )
+    if "unmet dependencies" in output:
+        return (
+            "a package of a pinned release needs newer ones than this suite has: pin their sources, too, as "
+            "in --pin linux-base/trixie-backports"
+        )
     if "hsp: pin " in output:
         return "check that the release has that source package in that version"
     if os.geteuid() != 0 and "unshare" in output:
