@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kit.cli.options import OUTPUT, SAFETY, QuietOption, ResultsOption, SeedOption, SuiteOption
+from kit.cli.options import OUTPUT, OneSerialOption, QuietOption, ResultsOption, SeedOption, SuiteOption
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
@@ -39,12 +39,7 @@ def slog(
         typer.Option("--writes", min=100, max=1_000_000, help=_WRITES_HELP),
     ] = 4000,
     seed: SeedOption = None,
-    erase_serial: Annotated[
-        str | None,
-        typer.Option(
-            "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY, help="Confirm erasing this device."
-        ),
-    ] = None,
+    erase_serial: OneSerialOption = None,
     results: ResultsOption = Path("results"),
     json_output: Annotated[
         bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON, nothing else.")
