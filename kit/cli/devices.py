@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.options import SAFETY, JsonOption, ResultsOption
+from kit.cli.options import JsonOption, OneSerialOption, ResultsOption
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
@@ -43,12 +43,7 @@ def devices(
 def wipe_command(
     name: Annotated[str, typer.Argument(help="Name of the device in the testbed.")],
     testbed: Annotated[Path, typer.Option("--testbed", help="The testbed with the device.")],
-    erase_serial: Annotated[
-        str | None,
-        typer.Option(
-            "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY, help="Confirm erasing this device."
-        ),
-    ] = None,
+    erase_serial: OneSerialOption = None,
     results: ResultsOption = Path("results"),
 ) -> None:
     """Remove old signatures and labels of destroyed pools; copies are kept in the results directory."""

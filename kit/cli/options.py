@@ -24,6 +24,12 @@ JsonOption = Annotated[
         "--json", rich_help_panel=OUTPUT, help="Print the summary as JSON on stdout, nothing else."
     ),
 ]  # fmt: skip
+OneSerialOption = Annotated[
+    str | None,
+    typer.Option(
+        "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY, help="Confirm erasing this device."
+    ),
+]
 ResultsOption = Annotated[
     Path,
     typer.Option("--results", metavar="DIR", rich_help_panel=OUTPUT, help="Directory for run directories."),

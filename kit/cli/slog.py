@@ -9,8 +9,8 @@ import typer
 
 from kit.cli.options import (
     OUTPUT,
-    SAFETY,
     KernelOption,
+    OneSerialOption,
     PinOption,
     QuietOption,
     ResultsOption,
@@ -48,12 +48,7 @@ def slog(
         typer.Option("--writes", min=100, max=1_000_000, help=_WRITES_HELP),
     ] = 4000,
     seed: SeedOption = None,
-    erase_serial: Annotated[
-        str | None,
-        typer.Option(
-            "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY, help="Confirm erasing this device."
-        ),
-    ] = None,
+    erase_serial: OneSerialOption = None,
     results: ResultsOption = Path("results"),
     json_output: Annotated[
         bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON, nothing else.")

@@ -9,29 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, Process, Result
+from kit.hosts.base import Host, Process, Result
+from kit.hosts.recorded import WrappedHost
 
 
-class NetnsHost(Host):
+class NetnsHost(WrappedHost):
     """Wraps a host; every command runs inside /run/netns/`netns`. The wrapped host stays open on close."""
 
     def __init__(self, host: Host, netns: str) -> None:
+        super().__init__(host)
         self.name = f"{host.name}/{netns}"
-        self._host = host
         self._prefix = ("nsenter", f"--net=/run/netns/{netns}", "--")
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
-        return self._host.run(
-            (*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes
-        )
+        return super()._run((*self._prefix, *argv), deadline_s, stdin, limit_bytes)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
-        return self._host.start((*self._prefix, *argv), output, stdin)
+        return super().start((*self._prefix, *argv), output, stdin)
 
-    def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
-        self._host.put(content, path, deadline_s=deadline_s)
-
-    def get(
-        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
-    ) -> bytes:
-        return self._host.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
+    def close(self) -> None:
+        pass

@@ -64,8 +64,7 @@ def summarise(
     promised = _power_losses(manifest, reasons)
     faults = recovery.judge(manifest, latency, reasons)
     declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
-    broken = [*promised.broken, *faults.unmet, *forces_verdict.unmet(phases), *_unkept(declared)]
-    unmet = [*broken, *unmet]
+    unmet = [*promised.broken, *faults.unmet, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
     of_clients = _clients(bins, phases, reasons)
     by_nature = by_nature if len(reasons) == 1 else None
     well = verdict.all_well(phases, expect, promised.kept)

@@ -118,7 +118,7 @@ def _info(frame: pl.DataFrame, summary: Summary | None, times: Times | None) -> 
     run = {name: value for name, value in values.items() if value}
     if not run:
         return
-    yield "# TYPE hsp_run info\n# HELP hsp_run The run that the histograms are of.\n"
+    yield "# TYPE hsp_run_info gauge\n# HELP hsp_run_info The run that the histograms are of.\n"
     stamps = [""]
     if times is not None:
         last_ns = int(frame["time_ns"].max() or 0)  # type: ignore[arg-type]

@@ -117,7 +117,7 @@ def junit(trend: Trend, limit: float | None) -> bytes:
         made = case(suite, f"trend.{phase}", f"{layer} {op}/{tier} {figure}")
         texts = [change_sentence(trend, each, change) for each, change in worse if each is line]
         if texts:
-            add_outcome(made, "failure", f"slower by more than {limit:.0%}", texts)
+            add_outcome(made, "failure", f"slower by more than {100 * (limit or 0):g} %", texts)
         elif line.changes is None:
             add_outcome(made, "skipped", statement(line), [])
     for each in trend.checks:

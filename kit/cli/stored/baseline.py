@@ -14,7 +14,6 @@ from kit.core.output import emit_json, emit_text, say
 from kit.core.units import utc_now
 from kit.session.comparison import StoredRun
 from kit.store.baselines import DEFAULT, read_baselines, run_of_baseline, set_baseline
-from kit.store.series import is_series
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="The baseline's name.")]
@@ -33,8 +32,6 @@ def set_(
     json_output: JsonOption = False,
 ) -> None:
     """Make a stored run the baseline NAME of a results directory. Its files stay where they are."""
-    if is_series(run):
-        raise ConfigError(f"{run} is a series, and a baseline is a run", "name one of its runs")
     stored = StoredRun(str(run))
     if stored.phase is not None:
         raise ConfigError(f"{run}: a baseline is a whole run", "leave the phase out")

@@ -15,6 +15,7 @@ from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.presentation import terminal_width
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
+from kit.store.run_directory import refuse_no_run
 from kit.store.series import is_series
 from reports.output import comparison_table
 from reports.output.series_table import comparison_lines
@@ -108,10 +109,7 @@ def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], 
         raise ConfigError("with a baseline all runs are of B, and there is a --", "leave -- out")
     baseline = run_of_baseline(results, name).path
     for run in map(Path, runs):
-        if is_series(run):
-            raise ConfigError(
-                f"{run} is a series, and a baseline is a run", "hsp compare SERIES_A -- SERIES_B"
-            )
+        refuse_no_run(run)
         if run.is_dir() and run.resolve() == baseline:
             raise ConfigError(f"{run} is the baseline '{name}' itself", "name another run")
     return [str(baseline)], runs

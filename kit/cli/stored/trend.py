@@ -96,7 +96,8 @@ def _part(text: str | None) -> float | None:
 def _end(found: Trend, limit: float | None, *, with_checks: bool) -> None:
     worse = [] if limit is None else found.worse_than(limit)
     if worse:
-        say(f"slower by more than {limit:.1%}, and not back: {len(worse)} of {len(found.lines)} figures")
+        allowed = f"{100 * (limit or 0):g} %"
+        say(f"slower by more than {allowed}, and not back: {len(worse)} of {len(found.lines)} figures")
     if worse or (with_checks and any(each.failing for each in found.checks)):
         raise typer.Exit(EXIT_EXPECTATION)
     if limit is not None and not found.judged:

@@ -11,8 +11,7 @@ import typer
 from kit.core.errors import ConfigError
 from kit.core.output import emit_text, say
 from kit.session.live.watch import Watch
-from kit.store.run_directory import named_run
-from kit.store.series import is_series
+from kit.store.run_directory import named_run, refuse_no_run
 
 
 def watch(
@@ -25,8 +24,7 @@ def watch(
 
     Only this machine can reach the page, and only with the address that is printed. Ctrl-C ends it.
     """
-    if is_series(run):
-        raise ConfigError(f"{run} is a series", "name one of its runs, such as the `latest` beside it")
+    refuse_no_run(run)
     run_dir = named_run(run)
     try:
         watched = Watch(run_dir)

@@ -62,7 +62,7 @@ def test_openmetrics_is_a_cumulative_histogram_in_seconds():
     text = exported(frame, "openmetrics", synthetic.summary_of(run="r")).decode()
     assert text.endswith("# EOF\n") and text.count("# EOF") == 1
     by_name = families(text)
-    assert by_name["hsp_run"].samples[0].labels == {"run": "r", "verdict": "valid"}
+    assert by_name["hsp_run_info"].samples[0].labels == {"run": "r", "verdict": "valid"}
     family = by_name["hsp_latency_seconds"]
     assert (family.type, family.unit) == ("histogram", "seconds")
     disk = [(s.labels["le"], s.value) for s in family.samples if s.labels["tier"] == "disk"]

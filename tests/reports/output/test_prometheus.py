@@ -223,3 +223,12 @@ def test_times_before_1970_are_right():
     frame = synthetic.latency(1).filter(pl.col("phase") == "read").with_columns(time_ns=pl.lit(SECOND // 2))
     text = exported(frame, "openmetrics", None, times_of(synthetic.parsed(manifest))).decode()
     assert set(re.findall(r"} \d+ (\S+)", text)) == {"-1.500", "-0.500"}
+
+
+def test_totals_are_for_the_textfile_collector(programs, tmp_path):
+    """Its parser is that of `promtool check metrics`: the older text format, without times and `info`."""
+    text = exported(synthetic.latency(), "openmetrics", synthetic.summary_of(run="r"))
+    checked = subprocess.run(
+        [programs / "promtool", "check", "metrics"], input=text, capture_output=True, timeout=60
+    )
+    assert checked.returncode == 0, checked.stderr
