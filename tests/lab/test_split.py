@@ -21,7 +21,11 @@ format = 1
 name = "split"
 title = "split"
 precondition = "none"
-tunables = { zfs_prefetch_disable = 1, zfs_txg_timeout = "60s", spa_asize_inflation = 2, zfs_arc_max = "64MiB" }
+[tunables]
+zfs_arc_max = "64MiB"
+zfs_prefetch_disable = 1
+zfs_txg_timeout = "60s"
+spa_asize_inflation = 2
 [pool]
 data = "mirror"
 properties = { ashift = 12 }
