@@ -74,7 +74,5 @@ def test_one_cpu_keeps_the_order(tmp_path: Path, tell: Tell, barrier: str) -> No
     for cpus, prefix in words.items():
         total, both = rounds(tmp_path, barrier, prefix)
         most = 0 if cpus == "one CPU" else None
-        tell(
-            "order", f"{barrier}, {cpus} CPUs: of {total} rounds lost the order", both, "rounds", at_most=most
-        )
+        tell("order", f"{barrier}, {cpus}: of {total} rounds lost the order", both, "rounds", at_most=most)
         assert cpus == "all CPUs" or both == 0
