@@ -148,7 +148,12 @@ def _is_of(test: SlogTest, runs: Sequence[Run]) -> bool:
 
 def _differences(sources: Sequence[Source]) -> Iterator[str]:
     """What runs of candidates differ in besides their devices: a difference may come from that."""
-    runs = [(source.name, source.runs[0]) for source in sources if source.runs]
+    runs = [
+        (source.name, source.runs[0])
+        for source in sources
+        # A run of power losses measures nothing that is held beside others.
+        if source.runs and not source.runs[0].stored.manifest.power_loss
+    ]
     if len(runs) < 2:
         return
     known = [(name, comparability.settings(run.stored.manifest, {})) for name, run in runs]

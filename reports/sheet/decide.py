@@ -153,9 +153,11 @@ def advice(decided: Sequence[tuple[Facts, Decided]]) -> tuple[str, str | None]:
 
 
 def _models(facts: Facts) -> str:
-    """The models of its drives, in brackets."""
-    models = dict.fromkeys(filter(None, map(model_name, facts.devices)))
-    return f" ({' and '.join(models)})" if models else ""
+    """The models of its drives: in brackets, unless they have some themselves."""
+    models = " and ".join(dict.fromkeys(filter(None, map(model_name, facts.devices))))
+    if "(" in models:
+        return f", {models}"
+    return f" ({models})" if models else ""
 
 
 def _same(ratio: Figure, within: float) -> bool | None:
