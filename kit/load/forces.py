@@ -33,7 +33,7 @@ PHASE_SOURCE = Path(__file__).with_name("force_load.c")
 # for a common start (kit.load.common_start), or empty.
 _RUN_COPY = (
     'd=$(mktemp -d) || exit; f=$d/force_load; cp -- "$1" "$f" && chmod 0700 "$f" && [ -x "$f" ] '
-    '&& { [ -z "$2" ] || (cd -- "$2" && exec python3 start.py) || { rm -r -f -- "$d"; exit 1; }; } '
+    '&& { [ -z "$2" ] || (cd -- "$2" && exec python3 -I start.py) || { rm -r -f -- "$d"; exit 1; }; } '
     '&& shift 2 && exec "$f" "$@"; rm -r -f -- "$d"; '
     'echo "is /tmp mounted noexec? set TMPDIR to a directory that is not" >&2; exit 126'
 )

@@ -19,7 +19,7 @@ from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.lab.image import image as lab_image
 from kit.lab.image.image import ImageInputs, build, find
-from kit.lab.image.inputs import BUILDER_PACKAGES, GUEST_PACKAGES, HERE
+from kit.lab.image.inputs import HERE
 from kit.lab.image.tree import StaleModules
 
 pytestmark = [pytest.mark.faults, pytest.mark.one_python]
@@ -104,7 +104,10 @@ def test_modules_for_another_kernel_are_compiled_again(
     with pytest.raises(HostError, match="the headers cannot be had"):
         build(ImageInputs(), Progress())
     # The guest was tried with the cached modules, then the tree that compiles was asked for.
-    assert trees_asked_for(tmp_path) == [list(GUEST_PACKAGES), list(BUILDER_PACKAGES)]
+    assert trees_asked_for(tmp_path) == [
+        list(ImageInputs().guest_packages),
+        list(ImageInputs().builder_packages),
+    ]
     assert "the cached modules are older than Debian's packages" in capsys.readouterr().err
     assert not modules.exists()
     assert find(ImageInputs()) is None
@@ -116,7 +119,7 @@ def test_modules_that_fit_are_not_compiled_again(tmp_path: Path, modules: Path) 
     with pytest.raises(HostError, match="building the lab image failed") as caught:
         build(ImageInputs(), Progress(quiet=True))
     assert not isinstance(caught.value, StaleModules)
-    assert trees_asked_for(tmp_path) == [list(GUEST_PACKAGES)]
+    assert trees_asked_for(tmp_path) == [list(ImageInputs().guest_packages)]
     assert modules.exists()
 
 
@@ -144,7 +147,7 @@ def test_modules_of_another_openzfs_than_the_guests_tools_are_compiled_again(
 
     def tree(place: object, inputs: object, packages: tuple[str, ...], *_: object, **__: object) -> None:
         """What make-root.sh leaves when the tools came out newer than the modules."""
-        if packages != GUEST_PACKAGES:
+        if packages != ImageInputs().guest_packages:
             compiled.append(packages)
             raise HostError("the headers cannot be had")
         work = next((modules.parents[1] / "images").glob(".build-*"))
@@ -156,5 +159,5 @@ def test_modules_of_another_openzfs_than_the_guests_tools_are_compiled_again(
     monkeypatch.setattr(lab_image, "make_tree", tree)
     with pytest.raises(HostError, match="the headers cannot be had"):
         build(ImageInputs(), Progress(quiet=True))
-    assert compiled == [BUILDER_PACKAGES]
+    assert compiled == [ImageInputs().builder_packages]
     assert not modules.exists()
