@@ -22,7 +22,6 @@ from kit.config.tables.phase_table import Phase
 from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
 from kit.core.files import cache_dir, write_atomically
-from kit.lab import device_time
 from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
@@ -166,25 +165,17 @@ def _ageing_s(plan: Plan, device: Device) -> float:
 
 
 def _device_load_s(plan: Plan, phase: Phase) -> float:
-    """Of a phase on devices, each with its own fio, or on an array, with one."""
-    job, dilation = plan.jobs[phase.load], plan.testbed.clock.dilation
+    """Of a phase on devices, each with its own fio. Those of a disk wait for its turn, and for each byte."""
+    job, block = plan.jobs[phase.load], plan.jobs[phase.load].block_bytes or 0
     byte_s = _DEVICE_WRITTEN_BYTE_S if "write" in job.operations else _DEVICE_READ_BYTE_S
-    devices = [device for device in plan.testbed.device if device.name in phase.devices]
-    # An I/O of an array is one for each of its members.
-    members = devices[: phase.array.members] if phase.array else devices[:1]
-    cost_s = len(members) * _DEVICE_IO_S + (job.block_bytes or 0) * byte_s
-    cached = plan.workload.host.write_cache != "off"
-    load = device_time.Load(job, cost_s * _INSTRUCTIONS_S / dilation, cached)
-    if phase.array:
-        rate = device_time.array_ios_per_s(phase.array, members, load)
-    else:
-        rate = sum(device_time.ios_per_s(device, load) for device in devices)
-    ios, guest_s = rate * phase.duration / 1e9, phase.duration * dilation / 1e9
-    # All share the guest's one CPU.
-    busy_s = min(ios * cost_s, guest_s * 1e9 / _INSTRUCTIONS_S)
-    idle_s = guest_s - busy_s * _INSTRUCTIONS_S / 1e9
-    start_s = _COMMON_START_S if len(devices) > 1 and not phase.array else 0
-    return _DEVICE_PHASE_S + start_s + busy_s + idle_s * _IDLE_S
+    total = _DEVICE_PHASE_S + (_COMMON_START_S if len(phase.devices) > 1 and not phase.array else 0)
+    total += phase.duration * plan.testbed.clock.dilation / 1e9 * _IDLE_S
+    for device in plan.testbed.device:
+        if device.name in phase.devices:
+            is_disk = device.emulated is not None and device.emulated.model == "disk"
+            wait_ns = _WAIT_NS["disk"] + block * 10 if is_disk else _WAIT_NS["slog"] + block * 4
+            total += phase.duration / wait_ns * job.outstanding * (_DEVICE_IO_S + block * byte_s)
+    return total
 
 
 def _load_s(

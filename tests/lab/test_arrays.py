@@ -40,7 +40,6 @@ options = {{ bs = "{bs}" }}
 duration = "{duration}"
 interval = "20ms"
 """
-FORCED = PHASE.replace('job = "stripe.fio"\noptions = {{ bs = "{bs}" }}', "force = {{ {force} }}")
 ALONE = PHASE.replace('"array"\narray = {{ {array} }}', '"device:data"') + "in_order = true\n"
 JOB = """\
 [stripe]
@@ -76,15 +75,9 @@ def done(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder = tmp_path_factory.mktemp("arrays")
     alone = ALONE.format(name="alone", bs="64k", duration="100ms")
     stripes = phase("raid0", "192k", duration="200ms") + "in_order = true\n"
-    forced = "".join(
-        FORCED.format(name=f"forced-{level}", array=f'level = "{level}"', force=force, duration="60ms")
-        for level, force in (
-            ("raid0", 'record = "8KiB", method = "fdatasync"'),
-            ("raid1", 'record = "8KiB", per_force = 4, method = "open_datasync", direct = true'),
-        )
+    words = write(
+        folder, alone, stripes, phase("raid1", "64k"), phase("raid5", "128k"), phase("raid10", "64k")
     )
-    levels = phase("raid1", "64k"), phase("raid5", "128k"), phase("raid10", "64k")
-    words = write(folder, alone, stripes, *levels, forced)
     return finish(hsp("run", *words, results=folder), folder, "arrays")
 
 
@@ -106,18 +99,6 @@ def test_each_level_closes_to_the_byte(done: Finished) -> None:
         assert not any(each for name, each in found.items() if name.startswith("bytes read"))
     unchecked = [each["name"] for each in phases["raid5"]["unavailable"]]
     assert "bytes written to the members of the raid5" in unchecked
-
-
-def test_forced_writes_go_to_an_array_as_to_a_device(done: Finished) -> None:
-    phases = {each["name"]: each for each in done.manifest["phases"]}
-    rows = {row["phase"]: row for row in done.summary["forces"]}
-    for level, copies, records in (("raid0", 1, 1), ("raid1", 3, 4)):
-        row, of = rows[f"forced-{level}"], phases[f"forced-{level}"]
-        assert row["durable"] == "durable" and row["recovered"] == row["records"] - row["overwritten"] > 0
-        assert row["forces"] == row["records"] == records * of["client_ios"]
-        found = {check["name"]: check["found"] for check in of["checks"]}
-        assert found["bytes written to array"] == row["records"] * (8 << 10)
-        assert found[f"bytes written to the members of the {level}"] == copies * row["records"] * (8 << 10)
 
 
 def test_it_leaves_no_array(done: Finished) -> None:
