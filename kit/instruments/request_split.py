@@ -11,7 +11,7 @@ from kit.trace.tier import tier_of
 
 
 def rows_of(trace: Trace, log_vdevs: frozenset[int] | None) -> list[SplitRow]:
-    """By op and tier, in experiment time. With sync=disabled (`log_vdevs` None) a commit waits not."""
+    """By op and tier, in experiment time. With sync=disabled (`log_vdevs` None) a commit does not wait."""
     counts = trace.snapshots[-1].counts if trace.snapshots else {}
     rows: dict[tuple[str, str], Counter[Part]] = {}
     ios, unjoined = Counter[tuple[str, str]](), Counter[tuple[str, str]]()

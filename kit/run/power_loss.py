@@ -237,7 +237,7 @@ def _cut(cut: PowerCut) -> tuple[int | None, str]:
 
 
 def _back(cut: PowerCut) -> str:
-    """After a cut; why it was none, or ""."""
+    """After a cut: the reason for which it does not count, or ""."""
     try:
         cut.bring_back()
     except NotCut as error:

@@ -108,7 +108,7 @@ def refuse_no_run(path: Path) -> None:
         return
     newest = _newest(path) or next(filter(None, map(_newest, inside)), None)
     if newest:
-        raise ConfigError(f"{path} holds runs and is none itself", f"name one of them, such as {newest}")
+        raise ConfigError(f"{path} holds runs, and is not a run", f"name one of them, such as {newest}")
 
 
 def _newest(path: Path) -> Path | None:

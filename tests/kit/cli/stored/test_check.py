@@ -198,7 +198,7 @@ def test_what_is_no_run_is_named_with_one_that_is(
     more = ("--results", str(tmp_path)) if words[0] == "baseline" else ()
     for path in (tmp_path, tmp_path / "top-speeds"):
         done = hsp_here(*words, str(path), *more)
-        assert done.returncode == 2 and f"{path} holds runs and is none itself" in done.stderr
+        assert done.returncode == 2 and f"{path} holds runs, and is not a run" in done.stderr
         assert f"such as {run}" in done.stderr
     if words[0] == "baseline":
         series = synthetic_series.series(tmp_path)
