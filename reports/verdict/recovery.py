@@ -3,7 +3,9 @@
 The band of before: of up to 100 intervals before a fault in which nothing declared went on, the largest p50
 and the largest p99, for each layer and op by itself. (An order statistic: one more interval of the same kind
 is above the largest of n once in n + 1 times.) After a fault without recovery it is that of the fault before.
-An interval is in the band if it has I/Os of each, and no p50 or p99 is above by more than a bin. A phase has
+Where a slow load leaves intervals without reads or writes, so many of them count as one that none before the
+first fault is without. An interval is in the band if it has I/Os of each, and no p50 or p99 is above by more
+than a bin. A phase has
 recovered at the begin of the first of three intervals in a row that are in the band, from the one on in which
 the fault ended, or began if it lasts until the phase ends. That is known to within an interval. Percentiles
 are nearest ranks: in an interval of less than 100 I/Os the p99 is the slowest one.
@@ -36,6 +38,8 @@ FAULT_MISSING, EVENT_MISSING = "FAULT-MISSING", "EVENT-MISSING"
 FAULT_UNJUDGED, FAULT_UNVERIFIED = "FAULT-UNJUDGED", "FAULT-UNVERIFIED"
 
 MOST_BEFORE, LEAST_BEFORE = 100, 5
+# Intervals that are one for the judgement.
+_TOGETHER = (1, 2, 3, 5, 10, 20, 50, 100)
 IN_A_ROW = 3
 # With these the connections of clients break, and they send calls again.
 _BREAKING = frozenset({"nfsd-restart", "command"})
@@ -159,9 +163,9 @@ class _Timeline:
         return self.start_ns + index * self.width_ns
 
 
-def timeline(latency: Latency, phase: Phase) -> _Timeline:
-    """At the server and the clients; one without rows is left out."""
-    width = latency.column_ns.get(phase.name, phase.interval_ns)
+def timeline(latency: Latency, phase: Phase, together: int = 1) -> _Timeline:
+    """At the server and the clients; one without rows is left out. `together`: intervals in one of it."""
+    width = latency.column_ns.get(phase.name, phase.interval_ns) * together
     count = max(1, -(-(phase.end_ns - phase.start_ns) // width))
     rows = latency.cells.filter(
         (pl.col("phase") == phase.name)
@@ -209,26 +213,51 @@ class _Band:
 def _band(line: _Timeline, quiet: np.ndarray, before: int) -> _Band | None:
     """Of the intervals before the number `before`; None if there are too few."""
     used = np.flatnonzero(quiet[:before])[-MOST_BEFORE:]
-    if len(used) < LEAST_BEFORE or not line.series:
+    if len(used) < LEAST_BEFORE:
         return None
-    usual = {key: each for key, each in line.series.items() if np.all(each.ios[used] > 0)}
+    # Not those of which there are only some I/Os now and then.
+    usual = {key: each for key, each in line.series.items() if (each.ios[used] > 0).sum() >= LEAST_BEFORE}
     if not usual:
         return None
     limits = {k: (float(e.p50[used].max()), float(e.p99[used].max())) for k, e in usual.items()}
     return _Band(limits, len(used))
 
 
-def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Judged) -> None:
-    line = timeline(latency, phase)
+def _quiet(line: _Timeline, phase: Phase, schedule: Schedule) -> np.ndarray:
+    """Whether nothing declared went on in each interval."""
     # The first interval begins before the load, the last ends after it.
     quiet = np.ones(line.count, dtype=bool)
     quiet[:1] = quiet[-1:] = False
-    zero_ns = schedule.load_begun_ns if schedule.load_begun_ns is not None else phase.start_ns
     for each in schedule.actions:
         if each.begin_ns is not None:
             until_ns = each.end_ns if each.end_ns is not None else phase.end_ns
             until_ns = each.begin_ns if each.lasted else until_ns
             quiet[line.index(each.begin_ns) : line.index(until_ns) + 1] = False
+    return quiet
+
+
+def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[_Timeline, np.ndarray]:
+    """Intervals wide enough that those before the first fault have I/Os of each kind, and which are quiet."""
+    begins = [
+        each.begin_ns for each in schedule.actions if each.kind == "fault" and each.begin_ns is not None
+    ]
+    best = None
+    for together in _TOGETHER:
+        line = timeline(latency, phase, together)
+        quiet = _quiet(line, phase, schedule)
+        used = np.flatnonzero(quiet[: line.index(min(begins))])[-MOST_BEFORE:] if begins else ()
+        if best is not None and len(used) < LEAST_BEFORE:
+            break
+        best = line, quiet
+        if all(np.all(each.ios[used] > 0) for each in line.series.values()):
+            break
+    assert best is not None
+    return best
+
+
+def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Judged) -> None:
+    line, quiet = _line_of(latency, phase, schedule)
+    zero_ns = schedule.load_begun_ns if schedule.load_begun_ns is not None else phase.start_ns
     band = None
     for each in sorted(schedule.actions, key=lambda each: each.at_ns):
         row = _row(phase, each, zero_ns)
@@ -315,6 +344,15 @@ def _judge_fault(
     quiet[first:until] = False
     row |= _suffered(line, first, until)
     code, why = _verdict(each, line, inside, span, row)
+    if not code and (rare := [_place(key) for key in line.series if key not in band.limits]):
+        code = FAULT_UNJUDGED
+        why = (
+            f"of {' and of '.join(rare)} there are I/Os in fewer than {LEAST_BEFORE} intervals before it: "
+            "more I/Os, or longer intervals, tell whether these recovered"
+        )
+        judged.reasons.append(_reason(code, phase, each, why))
+        row |= {"id": code, "why": why}
+        return
     row |= {"ok": not code, "id": code or None, "why": why}
     if code:
         judged.unmet.append(_reason(code, phase, each, why, makes="invalid"))
@@ -364,10 +402,15 @@ def _verdict(
     return "", ""
 
 
+def _place(key: _Key) -> str:
+    layer, op = key
+    return f"{op} at the {'clients' if layer == CLIENT else 'server'}"
+
+
 def _limits(row: Json) -> str:
     """The band in words."""
     return "; ".join(
-        f"{each['op']} at the {'clients' if each['layer'] == CLIENT else 'server'}: p50 up to "
+        f"{_place((each['layer'], each['op']))}: p50 up to "
         f"{format_latency(each['p50_us'])}, p99 up to {format_latency(each['p99_us'])}"
         for each in row["band"]
     )

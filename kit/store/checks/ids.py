@@ -84,7 +84,8 @@ _PHASE = (
     CheckId("FAULT-MISSING", "A declared fault did not happen as declared.", "Look at its error."),
     CheckId("EVENT-MISSING", "An expected event did not happen.", "Look at its error."),
     CheckId(
-        "FAULT-UNJUDGED", "Too few quiet intervals are before a fault.", "Begin it later, or use intervals."
+        "FAULT-UNJUDGED", "Too few quiet intervals, or I/Os in them, are before a fault.",
+        "Begin it later, or make more I/Os."
     ),
     CheckId("FAULT-UNVERIFIED", "Data could not be read back after faults.", "Look at the scrub."),
     CheckId(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -18,15 +19,25 @@ COUNT = 60
 
 
 def run(
-    slow: range = range(0), *, empty: range = range(0), data: dict[str, Any] | None = None, **action: Any
+    slow: range = range(0),
+    *,
+    empty: Container[int] = range(0),
+    reads: bool = False,
+    data: dict[str, Any] | None = None,
+    **action: Any,
 ) -> recovery.Judged:
-    """A minute of seconds with 20 writes each, a fault from 20 to 22 s; `slow` seconds are slow."""
+    """A minute of seconds with 20 writes each, a fault from 20 to 22 s; `slow` seconds are slow.
+
+    `reads`: in each second is also a read, which is never slow.
+    """
     rows: list[Row] = []
     for second in range(COUNT):
         lo, hi = SLOW if second in slow else USUAL
         for layer, host in (("nfs-server", "lab"), ("client", "lab/client0")):
             if second not in empty:
                 rows.append((second * S, "soak", layer, host, "write", "slog", lo, hi, 20))
+            if reads:
+                rows.append((second * S, "soak", layer, host, "read", "dram", *USUAL, 1))
     declared = {
         "kind": "fault", "what": "stall", "text": "log0 stalls for 2s", "device": "log0", "at_ns": 20 * S,
         "for_ns": 2 * S, "begin_ns": 20 * S, "end_ns": 22 * S, "times": 1, "expect": "recovers",
@@ -72,6 +83,27 @@ def test_two_good_intervals_are_no_recovery_and_none_is_invalid() -> None:
 def test_an_interval_without_io_is_not_in_the_band_and_is_the_longest_gap() -> None:
     (row,) = run(empty=range(21, 25)).rows
     assert (row["recovered_s"], row["gap_s"]) == (3, 4)
+
+
+@pytest.mark.parametrize(("every", "resolution_s"), [(1, 1), (2, 2), (3, 3)])
+def test_seconds_without_writes_are_taken_together(every: int, resolution_s: int) -> None:
+    """Else only reads would be judged, and writes that stay slow would be as declared."""
+    without = [second for second in range(COUNT) if second % every]
+    lasts = {"reads": True, "empty": without, "end_ns": 70 * S, "for_ns": None, "lasted": True}
+    judged = run(range(20, COUNT), **lasts)
+    (row,) = judged.rows
+    assert {each["op"] for each in row["band"]} == {"read", "write"}
+    assert (row["id"], row["recovered_s"], row["resolution_s"]) == ("FAULT-RECOVERY", None, resolution_s)
+    (row,) = run(range(20, 24), **lasts).rows
+    assert row["ok"] and 1 <= row["recovered_s"] <= 6
+
+
+def test_writes_that_are_rarer_than_five_times_before_the_fault_are_not_judged() -> None:
+    judged = run(range(20, COUNT), reads=True, empty=[n for n in range(COUNT) if n % 7])
+    (row,) = judged.rows
+    assert [each["op"] for each in row["band"]] == ["read", "read"] and row["ok"] is None
+    assert [reason.id for reason in judged.reasons] == [row["id"]] == ["FAULT-UNJUDGED"] and not judged.unmet
+    assert "write at the server" in row["why"] and "write at the clients" in row["why"]
 
 
 def test_what_lasts_recovers_from_its_begin() -> None:
