@@ -5,10 +5,9 @@ and the largest p99, for each layer and op by itself. (An order statistic: one m
 is above the largest of n once in n + 1 times.) After a fault without recovery it is that of the fault before.
 Where a slow load leaves intervals without reads or writes, so many of them count as one that none before the
 first fault is without. An interval is in the band if it has I/Os of each, and no p50 or p99 is above by more
-than a bin. A phase has
-recovered at the begin of the first of three intervals in a row that are in the band, from the one on in which
-the fault ended, or began if it lasts until the phase ends. That is known to within an interval. Percentiles
-are nearest ranks: in an interval of less than 100 I/Os the p99 is the slowest one.
+than a bin. A phase has recovered at the begin of the first of three intervals in a row that are in the band,
+from the one on in which the fault ended, or began if it lasts until the phase ends. That is known to within
+an interval. Percentiles are nearest ranks: in an interval of less than 100 I/Os the p99 is the slowest one.
 """
 
 from __future__ import annotations
@@ -198,7 +197,6 @@ class _Band:
     """The largest p50 and p99 (ns) of before, by layer and op."""
 
     limits: Mapping[_Key, tuple[float, float]]
-    intervals: int
 
     def holds(self, line: _Timeline) -> np.ndarray:
         """Whether each interval is in the band."""
@@ -219,8 +217,7 @@ def _band(line: _Timeline, quiet: np.ndarray, before: int) -> _Band | None:
     usual = {key: each for key, each in line.series.items() if (each.ios[used] > 0).sum() >= LEAST_BEFORE}
     if not usual:
         return None
-    limits = {k: (float(e.p50[used].max()), float(e.p99[used].max())) for k, e in usual.items()}
-    return _Band(limits, len(used))
+    return _Band({k: (float(e.p50[used].max()), float(e.p99[used].max())) for k, e in usual.items()})
 
 
 def _quiet(line: _Timeline, phase: Phase, schedule: Schedule) -> np.ndarray:
@@ -241,17 +238,14 @@ def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[_Timel
     begins = [
         each.begin_ns for each in schedule.actions if each.kind == "fault" and each.begin_ns is not None
     ]
-    best = None
     for together in _TOGETHER:
         line = timeline(latency, phase, together)
         quiet = _quiet(line, phase, schedule)
         used = np.flatnonzero(quiet[: line.index(min(begins))])[-MOST_BEFORE:] if begins else ()
-        if best is not None and len(used) < LEAST_BEFORE:
-            break
-        best = line, quiet
+        if together == 1 or len(used) >= LEAST_BEFORE:
+            best = line, quiet
         if all(np.all(each.ios[used] > 0) for each in line.series.values()):
             break
-    assert best is not None
     return best
 
 
@@ -325,7 +319,7 @@ def _judge_fault(
     last = line.index(ended_ns)
     row["resolution_s"] = line.width_ns / 1e9
     if band is None:
-        why = f"fewer than {LEAST_BEFORE} intervals without a declared fault or event are before it"
+        why = f"fewer than {LEAST_BEFORE} intervals with I/Os and without a declared fault or event are before it"
         judged.reasons.append(_reason(FAULT_UNJUDGED, phase, each, why))
         row |= {"id": FAULT_UNJUDGED, "why": why}
         return
@@ -351,10 +345,8 @@ def _judge_fault(
             "more I/Os, or longer intervals, tell whether these recovered"
         )
         judged.reasons.append(_reason(code, phase, each, why))
-        row |= {"id": code, "why": why}
-        return
-    row |= {"ok": not code, "id": code or None, "why": why}
-    if code:
+    row |= {"ok": None if code == FAULT_UNJUDGED else not code, "id": code or None, "why": why}
+    if code and code != FAULT_UNJUDGED:
         judged.unmet.append(_reason(code, phase, each, why, makes="invalid"))
 
 
