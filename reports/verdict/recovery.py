@@ -319,7 +319,7 @@ def _judge_fault(
     last = line.index(ended_ns)
     row["resolution_s"] = line.width_ns / 1e9
     if band is None:
-        why = f"fewer than {LEAST_BEFORE} intervals with I/Os and without a declared fault or event are before it"
+        why = f"fewer than {LEAST_BEFORE} intervals with I/Os and no declared fault or event are before it"
         judged.reasons.append(_reason(FAULT_UNJUDGED, phase, each, why))
         row |= {"id": FAULT_UNJUDGED, "why": why}
         return
