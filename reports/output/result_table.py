@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from kit.core.units import format_latency, format_latency_range
 from kit.store.stored import Json
 from kit.store.summary import Summary
-from reports.analysis import observer_effect, resource_use
+from reports.analysis import observer_effect, resource_use, split
 from reports.analysis.headline import Headline, Line
 from reports.analysis.tier_names import tier_name
 from reports.verdict import recovery
@@ -53,6 +53,8 @@ def result_lines(
     for text in _by_counters(summary):
         yield from wrapped(text, prose)
     for text in _faults(summary):
+        yield from wrapped(text, prose, "- ")
+    for text in split.sentences([each.as_json() for each in summary.split]):
         yield from wrapped(text, prose, "- ")
     if effect := observer_effect.sentence(summary.observer_effect):
         yield from wrapped(effect, prose)
