@@ -1,4 +1,4 @@
-"""What a phase on bare devices or an array costs in the lab: how many I/Os, and the guest's CPU for each. Pure.
+"""What a phase on devices or an array costs in the lab: how many I/Os, and the guest's CPU for each. Pure.
 
 A rough model from the parameters of the emulated devices, for kit.lab.run_time. Nothing is measured by it.
 What the guest's CPU does is in instructions, of 1 ns of its clock each: it is the same on every machine.

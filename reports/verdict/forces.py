@@ -3,9 +3,9 @@
 A force is durable where a FLUSH has reached each device with a volatile write cache. O_DSYNC writes to a
 device are followed by one, too, also after FUA (Linux block/fops.c, blkdev_write_iter). The
 kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on its way share the next
-(block/blk-flush.c). md sends a FLUSH of an array to each of its members (drivers/md/md.c, md_flush_request), and
-has no count of its own. A device that answers FLUSH and does not do it is not found out here: only a loss of
-power shows it.
+(block/blk-flush.c). md sends a FLUSH of an array to each of its members (drivers/md/md.c, md_flush_request),
+and has no count of its own. A device that answers FLUSH and does not do it is not found out here: only a
+loss of power shows it.
 """
 
 from __future__ import annotations
