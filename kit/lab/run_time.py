@@ -43,18 +43,23 @@ _IDLE_S = 0.076
 _POWER_LOSS_S = 4.5
 # Without pool, export and tracer.
 _DEVICE_FIXED_S = 4.0
-# Of a phase on devices, by the guest's own count of CPU time: each fio; of a common start, python on each
-# device's behalf, and how long all wait for it. (hsp run stripes, addresses: 1, 2 and 7 devices.)
-_FIO_BUSY_S, _COMMON_START_BUSY_S, _COMMON_START_IDLE_S = 0.3, 0.4, 40.0
-# What such a second costs: programs in C and copies, where the main job is in the kernel's network and ZFS.
-_DEVICE_INSTRUCTIONS_S, _DEVICE_IDLE_S = 2.5e8, 0.037
-# mdadm: making an array, and removing it.
-_ARRAY_S = 1.0
+# Of a phase on devices, by the guest's own count of CPU time (cpu of the manifest): each fio; of a common
+# start, python for each device, and how long all wait for it. Of 1, 2 and 7 devices: hsp run write-cache,
+# addresses, stripes.
+_FIO_BUSY_S, _COMMON_START_BUSY_S, _COMMON_START_IDLE_S = 0.22, 0.48, 40.0
+# What such a second costs, a request to a device (the guest sleeps and wakes), and a second in which it
+# waits: least squares over the 69 phases of these three runs, of whose CPU time 17 % is not explained;
+# divided by this machine's pace, 1.13.
+_DEVICE_INSTRUCTIONS_S, _DEVICE_REQUEST_S, _DEVICE_IDLE_S = 2.4e8, 0.3e-3, 0.017
+# What that leaves over of the same phases: the commands before and after each fio. mdadm, as it makes an
+# array and removes it.
+_FIO_S, _ARRAY_S = 0.4, 1.0
 # Of the fill and of preconditioning.
 _FILLED_RECORD_S, _FILLED_BYTE_S = 1.58e-4, 0.115e-6
-_AGED_IO_S, _AGED_BYTE_S = 1.0e-3, 0.05e-6
-# Of a device that is aged: its purge, and keeping its state (seven devices of hsp run stripes).
-_AGED_DEVICE_S = 3.0
+_AGED_IO_S, _AGED_BYTE_S = 1.0e-3, 0.02e-6
+# And for each device: starts of fio, its purge, and keeping its state. Between the main job, whose two take
+# 22.9 s (docs/benchmarks.md), and hsp run stripes, whose seven took 155 s.
+_AGED_DEVICE_S = 8.0
 # What a client waits for one I/O, in the experiment's time: of the lab's own devices.
 _WAIT_NS: Mapping[str, int] = {
     "dram": 35_000,
@@ -188,6 +193,7 @@ def _device_load_s(plan: Plan, phase: Phase) -> float:
         paces = [pace(device, load) for device in devices]
     load_s = phase.duration / 1e9
     busy_s = sum(each.ios_per_s * each.io_ns for each in paces) * load_s / 1e9
+    requests = sum(each.ios_per_s * each.requests for each in paces) * load_s
     # All share the guest's one CPU.
     busy_s = min(busy_s, load_s * dilation)
     idle_s = load_s * dilation - busy_s
@@ -195,8 +201,8 @@ def _device_load_s(plan: Plan, phase: Phase) -> float:
     if len(paces) > 1:
         busy_s += _COMMON_START_BUSY_S * len(paces)
         idle_s += _COMMON_START_IDLE_S
-    fixed_s = _ARRAY_S if phase.array else 0.0
-    return fixed_s + busy_s * 1e9 / _DEVICE_INSTRUCTIONS_S + idle_s * _DEVICE_IDLE_S
+    others_s = requests * _DEVICE_REQUEST_S + _FIO_S * len(paces) + (_ARRAY_S if phase.array else 0.0)
+    return others_s + busy_s * 1e9 / _DEVICE_INSTRUCTIONS_S + idle_s * _DEVICE_IDLE_S
 
 
 def _load_s(
