@@ -106,10 +106,9 @@ def _wait_ns(device: Device, load: Load) -> float:
         return _OTHER_WAIT_NS
     if load.writes:
         wait_ns = table.serial + table.write_command + _SPREAD * table.write_command_spread
-        if load.cached or table.power_loss_protection:
-            return wait_ns
-        # Until it is in the flash.
-        return wait_ns + 1e9 * table.page / table.channel_per_s + table.program
+        # Without a cache until it is in the flash.
+        flash_ns = 1e9 * table.page / table.channel_per_s + table.program
+        return wait_ns if _keeps_writes(table, load) else wait_ns + flash_ns
     flash_ns = table.read + _SPREAD * table.read_spread + 1e9 * table.page / table.channel_per_s
     return table.serial + table.command + _SPREAD * table.command_spread + flash_ns
 
@@ -135,10 +134,15 @@ def _byte_ns(device: Device, load: Load) -> float:
     dies = table.channels * table.dies_per_channel
     flash_ns = table.read if not load.writes else table.program * _amplification(table, device.size, load)
     flash_ns, channel_ns = flash_ns / (dies * table.page), 1e9 / (table.channels * table.channel_per_s)
-    if load.writes and not (load.cached or table.power_loss_protection):
+    if load.writes and not _keeps_writes(table, load):
         # Nothing is written ahead: one after the other.
         return flash_ns + channel_ns + 1e9 / table.link_per_s
     return max(flash_ns, channel_ns, 1e9 / table.link_per_s)
+
+
+def _keeps_writes(ssd: Ssd, load: Load) -> bool:
+    """Whether a write is done when it is in the SSD's buffer."""
+    return ssd.power_loss_protection or (load.cached and ssd.write_cache == "on")
 
 
 def _amplification(ssd: Ssd, size_bytes: int, load: Load) -> float:

@@ -179,3 +179,24 @@ def test_content_that_is_made_for_each_write_costs_more(devices: dict[str, Devic
         for more in ("", "refill_buffers\n")
     )
     assert filled > 2 * plain
+
+
+def test_a_mix_waits_as_reads_do(devices: dict[str, Device], tmp_path: Path) -> None:
+    """`hsp run write-cache`: seeks of 8 KiB, of which one in ten is a write, 4,063 a second."""
+    mixed, reads = (
+        pace(devices["slc"], Load(job_of(tmp_path, rw, "8k"), dilation=4)) for rw in ("randrw", "randread")
+    )
+    assert mixed == reads
+    assert mixed.ios_per_s == pytest.approx(4063, rel=0.2)
+
+
+def test_a_cache_that_the_model_has_off_is_no_cache(devices: dict[str, Device], tmp_path: Path) -> None:
+    slc = devices["slc"]
+    assert slc.emulated and slc.emulated.ssd
+    off = slc.emulated.model_copy(update={"ssd": slc.emulated.ssd.model_copy(update={"write_cache": "off"})})
+    job = job_of(tmp_path, "write", "4k")
+    switched = pace(slc, Load(job, cached=False, dilation=4))
+    assert pace(slc.model_copy(update={"emulated": off}), Load(job, dilation=4)) == switched
+    assert switched.ios_per_s < pace(slc, Load(job, dilation=4)).ios_per_s / 2
+    # Power-loss protection keeps it on.
+    assert pace(devices["log0"], Load(job, cached=False)) == pace(devices["log0"], Load(job))
