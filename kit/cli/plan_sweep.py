@@ -44,6 +44,7 @@ def sweep_json(planned: SweepPlan) -> dict[str, Any]:
         ],
         "endurance": endurance_shares(planned),
         "seconds": sum(expected_s(build.plan) for build in planned.builds),
+        "aged_anew_seconds": sum(expected_s(build.plan) for build in planned.builds) + _ageing_s(planned),
         "quick": planned.quick,
         "only": planned.only,
     }
@@ -79,7 +80,9 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     total_s = sum(expected_s(build.plan) for build in planned.builds)
     pace = run_time.pace_words() if first.testbed.is_lab else ""
     where = "on this machine" if first.testbed.is_lab else "without starting and stopping"
-    yield f"time {where}: about {_seconds(total_s)}{pace}"
+    ageing_s = _ageing_s(planned)
+    anew = f"; {_seconds(total_s + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
+    yield f"time {where}: about {_seconds(total_s)}{anew}{pace}"
     yield "`hsp plan WORKLOAD --build NAME` shows the commands of one of them"
 
 
@@ -91,6 +94,14 @@ def expected_s(plan: Plan) -> float:
     """What a build takes; its SSDs are aged already."""
     expected = run_time.expected_s(plan, aged=True)
     return seconds(plan)[0] if expected is None else expected
+
+
+def _ageing_s(planned: SweepPlan) -> float:
+    """What ageing the lab's SSDs adds, each of them once."""
+    of_devices: dict[str, float] = {}
+    for build in planned.builds:
+        of_devices |= run_time.ageing_s(build.plan)
+    return sum(of_devices.values())
 
 
 def written_bytes(planned: SweepPlan) -> dict[str, int]:

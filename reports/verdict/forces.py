@@ -3,8 +3,9 @@
 A force is durable where a FLUSH has reached each device with a volatile write cache. O_DSYNC writes to a
 device are followed by one, too, also after FUA (Linux block/fops.c, blkdev_write_iter). The
 kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on its way share the next
-(block/blk-flush.c). A device that answers FLUSH and does not do it is not found out here: only a loss of
-power shows it.
+(block/blk-flush.c). md sends a FLUSH of an array to each of its members (drivers/md/md.c, md_flush_request),
+and has no count of its own. A device that answers FLUSH and does not do it is not found out here: only a
+loss of power shows it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     assert phase.forces is not None
     known = {str(each.get("name")): each for each in manifest.testbed.devices}
     used = [each for each in phase.devices if each.samples and each.samples[-1].writes]
+    if phase.array:
+        # The array itself holds nothing.
+        used = [each for each in used if each.device in phase.array.members]
     logs = [each for each in used if known.get(each.device, {}).get("role") == "log"]
     holding = used if phase.on_devices else logs or used
     if not holding:
@@ -55,12 +59,14 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     names = ", ".join(each.device for each in volatile)
     if not volatile:
         return Durability("durable", f"no volatile write cache: {', '.join(caches)}")
-    counted = [each.samples[-1].flushes for each in volatile]
-    if None in counted or any(caches[each.device] != "write back" for each in volatile):
+    counted = [count for each in volatile if (count := each.samples[-1].flushes) is not None]
+    if len(counted) < len(volatile) or any(caches[each.device] != "write back" for each in volatile):
         return Durability("unknown", f"the write cache of {names}, or its FLUSH commands, are not known")
-    flushes = sum(count or 0 for count in counted)
+    # A force goes to every member of an array, and to any of several log devices.
+    flushes = min(counted) if phase.array else sum(counted)
+    each_of = "each of " if phase.array and len(volatile) > 1 else ""
     said = (
-        f"{flushes:,} FLUSH commands reached {names}, with a volatile write cache, for "
+        f"{flushes:,} FLUSH commands reached {each_of}{names}, with a volatile write cache, for "
         f"{phase.forces.forces:,} forces"
     )
     # Forces of several threads may share one.

@@ -75,6 +75,44 @@ def test_a_force_is_worth_what_reached_the_device(
     assert found[0] == code and why in found[1]
 
 
+@pytest.mark.parametrize(
+    ("caches", "flushes", "code", "why"),
+    [
+        (("write through",) * 2, (0, 0), "durable", "no volatile write cache: ssd0, ssd1"),
+        (("write back",) * 2, (1000, 1001), "durable", "1,000 FLUSH commands reached each of ssd0, ssd1"),
+        (("write back",) * 2, (1999, 1), "not-durable", "1 FLUSH commands reached each of ssd0, ssd1"),
+        (("write through", "write back"), (0, 1000), "durable", "1,000 FLUSH commands reached ssd1, with"),
+        (
+            ("write through", "write back"),
+            (1000, 999),
+            "not-durable",
+            "999 FLUSH commands reached ssd1, with",
+        ),
+        (("write back", "unknown"), (1000, 1000), "unknown", "are not known"),
+    ],
+)
+def test_a_force_of_an_array_reaches_each_of_its_members(
+    caches: tuple[str, ...], flushes: tuple[int, ...], code: str, why: str
+) -> None:
+    """The array itself is no device of the testbed: it has no cache, and no count of FLUSH commands."""
+    value = manifest(
+        target="array", array={"level": "raid0", "chunk_bytes": 65536, "members": ["ssd0", "ssd1"]}
+    )
+    (phase,) = value["phases"]
+    counters, last = phase["devices"][0]["samples"]
+    rows = [("array", 0), *zip(("ssd0", "ssd1"), flushes, strict=True)]
+    phase["devices"] = [
+        {"device": name, "samples": [counters, {**last, "flushes": count}]} for name, count in rows
+    ]
+    value["testbed"]["devices"] = [
+        {"name": f"ssd{number}", "role": "data", "settings": {"write_cache": cache}}
+        for number, cache in enumerate(caches)
+    ]
+    stored = Manifest.from_json(value, "manifest")
+    found = durability(stored, stored.phases[0])
+    assert found.code == code and why in found.why
+
+
 def test_without_sync_a_server_answers_from_memory() -> None:
     value = manifest(target=None)
     value["dataset"] = {"name": "p/d", "properties": {"sync": "disabled"}}
