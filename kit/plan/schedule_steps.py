@@ -20,6 +20,7 @@ from kit.core.clock import Clock
 from kit.core.units import format_duration_ns
 from kit.emulation.served import tell_command
 from kit.hosts.identity import HostIdentity
+from kit.nfs import server_threads
 from kit.plan.names import Names, used_path
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
@@ -28,7 +29,6 @@ from kit.recovery.action import Action
 from kit.rules.schedule import device_of
 
 PROGRAM = Path(__file__).parents[1] / "remote" / "run_schedule.py"
-THREADS = "/proc/fs/nfsd/threads"
 _ANY_HOST = HostIdentity("", "")
 _SEND = 'exec zfs send "$1" >/dev/null'
 # A device that was away has a resilver behind it.
@@ -56,21 +56,32 @@ class TimedAction:
     def commands(self) -> tuple[Command, ...]:
         """Each once, with those that run only if the phase ends first."""
         made = [
-            Command(tuple(argv), str(step.get("input", "")).strip())
+            Command(tuple(argv), str(step.get("note") or step.get("input", "")).strip())
             for step in (*self.steps, *self.cleanup)
             if (argv := step.get("run") or step.get("wait") or step.get("repeat"))
         ]
         return tuple(dict.fromkeys(made))
 
 
+@dataclass(frozen=True)
+class Nfsd:
+    """Of the NFS server, as it is before the phase: its threads and listeners (kit.nfs.server_threads)."""
+
+    threads: str = "THREADS"
+    listeners: tuple[str, ...] = ("LISTENERS",)
+
+
+_ANY_NFSD = Nfsd()
+
+
 def actions(
-    plan: Plan, names: Names, phase: Phase, threads: str = "THREADS", server: HostIdentity = _ANY_HOST
+    plan: Plan, names: Names, phase: Phase, nfsd: Nfsd = _ANY_NFSD, server: HostIdentity = _ANY_HOST
 ) -> list[TimedAction]:
-    """All of the phase, by time. `threads`: of nfsd, as the server has them."""
+    """All of the phase, by time."""
     made = []
     for each in plan.workload.schedule(phase):
         if isinstance(each, Fault):
-            made.append(_fault(plan, names, each, threads, server))
+            made.append(_fault(plan, names, each, nfsd, server))
         else:
             made.append(_event(plan, names, each, len(made)))
     return made
@@ -130,7 +141,7 @@ def _for(duration_ns: int | None) -> Json:
     return {"sleep_ns": duration_ns} if duration_ns else {"until_end": 1}
 
 
-def _fault(plan: Plan, names: Names, fault: Fault, threads: str, server: HostIdentity) -> TimedAction:
+def _fault(plan: Plan, names: Names, fault: Fault, nfsd: Nfsd, server: HostIdentity) -> TimedAction:
     if fault.what == "command":
         assert fault.run
         undo = None
@@ -141,10 +152,19 @@ def _fault(plan: Plan, names: Names, fault: Fault, threads: str, server: HostIde
         lasts = (_for(fault.for_),) if fault.undo else ()
         return TimedAction(fault, (_run(*fault.run), *lasts, *(back if fault.for_ else ())), back, undo)
     if fault.what == "nfsd-restart":
-        start = {"run": ["tee", THREADS], "input": f"{threads}\n"}
-        stop = {"run": ["tee", THREADS], "input": "0\n"}
-        value = threads if threads.isdecimal() else "1"
-        action = schedule_undos.NfsdThreads(value=value, machine_id=server.machine_id, boot_id=server.boot_id)
+        start = {
+            "run": server_threads.start_command(nfsd.threads, nfsd.listeners),
+            "input": server_threads.HELPER.read_text(),
+            "note": f"kit/remote/{server_threads.HELPER.name}",
+        }
+        stop = {"run": ["tee", server_threads.THREADS], "input": "0\n"}
+        is_known = nfsd != _ANY_NFSD
+        action = schedule_undos.NfsdThreads(
+            value=nfsd.threads if is_known else "1",
+            listeners=list(nfsd.listeners) if is_known else [],
+            machine_id=server.machine_id,
+            boot_id=server.boot_id,
+        )
         return TimedAction(fault, (stop, _for(fault.for_), start), (start,), action)
     if fault.what in EMULATED:
         return _emulated(plan, names, fault)
