@@ -30,6 +30,8 @@ from kit.rules.schedule import device_of
 
 PROGRAM = Path(__file__).parents[1] / "remote" / "run_schedule.py"
 _ANY_HOST = HostIdentity("", "")
+# What lasts until the phase ends would keep a load that waits for it from its end.
+_AFTER_NS = 2_000_000_000
 _SEND = 'exec zfs send "$1" >/dev/null'
 # A device that was away has a resilver behind it.
 _RESILVERED = 'zpool status "$1" | grep -q resilver'
@@ -101,9 +103,12 @@ def _when(time_ns: int) -> str:
 
 
 def program_command(
-    begin: Mapping[str, str | None], listed: Mapping[int, TimedAction], clock: Clock
+    begin: Mapping[str, str | None], listed: Mapping[int, TimedAction], clock: Clock, duration_ns: int
 ) -> list[str]:
-    """argv of the program, which is its input. `listed`: by number, all the user's own or none."""
+    """argv of the program, which is its input. `listed`: by number, all the user's own or none.
+
+    `duration_ns`: of the load, in time of the experiment.
+    """
     made = [
         {
             "id": number,
@@ -114,7 +119,8 @@ def program_command(
         for number, each in listed.items()
     ]
     is_own = any(each.is_own for each in listed.values())
-    argument = json.dumps({"begin": begin, "actions": made})
+    last_ns = clock.to_host_ns(duration_ns + _AFTER_NS)
+    argument = json.dumps({"begin": begin, "last_ns": last_ns, "actions": made})
     return [*(("env",) if is_own else ()), "python3", "-I", "-", argument]
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from kit.core.errors import HostError
 from kit.core.seed import RUN_ID
 from kit.hosts import settings
-from kit.hosts.base import Host
+from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.nfs import server_threads
 from kit.recovery.action import Action, DevicePath, PoolName
@@ -106,7 +106,20 @@ class FaultCommand(Action):
             raise LeftAlone(f"{host.name} is another machine than the run's: nothing was run there")
         answer = settings.run_own(host, tuple(self.argv))
         if answer.returncode:
-            raise HostError(answer.describe(), "it is `undo` of a [[fault]]; look at the server by hand")
+            raise HostError(
+                answer.describe(),
+                "it is `undo` of a [[fault]]: end the fault by hand, remove the run's directory in /run/hsp "
+                "there, then `hsp clean` once more",
+            )
+
+    def undo_proven(self, host: Host) -> None:
+        """A command that still fails does not hold up the rest: who removed the directory has looked."""
+        try:
+            self.undo(host)
+        except HostLost:
+            raise
+        except HostError as error:
+            raise LeftAlone(error.message) from error
 
     def commands(self) -> list[list[str]]:
         return [self.argv]

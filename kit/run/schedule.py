@@ -131,7 +131,7 @@ class Scheduler(Instrument):
         for is_own in (False, True):
             listed = {n: each for n, each in enumerate(actions) if each.is_own == is_own}
             if listed:
-                argv = schedule_steps.program_command(begin, listed, bench.site.clock)
+                argv = schedule_steps.program_command(begin, listed, bench.site.clock, phase.duration)
                 self._programs.append(_Program(host, argv, _output(bench, phase, is_own)))
         self._changes: list[MountStats] = []
         self._errors = PoolErrors({}, None, "")
