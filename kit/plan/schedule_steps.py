@@ -20,6 +20,7 @@ from kit.core.clock import Clock
 from kit.core.units import format_duration_ns
 from kit.emulation.served import tell_command
 from kit.hosts.identity import HostIdentity
+from kit.nfs import server_threads
 from kit.plan.names import Names, used_path
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
@@ -28,8 +29,9 @@ from kit.recovery.action import Action
 from kit.rules.schedule import device_of
 
 PROGRAM = Path(__file__).parents[1] / "remote" / "run_schedule.py"
-THREADS = "/proc/fs/nfsd/threads"
 _ANY_HOST = HostIdentity("", "")
+# What lasts until the phase ends would keep a load that waits for it from its end.
+_AFTER_NS = 2_000_000_000
 _SEND = 'exec zfs send "$1" >/dev/null'
 # A device that was away has a resilver behind it.
 _RESILVERED = 'zpool status "$1" | grep -q resilver'
@@ -56,21 +58,32 @@ class TimedAction:
     def commands(self) -> tuple[Command, ...]:
         """Each once, with those that run only if the phase ends first."""
         made = [
-            Command(tuple(argv), str(step.get("input", "")).strip())
+            Command(tuple(argv), str(step.get("note") or step.get("input", "")).strip())
             for step in (*self.steps, *self.cleanup)
             if (argv := step.get("run") or step.get("wait") or step.get("repeat"))
         ]
         return tuple(dict.fromkeys(made))
 
 
+@dataclass(frozen=True)
+class Nfsd:
+    """Of the NFS server, as it is before the phase: its threads and listeners (kit.nfs.server_threads)."""
+
+    threads: str = "THREADS"
+    listeners: tuple[str, ...] = ("LISTENERS",)
+
+
+_ANY_NFSD = Nfsd()
+
+
 def actions(
-    plan: Plan, names: Names, phase: Phase, threads: str = "THREADS", server: HostIdentity = _ANY_HOST
+    plan: Plan, names: Names, phase: Phase, nfsd: Nfsd = _ANY_NFSD, server: HostIdentity = _ANY_HOST
 ) -> list[TimedAction]:
-    """All of the phase, by time. `threads`: of nfsd, as the server has them."""
+    """All of the phase, by time."""
     made = []
     for each in plan.workload.schedule(phase):
         if isinstance(each, Fault):
-            made.append(_fault(plan, names, each, threads, server))
+            made.append(_fault(plan, names, each, nfsd, server))
         else:
             made.append(_event(plan, names, each, len(made)))
     return made
@@ -90,9 +103,12 @@ def _when(time_ns: int) -> str:
 
 
 def program_command(
-    begin: Mapping[str, str | None], listed: Mapping[int, TimedAction], clock: Clock
+    begin: Mapping[str, str | None], listed: Mapping[int, TimedAction], clock: Clock, duration_ns: int
 ) -> list[str]:
-    """argv of the program, which is its input. `listed`: by number, all the user's own or none."""
+    """argv of the program, which is its input. `listed`: by number, all the user's own or none.
+
+    `duration_ns`: of the load, in time of the experiment.
+    """
     made = [
         {
             "id": number,
@@ -103,7 +119,8 @@ def program_command(
         for number, each in listed.items()
     ]
     is_own = any(each.is_own for each in listed.values())
-    argument = json.dumps({"begin": begin, "actions": made})
+    last_ns = clock.to_host_ns(duration_ns + _AFTER_NS)
+    argument = json.dumps({"begin": begin, "last_ns": last_ns, "actions": made})
     return [*(("env",) if is_own else ()), "python3", "-I", "-", argument]
 
 
@@ -130,7 +147,7 @@ def _for(duration_ns: int | None) -> Json:
     return {"sleep_ns": duration_ns} if duration_ns else {"until_end": 1}
 
 
-def _fault(plan: Plan, names: Names, fault: Fault, threads: str, server: HostIdentity) -> TimedAction:
+def _fault(plan: Plan, names: Names, fault: Fault, nfsd: Nfsd, server: HostIdentity) -> TimedAction:
     if fault.what == "command":
         assert fault.run
         undo = None
@@ -141,10 +158,19 @@ def _fault(plan: Plan, names: Names, fault: Fault, threads: str, server: HostIde
         lasts = (_for(fault.for_),) if fault.undo else ()
         return TimedAction(fault, (_run(*fault.run), *lasts, *(back if fault.for_ else ())), back, undo)
     if fault.what == "nfsd-restart":
-        start = {"run": ["tee", THREADS], "input": f"{threads}\n"}
-        stop = {"run": ["tee", THREADS], "input": "0\n"}
-        value = threads if threads.isdecimal() else "1"
-        action = schedule_undos.NfsdThreads(value=value, machine_id=server.machine_id, boot_id=server.boot_id)
+        start = {
+            "run": server_threads.start_command(nfsd.threads, nfsd.listeners),
+            "input": server_threads.HELPER.read_text(),
+            "note": f"kit/remote/{server_threads.HELPER.name}",
+        }
+        stop = {"run": ["tee", server_threads.THREADS], "input": "0\n"}
+        is_known = nfsd != _ANY_NFSD
+        action = schedule_undos.NfsdThreads(
+            value=nfsd.threads if is_known else "1",
+            listeners=list(nfsd.listeners) if is_known else [],
+            machine_id=server.machine_id,
+            boot_id=server.boot_id,
+        )
         return TimedAction(fault, (stop, _for(fault.for_), start), (start,), action)
     if fault.what in EMULATED:
         return _emulated(plan, names, fault)

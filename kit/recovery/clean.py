@@ -301,3 +301,20 @@ def _open_all(
         except KitError as error:
             cleaned.unreachable.append(error)
     return hosts
+
+
+def advice(run: str) -> str:
+    """What to do about a run that has left something, by whether it still lives."""
+    entry = registry.find(run)
+    if entry is None:
+        return (
+            f"this machine's kit does not know {run}: if it still goes on, wait for it; else `hsp clean` its "
+            "directory on the machine that made it"
+        )
+    try:
+        goes_on = held_by(Path(entry.path) / "journal.jsonl")
+    except (KitError, OSError):
+        goes_on = None
+    if goes_on:
+        return f"{goes_on.message}: wait for it"
+    return f"that run was ended before it could clean up: `hsp clean {entry.path}`"

@@ -1,7 +1,7 @@
 """Does things at set times of a load, on the host's own clock. Runs there with the host's Python.
 
-    python3 -I - '{"begin": {"file": F, "after": A or null, "line": L}, "actions": [{"id": N, "at_ns": T,
-                   "steps": [STEP...], "cleanup": [STEP...]}]}'
+    python3 -I - '{"begin": {"file": F, "after": A or null, "line": L}, "last_ns": T, "actions": [{"id": N,
+                   "at_ns": T, "steps": [STEP...], "cleanup": [STEP...]}]}'
 
 The load begins when the line of the file F that begins with L (the last one after one that has A in it)
 changes. Each action then waits `at_ns` on CLOCK_MONOTONIC, whatever the others do. A step is one of
@@ -10,7 +10,10 @@ changes. Each action then waits `at_ns` on CLOCK_MONOTONIC, whatever the others 
     {"sleep_ns": N}
     {"wait": ARGV, "limit_ns": N or null}   to its end or, which is no error, for so long
     {"repeat": ARGV, "every_ns": N, "for_ns": N}    {n} in a word: the number, from 1
-    {"until_end": 1}                        until SIGTERM, after which `cleanup` is run
+    {"until_end": 1}                        until SIGTERM or `last_ns`; then `cleanup` is run
+
+`last_ns` is some time after the load must be over: a fault that keeps it from its end ends then.
+
 
 {last} in later words is the number of the last repetition. Without an end by itself (SIGTERM, SIGINT or
 SIGHUP came first, or a step failed) `cleanup` is run. Prints a line of JSON at the begin of the load and at
@@ -123,8 +126,8 @@ def command(argv, text="", limit_ns=None, stoppable=True):
 
 
 class Action:
-    def __init__(self, spec):
-        self.spec, self.times, self.lasted = spec, 0, False
+    def __init__(self, spec, last_ns):
+        self.spec, self.last_ns, self.times, self.lasted = spec, last_ns, 0, False
 
     def words(self, argv, number=None):
         if not any("repeat" in step for step in self.spec["steps"]):
@@ -140,7 +143,10 @@ class Action:
             if not command(self.words(step["wait"]), limit_ns=step.get("limit_ns")):
                 self.clean()
         elif "until_end" in step:
-            STOP.wait()
+            try:
+                pause(self.last_ns)
+            except Stopped:
+                pass
             self.lasted = True
             raise Stopped
         else:
@@ -198,7 +204,8 @@ def main():
         return
     begun_ns = now_ns()
     say("load")
-    threads = [threading.Thread(target=Action(each).act, args=(begun_ns,)) for each in spec["actions"]]
+    actions = [Action(each, begun_ns + spec["last_ns"]) for each in spec["actions"]]
+    threads = [threading.Thread(target=each.act, args=(begun_ns,)) for each in actions]
     for thread in threads:
         thread.start()
     for thread in threads:

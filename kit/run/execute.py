@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 
 import polars as pl
 
@@ -26,14 +25,14 @@ from kit.plan import steps
 from kit.plan.load_steps import begins_with_empty_log
 from kit.plan.names import pool_spec, used_paths
 from kit.plan.plan import Plan
-from kit.recovery import registry, undo, work_directory
-from kit.recovery.journal import Journal, Leftover, Undo, held_by
+from kit.recovery import clean, registry, undo, work_directory
+from kit.recovery.journal import Journal, Leftover, Undo
 from kit.run import observer_effect, parts, power_loss, schedule
 from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, is_split, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, array_setup, device_setup, server_setup, settings
+from kit.setup import appliance_setup, array_setup, device_setup, own_commands, server_setup, settings
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -225,25 +224,8 @@ def _refuse_leftovers(site: Site) -> None:
         if runs:
             raise SafetyRefusal(
                 f"{host.name} still has what the run {', '.join(runs)} made there ({work_directory.ROOT})",
-                _advice(runs[0]),
+                clean.advice(runs[0]),
             )
-
-
-def _advice(run: str) -> str:
-    """What to do about a run that has left something, by whether it still lives."""
-    entry = registry.find(run)
-    if entry is None:
-        return (
-            f"this machine's kit does not know {run}: if it still goes on, wait for it; else `hsp clean` its "
-            "directory on the machine that made it"
-        )
-    try:
-        goes_on = held_by(Path(entry.path) / "journal.jsonl")
-    except (KitError, OSError):
-        goes_on = None
-    if goes_on:
-        return f"{goes_on.message}: wait for it"
-    return f"that run was ended before it could clean up: `hsp clean {entry.path}`"
 
 
 def _run_steps(
@@ -255,6 +237,7 @@ def _run_steps(
         if observe:
             observer_effect.refuse_untraced(tools[1] if tools else None)
         record.add_versions(manifests.client_versions(run.plan, run.site))
+        own_commands.check(run)
         if earlier and earlier.manifest:
             check_same_hosts(earlier.manifest.versions or {}, record.manifest.versions or {})
     for step in steps.work_directories(run.plan, run.names):
@@ -413,6 +396,7 @@ def _measure(
             paths = [run.site.device_paths[name] for name in phase.devices]
             run.site.guard.before_writing(paths, content=False)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
+        result = None
         try:
             with (
                 array_setup.assembled(run, bench, phase) as with_array,
@@ -420,9 +404,11 @@ def _measure(
             ):
                 result = run_phase(ready, left, job, tracer, run.progress)
         except BaseException:
-            if phase.log == "histograms" and (partial := parts.rescued(run.run_dir, phase, before)):
-                run.record.add_phase(partial.entry)
-                outcome.latency.append(partial.latency)
+            # With a result: what was scheduled could not be undone after it.
+            rescue = phase.log == "histograms" and not result
+            if kept := parts.rescued(run.run_dir, phase, before) if rescue else result:
+                run.record.add_phase(kept.entry)
+                outcome.latency.append(kept.latency)
             raise
         entry = schedule.checked(bench, phase, result.entry)
         run.record.add_phase(joined(before, entry) if before else entry)

@@ -34,6 +34,11 @@ _POLL_S = 1.0
 _ASK_S = 10.0
 # Is it a block device that can still be read? Past the page cache.
 _READABLE = 'test -b "$1" && exec dd if="$1" of=/dev/null bs=4096 count=1 iflag=direct status=none'
+# What of a server that has booted is not there yet, a line each: block devices, and threads of nfsd.
+_MISSING = """\
+for path; do test -b "$path" || echo "$path"; done
+{ read -r threads </proc/fs/nfsd/threads && test "$threads" -gt 0; } 2>/dev/null || echo nfsd"""
+_NFSD = "nfsd"
 Counts = dict[str, dict[str, int]]
 
 
@@ -244,6 +249,7 @@ class RealCut:
 
     def _await_server(self, within_s: float) -> None:
         assert self.run.site.reopen and self.before
+        end = time.monotonic() + within_s
         try:
             self.run.site.reopen(within_s)
         except (HostKeyRefused, LoginRefused):
@@ -267,6 +273,31 @@ class RealCut:
                 f"{self.server.name} still runs since the same boot: its power was not cut",
                 "did `off` of [power] only break the connection?",
             )
+        self._await_ready(end, within_s)
+
+    def _await_ready(self, end: float, within_s: float) -> None:
+        """Its devices and its NFS server: what lets in over SSH may still be starting them.
+
+        An nfs-server.service that starts later drops what was exported before (`exportfs -r`).
+        """
+        argv = ["sh", "-c", _MISSING, "sh", *self.run.site.device_paths.values()]
+        while missing := self.server.run(argv, check=False).stdout.splitlines():
+            if time.monotonic() > end:
+                break
+            time.sleep(_POLL_S)
+        back = f"{within_s:g} s after `{shlex.join(self.power.on)[:200]}` turned its power on"
+        if devices := [each for each in missing if each != _NFSD]:
+            raise DeviceGone(
+                f"{', '.join(devices)} on {self.server.name}: not there {back}",
+                "is it broken? if it only takes longer: back_within in [power]",
+            )
+        if missing:
+            raise HostError(
+                f"the NFS server of {self.server.name} does not run {back}",
+                "it has to start by itself when the server boots: systemctl enable nfs-server there; then "
+                "`hsp clean`",
+            )
+        udev.settle(self.server)
 
     def _await_device(self, within_s: float) -> None:
         end = time.monotonic() + within_s

@@ -22,6 +22,7 @@ from kit.instruments.arc_zil_counters import ARC_READS, L2ARC_ERRORS, ZIL_TROUBL
 from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.mount_stats import MountStats
 from kit.instruments.server_activity import Expected
+from kit.nfs import server_threads
 from kit.plan import schedule_steps
 from kit.plan.schedule_steps import TimedAction
 from kit.recovery import undo
@@ -130,7 +131,7 @@ class Scheduler(Instrument):
         for is_own in (False, True):
             listed = {n: each for n, each in enumerate(actions) if each.is_own == is_own}
             if listed:
-                argv = schedule_steps.program_command(begin, listed, bench.site.clock)
+                argv = schedule_steps.program_command(begin, listed, bench.site.clock, phase.duration)
                 self._programs.append(_Program(host, argv, _output(bench, phase, is_own)))
         self._changes: list[MountStats] = []
         self._errors = PoolErrors({}, None, "")
@@ -229,10 +230,11 @@ def prepared(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
         return
     key, host = ("server", run.site.server) if run.site.server else ("client0", run.site.reference)
     assert host is not None
-    threads = "1"
-    if run.site.server:
-        threads = host.run(["cat", schedule_steps.THREADS]).stdout.strip()
-    actions = schedule_steps.actions(run.plan, run.names, phase, threads, read_identity(host))
+    nfsd = schedule_steps.Nfsd()
+    if any(each.what == "nfsd-restart" for each in run.plan.workload.schedule(phase)):
+        threads = host.run(["cat", server_threads.THREADS]).stdout.strip()
+        nfsd = schedule_steps.Nfsd(threads, tuple(server_threads.listeners(host)))
+    actions = schedule_steps.actions(run.plan, run.names, phase, nfsd, read_identity(host))
     numbers = []
     for index, each in enumerate(actions):
         details = {"at_ns": each.scheduled.at, "commands": [list(one.argv) for one in each.commands]}

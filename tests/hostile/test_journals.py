@@ -112,7 +112,9 @@ _RIGHT: dict[str, dict[str, Any]] = {
     },
     "power": {"on": ["sh", "-c", "reboot"], "what": "the server"},
     "online": {"pool": POOL, "run_id": RUN, "device": "/dev/disk/by-id/x"},
-    "nfsd-threads": {"value": "5", "machine_id": MACHINE, "boot_id": BOOT},
+    "nfsd-threads": {
+        "value": "5", "listeners": ["tcp 0.0.0.0 2049"], "machine_id": MACHINE, "boot_id": BOOT,
+    },
     "fault-command": {"argv": ["sh", "-c", "reboot"], "machine_id": MACHINE},
     "array": {
         "name": POOL, "uuid": ARRAY_UUID, "members": ["/dev/disk/by-id/x", "/dev/disk/by-id/y"],

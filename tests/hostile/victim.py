@@ -8,6 +8,7 @@ from kit.config.workload import TUNABLE
 from kit.devices import partition, write_cache
 from kit.devices.array import node_of
 from kit.hosts import settings
+from kit.nfs import server_threads
 from kit.trace import nfsd_tracer
 from tests.fakes import Answer, Command, ScriptedHost
 
@@ -100,6 +101,17 @@ def _exportfs(argv: tuple[str, ...]) -> bool:
     return argv[1] == "-u" and path == f"{WORK}/pool/bench" and bool(_CLIENT.fullmatch(client))
 
 
+def _partition(argv: tuple[str, ...]) -> bool:
+    return list(argv) == partition.remove_command(argv[-1]) and bool(_DEVICE.fullmatch(argv[-1]))
+
+
+def _nfsd(argv: tuple[str, ...]) -> bool:
+    """Threads for a stopped nfsd, and what it listens on."""
+    threads, listeners = argv[4], argv[5:]
+    known = argv == tuple(server_threads.start_command(threads, listeners)) and threads.isdecimal()
+    return known and all(re.fullmatch(server_threads.LISTENER, each) for each in listeners)
+
+
 _ALLOWED = {
     "cat": _cat,
     "find": lambda argv: (
@@ -130,8 +142,7 @@ _ALLOWED = {
     "udevadm": lambda argv: argv[1] == "settle",
     "sleep": lambda argv: argv[1] in ("1", "2"),
     "sh": lambda argv: list(argv) == nfsd_tracer.end_left_command(WORK),
-    "python3": lambda argv: list(argv) == partition.remove_command(argv[-1])
-    and bool(_DEVICE.fullmatch(argv[-1])),
+    "python3": lambda argv: _partition(argv) or _nfsd(argv),
     "rm": lambda argv: argv[1:] == ("-r", "-f", "--one-file-system", "--", WORK)
     or (argv[1:3] == ("-f", "--") and bool(_FILE.fullmatch(argv[3]) or argv[3] in (HELD, node_of(POOL)))),
 }  # fmt: skip

@@ -14,6 +14,12 @@ cd /dev/disk/by-id && for link in *; do echo "$link $(readlink "$link")"; done
 wipefs --no-act --noheadings --output DEVICE,TYPE,OFFSET $(readlink -f /dev/disk/by-id/* | sort -u)
 """
 
+# Versions and threads of nfsd, and what listens on its port, 2049 (of TCP state 0A, of UDP 07).
+_NFSD = """\
+cd /proc/fs/nfsd && grep '' versions threads portlist
+cd /proc/net && awk '$2 ~ /:0801$/ && $4 ~ /0A|07/ {print FILENAME, $2}' tcp tcp6 udp udp6
+"""
+
 # A command for each subject; what is printed must be the same afterwards, line by line in any order.
 _COMMANDS = {
     "pools": ["zpool", "list", "-H", "-o", "name,guid"],
@@ -21,6 +27,7 @@ _COMMANDS = {
     "mounts of all namespaces": ["sh", "-c", "cat /proc/[0-9]*/mounts 2>/dev/null | sort -u"],
     "exports": ["exportfs", "-v"],
     "nfsd's caches": ["sh", "-c", "cat /proc/net/rpc/nfsd.export/content /proc/net/rpc/nfsd.fh/content"],
+    "nfsd": ["sh", "-c", _NFSD],
     "network namespaces": ["ls", "/run/netns"],
     "module parameters": ["sh", "-c", "grep -rs '' /sys/module/zfs/parameters /sys/module/spl/parameters"],
     "limits of the ARC": ["grep", "-E", "^c_(min|max) ", "/proc/spl/kstat/zfs/arcstats"],

@@ -51,7 +51,10 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     },
     "partition": {"device_path": "/dev/disk/by-id/x"},
     "online": {"pool": "hsp-abcdef", "run_id": RUN, "device": "/dev/disk/by-id/x"},
-    "nfsd-threads": {"value": "8", "machine_id": "m", "boot_id": "b"},
+    "nfsd-threads": {
+        "value": "8", "listeners": ["tcp 0.0.0.0 2049", "tcp :: 2049", "rdma - 20049"], "machine_id": "m",
+        "boot_id": "b",
+    },
     "fault-command": {"argv": ["ipmitool", "power", "on"], "machine_id": "m"},
     "array": {"name": "hsp-abcdef", "uuid": "0" * 32, "members": ["/dev/disk/by-id/x"], "serials": ["S"]},
     "mount": {"target": TARGET},
@@ -96,7 +99,8 @@ HOSTILE = [
     ("write-cache", "device", "ssd power-loss"), ("write-cache", "set", ""), ("settings", "settings", []),
     ("settings", "machine_id", 5),
     ("online", "pool", "tank"), ("online", "device", "/etc/passwd"), ("nfsd-threads", "value", "0"),
-    ("nfsd-threads", "value", "8; reboot"), ("fault-command", "argv", []),
+    ("nfsd-threads", "value", "8; reboot"), ("nfsd-threads", "listeners", ["tcp 0.0.0.0 2049\n"]),
+    ("nfsd-threads", "listeners", ["fd 3"]), ("fault-command", "argv", []),
     ("fault-command", "argv", "reboot"),
 ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from kit.recovery.journal import Journal
 from kit.recovery.power_undos import controller
 from kit.recovery.undo import by_hand
 from kit.run import power_cut
-from kit.run.power_cut import RealCut
+from kit.run.power_cut import DeviceGone, RealCut
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from tests.fakes import Answer, Command, ScriptedHost
@@ -35,6 +35,8 @@ class Server(ScriptedHost):
         super().__init__()
         self.lit, self.of_server = lit, of_server
         self.machine, self.boots, self.others = MACHINE, list(BOOTS), ["sda"]
+        # What is not there yet when it lets in, at each look.
+        self.missing: list[str] = []
 
     def answer(self, command: Command) -> Answer:
         on = self.lit.exists()
@@ -44,6 +46,8 @@ class Server(ScriptedHost):
             return f"{self.boots.pop(0)}\n{self.machine}\n"
         if command.argv[:2] == ("ls", "/sys/block"):
             return " ".join(["nvme0n1"] * on + (self.others if on else self.others[:1]))
+        if command.argv[0] == "sh" and self.of_server:
+            return self.missing.pop(0) if self.missing else ""
         if command.argv[0] == "sh":
             return 0 if on else 1
         return ""
@@ -120,6 +124,34 @@ def test_a_server_is_gone_and_comes_back_with_another_boot(world: Callable[..., 
     assert made.lit.exists() and pending(made) == [] and made.reopened == 1
     # Devices are looked at before the pool is imported.
     assert made.guarded == ["again True", "release", "directory", "pool"]
+
+
+def test_a_server_that_lets_in_is_waited_for_until_its_disks_and_nfsd_are_there(
+    world: Callable[..., World],
+) -> None:
+    made = world("server")
+    made.cut.cut()
+    made.server.missing = [f"{PATH}\nnfsd\n", "nfsd\n"]
+    made.cut.bring_back()
+    assert made.server.missing == [] and made.guarded[0] == "again True"
+
+
+@pytest.mark.parametrize(
+    ("missing", "kind", "words"),
+    [
+        (f"{PATH}\nnfsd\n", DeviceGone, f"{PATH} on server: not there 2 s after"),
+        ("nfsd\n", HostError, "the NFS server of server does not run 2 s after"),
+    ],
+)
+def test_a_server_without_its_disk_or_nfsd_is_not_touched(
+    world: Callable[..., World], missing: str, kind: type[HostError], words: str
+) -> None:
+    made = world("server")
+    made.cut.cut()
+    made.server.missing = [missing] * 10000
+    with pytest.raises(HostError, match=words) as caught:
+        made.cut.bring_back()
+    assert type(caught.value) is kind and made.guarded == []
 
 
 def test_what_turns_the_power_on_is_in_the_journal_before_it_is_cut(world: Callable[..., World]) -> None:

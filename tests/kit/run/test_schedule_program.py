@@ -15,11 +15,16 @@ from kit.plan.schedule_steps import PROGRAM
 MS = 10**6
 
 
-def start(tmp_path: Path, *actions: dict[str, Any]) -> subprocess.Popen[str]:
+def start(tmp_path: Path, *actions: dict[str, Any], last_ns: int = 3600 * 10**9) -> subprocess.Popen[str]:
     (tmp_path / "count").write_text("other 1\nio 0 0\n")
     begin = {"file": str(tmp_path / "count"), "after": None, "line": "io "}
     listed = [{"id": number, "cleanup": [], **each} for number, each in enumerate(actions)]
-    argv = [sys.executable, "-I", str(PROGRAM), json.dumps({"begin": begin, "actions": listed})]
+    argv = [
+        sys.executable,
+        "-I",
+        str(PROGRAM),
+        json.dumps({"begin": begin, "last_ns": last_ns, "actions": listed}),
+    ]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert process.stdout and json.loads(process.stdout.readline())["pid"] == process.pid
     return process
@@ -77,3 +82,17 @@ def test_what_goes_on_is_undone_when_the_load_ends_and_the_rest_never_begins(tmp
     assert end[0]["clean"] and end[1]["clean"]
     assert end[1]["lasted"] and not end[1]["cut"] and lasting.exists()
     assert 2 not in end and not (tmp_path / "late").exists()
+
+
+def test_what_lasts_ends_a_while_after_the_load_had_to(tmp_path: Path) -> None:
+    """A load that waits for the fault's end does not end by itself."""
+    ended = tmp_path / "ended"
+    process = start(
+        tmp_path,
+        {"at_ns": 0, "steps": [{"until_end": 1}], "cleanup": [{"run": ["touch", str(ended)]}]},
+        last_ns=300 * MS,
+    )
+    (tmp_path / "count").write_text("other 1\nio 512 0\n")
+    found = {each["what"]: each for each in rows(process)}
+    assert ended.exists() and found["end"]["lasted"] and found["end"]["clean"] and not found["end"]["cut"]
+    assert 300 <= (found["end"]["ns"] - found["load"]["ns"]) / MS < 3000

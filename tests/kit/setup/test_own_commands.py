@@ -1,0 +1,48 @@
+"""The user's own commands: a program that is not there is named before the run touches anything."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kit.config.tables.fault_table import Fault
+from kit.config.tables.power_table import Power
+from kit.core.errors import HostError
+from kit.setup import own_commands
+from kit.setup.context import Context
+from tests.fakes import Answer, Command, ScriptedHost
+
+
+class Machine(ScriptedHost):
+    """`programs`: those that it has."""
+
+    def __init__(self, name: str, *programs: str) -> None:
+        super().__init__(name=name)
+        self.programs = programs
+
+    def answer(self, command: Command) -> Answer:
+        assert command.argv[:3] == ("env", "sh", "-c")
+        return 0 if command.argv[-1] in self.programs else 127
+
+
+def run_of(server: Machine, controller: Machine, faults: list[dict[str, Any]], power: Any = None) -> Context:
+    made = [Fault.model_validate({"at": "1s", "what": "command", **fault}) for fault in faults]
+    workload = SimpleNamespace(phase=("one",), schedule=lambda _: made, power_loss=power)
+    plan = SimpleNamespace(workload=workload, testbed=SimpleNamespace(power=power))
+    site = SimpleNamespace(server=server, reference=server, controller=controller)
+    return cast(Context, SimpleNamespace(plan=plan, site=site))
+
+
+def test_each_program_is_looked_for_where_it_will_run() -> None:
+    power = Power.model_validate(
+        {"scope": "server", "off": ("pdu", "off"), "on": ("pdu", "on"), "count": ("cuts",)}
+    )
+    server, here = Machine("nas", "ip", "/root/undo"), Machine("controller", "pdu")
+    fault = {"run": ("ip", "link"), "undo": ("/root/undo", "x")}
+    own_commands.check(run_of(server, here, [fault]))
+    with pytest.raises(HostError, match=r"controller has no program cuts, which count of \[power\] runs"):
+        own_commands.check(run_of(server, here, [fault], power))
+    with pytest.raises(HostError, match=r"nas has no program iq, which undo of a \[\[fault\]\] runs"):
+        own_commands.check(run_of(server, here, [{"run": ("ip",), "undo": ("iq", "x")}]))
