@@ -14,7 +14,6 @@ changes. Each action then waits `at_ns` on CLOCK_MONOTONIC, whatever the others 
 
 `last_ns` is some time after the load must be over: a fault that keeps it from its end ends then.
 
-
 {last} in later words is the number of the last repetition. Without an end by itself (SIGTERM, SIGINT or
 SIGHUP came first, or a step failed) `cleanup` is run. Prints a line of JSON at the begin of the load and at
 each begin and end:
