@@ -36,14 +36,14 @@ title = "soak"
 job = "write.fio"
 tiers = ["slog"]
 duration = "28s"
-interval = "500ms"
+interval = "200ms"          # 24 quiet ones before the first fault: a later one is rarely above all of them
 during = ["snapshots"]
 [[fault]]
 at = "5s"
 device = "log"
 what = "stall"
 for = "300ms"
-recover_within = "2s"
+recover_within = "3500ms"
 [[fault]]
 at = "9s"
 device = "data1"
@@ -56,13 +56,13 @@ what = "nfsd-restart"
 for = "1s"
 expect = "unaffected"
 [[fault]]
-at = "25s"
+at = "21s"
 what = "command"
 run = ["touch", "/tmp/hsp-fault"]
 undo = ["rm", "/tmp/hsp-fault"]
 for = "500ms"
 [[event]]
-at = "22s"
+at = "25s"
 what = "scrub"
 """
 
