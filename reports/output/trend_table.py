@@ -33,6 +33,8 @@ _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
 def plain(trend: Trend, width: int) -> Iterator[str]:
     """Lines for a terminal of `width` columns."""
     prose = min(width, PROSE_WIDTH)
+    if trend.title:
+        yield from wrapped(safe_text(trend.title), prose)
     yield from wrapped(safe_text(headline(trend)), prose)
     for place in places(trend):
         yield from wrapped(safe_text(f"{place.title}:"), prose)
@@ -72,7 +74,8 @@ def _runs(trend: Trend, width: int) -> Iterator[str]:
 
 def markdown(trend: Trend) -> str:
     """One document; foreign text has no markup."""
-    lines = [f"**{escaped(headline(trend))}**", "", *(f"- {escaped(text)}" for text in sentences(trend)), ""]
+    lines = [escaped(trend.title), ""] if trend.title else []
+    lines += [f"**{escaped(headline(trend))}**", "", *(f"- {escaped(text)}" for text in sentences(trend)), ""]
     lines += [_line(_HEAD), _line(["---"] * 5 + ["---:"] * 3 + ["---"])]
     lines += [_line([escaped(text) for text in (*line.key, *row_of(line))]) for line in trend.lines]
     if trend.checks:

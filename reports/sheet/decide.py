@@ -95,13 +95,15 @@ def decide(
         return Decided("too-slow", text, (*also, *unmet, *seen), factor)
     if unmet:
         return Decided("not-met", f"Do not buy it. {unmet[0]}", (*unmet[1:], *seen))
+    asked = [value.met for line, value in lines if line.need]
     if changed and all(each.same for each in changed):
+        whole = (f"It has {_all(len(asked))}.",) if asked and all(asked) else ()
         return Decided(
             "no-change",
             "It would not change what your clients see: "
             f"{' and '.join(_WHAT[each.role] for each in changed)} take as long as with {baseline}, "
             f"within {need.same_within:.0%}.",
-            seen,
+            (*seen, *whole),
         )
     missing = [(line, value) for line, value in lines if line.need and value.met is None]
     if missing:
@@ -115,7 +117,9 @@ def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
     """What there is now is not judged; what of the need it has is said, as somebody will ask."""
     asked = [(line, value) for line, value in lines if line.need]
     met = sum(value.met is True for _, value in asked)
-    has = f" It has {met} of the {len(asked)} things that you need." if len(asked) > 1 else ""
+    open_ = sum(value.met is None for _, value in asked)
+    rest = f"; of {open_} it is not known" if open_ else ""
+    has = f" It has {met} of the {len(asked)} things that you need{rest}." if len(asked) > 1 else ""
     unknown = tuple(f"{line.label}: {value.text}." for line, value in asked if value.met is None)
     return Decided("today", f"This is what you have today.{has}", (*_unmet_words(lines, None), *unknown))
 

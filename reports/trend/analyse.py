@@ -98,6 +98,11 @@ class Trend:
         ]
 
     @property
+    def title(self) -> str:
+        """Of the workloads; "" where it is not known."""
+        return " / ".join(dict.fromkeys(point.title for point in self.points if point.title))
+
+    @property
     def judged(self) -> list[Line]:
         return [line for line in self.lines if line.changes is not None]
 

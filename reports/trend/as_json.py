@@ -17,6 +17,7 @@ def as_json(trend: Trend, limit: float | None = None) -> Json:
     worse = trend.worse_than(limit) if limit is not None else []
     return {
         "format": FORMAT,
+        "title": trend.title,
         "by": trend.by,
         "headline": headline(trend),
         "sentences": sentences(trend),

@@ -50,6 +50,7 @@ class Point:
     names: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[Key, Measured] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    title: str = ""
 
     @property
     def time(self) -> datetime | None:
@@ -84,6 +85,7 @@ def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> P
         _names(manifest),
         figures,
         outcomes_of(summary),
+        manifest.title or "",
     )
 
 
@@ -115,6 +117,7 @@ def point_of_series(
         names,
         figures,
         outcomes,
+        series.title,
     )
 
 

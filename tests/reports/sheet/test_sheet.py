@@ -66,6 +66,9 @@ def test_three_drives_have_three_sentences_by_their_truth(sheet):
     assert consumer.sentence.startswith(
         "Too slow by \N{MULTIPLICATION SIGN} 4.0: p99 of synchronous writes is 1.2"
     )
+    today = "This is what you have today. It has 5 of the 6 things that you need; of 1 it is not known."
+    assert column(sheet, "today").sentence == today
+    assert column(sheet, "slc").reasons[-1] == "It has all 6 things that you need."
 
 
 def test_values_are_those_of_the_runs(sheet):

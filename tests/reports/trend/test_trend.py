@@ -211,3 +211,15 @@ def test_all_runs_that_are_unlike_the_first_are_named():
 def test_a_change_that_no_run_could_show_has_no_number():
     texts = [statement(line) for line in trend_of([point(n) for n in (1, 2, 3)]).lines]
     assert all(text.startswith("too few runs to tell") and "e+" not in text for text in texts)
+
+
+def test_it_says_what_was_measured() -> None:
+    """Foreign text in each form has no markup and no control characters."""
+    found = trend_of([point(n, title="Reads <b>\x1b[31m") for n in (1, 2)])
+    assert found.title == "Reads <b>\x1b[31m" == as_json(found)["title"]
+    (first, *_) = trend_table.plain(found, 80)
+    assert first.startswith("Reads <b>") and "\x1b" not in first
+    page = trend_page.render(found)
+    assert "Reads &lt;b&gt;" in page and "Reads <b>" not in page
+    assert "\n\n**2 runs are too few" in trend_table.markdown(found)
+    assert trend_of([point(1), point(2)]).title == ""
