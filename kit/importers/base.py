@@ -5,7 +5,7 @@ A new format is a module with a `FORMAT`, and a line in kit.importers.run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.bins import bin_edges
@@ -48,7 +48,7 @@ class Reading:
     """
 
     tally: Tally
-    accounts: Iterable[Account]
+    accounts: Generator[Account, None, None]
     source: ImportSource | None = None
     counts: str | None = None
     rows_are_phases: bool = False

@@ -5,7 +5,8 @@ The stamp is the end of a window; its I/Os are put into the interval in which th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 
@@ -61,7 +62,7 @@ def layout(source: Source) -> Layout:
 
 def read(
     layouts: Mapping[Source, Layout], options: Options, tally: Tally, common: Layout
-) -> Iterator[Account]:
+) -> Generator[Account, None, None]:
     """Add logs to `tally`, whose bins are the columns of `common`: an account of each, one after the other.
 
     All are one stream of blocks: a log of a few MB is over before two threads have found their pace.
@@ -77,11 +78,12 @@ def read(
         except BadLine as error:
             raise source.fail(block.first_line + error.index, str(error), _HINT) from None
 
-    worked = in_order(work, ((source, block) for source in layouts for block in source.blocks()))
-    # A source without a block has no layout either.
-    for source, blocks in groupby(worked, key=itemgetter(0)):
-        groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
-        yield _add(source, blocks, layouts[source], common, groups, tally)
+    all_blocks = ((source, block) for source in layouts for block in source.blocks())
+    with closing(in_order(work, all_blocks)) as worked:
+        # A source without a block has no layout either.
+        for source, blocks in groupby(worked, key=itemgetter(0)):
+            groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
+            yield _add(source, blocks, layouts[source], common, groups, tally)
 
 
 def _add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,17 +37,18 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
         raise source.fail(1, str(error), hint) from None
 
     work = partial(_digest, source, tally, groups, columns)
-    for digest in in_order(work, source.blocks()):
-        account.read(digest.rows)
-        account.rows_counted += digest.ios
-        account.leave_out(TRIMS, digest.trims)
-        account.leave_out(CUT, digest.cut)
-        if digest.part:
-            tally.add(digest.part)
-        for group, low_ns, high_ns in digest.extremes:
-            tally.extremes(group, low_ns, high_ns)
-        for group, ios, sum_ns in digest.sums:
-            tally.sum(group, ios, sum_ns)
+    with closing(in_order(work, source.blocks())) as digests:
+        for digest in digests:
+            account.read(digest.rows)
+            account.rows_counted += digest.ios
+            account.leave_out(TRIMS, digest.trims)
+            account.leave_out(CUT, digest.cut)
+            if digest.part:
+                tally.add(digest.part)
+            for group, low_ns, high_ns in digest.extremes:
+                tally.extremes(group, low_ns, high_ns)
+            for group, ios, sum_ns in digest.sums:
+                tally.sum(group, ios, sum_ns)
     return account
 
 

@@ -129,9 +129,10 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     done[:] = [0] * len(paths)
     sizes += [s.size_bytes for s in sources]
     accounts = []
-    for account in reading.accounts:
-        account.close()
-        accounts.append(account)
+    with contextlib.closing(reading.accounts) as read:
+        for account in read:
+            account.close()
+            accounts.append(account)
     counted = sum(a.rows_counted for a in accounts)
     if not counted:
         left = "; ".join(f"{n} {reason}" for a in accounts for reason, n in a.left_out.items())

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,10 @@ def latency_parts(run: RunDir, rows_each: int) -> Iterator[tuple[int, Iterator[p
         # By its descriptor: whatever has the name now, this is the file that was checked.
         scan = pl.scan_parquet(f"/dev/fd/{file.fileno()}", glob=False)
         rows = _checked_rows(path, scan, size, _MAX_STREAMED_ROWS)
-        yield rows, _parts(path, scan, rows, rows_each)
+        # Closed here: a generator that the garbage collector ends joins its thread there, in any thread and
+        # under any lock.
+        with closing(_parts(path, scan, rows, rows_each)) as parts:
+            yield rows, parts
 
 
 def check_labels(frame: pl.DataFrame, path: Path) -> None:
@@ -135,7 +138,7 @@ def check_labels(frame: pl.DataFrame, path: Path) -> None:
     _check_rows(frame, path, ~_KNOWN)
 
 
-def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Iterator[pl.DataFrame]:
+def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Generator[pl.DataFrame, None, None]:
     def part(first: int) -> pl.DataFrame:
         frame = scan.slice(first, rows_each).collect(engine="in-memory")
         return _checked(frame, path, LATENCY_SCHEMA, pl.lit(value=True))

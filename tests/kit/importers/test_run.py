@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Options
+from kit.importers.histogram_accumulator import Tally
 from kit.importers.run import BY_NAME, detect, read_files
 from kit.importers.source import Source
 from tests.kit.importers.samples import DATA, ROW, SEEDS, imported, put, survives
@@ -40,6 +42,23 @@ def test_the_first_error_in_order_is_told_whatever_was_read_ahead(tmp_path: Path
         imported(bad, cut)
     with pytest.raises(ConfigError, match=r"two_clat_hist.2.log.gz: damaged compression"):
         imported(put(tmp_path, hist(9), "good_clat_hist.3.log"), cut, bad)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [(hist(40), "x_clat_hist.1.log"), ((ROW * 40).encode(), "x_lat.log")],
+    ids=["hist", "log"],
+)
+def test_no_thread_is_left_to_the_garbage_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, name: str
+) -> None:
+    def full(tally: Tally, part: object) -> None:
+        raise ConfigError("too much", "import less")
+
+    monkeypatch.setattr(Tally, "add", full)
+    with pytest.raises(ConfigError, match="too much"):
+        imported(put(tmp_path, content, name))
+    assert not [each for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -212,6 +213,8 @@ def test_what_grows_without_bound_is_refused(
     with pytest.raises(ConfigError, match=message) as caught:
         latency.read(run, [], whole_rows=0)
     assert str(run.path / "latency.parquet") in caught.value.message
+    # Left to the garbage collector, it could be joined where that runs under a lock of threading.
+    assert not [each for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]
 
 
 @pytest.mark.parametrize(("name", "value"), [("_MAX_STREAMED_ROWS", 50), ("_MAX_BYTES", 100)])
