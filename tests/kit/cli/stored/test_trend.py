@@ -68,7 +68,7 @@ def test_text_for_people_by_time_and_by_version(hsp, stored):
     code, out, _ = hsp("trend", str(stored), "--by", "version", "--csv")
     assert code == 0 and ",1.1,write-slog,nfs-server,write,slog,p50," in out
     code, out, _ = hsp("trend", str(stored), "--markdown")
-    assert code == 0 and out.startswith("**") and "| write\\-slog |" in out
+    assert code == 0 and out.startswith("Synthetic run\n\n**") and "| write\\-slog |" in out
 
 
 def test_runs_that_are_not_alike_are_refused_with_the_key(hsp, stored, tmp_path):
