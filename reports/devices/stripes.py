@@ -17,7 +17,7 @@ import polars as pl
 from kit.core.units import format_decimal_bytes
 from kit.store.phase import Phase
 from reports.devices import together
-from reports.statistics.worst_of import Floats, long_run, reach, stripe_times
+from reports.statistics.worst_of import Floats, mean_time, reach, stripe_times, whole_records
 
 UP_TO = 32
 # Runs that even out what a buffer does: between the two bounds.
@@ -32,8 +32,9 @@ LEAST = 100
 class Scale:
     """Bytes a second of `number` drives: N times the mean and the slowest, and what the drives alone say.
 
-    `single`, `run`, `long`: by single requests, runs of `RUN`, and the longest runs. `p50_ns`, `p99_ns`: of a
-    stripe of single requests. `reach`: half of the 95 % range of the drives' mean, of 1.
+    `single`, `run`, `whole`: by single requests, runs of `RUN`, and whole records. `low`, `high`: the
+    bracket, from the low end of the 95 % range of `single` to the high end of that of `whole`. `p50_ns`,
+    `p99_ns`: of a stripe of single requests. `reach`: half of the 95 % range of the drives' mean, of 1.
     """
 
     number: int
@@ -41,7 +42,9 @@ class Scale:
     slowest: float
     single: float
     run: float
-    long: float
+    whole: float
+    low: float
+    high: float
     p50_ns: float
     p99_ns: float
     reach: float
@@ -49,7 +52,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class MeasuredArray:
-    """`reach`: half of the 95 % range of its rate, of 1. `holds`: the bracket does; None if queued."""
+    """`reach`: half of the 95 % range of its rate, of 1.
+
+    `holds`: that range reaches into the bracket; None if queued.
+    """
 
     phase: str
     number: int
@@ -131,7 +137,7 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     if lock_step:
         yield from _shortfall(found, lock_step)
     most = found.scales[-1]
-    low, high = sorted((1 - most.single / most.mean, 1 - most.long / most.mean))
+    low, high = sorted((1 - most.single / most.mean, 1 - most.whole / most.mean))
     yield (
         f"{most.number} drives like these would lose {low:.1%} to {high:.1%} of {most.number} times their "
         "mean to the slowest of each stripe, by what each does alone."
@@ -150,9 +156,8 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
         f"{last.number} times the mean drive ({_per_s(scale.mean)}; {last.number} times the slowest: "
         f"{_per_s(scale.slowest)})."
     )
-    low, high = sorted((scale.single, scale.long))
     outside = [str(each.number) for each in lock_step if not each.holds]
-    text = f"The bracket by the drives alone is {_per_s(low)} to {_per_s(high)} there"
+    text = f"The bracket by the drives alone is {_per_s(scale.low)} to {_per_s(scale.high)} there"
     if outside:
         yield (
             f"{text}; it does not hold the array of {', '.join(outside)} drives, so a drive in an array is "
@@ -223,11 +228,17 @@ def _scale(drives: Sequence[Floats], chunk_bytes: int, number: int) -> Scale:
     mine = drives[:number]
     rates = [chunk_bytes * 1e9 / float(each.mean()) for each in mine]
     mean = sum(rates) / len(mine) * number
-    drawn = [stripe_times(drives, number, run) for run in (1, RUN, long_run(drives))]
-    single, run, long = (number * chunk_bytes * 1e9 / float(each.mean()) for each in drawn)
-    p50, p99 = (float(np.quantile(drawn[0], q)) for q in (0.5, 0.99))
+    times = stripe_times(drives, number, 1)
+    p50, p99 = (float(np.quantile(times, q)) for q in (0.5, 0.99))
+    # Further drives are like those measured, so all of them are in a larger array.
+    single, whole = mean_time(drives, number, 1), mean_time(mine, len(mine), whole_records(mine))
+    run = float(stripe_times(drives, number, RUN).mean())
+    stripe_bytes = number * chunk_bytes * 1e9
     known = math.hypot(*(reach(each) for each in mine)) / len(mine)
-    return Scale(number, mean, number * min(rates), single, run, long, p50, p99, known)
+    return Scale(
+        number, mean, number * min(rates), stripe_bytes / single.value, stripe_bytes / run,
+        stripe_bytes / whole.value, stripe_bytes / single.high, stripe_bytes / whole.low, p50, p99, known,
+    )  # fmt: skip
 
 
 def _measured(phase: Phase, scales: Sequence[Scale]) -> MeasuredArray:
@@ -235,9 +246,8 @@ def _measured(phase: Phase, scales: Sequence[Scale]) -> MeasuredArray:
     latencies, number = _latencies(phase), len(phase.array.members)
     rate = phase.outstanding * phase.block_bytes * 1e9 / float(latencies.mean())
     around, scale = reach(latencies), scales[number - 1]
-    low, high = sorted((scale.single, scale.long))
-    off = math.hypot(around, scale.reach)
-    holds = low * (1 - off) <= rate <= high * (1 + off) if phase.outstanding == 1 else None
+    meets = scale.low <= rate * (1 + around) and rate * (1 - around) <= scale.high
+    holds = meets if phase.outstanding == 1 else None
     p50, p99 = (float(np.quantile(latencies, q)) for q in (0.5, 0.99))
     return MeasuredArray(phase.name, number, phase.outstanding, rate, around, p50, p99, holds)
 

@@ -6,10 +6,17 @@ what an array of such drives does between them:
 - single requests: each drive of the stripe draws one. Right where nothing of a drive goes on while it waits.
 - runs of consecutive requests: each drive draws a run, and the array takes as long as the slowest run. Right
   where a drive that waits catches up meanwhile (its buffer drains, it collects garbage), so that within the
-  run only its mean counts. The longer the run, the less is lost.
+  run only its mean counts. The longer the run, the less is lost. The longest run is the whole record: then
+  the array is as fast as its slowest drive.
 
-An array with one stripe on its way lies between the two. Runs are moving blocks (Künsch, "The jackknife and
-the bootstrap for general stationary observations", Annals of Statistics 17, 1989), around the end.
+An array with one stripe on its way lies between single requests and whole records. Runs are moving blocks,
+around the end (Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of
+Statistics 17, 1989).
+
+Both bounds are estimates. Each drive's mean is known only within its standard error, and the slowest of
+several estimates is biased: of seven equal drives one always seems slow. So both come with the basic
+bootstrap interval (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, 5.2.1), which
+reflects the bias.
 """
 
 from __future__ import annotations
@@ -23,8 +30,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 DRAWS = 4000
-# So many runs that do not overlap lie in what a drive did alone: fewer would say nothing about the slowest.
-RUNS = 4
+# Of the interval of a mean: so many other means that the drives could have had, each for so many stripes.
+_REPLICATES = 200
+_STRIPES = 200
 _Z_95 = 1.96
 
 
@@ -44,27 +52,41 @@ def stripe(latencies: Sequence[float]) -> Stripe:
     return Stripe(slowest, busy, sum(latencies) / len(latencies) / slowest)
 
 
+@dataclass(frozen=True)
+class MeanTime:
+    """The mean time of a stripe and its 95 % range, in the unit of the latencies."""
+
+    value: float
+    low: float
+    high: float
+
+
 def stripe_times(drives: Sequence[Floats], number: int, run: int, seed: int = 1) -> Floats:
     """`DRAWS` times of a stripe of `number` drives, in the unit of the latencies; the mean within `run`s.
 
     `drives`: latencies of each in their order. Drives in excess of those are like one of them, by chance.
     """
-    random = np.random.default_rng([seed, number, run])
-    means = [_means(np.asarray(each, dtype=np.float64), run) for each in drives]
-    sizes = np.array([each.size for each in means])
-    begins, every = np.cumsum(sizes) - sizes, np.concatenate(means)
-    slowest = np.zeros(DRAWS)
-    for position in range(number):
-        known = np.full(DRAWS, position)
-        which = known if position < len(means) else random.integers(0, len(means), DRAWS)
-        drawn = every[begins[which] + random.integers(0, sizes[which])]
-        slowest = np.maximum(slowest, drawn)
-    return slowest
+    times, _ = _draw(drives, number, run, seed)
+    return np.asarray(times.max(axis=1))
 
 
-def long_run(drives: Sequence[Floats]) -> int:
-    """The longest run that can be drawn: `RUNS` of them lie in the shortest record."""
-    return max(1, min(each.size for each in drives) // RUNS)
+def whole_records(drives: Sequence[Floats]) -> int:
+    """The longest run: all that was measured."""
+    return max(each.size for each in drives)
+
+
+def mean_time(drives: Sequence[Floats], number: int, run: int, seed: int = 1) -> MeanTime:
+    """The mean of `stripe_times` without the bias of the slowest estimate."""
+    times, which = _draw(drives, number, run, seed)
+    value = float(times.max(axis=1).mean())
+    some, of = times[:_STRIPES], which[:_STRIPES]
+    errors = np.array([mean_error(each) / float(each.mean()) for each in drives])
+    random = np.random.default_rng([seed, number, run, 1])
+    factors = 1 + errors * random.standard_normal((_REPLICATES, len(drives)))
+    replicates = np.array([(some * each[of]).max(axis=1).mean() for each in factors])
+    shares = replicates / some.max(axis=1).mean()
+    low, high = 2 - np.quantile(shares, [0.975, 0.025])
+    return MeanTime(value * float(2 - shares.mean()), value * float(low), value * float(high))
 
 
 def mean_error(latencies: Floats) -> float:
@@ -85,9 +107,22 @@ def reach(latencies: Floats) -> float:
     return _Z_95 * mean_error(latencies) / float(latencies.mean())
 
 
+def _draw(drives: Sequence[Floats], number: int, run: int, seed: int) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Times of `DRAWS` stripes by their drives, and which drive each is of: shape (DRAWS, number)."""
+    random = np.random.default_rng([seed, number, run])
+    means = [_means(np.asarray(each, dtype=np.float64), run) for each in drives]
+    sizes = np.array([each.size for each in means])
+    begins, every = np.cumsum(sizes) - sizes, np.concatenate(means)
+    which = np.tile(np.arange(number), (DRAWS, 1))
+    excess = max(0, number - len(means))
+    which[:, number - excess :] = random.integers(0, len(means), (DRAWS, excess))
+    return every[begins[which] + random.integers(0, sizes[which])], which
+
+
 def _means(latencies: Floats, run: int) -> Floats:
-    """The mean of each run of so many, around the end."""
+    """The mean of each run of so many, around the end; of all of them if there are fewer."""
     if run == 1:
         return latencies
+    run = min(run, latencies.size)
     total = np.cumsum(np.concatenate([[0.0], latencies, latencies[:run]]))
     return np.asarray((total[run : run + latencies.size] - total[: latencies.size]) / run)

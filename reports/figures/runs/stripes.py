@@ -44,8 +44,8 @@ def figures(found: Stripes) -> list[Figure]:
     )  # fmt: skip
     caption = (
         f"From {found.samples:,} chunks of each drive alone. The band: as if each request of a drive were by "
-        "itself (below), and as if a drive that waits caught up over long runs (above). Beyond the measured "
-        "arrays it is a prediction. Bars: 95 % range."
+        "itself (below), and as if a drive that waits caught up sooner or later (above), with the 95 % range "
+        "of both. Beyond the measured arrays it is a prediction. Bars: 95 % range."
     )
     return [
         Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),
@@ -78,8 +78,8 @@ def _shares(found: Stripes) -> list[Json]:
     percent = {"hovertemplate": "%{x} drives: %{y:.1%}<extra>%{fullData.name}</extra>"}
     ink: Json = {"meta": {"ink": True}}
     traces = [
-        _line(numbers, share("long"), "bracket", line=_NO_LINE, showlegend=False, **percent),
-        _line(numbers, share("single"), "bracket", line=_NO_LINE, fill="tonexty", fillcolor=_BAND, **percent),
+        _line(numbers, share("high"), "bracket", line=_NO_LINE, showlegend=False, **percent),
+        _line(numbers, share("low"), "bracket", line=_NO_LINE, fill="tonexty", fillcolor=_BAND, **percent),
         _line(numbers, [1.0] * len(numbers), "N times the mean drive", line={"width": 1.5}, **ink, **percent),
         _line(numbers, share("slowest"), "N times the slowest", line={"width": 1.5, "dash": "dash"}, **ink,
               **percent),
@@ -87,7 +87,7 @@ def _shares(found: Stripes) -> list[Json]:
               meta={"tier": _ALONE}, **percent),
         _line(numbers[measured - 1 :], share("single")[measured - 1 :], "predicted",
               line=_hue(_ALONE, width=1.5, dash="dash"), meta={"tier": _ALONE}, **percent),
-        _line(numbers[measured - 1 :], share("long")[measured - 1 :], "predicted", showlegend=False,
+        _line(numbers[measured - 1 :], share("whole")[measured - 1 :], "predicted", showlegend=False,
               line=_hue(_ALONE, width=1.5, dash="dash"), meta={"tier": _ALONE}, **percent),
         _points(found.lock_step(), [found.scale(each.number).mean for each in found.lock_step()],
                 "measured, one stripe on its way", _LOCK_STEP),
@@ -159,7 +159,8 @@ def _hue(tier: str, **line: Any) -> Json:
 
 def _table(found: Stripes) -> list[list[Any]]:
     head = ["drives", "mean_bytes_per_s", "slowest_bytes_per_s", "single_bytes_per_s",
-            f"runs_of_{RUN}_bytes_per_s", "long_runs_bytes_per_s", "predicted_p50_us", "predicted_p99_us",
+            f"runs_of_{RUN}_bytes_per_s", "whole_records_bytes_per_s", "bracket_low_bytes_per_s",
+            "bracket_high_bytes_per_s", "predicted_p50_us", "predicted_p99_us",
             "outstanding", "measured_bytes_per_s", "reach", "measured_p50_us", "measured_p99_us"]  # fmt: skip
     table: list[list[Any]] = [head]
     for scale in found.scales:
@@ -169,7 +170,7 @@ def _table(found: Stripes) -> list[list[Any]]:
 
 
 def _scale(scale: Scale) -> list[float]:
-    rates = [scale.mean, scale.slowest, scale.single, scale.run, scale.long]
+    rates = [scale.mean, scale.slowest, scale.single, scale.run, scale.whole, scale.low, scale.high]
     return [scale.number, *rates, scale.p50_ns / 1e3, scale.p99_ns / 1e3]
 
 

@@ -75,7 +75,11 @@ def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
     assert [each.number for each in found.lock_step()] == [1, 2, 3, 4] and found.drives == names(4)
     assert all(each.holds for each in found.arrays)
     last = found.scale(4)
-    assert last.single < last.run < last.long <= last.mean * 1.001 and last.slowest <= last.mean
+    assert (
+        last.low < last.single < last.run < last.whole < last.high
+        and last.whole <= last.mean * 1.01
+        and last.slowest <= last.mean
+    )
     assert found.arrays[3].bytes_per_s == pytest.approx(last.single, rel=0.05)
     assert found.arrays[3].p50_ns == pytest.approx(last.p50_ns, rel=0.1)
     # 2 ms a chunk.
