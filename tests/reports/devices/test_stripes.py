@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from reports.devices.stripes import Stripes, sentences, stripes_of
 from reports.figures import busy
 from reports.figures.runs import stripes as figures
 from reports.statistics.worst_of import Floats
+from tests.reports import synthetic
 
 CHUNK, MS = 512 << 10, 1_000_000
 NO_LATENCY = pl.DataFrame(schema=LATENCY_SCHEMA)
@@ -154,6 +156,20 @@ def test_the_figure_has_what_was_measured_and_what_is_predicted() -> None:
     assert band["y"][6] < band["y"][2] < 1
     assert len(figure.csv) == 1 + 32 and len({len(row) for row in figure.csv}) == 1
     assert figure.spec["data"]
+
+
+def test_the_page_says_of_each_array_whether_the_bracket_holds_it() -> None:
+    manifest, frame = synthetic.manifest(), synthetic.latency()
+    arrays = [array(lock_step(n), n) for n in (1, 2)] + [array(lock_step(3) * 2, 3)]
+    manifest["phases"] += [each.model_dump(mode="json") for each in (*alone(3), *arrays)]
+    html = synthetic.render(frame, manifest, synthetic.summarise(frame, manifest))
+    table = html.partition("Stripes by number of drives, MB/s")[2].partition("</table>")[0]
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
+    assert [(row[0], row[9]) for row in rows] == [("1", "holds"), ("2", "holds"), ("3", "does not hold")]
+    last = found_of([*alone(3), *arrays]).scale(3)
+    assert rows[2][6:9] == [f"{v / 1e6:.1f}" for v in (last.single, last.whole)] + [
+        f"{last.low / 1e6:.1f} to {last.high / 1e6:.1f}"
+    ]
 
 
 def test_the_strip_shows_who_is_busy_when() -> None:
