@@ -40,7 +40,6 @@ options = {{ bs = "{bs}" }}
 duration = "{duration}"
 interval = "20ms"
 """
-FORCED = PHASE.replace('job = "stripe.fio"\noptions = {{ bs = "{bs}" }}', "force = {{ {force} }}")
 ALONE = PHASE.replace('"array"\narray = {{ {array} }}', '"device:data"') + "in_order = true\n"
 JOB = """\
 [stripe]
@@ -53,10 +52,7 @@ norandommap
 time_based
 runtime=${HSP_RUNTIME}
 """
-SSD = '\n[[device]]\nname = "ssd{}"\nrole = "data"\nsize = "64MiB"\npreset = "ssd-2009-write"\n{}'
-# Two of the three have a volatile write cache: the kernel counts the FLUSH commands that reach them.
-VOLATILE = "set = { power_loss_protection = false }\n"
-SETS = ("", VOLATILE, VOLATILE)
+SSD = '\n[[device]]\nname = "ssd{}"\nrole = "data"\nsize = "64MiB"\npreset = "ssd-2009-write"\n'
 
 
 def write(folder: Path, *phases: str) -> tuple[str, ...]:
@@ -64,7 +60,7 @@ def write(folder: Path, *phases: str) -> tuple[str, ...]:
     (folder / "arrays.toml").write_text(HEAD + "".join(phases))
     (folder / "stripe.fio").write_text(JOB)
     (folder / "ssds.toml").write_text(
-        LAB_TESTBED.read_text().split("[[device]]")[0] + "".join(map(SSD.format, range(3), SETS))
+        LAB_TESTBED.read_text().split("[[device]]")[0] + "".join(map(SSD.format, range(3)))
     )
     return os.fspath(folder / "arrays.toml"), "--testbed", os.fspath(folder / "ssds.toml"), "--json"
 
@@ -80,14 +76,7 @@ def done(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     alone = ALONE.format(name="alone", bs="64k", duration="100ms")
     stripes = phase("raid0", "192k", duration="200ms") + "in_order = true\n"
     levels = phase("raid1", "64k"), phase("raid5", "128k"), phase("raid10", "64k")
-    forced = "".join(
-        FORCED.format(name=f"forced-{level}", array=f'level = "{level}"', force=force, duration="60ms")
-        for level, force in (
-            ("raid0", 'record = "8KiB", method = "fdatasync"'),
-            ("raid1", 'record = "8KiB", per_force = 4, method = "open_datasync", direct = true'),
-        )
-    )
-    words = write(folder, alone, stripes, *levels, forced)
+    words = write(folder, alone, stripes, *levels)
     return finish(hsp("run", *words, results=folder), folder, "arrays")
 
 
@@ -109,22 +98,6 @@ def test_each_level_closes_to_the_byte(done: Finished) -> None:
         assert not any(each for name, each in found.items() if name.startswith("bytes read"))
     unchecked = [each["name"] for each in phases["raid5"]["unavailable"]]
     assert "bytes written to the members of the raid5" in unchecked
-
-
-def test_forced_writes_go_to_an_array_as_to_a_device(done: Finished) -> None:
-    phases = {each["name"]: each for each in done.manifest["phases"]}
-    rows = {row["phase"]: row for row in done.summary["forces"]}
-    for level, copies, records in (("raid0", 1, 1), ("raid1", 3, 4)):
-        row, of = rows[f"forced-{level}"], phases[f"forced-{level}"]
-        assert row["recovered"] == row["records"] - row["overwritten"] > 20 and row["lost"] == 0
-        assert row["forces"] == row["records"] == records * of["client_ios"]
-        found = {check["name"]: check["found"] for check in of["checks"]}
-        assert found["bytes written to array"] == row["records"] * (8 << 10)
-        assert found[f"bytes written to the members of the {level}"] == copies * row["records"] * (8 << 10)
-        flushes = {each["device"]: each["samples"][-1]["flushes"] for each in of["devices"]}
-        assert flushes["ssd0"] == 0 and flushes["ssd1"] == flushes["ssd2"] >= row["forces"]
-        assert row["durable"] == "durable"
-        assert row["why"].startswith(f"{flushes['ssd1']:,} FLUSH commands reached each of ssd1, ssd2, with")
 
 
 def test_it_leaves_no_array(done: Finished) -> None:

@@ -1,4 +1,4 @@
-"""Phases of forced writes: beside the C models alone, over NFS, killed, and on a device that lies."""
+"""Phases of forced writes: beside the C models alone, on arrays, over NFS, killed, on a device that lies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 LOG_BYTES = 64 << 20
 _DEADLINE_S = 300.0
 
-DEVICE = '\n[[device]]\nname = "{name}"\nrole = "log"\nsize = "64MiB"\npreset = "{preset}"\n'
+DEVICE = '\n[[device]]\nname = "{name}"\nrole = "{role}"\nsize = "64MiB"\npreset = "{preset}"\n'
+# Of an array. Two have a volatile write cache: the kernel counts the FLUSH commands that reach them.
+VOLATILE = "set = { power_loss_protection = false }\n"
+MEMBERS = "".join(
+    DEVICE.format(name=f"ssd{number}", role="data", preset="ssd-2009-write") + given
+    for number, given in enumerate(("", VOLATILE, VOLATILE))
+)
 HEAD = 'format = 1\nname = "forces"\ntitle = "Forces"\nprecondition = "none"\n'
 PHASE = """
 [[phase]]
@@ -43,13 +49,18 @@ def on(device: str, name: str, force: str, duration: str = "60ms") -> str:
     return PHASE.format(name=name, target=target, force=force, duration=duration)
 
 
-def started(folder: Path, text: str, *devices: tuple[str, str]) -> subprocess.Popen[str]:
+def on_array(level: str, force: str) -> str:
+    target = f'target = "array"\narray = {{ level = "{level}" }}'
+    return PHASE.format(name=f"on-{level}", target=target, force=force, duration="40ms")
+
+
+def started(folder: Path, text: str, *devices: tuple[str, str], more: str = "") -> subprocess.Popen[str]:
     (folder / "forces.toml").write_text(HEAD + text)
     testbed = LAB_TESTBED
     if devices:
         testbed = folder / "lab.toml"
-        made = "".join(DEVICE.format(name=name, preset=preset) for name, preset in devices)
-        testbed.write_text(LAB_TESTBED.read_text().split("[[device]]")[0] + made)
+        made = "".join(DEVICE.format(name=name, role="log", preset=preset) for name, preset in devices)
+        testbed.write_text(LAB_TESTBED.read_text().split("[[device]]")[0] + made + more)
     words = "run", os.fspath(folder / "forces.toml"), "--testbed", os.fspath(testbed), "--json"
     return hsp(*words, results=folder)
 
@@ -79,8 +90,11 @@ def on_devices(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finish
         + on("volatile", "flushed", 'record = "8KiB", method = "fdatasync"')
         + on("volatile", "dsync", 'record = "8KiB", method = "open_datasync", direct = true')
         + on("volatile", "lazy", 'record = "8KiB", method = "none"', "20ms")
+        + on_array("raid0", 'record = "8KiB", method = "fdatasync"')
+        + on_array("raid1", 'record = "8KiB", per_force = 4, method = "open_datasync", direct = true')
     )
-    process = started(folder, text, ("battery", "controller-battery"), ("volatile", "nvme-consumer"))
+    devices = ("battery", "controller-battery"), ("volatile", "nvme-consumer")
+    process = started(folder, text, *devices, more=MEMBERS)
     return finish(process, folder, "forces")
 
 
@@ -100,9 +114,28 @@ def test_every_record_is_read_back_and_the_bytes_are_the_kernels(on_devices: Fin
         assert row["recovered"] == row["records"] - row["overwritten"] > 0 and row["lost"] == 0, name
     for phase in on_devices.manifest["phases"]:
         checks = [each for each in phase["checks"] if each["name"].startswith("bytes written")]
-        assert len(checks) == (0 if phase["name"] == "lazy" else 2), phase["name"]
-        assert all(each["expected"] == each["found"] > 0 for each in checks)
+        # Of a device: fio, the kernel and its model. Of an array: its members, too.
+        counted = {"lazy": 0, "on-raid0": 5, "on-raid1": 5}.get(phase["name"], 2)
+        assert len(checks) == counted, phase["name"]
+        assert all(each["expected"] == each["found"] for each in checks)
+        assert all(each["found"] > 0 for each in checks[:2])
     assert read_journal(on_devices.run.resolve() / "journal.jsonl").finished
+
+
+def test_an_array_is_judged_by_its_members(on_devices: Finished) -> None:
+    phases = {each["name"]: each for each in on_devices.manifest["phases"]}
+    rows = forces(on_devices)
+    for level, copies, records in (("raid0", 1, 1), ("raid1", 3, 4)):
+        row, of = rows[f"on-{level}"], phases[f"on-{level}"]
+        assert row["recovered"] == row["records"] - row["overwritten"] > 20 and row["lost"] == 0
+        assert row["forces"] == row["records"] == records * of["client_ios"]
+        found = {check["name"]: check["found"] for check in of["checks"]}
+        assert found["bytes written to array"] == row["records"] * (8 << 10)
+        assert found[f"bytes written to the members of the {level}"] == copies * row["records"] * (8 << 10)
+        flushes = {each["device"]: each["samples"][-1]["flushes"] for each in of["devices"]}
+        assert flushes["ssd0"] == 0 and flushes["ssd1"] == flushes["ssd2"] >= row["forces"]
+        assert row["durable"] == "durable"
+        assert row["why"].startswith(f"{flushes['ssd1']:,} FLUSH commands reached each of ssd1, ssd2, with")
 
 
 def test_what_nothing_forces_is_not_called_durable(on_devices: Finished) -> None:
@@ -117,7 +150,7 @@ def test_what_nothing_forces_is_not_called_durable(on_devices: Finished) -> None
 
 
 def over_nfs(name: str, force: str) -> str:
-    return PHASE.format(name=name, target='tiers = ["slog"]', force=force, duration="100ms")
+    return PHASE.format(name=name, target='tiers = ["slog"]', force=force, duration="60ms")
 
 
 def test_a_transaction_log_over_nfs_closes_all_sums(image: Image, tmp_path: Path) -> None:
@@ -182,7 +215,7 @@ def test_a_helper_that_is_killed_is_named_and_all_is_undone(image: Image, tmp_pa
 
 def test_records_that_a_lying_device_loses_make_the_run_invalid(image: Image, tmp_path: Path) -> None:
     """It answers FLUSH and does nothing. Its power goes after the load, before the records are read back."""
-    text = on("log0", "lying", 'record = "8KiB", method = "fdatasync"', "1s")
+    text = on("log0", "lying", 'record = "8KiB", method = "fdatasync"', "200ms")
     process = started(tmp_path, text, ("log0", "ssd-lying"))
 
     done = in_phase(
