@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -219,8 +220,15 @@ class ArrayOf(Stored):
     """The md array that a load went to. `members`: names of devices, in order."""
 
     level: str
-    chunk_bytes: Count
-    members: Many[str]
+    chunk_bytes: Annotated[Count, Field(ge=1)]
+    members: Annotated[Many[str], Field(min_length=1)]
+
+    @field_validator("members")
+    @classmethod
+    def _check_members(cls, members: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(members)) < len(members):
+            raise ValueError("a device is a member once")
+        return members
 
 
 class Phase(Stored):
@@ -267,7 +275,7 @@ class Phase(Stored):
     devices: Many[DeviceUse] = ()
     arc: ArcUse | None = None
     array: ArrayOf | None = None
-    in_order_ns: Many[Count] = ()
+    in_order_ns: Many[Annotated[Count, Field(ge=1)]] = ()
     forces: PhaseForces | None = None
     schedule: Schedule | None = None
     split: PhaseSplit | None = None

@@ -69,7 +69,10 @@ class MeasuredArray:
 
 @dataclass(frozen=True)
 class Stripes:
-    """`drives`: names, in the order in which arrays take them. `limited`: phases that a bus limited."""
+    """`drives`: names, in the order in which arrays take them. `limited`: phases that a bus limited.
+
+    `apart`: arrays that are not set beside the drives, and why.
+    """
 
     op: str
     chunk_bytes: int
@@ -78,6 +81,7 @@ class Stripes:
     scales: tuple[Scale, ...]
     arrays: tuple[MeasuredArray, ...]
     limited: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
     def scale(self, number: int) -> Scale:
         """That of so many drives, from 1."""
@@ -100,7 +104,8 @@ class Stripes:
 
 def stripes_of(latency: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | None:
     """What a run says of raid0 arrays of whole stripes; None without one, or without its drives alone."""
-    arrays = [phase for phase in phases if _whole_stripes(phase)]
+    found = [phase for phase in phases if _whole_stripes(phase)]
+    arrays = [phase for phase in found if _latencies(phase).size >= LEAST]
     if not arrays:
         return None
     largest = max(arrays, key=lambda phase: len(phase.array.members) if phase.array else 0)
@@ -113,9 +118,11 @@ def stripes_of(latency: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | None
     scales = tuple(_scale(records, chunk, number) for number in range(1, max(UP_TO, len(drives)) + 1))
     alike = [each for each in arrays if _alike(each, largest, drives)]
     measured = tuple(_measured(phase, scales) for phase in alike)
-    limited = tuple(together.limited(latency, phases))
+    apart = [f"{each.name} (fewer than {LEAST} requests)" for each in found if each not in arrays]
+    apart += [f"{each.name} (another load than {largest.name})" for each in arrays if each not in alike]
+    limited = tuple(together.limited(latency, [phase for phase in phases if phase.op == largest.op]))
     size = min(record.size for record in records)
-    return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited)
+    return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited, tuple(apart))
 
 
 def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
@@ -137,13 +144,15 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     if lock_step:
         yield from _shortfall(found, lock_step)
     most = found.scales[-1]
-    low, high = sorted((1 - most.single / most.mean, 1 - most.whole / most.mean))
+    low, high = sorted(max(0.0, 1 - rate / most.mean) for rate in (most.single, most.whole))
     yield (
         f"{most.number} drives like these would lose {low:.1%} to {high:.1%} of {most.number} times their "
         "mean to the slowest of each stripe, by what each does alone."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)
+    if found.apart:
+        yield f"Not set beside the drives alone: {', '.join(found.apart)}."
 
 
 def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[str]:
@@ -156,7 +165,7 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
         f"{last.number} times the mean drive ({_per_s(scale.mean)}; {last.number} times the slowest: "
         f"{_per_s(scale.slowest)})."
     )
-    outside = [str(each.number) for each in lock_step if not each.holds]
+    outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
     text = f"The bracket by the drives alone is {_per_s(scale.low)} to {_per_s(scale.high)} there"
     if outside:
         yield (
@@ -170,16 +179,21 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
 
 def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iterator[str]:
     """How arrays scale whose stripes do not wait for one another: to one drive with as many requests."""
-    one, last = arrays[0], arrays[-1]
-    beside = {each.number: each for each in found.lock_step()}
-    if one.number != 1 or last.number == 1 or not {1, last.number} <= beside.keys():
+    last, one_by_one = arrays[-1].number, found.lock_step()
+    rates = [_rate(arrays, 1), _rate(arrays, last), _rate(one_by_one, 1), _rate(one_by_one, last)]
+    if last == 1 or not all(rates):
         return
-    scaled = last.bytes_per_s / one.bytes_per_s
-    in_step = beside[last.number].bytes_per_s / beside[1].bytes_per_s
+    queued, in_step = rates[1] / rates[0], rates[3] / rates[2]
     yield (
-        f"With {depth} stripes on their way {last.number} drives do {_per_s(last.bytes_per_s)}, "
-        f"{scaled:.2f} times one drive with {depth}; one by one it is {in_step:.2f} times."
+        f"With {depth} stripes on their way {last} drives do {_per_s(rates[1])}, {queued:.2f} times one "
+        f"drive with {depth}; one by one it is {in_step:.2f} times."
     )
+
+
+def _rate(arrays: Sequence[MeasuredArray], number: int) -> float:
+    """The mean of those of so many drives, as the base is measured more than once; 0 without one."""
+    rates = [each.bytes_per_s for each in arrays if each.number == number]
+    return sum(rates) / len(rates) if rates else 0.0
 
 
 def _whole_stripes(phase: Phase) -> bool:

@@ -78,7 +78,9 @@ def render(series: Series, runs: Runs) -> str:
 
 
 def _stripes(manifest: Manifest, latency: Latency, collected: Figures) -> Json | None:
-    return document.stripes_part(stripes_of(latency.bins, manifest.phases), collected)
+    """Without its sentences: they are among the notes of the series."""
+    part = document.stripes_part(stripes_of(latency.bins, manifest.phases), collected)
+    return part and {**part, "sentences": []}
 
 
 def _thumbnails(series: Series, axis: str, phase: str, runs: Runs) -> Iterator[Json]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
 from kit.store.summary import CPU_BOUND, Verdict
-from reports.devices import prices
+from reports.devices import prices, stripes, together
 from reports.series.cells import StoredRun, measured_cell
 from reports.series.drift import drift_of, drifted
 from reports.series.ratios import judged, ratios_of
@@ -23,13 +23,25 @@ def analysed_series(series: Series, runs: Mapping[str, StoredRun]) -> Series:
     ratios = tuple(ratios_of(series, cells))
     expect = tuple(_marked(judged(each, ratios, cells), series) for each in series.expect)
     verdict, reasons = _verdict(series, builds, cells, drift, expect)
-    notes = tuple(prices.sentences([runs[name].manifest for name in sorted(runs)]))
+    notes = tuple(_notes(runs))
     return series.model_copy(
         update={
             "builds": builds, "cells": tuple(cells), "drift": drift, "ratios": ratios, "expect": expect,
             "verdict": verdict, "reasons": tuple(reasons), **({"notes": notes} if notes else {}),
         }
     )  # fmt: skip
+
+
+def _notes(runs: Mapping[str, StoredRun]) -> Iterator[str]:
+    """What devices at once, arrays and prices say, of each run that has them."""
+    for name in sorted(runs):
+        manifest, latency = runs[name].manifest, runs[name].latency.bins
+        said = [
+            *together.sentences(latency, manifest.phases, manifest.testbed),
+            *stripes.sentences(latency, manifest.phases),
+        ]
+        yield from (f"{name}: {text}" if len(runs) > 1 else text for text in said)
+    yield from prices.sentences([runs[name].manifest for name in sorted(runs)])
 
 
 def _build(build: SeriesBuild, runs: Mapping[str, StoredRun]) -> SeriesBuild:
@@ -92,4 +104,5 @@ def _verdict(
         return "unknown", reasons
     if unmet or any(cell.verdict == "invalid" for cell in cells):
         return "invalid", reasons
-    return "valid", [f"All {len(cells)} cells are valid, in {sum(len(b.runs) for b in builds)} runs."]
+    runs = sum(len(build.runs) for build in builds)
+    return "valid", [f"All {len(cells)} measurements are valid, in {runs} run{'s' * (runs != 1)}."]

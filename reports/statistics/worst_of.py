@@ -15,8 +15,8 @@ Statistics 17, 1989).
 
 Both bounds are estimates. Each drive's mean is known only within its standard error, and the slowest of
 several estimates is biased: of seven equal drives one always seems slow. So both come with the basic
-bootstrap interval (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, 5.2.1), which
-reflects the bias.
+bootstrap interval, which reflects the bias (Davison and Hinkley, "Bootstrap Methods and their Application",
+1997, 5.2.1), on a logarithmic scale, for times are positive.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reports.statistics.bootstrap import t_critical
+
 Floats = npt.NDArray[np.float64]
 
 DRAWS = 4000
 # Of the interval of a mean: so many other means that the drives could have had, each for so many stripes.
 _REPLICATES = 200
 _STRIPES = 200
-_Z_95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,13 @@ def mean_time(drives: Sequence[Floats], number: int, run: int, seed: int = 1) ->
     value = float(times.max(axis=1).mean())
     some, of = times[:_STRIPES], which[:_STRIPES]
     errors = np.array([mean_error(each) / float(each.mean()) for each in drives])
+    freedom = np.array([max(1, _batches(each) - 1) for each in drives])
     random = np.random.default_rng([seed, number, run, 1])
-    factors = 1 + errors * random.standard_normal((_REPLICATES, len(drives)))
+    factors = np.exp(errors * random.standard_t(freedom, (_REPLICATES, len(drives))))
     replicates = np.array([(some * each[of]).max(axis=1).mean() for each in factors])
-    shares = replicates / some.max(axis=1).mean()
-    low, high = 2 - np.quantile(shares, [0.975, 0.025])
-    return MeanTime(value * float(2 - shares.mean()), value * float(low), value * float(high))
+    shares = np.log(replicates / some.max(axis=1).mean())
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return MeanTime(*(value * float(np.exp(-share)) for share in (shares.mean(), high, low)))
 
 
 def mean_error(latencies: Floats) -> float:
@@ -94,7 +96,7 @@ def mean_error(latencies: Floats) -> float:
 
     By batch means: of about the square root of their number, each long enough to be nearly independent.
     """
-    batches = int(np.sqrt(latencies.size))
+    batches = _batches(latencies)
     if batches < 2:
         return float("inf")
     length = latencies.size // batches
@@ -104,7 +106,12 @@ def mean_error(latencies: Floats) -> float:
 
 def reach(latencies: Floats) -> float:
     """Half of the 95 % range of their mean, of the mean."""
-    return _Z_95 * mean_error(latencies) / float(latencies.mean())
+    error, freedom = mean_error(latencies), max(1, _batches(latencies) - 1)
+    return t_critical(0.05, freedom) * error / float(latencies.mean())
+
+
+def _batches(latencies: Floats) -> int:
+    return int(np.sqrt(latencies.size))
 
 
 def _draw(drives: Sequence[Floats], number: int, run: int, seed: int) -> tuple[Floats, npt.NDArray[np.int64]]:

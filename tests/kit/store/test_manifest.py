@@ -113,6 +113,27 @@ def test_a_refusal_has_file_place_and_what_was_observed(change: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"in_order_ns": [5, 0]},
+            "phases[0].in_order_ns[1]: input should be greater than or equal to 1, not 0",
+        ),
+        ({"array": {"level": "raid0", "chunk_bytes": 4096, "members": []}}, "phases[0].array.members: "),
+        ({"array": {"level": "raid0", "chunk_bytes": 0, "members": ["a"]}}, "phases[0].array.chunk_bytes: "),
+        (
+            {"array": {"level": "raid0", "chunk_bytes": 4096, "members": ["a", "b", "a"]}},
+            "phases[0].array.members: a device is a member once",
+        ),
+    ],
+)
+def test_an_array_and_latencies_in_order_are_what_they_can_be(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Manifest.from_json({"format": 2, "phases": [{**PHASE, **change}]}, "x")
+    assert message in refused.value.message
+
+
+@pytest.mark.parametrize(
     "value",
     [
         {"problems": [1] * 2_000_000},

@@ -99,6 +99,71 @@ def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
     assert any("it does not hold the array of 3 drives" in text for text in sentences(NO_LATENCY, phases))
 
 
+def test_a_base_that_is_measured_twice_counts_once() -> None:
+    slow = array(lock_step(3) * 2, 3)
+    for arrays in ([slow], [slow, slow]):
+        (text,) = [each for each in sentences(NO_LATENCY, [*alone(3), *arrays]) if "not hold" in each]
+        assert "the array of 3 drives" in text
+    queued = [array(drive(n) * 4, n, outstanding=4) for n in (1, 2)]
+    phases = [*alone(2), array(drive(7), 1), array(drive(7) * 3, 1), array(lock_step(2), 2), *queued]
+    (text,) = [text for text in sentences(NO_LATENCY, phases) if text.startswith("With 4 stripes")]
+    rates = {
+        number: [each.bytes_per_s for each in found_of(phases).lock_step() if each.number == number]
+        for number in (1, 2)
+    }
+    assert len(rates[1]) == 2
+    assert text.endswith(f"one by one it is {rates[2][0] / np.mean(rates[1]):.2f} times.")
+
+
+def test_arrays_that_are_left_out_are_named() -> None:
+    phases = [*alone(3), array(lock_step(2), 2), array(lock_step(3)[:90], 3)]
+    found = found_of(phases)
+    assert [each.number for each in found.arrays] == [2]
+    assert list(sentences(NO_LATENCY, phases))[-1] == (
+        "Not set beside the drives alone: array-3-1 (fewer than 100 requests)."
+    )
+    other = array(lock_step(2), 2).model_copy(
+        update={
+            "name": "others",
+            "array": ArrayOf(level="raid0", chunk_bytes=CHUNK, members=("ssd2", "ssd0")),
+        }
+    )
+    phases = [*alone(3), array(lock_step(3), 3), other]
+    assert list(sentences(NO_LATENCY, phases))[-1] == (
+        "Not set beside the drives alone: others (another load than array-3-1)."
+    )
+
+
+def test_drives_that_lose_nothing_do_not_gain() -> None:
+    even = [phase(f"alone-ssd{number}", drive(0)) for number in range(3)]
+    (text,) = [each for each in sentences(NO_LATENCY, [*even, array(lock_step(3), 3)]) if "32 drives" in each]
+    assert "would lose 0.0% to " in text
+
+
+def test_one_stall_does_not_turn_the_bracket_over() -> None:
+    stalled = drive(1)
+    stalled[500] = 1e5
+    phases = [phase("alone-ssd0", drive(0)), phase("alone-ssd1", stalled), array(lock_step(2), 2)]
+    for scale in found_of(phases).scales:
+        assert 0 < scale.low <= scale.single and scale.whole <= scale.high
+
+
+def test_only_the_bus_of_the_same_operation_is_asked_about() -> None:
+    reads = [
+        {"phase": name, "layer": "device", "host": f"ssd{n}", "op": "read", "tier": "all", "time_ns": 0,
+         "lo_ns": 2 * MS, "hi_ns": 2 * MS + 10, "count": 1000}
+        for n in range(3)
+        for name in (f"alone-read-{n}", "together")
+    ]  # fmt: skip
+    alone_read = [
+        phase(f"alone-read-{n}", drive(n), op="read", hosts=(f"ssd{n}",), in_order_ns=()) for n in range(3)
+    ]
+    both = phase("together", drive(1) * 2, op="read", hosts=names(3), in_order_ns=())
+    phases = [*alone(3), *alone_read, both, array(lock_step(3), 3)]
+    found = stripes_of(pl.DataFrame(reads, schema=LATENCY_SCHEMA), phases)
+    assert found is not None and found.limited == ()
+
+
 def test_queued_stripes_are_beside_one_drive_with_as_many() -> None:
     """Of N drives that do not wait for one another, the rate is N times that of one."""
     queued = [array(drive(n) * 4, n, outstanding=4) for n in (1, 2, 3)]
