@@ -180,6 +180,17 @@ class Phase(Table):
             raise KeyProblem(("soak", "row"), f"{text}: make it longer, or the intervals shorter")
         return self
 
+    @property
+    def _counted_by(self) -> str:
+        """The keys with which its latencies are counted, not stored one by one."""
+        counted = {
+            "force": self.force is not None,
+            'log = "histograms"': self.log == "histograms",
+            "resumable": self.resumable,
+            'each = "together"': self.each == "together",
+        }
+        return " and ".join(key for key, is_there in counted.items() if is_there)
+
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
         if self.interval < 1_000_000 or self.interval % 1_000_000:
@@ -187,9 +198,9 @@ class Phase(Table):
         if not self.interval <= self.duration:
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
             raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
-        if self.in_order and (self.log == "histograms" or self.resumable or self.each == "together"):
-            text = "counts, and several devices together, have no order: remove in_order, or"
-            raise KeyProblem("in_order", f'{text} log = "histograms", resumable and each = "together"')
+        if self.in_order and (counted := self._counted_by):
+            text = f"latencies are counted with {counted}, and counts have no order"
+            raise KeyProblem("in_order", f"{text}: remove in_order, or {counted}")
         if self.resumable and self.log == "every-io":
             text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
             raise KeyProblem("resumable", f"{text}: remove one of the two")

@@ -33,6 +33,7 @@ duration = "2s"
 interval = "100ms"
 """
 TOGETHER = '[[phase]]\nname = "together"\nbase = "write"\neach = "together"\n'
+ORDER = "in_order = true\n"
 EXPECT = '[[expect]]\nphase = "write"\nop = "write"\ntier = "all"\nlayer = "device"\n'
 JOB = """\
 [write]
@@ -131,6 +132,14 @@ def test_the_plan_says_how_long_devices_are_written_to(tmp_path: Path) -> None:
             f'{PHASE}[[phase]]\nname = "x"\ntitle = "x"\njob = "x.fio"\ntiers = ["disk"]\nduration = "1s"\n',
             "drives.toml:1: working_set: which file do the phases read and write?",
         ),
+        (PHASE.replace('job = "write.fio"', 'force = { record = "4KiB" }') + ORDER,
+         "drives.toml:12: phase[0].in_order: latencies are counted with force, and counts have no order: "
+         "remove in_order, or force"),
+        (PHASE + ORDER + 'log = "histograms"\n', "no order: remove in_order, or log = \"histograms\""),
+        (PHASE + ORDER + 'each = "together"\nresumable = true\n',
+         "counted with resumable and each = \"together\", and counts"),
+        (PHASE.replace('"2s"', '"901s"') + ORDER,
+         "drives.toml:10: phase[0].duration: 901s is longer than 15min, above which latencies are counted"),
         (PHASE.replace('target = "device:data"', 'each = "in turn"\ntiers = ["disk"]'), "[0].each: each is"),
     ],
 )  # fmt: skip
