@@ -165,16 +165,24 @@ def _selected(at: At, selectors: Sequence[str]) -> bool:
 
 
 def _check_selectors(sweep: Sweep, combinations: Sequence[At], only: Sequence[str], *, quick: bool) -> None:
-    """Raises ConfigError for a selector that matches no cell."""
-    names = [name_of(at) for at in combinations]
+    """Raises ConfigError for a selector that matches no cell.
+
+    Those for `--quick` of a base are looked at where they are asked for: the workload may have other axes.
+    """
+    names = list(dict.fromkeys(name_of(at) for at in combinations))
     bases = {f"{name}={axis.base}" for name, axis in sweep.axes.items()} | {BASE}
-    for number, selector in enumerate(only or (sweep.sweeps.quick if quick else ())):
+
+    def problem(selector: str) -> str:
         if any(_selected(at, [selector]) for at in combinations if at) or selector in bases:
-            continue
-        text = f"no cell '{selector}', {nearest(selector, [*names], 'cells')}"
-        if only:
-            raise ConfigError(f"--only: {text}", "`hsp plan` lists the cells; * stands for any text")
-        sweep.source.refuse(("sweeps", "quick", number), text)
+            return ""
+        return f"no cell '{selector}', {nearest(selector, names, 'cells')}"
+
+    for text in filter(None, map(problem, only)):
+        raise ConfigError(f"--only: {text}", "`hsp plan` lists the cells; * stands for any text")
+    for number, selector in enumerate(sweep.sweeps.quick):
+        key = "sweeps", "quick", number
+        if (quick or sweep.source.is_own(key)) and (text := problem(selector)):
+            sweep.source.refuse(key, text)
 
 
 # --- Builds ----------------------------------------------------------------------------------------------

@@ -144,6 +144,17 @@ def test_quick_is_declared(tmp_path: Path) -> None:
         planned(tmp_path, THREADS, quick=True)
 
 
+def test_quick_of_a_base_is_looked_at_where_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "under.toml").write_text(HEAD + THREADS + READ + '[sweeps]\nquick = ["threads=2"]\n')
+    (tmp_path / "w.toml").write_text(
+        HEAD.replace("top-speeds", "under.toml") + "[sweep.threads]\nto = [1, 4]\n"
+    )
+    side = Side(str(tmp_path / "w.toml"), LAB_TESTBED)
+    assert side.sweep() is not None
+    with pytest.raises(ConfigError, match="under.toml:11: sweeps.quick.0.: no cell 'threads=2'"):
+        side.sweep(quick=True)
+
+
 def test_a_cell_that_cannot_be_is_skipped_with_its_reason(tmp_path: Path) -> None:
     text = 'pool.properties.ashift = 12\njob.bs = "4k"\ndataset.properties.recordsize = "4KiB"\n'
     sizes = 'to = { 4k = ["4k", "4KiB"], 512 = ["512", 512], 8k = ["8k", "8KiB"] }\nphases = ["read"]\n'
@@ -225,7 +236,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "line", "problem"), REFUSED)
 def test_what_no_cell_can_have_is_refused(tmp_path: Path, text: str, line: int, problem: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        planned(tmp_path, text, quick="quick" in text)
+        planned(tmp_path, text)
     assert f"w.toml:{line}: " in refused.value.message, refused.value.message
     assert problem in refused.value.message
 
