@@ -263,6 +263,8 @@ def _check_also(sweep: Sweep, phases: list[str]) -> None:
         key = "sweeps", "also", number
         if also not in phases:
             sweep.source.refuse(key, f"no phase '{also}', {nearest(also, phases, 'phases')}")
+        if also in sweep.sweeps.also[:number]:
+            sweep.source.refuse(key, f"'{also}' is named twice: name each phase once")
         for name, axis in sweep.axes.items():
             if also in (axis.phases or axis.named_phases):
                 text = f"'{also}' is a phase of the axis {name}, so it is a cell: name it in one of the two"

@@ -152,6 +152,13 @@ class Phase(Table):
         return self
 
     @model_validator(mode="after")
+    def _check_devices(self) -> Self:
+        for name in self.devices:
+            if self.devices.count(name) > 1:
+                raise KeyProblem("devices", f"'{name}' is named twice: name each device once")
+        return self
+
+    @model_validator(mode="after")
     def _check_target(self) -> Self:
         if not self.on_devices:
             if self.over_nfs and not self.tiers:

@@ -83,6 +83,7 @@ MISTAKES = [
     ('[sweep.x]\nset = ["phase", "job.bs"]\nto = { a = ["read", 1], b = ["read", 2] }\n', 6, "stands alone"),
     (AXIS + '[sweeps]\ncross = [["size", "x"]]\n', 9, "no axis 'x'"),
     (AXIS + '[sweeps]\ncross = [["size", "size"]]\n', 9, "each once"),
+    (AXIS + '[sweeps]\nalso = ["read", "read"]\n', 9, "'read' is named twice: name each phase once"),
     (AXIS + "[sweeps]\ndrift_max = 2\n", 9, "less than or equal to 1"),
     (AXIS + "[sweeps]\nrepeat = 2\n", 9, "unknown key"),
     ("[sweeps]\ncross = []\n", 5, "there is none"),

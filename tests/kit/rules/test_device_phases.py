@@ -123,6 +123,8 @@ def test_the_plan_says_how_long_devices_are_written_to(tmp_path: Path) -> None:
         (PHASE + 'remove = "log"\n', "phase[0].remove: there is no pool"),
         (PHASE.replace("device:data", "device:spare"), "drives.toml:8: phase[0].target"),
         (PHASE + 'devices = ["data7"]\n', "drives.toml:12: phase[0].devices: the testbed"),
+        (PHASE + 'devices = ["data0", "data1", "data0"]\n',
+         "drives.toml:12: phase[0].devices: 'data0' is named twice: name each device once"),
         (PHASE + TOGETHER + 'log = "every-io"\n', "with several devices together"),
         (PHASE + "[working_set]\nfile = 'x'\nsize = '1MiB'\n", "drives.toml:12: working_set: there is no"),
         (PHASE + "[tunables]\nzfs_txg_timeout = 5\n", "drives.toml:12: tunables: there is no pool"),
