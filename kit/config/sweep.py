@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import AfterValidator, Field
 
 from kit.config.tables.phase_table import Name
-from kit.config.toml import Place, Table, describe, nearest, printable, validate
+from kit.config.toml import Place, Table, nearest, printable, validate
 from kit.config.toml_lines import KeyPath
 from kit.config.workload_source import Document, WorkloadSource
 from kit.core.errors import ConfigError
@@ -339,7 +339,7 @@ def _value_problems(axis: Axis, phases: list[str]) -> Iterator[tuple[KeyPath, st
             text = f"{len(values)} value{'s' * (len(values) != 1)} for the {len(axis.keys)} keys of set"
             yield ("to", name), f"{name}: {text}: write one value for each key, in an array"
         elif "phase" in axis.keys and values[0] not in phases:
-            text = f"no phase {describe(values[0])}, {nearest(str(values[0]), phases, 'phases')}"
+            text = f"no phase '{printable(str(values[0])[:40])}', {nearest(str(values[0]), phases, 'phases')}"
             yield ("to", name), f"{name}: {text}"
         if values in seen:
             yield ("to", name), f"{name} is the same as {seen[values]}: each value is measured once"

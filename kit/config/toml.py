@@ -257,6 +257,10 @@ def _problem_text(detail: ErrorDetails, path: KeyPath, value: Any, model: type[B
         choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
         if isinstance(value, str) and choices:
             return f"unknown value {shorten(value)}, {nearest(value, choices, 'valid values')}"
+    if kind in ("too_short", "too_long") and isinstance(value, (list, dict)):
+        limit = context["min_length"] if kind == "too_short" else context["max_length"]
+        least_or_most = "at least" if kind == "too_short" else "at most"
+        return f"must have {least_or_most} {limit} element{'s' * (limit != 1)}, found {len(value)}"
     message = re.sub(r"^(?:Input|String|Value) should ", "must ", detail["msg"])
     return f"{message[:1].lower()}{message[1:]}, found {describe(value)}"
 
