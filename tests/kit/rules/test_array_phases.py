@@ -92,7 +92,10 @@ def test_what_cannot_be_is_refused(tmp_path: Path, layout: str, sizes: tuple[str
             PHASE + 'array = { level = "raid0" }\n',
             'phase[0].array: array is for a phase with target = "array"',
         ),
-        (ARRAY + 'in_order = true\nlog = "histograms"\n', "phase[0].in_order: latencies are counted with log"),
+        (
+            ARRAY + 'in_order = true\nlog = "histograms"\n',
+            "phase[0].in_order: latencies are counted with log",
+        ),
         (ARRAY + 'devices = ["ssd7"]\n', "phase[0].devices: the testbed 'lab' has no data device 'ssd7'"),
     ],
 )
