@@ -253,7 +253,8 @@ def _phase(
     if found is None and base_key in own:
         names = list(dict.fromkeys(str(phase.get("name")) for phase, _ in known))
         key = ("phase", index, base_key)
-        text = f"no phase '{printable(str(name)[:40])}' above it or in the base, {nearest(str(name), names, 'phases')}"
+        named = f"'{printable(name[:40])}'" if isinstance(name, str) else describe(name)
+        text = f"no phase {named} above it or in the base, {nearest(str(name), names, 'phases')}"
         raise placed_refusal([((file.path, file.lines.line_of(key)), f"{dotted(key)}: {text}")])
     phase, origin = found or ({}, ())
     made = _merge({k: v for k, v in own.items() if k != "base"}, phase)
