@@ -159,13 +159,27 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None
         ("direct=1\n", "direct=1\ndirectory=${HSP_DIRECTORY}\n", "write.fio:7: [write] directory: a"),
         ("size=${HSP_SIZE}", "size=1g", "write.fio:5: [write] size=1g: fio would use more than its 384MiB"),
         ("time_based\n", "", "[write] time_based is missing"),
-        ("bs=128k\n", "bs=128k\noffset=90%\n", "write.fio:5: [write] offset=90%: with size=${HSP_SIZE} it"),
+        ("bs=128k\n", "bs=128k\noffset=90%\n", "write.fio:5: [write] offset=90%: with size=${HSP_SIZE} it is "
+         "beyond the end of the device: write size=10%, the largest that fits, or a smaller offset"),
         ("${HSP_SIZE}\n", "20%\noffset=90%\n", "write.fio:6: [write] offset=90%: with size=20% it is beyond"),
+        ("${HSP_SIZE}\n", "20%\noffset=381m\n", "write size=3145728, the largest that fits"),
+        ("bs=128k\n", "bs=128k\noffset=384m\n", "offset=384m: the device has 384MiB, so no I/O of 131072"),
+        ("bs=128k\n", "bs=128k\noffset=777\n", "write.fio:5: [write] offset=777: direct I/O begins at a sector"
+         " of 512 bytes: write a multiple, such as offset=512"),
+        ("${HSP_SIZE}\n", "777\n", "write.fio:5: [write] size=777: not whole I/Os of 131072 bytes (bs), so the"
+         " rest is never reached: write a multiple, such as size=131072"),
+        ("${HSP_SIZE}\n", "0%\n", "write.fio:5: [write] size=0%: no I/O fits into nothing (fio would take all"),
     ],
 )  # fmt: skip
 def test_jobs_that_do_not_fit_a_device_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in JOB
     assert said in refused(tmp_path, HEAD + PHASE, JOB.replace(old, new))
+
+
+@pytest.mark.parametrize("part", ["offset=90%\nsize=10%", "offset=4608\nsize=1m", "offset=90%", "size=7%"])
+def test_jobs_may_take_a_part_of_a_device(tmp_path: Path, part: str) -> None:
+    made = plan(tmp_path, HEAD + PHASE, JOB.replace("size=${HSP_SIZE}", part))
+    assert len(made.workload.phase) == 2
 
 
 def test_an_appliance_has_no_devices_for_it(tmp_path: Path) -> None:
