@@ -75,6 +75,10 @@ def _span_problems(section: FioSection, device_bytes: int) -> Problems:
     of_offset = section.place_of("offset"), f"[{section.name}] offset={offset}"
     of_size = section.place_of("size"), f"[{section.name}] size={size}"
     room = device_bytes - first
+    if block % SECTOR_BYTES:
+        text = f"{block} bytes, and direct I/O is in sectors: write a multiple of {SECTOR_BYTES}"
+        yield section.place_of("bs"), f"[{section.name}] bs: {text}"
+        return
     if _bytes(offset) % SECTOR_BYTES:
         near = first // SECTOR_BYTES * SECTOR_BYTES
         text = f"direct I/O begins at a sector of {SECTOR_BYTES} bytes"
