@@ -119,6 +119,34 @@ def test_in_the_dataset(tmp_path: Path, force: str, key: str, message: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("method", "sync", "tiers", "message"),
+    [
+        (
+            "none",
+            "standard",
+            '"slog"',
+            'nothing forces its writes (method = "none"), so no log is written and',
+        ),
+        ("fsync", "disabled", '"slog"', 'dataset.properties.sync is "disabled", so no log is written'),
+        ("fsync", "standard", '"dram"', 'its writes are forced (fsync) and sync is "standard", so memory'),
+        ("none", "standard", '"dram"', ""),
+        ("fsync", "disabled", '"dram"', ""),
+        ("fsync", "standard", '"slog", "dram"', ""),
+        ("fsync", "always", '"slog"', ""),
+    ],
+)
+def test_tiers_of_forced_writes(tmp_path: Path, method: str, sync: str, tiers: str, message: str) -> None:
+    target, dataset = f"{IN_DATASET}\ntiers = [{tiers}]", f'[dataset]\nproperties = {{ sync = "{sync}" }}\n'
+    text = text_of(f'record = "8KiB", method = "{method}"', target, dataset)
+    if not message:
+        assert plan(tmp_path, text).workload.phase[0].tiers
+        return
+    with pytest.raises(ConfigError) as refused:
+        plan(tmp_path, text)
+    assert "phase[0].tiers: phase 'log': " in refused.value.message and message in refused.value.message
+
+
+@pytest.mark.parametrize(
     ("more", "key", "message"),
     [
         ('job = "x.fio"\n', "job", "remove one of the two"),
