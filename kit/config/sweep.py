@@ -26,6 +26,7 @@ from kit.config.toml import Place, Table, nearest, printable, validate
 from kit.config.toml_lines import KeyPath
 from kit.config.workload_source import Document, WorkloadSource
 from kit.core.errors import ConfigError
+from kit.core.text import counted
 
 # What another value of a key needs: only another phase, a pool of its own (a build), or nothing, because
 # its values are phases that the workload has.
@@ -336,7 +337,7 @@ def _value_problems(axis: Axis, phases: list[str]) -> Iterator[tuple[KeyPath, st
             text = "is not a name for a cell: letters, digits and _.+- only, at most 41"
             yield ("to", name), f"'{given}' {text}: write to = {{ NAME = ... }}"
         if len(values) != len(axis.keys):
-            text = f"{len(values)} value{'s' * (len(values) != 1)} for the {len(axis.keys)} keys of set"
+            text = f"{counted(len(values), 'value')} for the {counted(len(axis.keys), 'key')} of set"
             yield ("to", name), f"{name}: {text}: write one value for each key, in an array"
         elif "phase" in axis.keys and values[0] not in phases:
             text = f"no phase '{printable(str(values[0])[:40])}', {nearest(str(values[0]), phases, 'phases')}"

@@ -11,6 +11,7 @@ from kit.config import fio_job
 from kit.config.tables.force_table import ForceTable
 from kit.config.tables.soak_table import Soak
 from kit.config.toml import KeyProblem, Setting, Table
+from kit.core.text import counted
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
@@ -53,7 +54,9 @@ class ArrayLayout(Table):
             raise KeyProblem("chunk", "raid1 has no chunks, each member has everything: remove it")
         least = LEAST_MEMBERS[self.level]
         if self.members is not None and self.members < least:
-            raise KeyProblem("members", f"{self.members}: {self.level} needs at least {least} devices")
+            raise KeyProblem(
+                "members", f"{self.members}: {self.level} needs at least {counted(least, 'device')}"
+            )
         return self
 
 

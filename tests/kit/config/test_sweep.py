@@ -79,7 +79,7 @@ MISTAKES = [
     ('[sweep.x]\nset = ["job.bs", "job.rw"]\nto = { a = "4k", b = "8k" }\n', 7, "1 value for the 2 keys"),
     ('[sweep.x]\nset = "job.bs"\nto = { "a b" = "4k", c = "8k" }\n', 7, "is not a name for a cell"),
     ('[sweep.x]\nset = "job.bs"\nto = ["4k", "8k"]\nphases = ["raed"]\n', 8, "did you mean 'read'?"),
-    ('[sweep.x]\nset = "phase"\nto = { a = "read", b = "reed" }\n', 7, "b: no phase 'reed', did you mean 'read'?"),
+    ('[sweep.x]\nset = "phase"\nto = { a = "read", b = "reed" }\n', 7, "b: no phase 'reed', did you mean"),
     ('[sweep.x]\nset = ["phase", "job.bs"]\nto = { a = ["read", 1], b = ["read", 2] }\n', 6, "stands alone"),
     (AXIS + '[sweeps]\ncross = [["size", "x"]]\n', 9, "no axis 'x'"),
     (AXIS + '[sweeps]\ncross = [["size", "size"]]\n', 9, "each once"),

@@ -151,7 +151,7 @@ def test_quick_of_a_base_is_looked_at_where_it_is_asked_for(tmp_path: Path) -> N
     )
     side = Side(str(tmp_path / "w.toml"), LAB_TESTBED)
     assert side.sweep() is not None
-    with pytest.raises(ConfigError, match="under.toml:11: sweeps.quick.0.: no cell 'threads=2'"):
+    with pytest.raises(ConfigError, match=r"under\.toml:11: sweeps\.quick\[0\]: no cell 'threads=2'"):
         side.sweep(quick=True)
 
 

@@ -66,6 +66,7 @@ REFUSED = [
     ('level = "raid5"', ("64MiB", "64MiB"), 'phase[0].array.level: "raid5" needs at least 3 devices'),
     ('level = "raid1"', ("64MiB",), 'phase[0].array.level: "raid1" needs at least 2 devices'),
     ('level = "raid0", members = 3', ("64MiB", "64MiB"), "phase[0].array.members: 3: the phase has 2 data"),
+    ('level = "raid0", members = 3', ("64MiB",), "array.members: 3: the phase has 1 data device of the"),
     ('level = "raid1", members = 1', ("64MiB",) * 2, "phase[0].array.members: 1: raid1 needs at least 2"),
     ('level = "raid0"', ("64MiB", "128MiB"), "stripes would have fewer members"),
     ('level = "raid1"', ("64MiB", "128MiB", "128MiB"), "128MiB of ssd1, ssd2 would be unused"),

@@ -164,12 +164,12 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None
         ("${HSP_SIZE}\n", "20%\noffset=90%\n", "write.fio:6: [write] offset=90%: with size=20% it is beyond"),
         ("${HSP_SIZE}\n", "20%\noffset=381m\n", "write size=3145728, the largest that fits"),
         ("bs=128k\n", "bs=128k\noffset=384m\n", "offset=384m: the device has 384MiB, so no I/O of 131072"),
-        ("bs=128k\n", "bs=128k\noffset=777\n", "write.fio:5: [write] offset=777: direct I/O begins at a sector"
-         " of 512 bytes: write a multiple, such as offset=512"),
-        ("bs=128k\n", "bs=777\n", "write.fio:4: [write] bs: 777 bytes, and direct I/O is in sectors: write a"),
-        ("${HSP_SIZE}\n", "777\n", "write.fio:5: [write] size=777: not whole I/Os of 131072 bytes (bs), so the"
-         " rest is never reached: write a multiple, such as size=131072"),
-        ("${HSP_SIZE}\n", "0%\n", "write.fio:5: [write] size=0%: no I/O fits into nothing (fio would take all"),
+        ("bs=128k\n", "bs=128k\noffset=777\n", "write.fio:5: [write] offset=777: direct I/O begins at a "
+         "sector of 512 bytes: write a multiple, such as offset=512"),
+        ("bs=128k\n", "bs=777\n", "write.fio:4: [write] bs: 777 bytes, and direct I/O is in sectors: write"),
+        ("${HSP_SIZE}\n", "777\n", "write.fio:5: [write] size=777: not whole I/Os of 131072 bytes (bs), so "
+         "the rest is never reached: write a multiple, such as size=131072"),
+        ("${HSP_SIZE}\n", "0%\n", "write.fio:5: [write] size=0%: no I/O fits into nothing (fio would take"),
     ],
 )  # fmt: skip
 def test_jobs_that_do_not_fit_a_device_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:

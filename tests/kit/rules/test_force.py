@@ -49,7 +49,11 @@ def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> Plan:
         ('record = "32MiB", file = "64MiB"', "record", "write 64 bytes to"),
         ('record = "600B", direct = true', "record", "a multiple of 512 bytes"),
         ('record = "8MiB", per_force = 9, file = "1GiB"', "per_force", "held in memory"),
-        ('record = "8KiB", files = 2', "files", "write threads = 2 or more"),
+        (
+            'record = "8KiB", files = 2',
+            "files",
+            "2 files for 1 thread: each thread writes to one file: write threads = 2",
+        ),
         ('record = "8MiB", file = "12MiB"', "file", "less than two forces"),
         ('record = "8KiB", group_commit = true', "group_commit", "write threads above files"),
         ('record = "8KiB", threads = 2, group_commit = true, method = "none"', "group_commit", "fdatasync"),
