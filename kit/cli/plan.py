@@ -16,6 +16,7 @@ from kit.cli.plan_sweep import sweep_json, sweep_lines
 from kit.config.lengths import as_set
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
+from kit.core.text import counted
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
 from kit.lab import run_time
 from kit.plan.estimate import Written, seconds, written
@@ -187,7 +188,8 @@ def _commands(commands: list[dict[str, Any]], width: int | None) -> list[str]:
             lines.append(f"  {step}")
         note = f"    # reads: {command['input']}" if command["input"] else ""
         lines.append(f"    {command['host']}: {shlex.join(command['argv'])}{note}")
-    last = f"{len(commands)} commands; `hsp run` writes what it ran into raw/commands.jsonl of the run"
+    number = counted(len(commands), "command")
+    last = f"{number}; `hsp run` writes what it ran into raw/commands.jsonl of the run"
     if width is not None and any(len(line) > width for line in lines[1:]):
         lines[1:] = [line if len(line) <= width else f"{line[: width - 4]} ..." for line in lines[1:]]
         last += "\nlines that end in ... are cut: --commands shows them whole"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kit.core.text import counted
 from kit.core.units import format_decimal_bytes
 from kit.lab import run_time
 from kit.plan.estimate import seconds, written
@@ -62,7 +63,8 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
         needs = {"phase": "a phase a value", "build": "a pool a value", "nothing": "phases of the workload"}
         yield f"  {name}: {', '.join(axis.keys)} = {', '.join(axis.values)} ({needs[axis.kind]}{phases})"
     yield ""
-    yield f"{len(planned.cells)} measurements of {_cell_count(planned)} cells, {len(planned.builds)} builds:"
+    measured, cells = counted(len(planned.cells), "measurement"), counted(_cell_count(planned), "cell")
+    yield f"{measured} of {cells}, {counted(len(planned.builds), 'build')}:"
     for build in planned.builds:
         yield f"  {build.name}: {_seconds(expected_s(build.plan))}"
         for cell in build.cells:
@@ -71,12 +73,15 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     for skipped in planned.skipped:
         yield f"  skipped: {skipped.phase} {name_of(skipped.at)}: {skipped.reason}"
     yield ""
-    yield "written before anything is measured, by all builds:"
-    for device, size_bytes in written_bytes(planned).items():
+    bytes_ = written_bytes(planned)
+    if bytes_:
+        yield "written before anything is measured, by all builds:"
+    for device, size_bytes in bytes_.items():
         share = endurance_shares(planned).get(device)
         rated = f", {share:.3%} of its rated endurance" if share is not None else ""
         yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
-    yield ""
+    if bytes_:
+        yield ""
     total_s = sum(expected_s(build.plan) for build in planned.builds)
     pace = run_time.pace_words() if first.testbed.is_lab else ""
     where = "on this machine" if first.testbed.is_lab else "without starting and stopping"

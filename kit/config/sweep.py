@@ -22,10 +22,11 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import AfterValidator, Field
 
 from kit.config.tables.phase_table import Name
-from kit.config.toml import Place, Table, describe, nearest, printable, validate
+from kit.config.toml import Place, Table, nearest, printable, validate
 from kit.config.toml_lines import KeyPath
 from kit.config.workload_source import Document, WorkloadSource
 from kit.core.errors import ConfigError
+from kit.core.text import counted
 
 # What another value of a key needs: only another phase, a pool of its own (a build), or nothing, because
 # its values are phases that the workload has.
@@ -263,6 +264,8 @@ def _check_also(sweep: Sweep, phases: list[str]) -> None:
         key = "sweeps", "also", number
         if also not in phases:
             sweep.source.refuse(key, f"no phase '{also}', {nearest(also, phases, 'phases')}")
+        if also in sweep.sweeps.also[:number]:
+            sweep.source.refuse(key, f"'{also}' is named twice: name each phase once")
         for name, axis in sweep.axes.items():
             if also in (axis.phases or axis.named_phases):
                 text = f"'{also}' is a phase of the axis {name}, so it is a cell: name it in one of the two"
@@ -334,10 +337,10 @@ def _value_problems(axis: Axis, phases: list[str]) -> Iterator[tuple[KeyPath, st
             text = "is not a name for a cell: letters, digits and _.+- only, at most 41"
             yield ("to", name), f"'{given}' {text}: write to = {{ NAME = ... }}"
         if len(values) != len(axis.keys):
-            text = f"{len(values)} value{'s' * (len(values) != 1)} for the {len(axis.keys)} keys of set"
+            text = f"{counted(len(values), 'value')} for the {counted(len(axis.keys), 'key')} of set"
             yield ("to", name), f"{name}: {text}: write one value for each key, in an array"
         elif "phase" in axis.keys and values[0] not in phases:
-            text = f"no phase {describe(values[0])}, {nearest(str(values[0]), phases, 'phases')}"
+            text = f"no phase '{printable(str(values[0])[:40])}', {nearest(str(values[0]), phases, 'phases')}"
             yield ("to", name), f"{name}: {text}"
         if values in seen:
             yield ("to", name), f"{name} is the same as {seen[values]}: each value is measured once"

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 
 from kit.config.toml_lines import MAX_DEPTH, KeyLines, KeyPath
 from kit.core.errors import ConfigError
+from kit.core.text import counted
 
 MAX_BYTES = 1 << 20
 _HINT = "correct these lines; docs/formats.md of the kit has every key and unit"
@@ -257,6 +258,10 @@ def _problem_text(detail: ErrorDetails, path: KeyPath, value: Any, model: type[B
         choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
         if isinstance(value, str) and choices:
             return f"unknown value {shorten(value)}, {nearest(value, choices, 'valid values')}"
+    if kind in ("too_short", "too_long") and isinstance(value, (list, dict)):
+        limit = context["min_length"] if kind == "too_short" else context["max_length"]
+        least_or_most = "at least" if kind == "too_short" else "at most"
+        return f"must have {least_or_most} {counted(limit, 'element')}, found {len(value)}"
     message = re.sub(r"^(?:Input|String|Value) should ", "must ", detail["msg"])
     return f"{message[:1].lower()}{message[1:]}, found {describe(value)}"
 

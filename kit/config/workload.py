@@ -27,6 +27,9 @@ from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes
 # Name of the load of [warmup], as of a phase: its random numbers are derived from it.
 WARM_UP = "warm-up"
 
+# Tables that a workload without a pool cannot have.
+OF_POOL = frozenset(("pool", "dataset", "nfs", "tunables", "working_set", "warmup"))
+
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
 
 
@@ -258,8 +261,7 @@ class Workload(Table):
                 'size = "auto"',
             )
         if self.on_devices:
-            unused = {"pool", "dataset", "nfs", "tunables", "working_set", "warmup"}
-            for key in sorted(unused & self.model_fields_set):
+            for key in sorted(OF_POOL & self.model_fields_set):
                 raise KeyProblem(key, "there is no pool in a workload whose phases go to devices: remove it")
         return self
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kit.config.toml import Place, describe, dotted, nearest, placed_refusal, read_document
+from kit.config.toml import Place, describe, dotted, nearest, placed_refusal, printable, read_document
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 
@@ -253,7 +253,8 @@ def _phase(
     if found is None and base_key in own:
         names = list(dict.fromkeys(str(phase.get("name")) for phase, _ in known))
         key = ("phase", index, base_key)
-        text = f"no phase {describe(name)} above it or in the base, {nearest(str(name), names, 'phases')}"
+        named = f"'{printable(name[:40])}'" if isinstance(name, str) else describe(name)
+        text = f"no phase {named} above it or in the base, {nearest(str(name), names, 'phases')}"
         raise placed_refusal([((file.path, file.lines.line_of(key)), f"{dotted(key)}: {text}")])
     phase, origin = found or ({}, ())
     made = _merge({k: v for k, v in own.items() if k != "base"}, phase)

@@ -1,4 +1,4 @@
-"""Text from outside, as it may be shown on a terminal."""
+"""Text from outside, as it may be shown on a terminal, and numbers with their nouns."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def encoded(text: str, encoding: str) -> bytes:
     if encoding.lower().replace("-", "") != "utf8":
         text = text.translate(_ASCII)
     return text.encode(encoding, "replace")
+
+
+def counted(number: int, noun: str) -> str:
+    """With the noun in the singular or with an s, such as "1 build"."""
+    return f"{number} {noun}{'s' * (number != 1)}"

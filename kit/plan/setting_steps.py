@@ -74,8 +74,13 @@ def switch_own(
         for setting, each in zip(declared, settings, strict=True)
     ]
     action = setting_undos.Settings(settings=undone, machine_id=server.machine_id)
-    commands = tuple(Command(each.set_to) for each in settings if each.set_to)
-    return Step("switch the testbed's settings", "server", commands, action, {"before": dict(before)})
+    # They are the user's own commands, so that those that only look are listed, too.
+    note = "the value: before, after each switch and at the end"
+    looks = tuple(Command(each.get, note) for each in settings)
+    switches = tuple(Command(each.set_to) for each in settings if each.set_to)
+    return Step(
+        "switch the testbed's settings", "server", (*looks, *switches), action, {"before": dict(before)}
+    )
 
 
 def switch_cache(

@@ -1,7 +1,8 @@
 """The steps of a run, as values: what changes on which host, by which commands, and how it is undone. Pure.
 
 A run performs them (kit.setup.context), the journal records them, teardown undoes them in the reverse order,
-and `hsp plan` prints them, all from the functions here. Commands that only look at something are not listed.
+and `hsp plan` prints them, all from the functions here. Commands that only look at something are not listed,
+but for the user's own.
 """
 
 from __future__ import annotations

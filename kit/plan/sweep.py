@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kit.config.sweep import Sweep
+from kit.config.sweep import Axis, Sweep
 from kit.config.testbed import Testbed, memory_problem
 from kit.config.toml import Setting, nearest, validate
-from kit.config.workload import Workload, samples
+from kit.config.workload import OF_POOL, Workload, samples
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes
 from kit.plan.plan import Plan
-from kit.plan.sweep_build import BASE, At, Cell, base_of, check_use, draft, kind_of, name_of, used
+from kit.plan.sweep_build import BASE, At, Cell, base_of, check_use, draft, kind_of, name_of, on_devices, used
 from kit.rules.fio_options import options_in_use
 from kit.store.format import AGAIN
 from kit.zfs import properties, tunables
@@ -165,16 +165,24 @@ def _selected(at: At, selectors: Sequence[str]) -> bool:
 
 
 def _check_selectors(sweep: Sweep, combinations: Sequence[At], only: Sequence[str], *, quick: bool) -> None:
-    """Raises ConfigError for a selector that matches no cell."""
-    names = [name_of(at) for at in combinations]
+    """Raises ConfigError for a selector that matches no cell.
+
+    Those for `--quick` of a base are looked at where they are asked for: the workload may have other axes.
+    """
+    names = list(dict.fromkeys(name_of(at) for at in combinations))
     bases = {f"{name}={axis.base}" for name, axis in sweep.axes.items()} | {BASE}
-    for number, selector in enumerate(only or (sweep.sweeps.quick if quick else ())):
+
+    def problem(selector: str) -> str:
         if any(_selected(at, [selector]) for at in combinations if at) or selector in bases:
-            continue
-        text = f"no cell '{selector}', {nearest(selector, [*names], 'cells')}"
-        if only:
-            raise ConfigError(f"--only: {text}", "`hsp plan` lists the cells; * stands for any text")
-        sweep.source.refuse(("sweeps", "quick", number), text)
+            return ""
+        return f"no cell '{selector}', {nearest(selector, names, 'cells')}"
+
+    for text in filter(None, map(problem, only)):
+        raise ConfigError(f"--only: {text}", "`hsp plan` lists the cells; * stands for any text")
+    for number, selector in enumerate(sweep.sweeps.quick):
+        key = "sweeps", "quick", number
+        if (quick or sweep.source.is_own(key)) and (text := problem(selector)):
+            sweep.source.refuse(key, text)
 
 
 # --- Builds ----------------------------------------------------------------------------------------------
@@ -276,6 +284,7 @@ def _plan(
 def check_values(sweep: Sweep, testbed: Testbed) -> None:
     """Refuse values that no cell can have: the axis is wrong, not the cell. Raises ConfigError."""
     for name, axis in sweep.axes.items():
+        _check_tables(sweep, name, axis)
         for value in () if axis.named_phases else axis.values:
             at = {name: value}
             phases = [phase for phase in _phases(sweep) if _covers(sweep, at, phase)]
@@ -291,6 +300,23 @@ def check_values(sweep: Sweep, testbed: Testbed) -> None:
             for key, text in problems:
                 source.refuse(key, text)
             check_use(source, name, testbed, use)
+
+
+def _check_tables(sweep: Sweep, name: str, axis: Axis) -> None:
+    """Of keys of a phase's table, such as force.method: a phase without that table has none."""
+    phases = {str(phase["name"]): phase for phase in sweep.source.document["phase"]}
+    for key in axis.keys:
+        table = key.partition(".")[0]
+        if table in OF_POOL and axis.phases and all(on_devices(phases[each]) for each in axis.phases):
+            text = f"there is no pool in phase '{axis.phases[0]}', which goes to devices"
+            sweep.source.refuse(("sweep", name, "phases"), f"{key}: {text}: name phases that have one")
+        without = [each for each in axis.phases or phases if table not in phases[each]]
+        # Of an axis of all phases, those that have the table are meant.
+        if table in ("force", "array") and (without if axis.phases else len(without) == len(phases)):
+            text = f"phase '{without[0]}' has no {table}: name phases that have it"
+            if not axis.phases:
+                text = f"no phase has {table}: add it to one, or remove the key"
+            sweep.source.refuse(("sweep", name, "phases" if axis.phases else "set"), f"{key}: {text}")
 
 
 def _set_tunables(workload: Workload, source: WorkloadSource) -> dict[str, Setting]:

@@ -12,6 +12,7 @@ from kit.config.sweep import Sweep, changed_keys, set_key, set_phase_key
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest
 from kit.config.toml_lines import KeyPath
+from kit.config.workload import OF_POOL
 from kit.config.workload_source import WorkloadSource
 
 BASE = "base"
@@ -101,6 +102,10 @@ def draft(
             phases.append(made)
             origins.append(sweep.source.phase_origins[number])
             cells.append(Cell(dict(cell), base_of(sweep, str(phase["name"])), made["name"], is_again))
+    if all(on_devices(each) for each in phases) and not all(
+        on_devices(each) for each in sweep.source.document["phase"]
+    ):
+        document = {key: value for key, value in document.items() if key not in OF_POOL}
     document["phase"] = phases
     _keep_expectations(document, {cell.in_run for cell in cells}, at)
     source = replace(
@@ -110,6 +115,10 @@ def draft(
         set_at={**sweep.source.set_at, **places},
     )
     return source, use, tuple(cell for cell in cells if cell.phase not in also)
+
+
+def on_devices(phase: Mapping[str, Any]) -> bool:
+    return phase.get("target", "nfs") not in ("nfs", "dataset")
 
 
 def _shared(

@@ -8,6 +8,7 @@ from kit.config.tables.phase_table import ARRAY, LEAST_MEMBERS, ArrayLayout, Pha
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
 from kit.config.toml_lines import KeyPath
+from kit.core.text import counted
 from kit.core.units import format_size_bytes
 
 # At the begin of each member are the superblock and room for it (mdadm --examine: Data Offset).
@@ -29,7 +30,7 @@ def problems(phase: Phase, devices: Sequence[Device], testbed: Testbed) -> Itera
     if layout.members is not None and layout.members > len(devices):
         yield (
             ("array", "members"),
-            f"{layout.members}: the phase has {len(devices)} data devices of the testbed "
+            f"{layout.members}: the phase has {counted(len(devices), 'data device')} of the testbed "
             f"'{testbed.name}': add devices, or write fewer members",
         )
         return
@@ -37,8 +38,8 @@ def problems(phase: Phase, devices: Sequence[Device], testbed: Testbed) -> Itera
     if len(members) < least:
         yield (
             ("array", "level"),
-            f'"{layout.level}" needs at least {least} devices, and the phase has {len(members)} of the '
-            f"testbed '{testbed.name}': add data devices, or choose another level",
+            f'"{layout.level}" needs at least {counted(least, "device")}, and the phase has '
+            f"{len(members)} of the testbed '{testbed.name}': add data devices, or choose another level",
         )
         return
     smallest = min(device.size for device in members)

@@ -87,7 +87,9 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
                 f'"{phase.target}": with nfs.engine = "libnfs" all loads go through libnfs: give this '
                 "phase a workload of its own",
             )
-        for text in _tier_problems(phase, jobs[phase.load], present):
+        sync = workload.dataset.properties.get("sync", "standard")
+        forced = operations.forced_problems(phase, sync)
+        for text in (*_tier_problems(phase, jobs[phase.load], present), *forced):
             yield ("phase", number, "tiers"), f"phase '{phase.name}': {text}"
     yield from _warmup_problems(workload, testbed)
 

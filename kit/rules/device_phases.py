@@ -109,7 +109,7 @@ def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
                     f"the testbed '{testbed.name}' has no {role_of(phase)} device '{name}', "
                     f"{nearest(name, names, 'it has')}",
                 )
-        if phase.array and (names or phase.devices):
+        if phase.array and names and set(phase.devices) <= set(names):
             devices = [
                 device
                 for device in testbed.device

@@ -18,6 +18,8 @@ _OF_RANDOM = {"norandommap", "random_distribution", "random_generator"}
 # Engines that have one I/O on the way whatever iodepth says; psync is fio's default on Linux.
 _ONE_AT_A_TIME = frozenset({"psync", "sync", "pvsync"})
 
+SECTOR_BYTES = 512
+
 Problems = Iterator[tuple[Place, str]]
 
 
@@ -52,14 +54,7 @@ def dataset_problems(job: FioJob) -> Problems:
 def device_problems(job: FioJob, device_bytes: int) -> Problems:
     """What only a file can have, and I/Os that are beyond the device or never reach it."""
     for section in job.sections:
-        first, size = (part_bytes(section.options.get(each, ""), device_bytes) for each in ("offset", "size"))
-        if first and first + (size or device_bytes) > device_bytes:
-            yield (
-                section.place_of("offset"),
-                f"[{section.name}] offset={section.options['offset']}: with size="
-                f"{section.options.get('size', SIZE)} it is beyond the end of the device: write a smaller "
-                "size, such as size=10%",
-            )
+        yield from _span_problems(section, device_bytes)
         for name in sorted(_OF_FILES & section.options.keys()):
             yield section.place_of(name), f"[{section.name}] {name}: a device has none: remove it"
         if section.options.get("direct", "0") != "1":
@@ -68,6 +63,46 @@ def device_problems(job: FioJob, device_bytes: int) -> Problems:
                 f"[{section.name}] direct=1 is missing: the page cache of the server would answer reads and "
                 "collect writes, so the device's I/Os are not fio's: add direct=1",
             )
+
+
+def _span_problems(section: FioSection, device_bytes: int) -> Problems:
+    """The part of the device that the section takes; without `size` it is all from `offset` on.
+
+    fio itself makes parts in % whole blocks.
+    """
+    offset, size = (section.options.get(each, "") for each in ("offset", "size"))
+    first, part, block = part_bytes(offset, device_bytes), part_bytes(size, device_bytes), section.block_bytes
+    of_offset = section.place_of("offset"), f"[{section.name}] offset={offset}"
+    of_size = section.place_of("size"), f"[{section.name}] size={size}"
+    room = device_bytes - first
+    if block % SECTOR_BYTES:
+        text = f"{block} bytes, and direct I/O is in sectors: write a multiple of {SECTOR_BYTES}"
+        yield section.place_of("bs"), f"[{section.name}] bs: {text}"
+        return
+    if _bytes(offset) % SECTOR_BYTES:
+        near = first // SECTOR_BYTES * SECTOR_BYTES
+        text = f"direct I/O begins at a sector of {SECTOR_BYTES} bytes"
+        yield of_offset[0], f"{of_offset[1]}: {text}: write a multiple, such as offset={near}"
+    if size and not part:
+        text = "no I/O fits into nothing (fio would take all of the device)"
+        yield of_size[0], f"{of_size[1]}: {text}: write a part, such as size=10%, or size={SIZE}"
+    elif _bytes(size) % block:
+        near = max(part // block, 1) * block
+        text = f"not whole I/Os of {block} bytes (bs), so the rest is never reached"
+        yield of_size[0], f"{of_size[1]}: {text}: write a multiple, such as size={near}"
+    if first and room < block:
+        yield (
+            of_offset[0],
+            f"{of_offset[1]}: the device has {format_size_bytes(device_bytes)}, so no I/O of {block} bytes "
+            "(bs) fits after it: write a smaller one, such as offset=50%",
+        )
+    elif first and part > room:
+        fits = f"{100 - int(offset[:-1])}%" if offset.endswith("%") else str(room // block * block)
+        yield (
+            of_offset[0],
+            f"{of_offset[1]}: with size={size} it is beyond the end of the device: write size={fits}, the "
+            "largest that fits, or a smaller offset",
+        )
 
 
 def problems(job: FioJob, set_bytes: int, set_name: str) -> Problems:

@@ -91,7 +91,14 @@ def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[K
 def log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
     """What clients cannot record of a phase."""
     for number, phase in enumerate(workload.phase):
-        if phase.log == "histograms":
+        if phase.in_order and phase.duration > LONGEST_EVERY_IO_NS:
+            yield (
+                ("phase", number, "duration"),
+                f"{format_duration_ns(phase.duration)} is longer than "
+                f"{format_duration_ns(LONGEST_EVERY_IO_NS)}, above which latencies are counted and have no "
+                "order: write a shorter one, or remove in_order",
+            )
+        elif phase.log == "histograms":
             yield from _histogram_problems(number, phase, clock)
         elif phase.duration > LONGEST_EVERY_IO_NS:
             yield (

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from kit.config.fio_job import FioJob, FioSection
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import Phase
-from kit.config.toml import Place
+from kit.config.toml import Place, Setting
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
@@ -134,6 +134,27 @@ def tier_problems(phase: Phase, job: FioJob) -> Iterator[str]:
                 f"its job {phase.load_text} reads and writes, but no tier is one of its {op}s: add "
                 f"{' or '.join(tiers)}"
             )
+
+
+def forced_problems(phase: Phase, sync: Setting) -> Iterator[str]:
+    """Tiers that forced writes cannot have. `sync`: of the dataset.
+
+    Beside the log `dram` may be: a force that finds nothing left to write is answered from memory.
+    """
+    if phase.force is None or not phase.tiers or (phase.over_nfs and phase.force.method == "none"):
+        return
+    logged = [tier for tier in phase.tiers if tier in ("slog", "pool")]
+    if phase.force.method == "none" or sync == "disabled":
+        why = 'nothing forces its writes (method = "none")'
+        if phase.force.method != "none":
+            why = 'dataset.properties.sync is "disabled"'
+        if logged:
+            yield f'{why}, so no log is written and {logged[0]} cannot answer: write tiers = ["dram"]'
+    elif not logged:
+        yield (
+            f'its writes are forced ({phase.force.method}) and sync is "{sync}", so memory alone cannot '
+            'answer: write tiers = ["slog"], or ["pool"] without a log device'
+        )
 
 
 def property_problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[KeyPath, str]]:

@@ -17,7 +17,7 @@ def problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, st
     for name in workload.setting:
         if name not in names:
             text = (
-                f"{nearest(name, names, 'settings')}: add a [[setting]] with get and set to it"
+                f"{nearest(name, names, 'it has')}; or add a [[setting]] with get and set to it"
                 if names
                 else "it has none: add [[setting]] with name, get and set to it"
             )

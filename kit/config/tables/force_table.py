@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from kit.config.fio_job import FioJob
 from kit.config.toml import KeyProblem, Place, Table
+from kit.core.text import counted
 from kit.core.units import SizeBytes, format_size_bytes
 
 # How a group of records gets to stable storage: kit/load/force_load.c. Linux has no fsync_writethrough; it is
@@ -89,7 +90,7 @@ class ForceTable(Table):
     @model_validator(mode="after")
     def _check_files(self) -> Self:
         if self.files > self.threads:
-            text = f"{self.files} files for {self.threads} threads: each thread writes to one file"
+            text = f"{self.files} files for {counted(self.threads, 'thread')}: each thread writes to one file"
             raise KeyProblem("files", f"{text}: write threads = {self.files} or more")
         least = 2 * self.group_bytes * -(-self.threads // self.files)
         if self.file < least:

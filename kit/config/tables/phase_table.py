@@ -11,6 +11,7 @@ from kit.config import fio_job
 from kit.config.tables.force_table import ForceTable
 from kit.config.tables.soak_table import Soak
 from kit.config.toml import KeyProblem, Setting, Table
+from kit.core.text import counted
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
@@ -53,7 +54,9 @@ class ArrayLayout(Table):
             raise KeyProblem("chunk", "raid1 has no chunks, each member has everything: remove it")
         least = LEAST_MEMBERS[self.level]
         if self.members is not None and self.members < least:
-            raise KeyProblem("members", f"{self.members}: {self.level} needs at least {least} devices")
+            raise KeyProblem(
+                "members", f"{self.members}: {self.level} needs at least {counted(least, 'device')}"
+            )
         return self
 
 
@@ -152,6 +155,13 @@ class Phase(Table):
         return self
 
     @model_validator(mode="after")
+    def _check_devices(self) -> Self:
+        for name in self.devices:
+            if self.devices.count(name) > 1:
+                raise KeyProblem("devices", f"'{name}' is named twice: name each device once")
+        return self
+
+    @model_validator(mode="after")
     def _check_target(self) -> Self:
         if not self.on_devices:
             if self.over_nfs and not self.tiers:
@@ -180,6 +190,17 @@ class Phase(Table):
             raise KeyProblem(("soak", "row"), f"{text}: make it longer, or the intervals shorter")
         return self
 
+    @property
+    def _counted_by(self) -> str:
+        """The keys with which its latencies are counted, not stored one by one."""
+        counted = {
+            "force": self.force is not None,
+            'log = "histograms"': self.log == "histograms",
+            "resumable": self.resumable,
+            'each = "together"': self.each == "together",
+        }
+        return " and ".join(key for key, is_there in counted.items() if is_there)
+
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
         if self.interval < 1_000_000 or self.interval % 1_000_000:
@@ -187,9 +208,9 @@ class Phase(Table):
         if not self.interval <= self.duration:
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
             raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
-        if self.in_order and (self.log == "histograms" or self.resumable or self.each == "together"):
-            text = "counts, and several devices together, have no order: remove in_order, or"
-            raise KeyProblem("in_order", f'{text} log = "histograms", resumable and each = "together"')
+        if self.in_order and (counted := self._counted_by):
+            text = f"latencies are counted with {counted}, and counts have no order"
+            raise KeyProblem("in_order", f"{text}: remove in_order, or {counted}")
         if self.resumable and self.log == "every-io":
             text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
             raise KeyProblem("resumable", f"{text}: remove one of the two")

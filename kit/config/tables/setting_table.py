@@ -59,6 +59,13 @@ class Setting(Table):
     set: Argv
     pattern: Annotated[str, Field(min_length=1, max_length=300)] | None = None
 
+    @field_validator("get")
+    @classmethod
+    def _check_get(cls, argv: tuple[str, ...]) -> tuple[str, ...]:
+        if any(PLACEHOLDER in word for word in argv):
+            raise ValueError(f"{PLACEHOLDER} is for set alone: get prints the value, and is run as it stands")
+        return argv
+
     @field_validator("set")
     @classmethod
     def _check_set(cls, argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -139,7 +139,9 @@ def test_plan_lists_cells_and_shows_one_build(hsp_here, tmp_path):
     assert [cell["name"] for cell in plan["builds"][0]["cells"]] == ["base", "t=2", "base"]
     assert plan["aged_anew_seconds"] > plan["seconds"] > 0 and plan["builds"][0]["written"]
     shown = hsp_here("plan", str(tmp_path / "w.toml"))
-    assert "3 measurements of 2 cells, 1 builds:" in shown.stdout
+    assert "3 measurements of 2 cells, 1 build:" in shown.stdout
+    assert "written before anything is measured, by all builds:\n  " in shown.stdout
+    assert "written before" not in hsp_here("plan", "addresses").stdout, "nothing is"
     assert "s if its SSDs are aged anew" in shown.stdout.split("time on this machine")[1]
     assert "zpool create" in hsp_here("plan", str(tmp_path / "w.toml"), "--build", "base").stdout
     refused = hsp_here("plan", str(tmp_path / "w.toml"), "--build", "bas")

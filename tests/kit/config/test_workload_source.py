@@ -126,7 +126,7 @@ def test_another_method_replaces_the_table(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('[[phase]]\nname = "read"\ndurations = "2s"\n', "mine.toml:7: phase[0].durations: unknown key"),
-        ('[[phase]]\nname = "x"\nbase = "raed"\n', "mine.toml:7: phase[0].base: no phase the string"),
+        ('[[phase]]\nname = "x"\nbase = "raed"\n', "mine.toml:7: phase[0].base: no phase 'raed' above"),
         ('[[phase]]\nname = "x"\nbase = "raed"\n', "did you mean 'read'?"),
         ('[[phase]]\nname = "x"\n', "mine.toml:5: phase[0].duration: required, but missing"),
         ('[job]\nbs = "4KiBB"\n', "mine.toml:6: job.bs: expected one size"),

@@ -144,6 +144,17 @@ def test_quick_is_declared(tmp_path: Path) -> None:
         planned(tmp_path, THREADS, quick=True)
 
 
+def test_quick_of_a_base_is_looked_at_where_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "under.toml").write_text(HEAD + THREADS + READ + '[sweeps]\nquick = ["threads=2"]\n')
+    (tmp_path / "w.toml").write_text(
+        HEAD.replace("top-speeds", "under.toml") + "[sweep.threads]\nto = [1, 4]\n"
+    )
+    side = Side(str(tmp_path / "w.toml"), LAB_TESTBED)
+    assert side.sweep() is not None
+    with pytest.raises(ConfigError, match=r"under\.toml:11: sweeps\.quick\[0\]: no cell 'threads=2'"):
+        side.sweep(quick=True)
+
+
 def test_a_cell_that_cannot_be_is_skipped_with_its_reason(tmp_path: Path) -> None:
     text = 'pool.properties.ashift = 12\njob.bs = "4k"\ndataset.properties.recordsize = "4KiB"\n'
     sizes = 'to = { 4k = ["4k", "4KiB"], 512 = ["512", 512], 8k = ["8k", "8KiB"] }\nphases = ["read"]\n'
@@ -225,9 +236,44 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "line", "problem"), REFUSED)
 def test_what_no_cell_can_have_is_refused(tmp_path: Path, text: str, line: int, problem: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        planned(tmp_path, text, quick="quick" in text)
+        planned(tmp_path, text)
     assert f"w.toml:{line}: " in refused.value.message, refused.value.message
     assert problem in refused.value.message
+
+
+def with_devices(folder: Path, axis: str, only: tuple[str, ...] = ()) -> SweepPlan:
+    """A workload with phases on bare devices, and one over NFS."""
+    (folder / "w.toml").write_text(f'format = 1\nname = "w"\ntitle = "W"\nbase = "transaction-log"\n{axis}')
+    sweep = Side(str(folder / "w.toml"), LAB_TESTBED).sweep(only)
+    assert sweep is not None
+    return sweep
+
+
+@pytest.mark.parametrize(
+    ("axis", "line", "problem"),
+    [
+        ('set = "force.method"\nto = ["fsync_writethrough", "fsync"]\nphases = ["log"]\n', 7,
+         "force.method: n/a on Linux: it is F_FULLFSYNC"),
+        ('set = "force.per_force"\nto = [1, 2]\nphases = ["direct-4k"]\n', 8,
+         "force.per_force: phase 'direct-4k' has no force: name phases that have it"),
+        ('set = "array.level"\nto = ["raid0", "raid1"]\n', 6, "array.level: no phase has array: add it"),
+        ('set = "dataset.sync"\nto = ["standard", "always"]\nphases = ["direct-4k"]\n', 8,
+         "dataset.sync: there is no pool in phase 'direct-4k', which goes to devices"),
+    ],
+)  # fmt: skip
+def test_of_phases_with_and_without_a_pool_the_axis_is_wrong(
+    tmp_path: Path, axis: str, line: int, problem: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        with_devices(tmp_path, f"[sweep.x]\n{axis}")
+    assert f"w.toml:{line}: " in refused.value.message and problem in refused.value.message
+
+
+def test_a_build_of_phases_on_devices_has_no_pool(tmp_path: Path) -> None:
+    axis = '[sweep.x]\nset = "host.scheduler"\nto = ["none", "mq-deadline"]\nphases = ["direct-4k"]\n'
+    builds = with_devices(tmp_path, axis, ("x=*",)).builds
+    assert [build.name for build in builds] == ["base", "x=mq-deadline", "base-again"]
+    assert all(build.plan.workload.on_devices for build in builds)
 
 
 def test_a_key_of_one_phase_leaves_the_others_of_its_axis(tmp_path: Path) -> None:

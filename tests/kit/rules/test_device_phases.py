@@ -33,6 +33,7 @@ duration = "2s"
 interval = "100ms"
 """
 TOGETHER = '[[phase]]\nname = "together"\nbase = "write"\neach = "together"\n'
+ORDER = "in_order = true\n"
 EXPECT = '[[expect]]\nphase = "write"\nop = "write"\ntier = "all"\nlayer = "device"\n'
 JOB = """\
 [write]
@@ -122,6 +123,8 @@ def test_the_plan_says_how_long_devices_are_written_to(tmp_path: Path) -> None:
         (PHASE + 'remove = "log"\n', "phase[0].remove: there is no pool"),
         (PHASE.replace("device:data", "device:spare"), "drives.toml:8: phase[0].target"),
         (PHASE + 'devices = ["data7"]\n', "drives.toml:12: phase[0].devices: the testbed"),
+        (PHASE + 'devices = ["data0", "data1", "data0"]\n',
+         "drives.toml:12: phase[0].devices: 'data0' is named twice: name each device once"),
         (PHASE + TOGETHER + 'log = "every-io"\n', "with several devices together"),
         (PHASE + "[working_set]\nfile = 'x'\nsize = '1MiB'\n", "drives.toml:12: working_set: there is no"),
         (PHASE + "[tunables]\nzfs_txg_timeout = 5\n", "drives.toml:12: tunables: there is no pool"),
@@ -131,6 +134,14 @@ def test_the_plan_says_how_long_devices_are_written_to(tmp_path: Path) -> None:
             f'{PHASE}[[phase]]\nname = "x"\ntitle = "x"\njob = "x.fio"\ntiers = ["disk"]\nduration = "1s"\n',
             "drives.toml:1: working_set: which file do the phases read and write?",
         ),
+        (PHASE.replace('job = "write.fio"', 'force = { record = "4KiB" }') + ORDER,
+         "drives.toml:12: phase[0].in_order: latencies are counted with force, and counts have no order: "
+         "remove in_order, or force"),
+        (PHASE + ORDER + 'log = "histograms"\n', "no order: remove in_order, or log = \"histograms\""),
+        (PHASE + ORDER + 'each = "together"\nresumable = true\n',
+         "counted with resumable and each = \"together\", and counts"),
+        (PHASE.replace('"2s"', '"901s"') + ORDER,
+         "drives.toml:10: phase[0].duration: 901s is longer than 15min, above which latencies are counted"),
         (PHASE.replace('target = "device:data"', 'each = "in turn"\ntiers = ["disk"]'), "[0].each: each is"),
     ],
 )  # fmt: skip
@@ -148,13 +159,28 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None
         ("direct=1\n", "direct=1\ndirectory=${HSP_DIRECTORY}\n", "write.fio:7: [write] directory: a"),
         ("size=${HSP_SIZE}", "size=1g", "write.fio:5: [write] size=1g: fio would use more than its 384MiB"),
         ("time_based\n", "", "[write] time_based is missing"),
-        ("bs=128k\n", "bs=128k\noffset=90%\n", "write.fio:5: [write] offset=90%: with size=${HSP_SIZE} it"),
+        ("bs=128k\n", "bs=128k\noffset=90%\n", "write.fio:5: [write] offset=90%: with size=${HSP_SIZE} it is "
+         "beyond the end of the device: write size=10%, the largest that fits, or a smaller offset"),
         ("${HSP_SIZE}\n", "20%\noffset=90%\n", "write.fio:6: [write] offset=90%: with size=20% it is beyond"),
+        ("${HSP_SIZE}\n", "20%\noffset=381m\n", "write size=3145728, the largest that fits"),
+        ("bs=128k\n", "bs=128k\noffset=384m\n", "offset=384m: the device has 384MiB, so no I/O of 131072"),
+        ("bs=128k\n", "bs=128k\noffset=777\n", "write.fio:5: [write] offset=777: direct I/O begins at a "
+         "sector of 512 bytes: write a multiple, such as offset=512"),
+        ("bs=128k\n", "bs=777\n", "write.fio:4: [write] bs: 777 bytes, and direct I/O is in sectors: write"),
+        ("${HSP_SIZE}\n", "777\n", "write.fio:5: [write] size=777: not whole I/Os of 131072 bytes (bs), so "
+         "the rest is never reached: write a multiple, such as size=131072"),
+        ("${HSP_SIZE}\n", "0%\n", "write.fio:5: [write] size=0%: no I/O fits into nothing (fio would take"),
     ],
 )  # fmt: skip
 def test_jobs_that_do_not_fit_a_device_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in JOB
     assert said in refused(tmp_path, HEAD + PHASE, JOB.replace(old, new))
+
+
+@pytest.mark.parametrize("part", ["offset=90%\nsize=10%", "offset=4608\nsize=1m", "offset=90%", "size=7%"])
+def test_jobs_may_take_a_part_of_a_device(tmp_path: Path, part: str) -> None:
+    made = plan(tmp_path, HEAD + PHASE, JOB.replace("size=${HSP_SIZE}", part))
+    assert len(made.workload.phase) == 2
 
 
 def test_an_appliance_has_no_devices_for_it(tmp_path: Path) -> None:

@@ -49,7 +49,11 @@ def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> Plan:
         ('record = "32MiB", file = "64MiB"', "record", "write 64 bytes to"),
         ('record = "600B", direct = true', "record", "a multiple of 512 bytes"),
         ('record = "8MiB", per_force = 9, file = "1GiB"', "per_force", "held in memory"),
-        ('record = "8KiB", files = 2', "files", "write threads = 2 or more"),
+        (
+            'record = "8KiB", files = 2',
+            "files",
+            "2 files for 1 thread: each thread writes to one file: write threads = 2",
+        ),
         ('record = "8MiB", file = "12MiB"', "file", "less than two forces"),
         ('record = "8KiB", group_commit = true', "group_commit", "write threads above files"),
         ('record = "8KiB", threads = 2, group_commit = true, method = "none"', "group_commit", "fdatasync"),
@@ -116,6 +120,34 @@ def test_in_the_dataset(tmp_path: Path, force: str, key: str, message: str) -> N
     with pytest.raises(ConfigError) as refused:
         plan(tmp_path, text_of(force, IN_DATASET))
     assert f"phase[0].force.{key}" in refused.value.message and message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("method", "sync", "tiers", "message"),
+    [
+        (
+            "none",
+            "standard",
+            '"slog"',
+            'nothing forces its writes (method = "none"), so no log is written and',
+        ),
+        ("fsync", "disabled", '"slog"', 'dataset.properties.sync is "disabled", so no log is written'),
+        ("fsync", "standard", '"dram"', 'its writes are forced (fsync) and sync is "standard", so memory'),
+        ("none", "standard", '"dram"', ""),
+        ("fsync", "disabled", '"dram"', ""),
+        ("fsync", "standard", '"slog", "dram"', ""),
+        ("fsync", "always", '"slog"', ""),
+    ],
+)
+def test_tiers_of_forced_writes(tmp_path: Path, method: str, sync: str, tiers: str, message: str) -> None:
+    target, dataset = f"{IN_DATASET}\ntiers = [{tiers}]", f'[dataset]\nproperties = {{ sync = "{sync}" }}\n'
+    text = text_of(f'record = "8KiB", method = "{method}"', target, dataset)
+    if not message:
+        assert plan(tmp_path, text).workload.phase[0].tiers
+        return
+    with pytest.raises(ConfigError) as refused:
+        plan(tmp_path, text)
+    assert "phase[0].tiers: phase 'log': " in refused.value.message and message in refused.value.message
 
 
 @pytest.mark.parametrize(

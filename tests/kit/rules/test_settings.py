@@ -31,6 +31,8 @@ def bed_of(folder: Path, more: str) -> Path:
         ('[host]\nwrite_cache = "of"\n', OPEN, 6, "did you mean 'off'?"),
         ('[setting]\nsmartpath = "off"\n', OPEN, 6, "no setting 'smartpath', it has none: add [[setting]]"),
         ('[setting]\nsmartpat = "off"\n', OPEN + SETTING, 6, "did you mean 'smartpath'?"),
+        ('[setting]\nwc = "off"\n', OPEN + SETTING, 6,
+         "has no setting 'wc', it has: smartpath; or add a [[setting]] with get and set to it"),
         ('[setting]\nsmartpath = "; reboot"\n', OPEN + SETTING, 6, "is not a value that can be set"),
         ('[setting]\nsmartpath = "--force"\n', OPEN + SETTING, 6, "is not a value that can be set"),
         ("[setting]\nsmartpath = true\n", OPEN + SETTING, 6, "setting.smartpath"),
@@ -51,7 +53,7 @@ def test_a_plan_shows_the_commands_and_their_way_back(tmp_path: Path) -> None:
     made = plan(tmp_path, HEAD + tables + PHASE, testbed=path)
     commands = [each["argv"] for each in listed(made, planned_names(made))]
     settings = [argv[-1] for argv in commands if argv[0] == "ctl"]
-    assert settings == ["path=off", "path=BEFORE"]
+    assert settings == ["get", "path=off", "path=BEFORE"]
     caches = [argv[-3:] for argv in commands if "write-cache" in argv]
     assert caches == [["ssd", "write-cache", "off"], ["ssd", "write-cache", "on"]]
     assert commands.index(["ctl", "set", "path=off"]) < commands.index(

@@ -57,8 +57,8 @@ def test_it_takes_over_all_but_name_title_and_removal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ('split_of = "wirte"', 'split_of: no phase the string "wirte" above it or in the base, did you mean'),
-        ('split_of = "why"', 'split_of: no phase the string "why" above it'),
+        ('split_of = "wirte"', "split_of: no phase 'wirte' above it or in the base, did you mean"),
+        ('split_of = "why"', "split_of: no phase 'why' above it"),
         ('split_of = "bare"', "split_of: 'bare' goes to device:data, and only requests over NFS are traced"),
         (
             'split_of = "write"\nduration = "5s"',
