@@ -144,10 +144,13 @@ def forced_problems(phase: Phase, sync: Setting) -> Iterator[str]:
     if phase.force is None or not phase.tiers or (phase.over_nfs and phase.force.method == "none"):
         return
     logged = [tier for tier in phase.tiers if tier in ("slog", "pool")]
-    if phase.force.method == "none" or sync == "disabled":
-        why = 'nothing forces its writes (method = "none")'
-        if phase.force.method != "none":
-            why = 'dataset.properties.sync is "disabled"'
+    unforced = phase.force.method == "none" and sync != "always"
+    if unforced or sync == "disabled":
+        why = (
+            'nothing forces its writes (method = "none")'
+            if unforced
+            else f'dataset.properties.sync is "{sync}"'
+        )
         if logged:
             yield f'{why}, so no log is written and {logged[0]} cannot answer: write tiers = ["dram"]'
     elif not logged:

@@ -137,6 +137,7 @@ def test_in_the_dataset(tmp_path: Path, force: str, key: str, message: str) -> N
         ("fsync", "disabled", '"dram"', ""),
         ("fsync", "standard", '"slog", "dram"', ""),
         ("fsync", "always", '"slog"', ""),
+        ("none", "always", '"dram"', 'sync is "always", so memory alone cannot'),
     ],
 )
 def test_tiers_of_forced_writes(tmp_path: Path, method: str, sync: str, tiers: str, message: str) -> None:
