@@ -2,90 +2,162 @@
 
 It prints means alone. So each row is as many writes as were done, all with the mean as their latency: its
 percentiles are not those of single writes, and the run says so. A row is a phase of its own. Source:
-src/bin/pg_test_fsync/pg_test_fsync.c (OPS_FORMAT).
+src/bin/pg_test_fsync/pg_test_fsync.c (OPS_FORMAT), before 9.5 contrib/pg_test_fsync.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from kit.core.bins import bin_index
-from kit.importers.base import Format, Options, Reading, one_by_one
-from kit.importers.histogram_accumulator import Account, Tally
+from kit.core.errors import ConfigError
+from kit.importers.base import Format, Options, Reading
+from kit.importers.histogram_accumulator import Account, Tally, plain
 from kit.importers.source import Source
+from kit.load.fio_latency_log import shown
 from kit.store.parts.import_source import ImportSource
 
 _LIMIT_BYTES = 1 << 20
-_BEGIN = re.compile(rb"[0-9]{1,6} seconds per test")
-_ROW = re.compile(r"[ \t]+(\S.{0,60}?) +([0-9]{1,15}\.[0-9]{1,9}) ops/sec +[0-9]{1,18} usecs/op")
-_MISSING = re.compile(r"[ \t]+(\S.{0,60}?) +n/a\*?")
+_BEGIN = re.compile(r"([0-9]{1,6}) seconds? per test")
+# Old versions print no microseconds.
+_ROW = re.compile(r"[ \t]*(\S.{0,60}?) +([0-9]{1,15}\.[0-9]{1,9}) ops/sec(?: +(?:[0-9]{1,18}|inf) usecs/op)?")
+_MISSING = re.compile(r"[ \t]*(\S.{0,60}?) +n/a\*?")
+# Ended with Ctrl-C, it ends the line of the test that was going on.
+_LABEL_ALONE = re.compile(r"[ \t]+(?:[0-9]+ \* +)?(?:[0-9]+kB )?[a-z][a-z_, ]{0,60}")
+_COMMA = re.compile(r"[0-9],[0-9]")
 # What stands before the rows, and how they are called then; the other sections' rows say all themselves.
-_SECTIONS = {"one 8kB write": "one 8kB", "two 8kB writes": "two 8kB", "Non-sync'ed": "not forced, 8kB"}
+_SECTIONS = (
+    (re.compile(r"\b(one|two) ([0-9]{1,5}kB) writes?:$", re.IGNORECASE), r"\1 \2: "),
+    (re.compile(r"\bnon-sync'ed ([0-9]{1,5}kB) writes?:$", re.IGNORECASE), r"not forced, \1: "),
+)
 _MOST_OPS_PER_S, _MOST_S = 1e9, 86_400
+_MOST_NAME = 100
 _WARNING = "each row has its mean alone: percentiles are those of the means, not of single writes"
+_AGAIN = "give what pg_test_fsync printed, whole and unchanged; nothing was imported"
 
 
 def recognises(lines: Sequence[bytes]) -> bool:
     """Whether it begins as pg_test_fsync does."""
-    return bool(lines and _BEGIN.fullmatch(lines[0].strip()))
+    return bool(lines and _BEGIN.fullmatch(lines[0].strip().decode("utf-8", "replace")))
 
 
-def read(source: Source, options: Options, tally: Tally) -> Account:
-    """Add one output to `tally`. Raises ConfigError for a row that cannot be."""
+@dataclass
+class _Table:
+    """One output as it is read. `before`: what stands before each label; `rows`: the line of each."""
+
+    source: Source
+    tally: Tally
+    before: str
+    account: Account
+    seconds: int
+    section: str = ""
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def add(self, line: int, label: str, rate: float) -> None:
+        """A row. Raises ConfigError for one that cannot be."""
+        ios = round(rate * self.seconds)
+        if not 0 < rate <= _MOST_OPS_PER_S or not ios:
+            raise self.source.fail(line, f"{rate:g} ops/sec cannot be", f"is the file damaged? {_AGAIN}")
+        self._once(line, label)
+        self.account.read(ios)
+        group = self.tally.group(self.before + label, "write")
+        mean_ns = round(1e9 / rate)
+        self.tally.add(self.tally.part(group, np.zeros(1, np.int64), bin_index([mean_ns]), np.array([ios])))
+        self.tally.sum(group, ios, ios * mean_ns)
+        self.account.rows_counted += ios
+
+    def missing(self, line: int, label: str) -> None:
+        """A row without a figure."""
+        self._once(line, label)
+        self.account.warnings.append(f"{label}: n/a")
+
+    def label(self, words: str) -> str:
+        """What a row is called. In its section alone it is the only one of that name."""
+        return self.section + " ".join(words.split())
+
+    def _once(self, line: int, label: str) -> None:
+        first = self.rows.setdefault(label, line)
+        if first != line:
+            raise self.source.fail(
+                line,
+                f"the row {shown(label.encode())} is there a second time, after line {first}",
+                "the output of one run has each row once: give each output as a file of its own",
+            )
+
+
+def read(source: Source, options: Options, tally: Tally, before: str = "") -> Account:
+    """Add one output to `tally`. Raises ConfigError for a row that cannot be, or cannot be read."""
     account = Account(str(source.path), warnings=[_WARNING])
     text = source.whole(_LIMIT_BYTES).decode("utf-8", "replace")
-    first, *lines = text.splitlines() or [""]
-    seconds = _seconds(source, first)
-    account.runtime_ns = seconds * 10**9
-    section = ""
-    for number, line in enumerate(lines, 2):
-        if line.endswith(":") and not line[0].isspace():
-            section = next((name for words, name in _SECTIONS.items() if words in line), "")
-        elif row := _ROW.fullmatch(line.rstrip()):
-            label = f"{section}: {row[1].strip()}" if section else " ".join(row[1].split())
-            _add(source, number, tally, account, label, float(row[2]), seconds)
-        elif missing := _MISSING.fullmatch(line.rstrip()):
-            account.warnings.append(f"{section}: {missing[1]}: n/a" if section else f"{missing[1]}: n/a")
+    lines = [(number, line) for number, each in enumerate(text.split("\n"), 1) if (line := each.rstrip())]
+    table = _Table(source, tally, before, account, _seconds(source, *(lines[0] if lines else (1, ""))))
+    account.runtime_ns = table.seconds * 10**9
+    last = lines[-1][0]
+    footnote = False
+    for number, line in lines[1:]:
+        is_last, is_cut = number == last, number == last and not text.endswith("\n")
+        if line.endswith(":") and not line[0].isspace() and not is_cut:
+            table.section = _section(line)
+        elif row := _ROW.fullmatch(line):
+            table.add(number, table.label(row[1]), float(row[2]))
+        elif missing := _MISSING.fullmatch(line):
+            table.missing(number, table.label(missing[1]))
+        elif is_cut or (is_last and _LABEL_ALONE.fullmatch(line)):
+            account.warnings.append(f"line {number}: cut, left out: {shown(line.encode())}")
+        elif "ops/sec" in line or "usecs/op" in line or (line[0].isspace() and not footnote):
+            raise _damaged(source, number, line)
+        # What its asterisk means, goes on in a second line.
+        footnote = line.startswith("*")
     return account
 
 
-def _seconds(source: Source, line: str) -> int:
-    words = line.split()
-    seconds = (
-        int(words[0]) if words and words[0].isascii() and words[0].isdecimal() and len(words[0]) < 7 else 0
-    )
-    if not 0 < seconds <= _MOST_S or not _BEGIN.fullmatch(line.strip().encode("utf-8", "replace")):
-        raise source.fail(1, f"not the begin of pg_test_fsync's output: {line[:60]!r}", "give all of it")
+def _section(line: str) -> str:
+    for pattern, before in _SECTIONS:
+        if found := pattern.search(line):
+            return found.expand(before)
+    return ""
+
+
+def _damaged(source: Source, number: int, line: str) -> ConfigError:
+    hint = _AGAIN
+    if _COMMA.search(line):
+        hint = "it has a decimal comma: run pg_test_fsync again with LC_ALL=C; nothing was imported"
+    return source.fail(number, f"neither a row with ops/sec nor n/a: {shown(line.encode())}", hint)
+
+
+def _seconds(source: Source, number: int, line: str) -> int:
+    found = _BEGIN.fullmatch(line.strip())
+    seconds = int(found[1]) if found else 0
+    if not 0 < seconds <= _MOST_S:
+        raise source.fail(
+            number,
+            f"not the begin of pg_test_fsync's output: {shown(line.encode())}",
+            "give all of it, as LC_ALL=C prints it",
+        )
     return seconds
 
 
-def _add(
-    source: Source,
-    line: int,
-    tally: Tally,
-    account: Account,
-    label: str,
-    rate: float,
-    seconds: int,
-) -> None:
-    ios = round(rate * seconds)
-    if not 0 < rate <= _MOST_OPS_PER_S or not ios:
-        raise source.fail(line, f"{rate:g} ops/sec cannot be", "is the file damaged?")
-    account.read(ios)
-    group = tally.group(label, "write")
-    mean_ns = round(1e9 / rate)
-    tally.add(tally.part(group, np.zeros(1, np.int64), bin_index([mean_ns]), np.array([ios])))
-    tally.sum(group, ios, ios * mean_ns)
-    account.rows_counted += ios
+def _names(sources: Sequence[Source]) -> list[str]:
+    """What tells the files apart: their names, or with the folders, or with numbers."""
+    names = [plain(source.host)[:_MOST_NAME] for source in sources]
+    folders = [plain(source.path.absolute().parent.name)[:_MOST_NAME] for source in sources]
+    longer = [f"{folder}/{name}" for folder, name in zip(folders, names, strict=True)]
+    numbered = [f"{number}. {name}" for number, name in enumerate(names, 1)]
+    return next(each for each in (names, longer, numbered) if len(set(each)) == len(sources))
 
 
 def open_files(sources: Sequence[Source], options: Options) -> Reading:
-    """See kit.importers.base.Format."""
-    return replace(one_by_one(read)(sources, options), rows_are_phases=True)
+    """See kit.importers.base.Format. Of several files each has rows of its own."""
+    tally = Tally(options.interval_ns)
+    before = [f"{name}: " for name in _names(sources)] if len(sources) > 1 else [""]
+    pairs = zip(sources, before, strict=True)
+    return Reading(
+        tally, (read(source, options, tally, name) for source, name in pairs), rows_are_phases=True
+    )
 
 
 FORMAT = Format(

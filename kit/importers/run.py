@@ -88,7 +88,7 @@ class Imported:
                 **self.phase,
                 "name": names[title],
                 "title": title,
-                "client_ios": int(self.frame.filter(pl.col("host") == title)["count"].sum()),
+                **self._counts(title),
                 "sums": [{**each, "host": PHASE} for each in self.phase["sums"] if each["host"] == title],
                 "extremes": [],
             }
@@ -98,6 +98,11 @@ class Imported:
             pl.col("host").replace_strict(names, return_dtype=pl.String).alias("phase"),
             pl.lit(PHASE).alias("host"),
         )
+
+    def _counts(self, title: str) -> dict[str, int]:
+        """I/Os of a row, where those of all rows are counted."""
+        ios = int(self.frame.filter(pl.col("host") == title)["count"].sum())
+        return {key: ios if self.phase[key] else 0 for key in ("client_ios", "server_ios")}
 
 
 def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda fraction: None) -> Imported:

@@ -90,5 +90,8 @@ SEEDS: dict[str, list[bytes]] = {
         "".join(f"{n}\n{iostat({5: ('10', '1')})}" for n in (10**9, 10**9 + 5, 10**9 + 10)).encode(),
         "".join("tank\n" + iostat({5: ("10", "1")}, True) for _ in range(3)).encode(),
     ],
-    "pg-test-fsync": [(DATA / "pg_test_fsync.txt").read_bytes()],
+    "pg-test-fsync": [
+        (DATA / "pg_test_fsync.txt").read_bytes(),
+        b"1 second per test\nNon-Sync'ed 4kB writes:\n        write    1.500 ops/sec\n        x    n/a*\n",
+    ],
 }
