@@ -148,7 +148,7 @@ def _differences(stored: Summary, now: Summary) -> Iterator[str]:
         {(row.phase, row.layer, row.op, row.tier): row for row in summary.rows} for summary in (now, stored)
     ]
     for key in dict.fromkeys([*rows[0], *rows[1]]):
-        yield from _row_differences(" ".join(key), *(each.get(key) for each in rows))
+        yield from _row_differences(" ".join(key), rows[0].get(key), rows[1].get(key))
     yield from _forces_differences(stored, now)
 
 
