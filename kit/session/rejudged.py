@@ -19,12 +19,14 @@ from kit.store.checks.known import Known
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import named_series, read_series
-from kit.store.summary import Reason, Summary, read_summary
+from kit.store.summary import ForcesRow, Reason, Summary, read_summary
 from reports.analysis.damage import damage_refused
 from reports.verdict.check_lines import CheckLine, check_lines
 
 _COUNTS = ("client_ios", "server_ios", "lost_events")
 _FIGURES = ("count", "min_us", "p50_us", "p99_us", "max_us")
+# But for its sentence: that may be of another version of the kit.
+_OF_FORCES = tuple(name for name in ForcesRow.model_fields if name not in ("phase", "why"))
 _MOST_SHOWN = 5
 
 
@@ -146,15 +148,29 @@ def _differences(stored: Summary, now: Summary) -> Iterator[str]:
         {(row.phase, row.layer, row.op, row.tier): row for row in summary.rows} for summary in (now, stored)
     ]
     for key in dict.fromkeys([*rows[0], *rows[1]]):
-        yield from _row_differences(" ".join(key), *(each.get(key) for each in rows))
+        yield from _row_differences(" ".join(key), rows[0].get(key), rows[1].get(key))
+    yield from _forces_differences(stored, now)
 
 
-def _row_differences(name: str, now: Any, stored: Any) -> Iterator[str]:
+def _forces_differences(stored: Summary, now: Summary) -> Iterator[str]:
+    mine, theirs = ({row.phase: row for row in summary.forces} for summary in (now, stored))
+    for phase in dict.fromkeys([*mine, *theirs]):
+        name = f"the forced writes of {phase}"
+        yield from _row_differences(name, mine.get(phase), theirs.get(phase), _OF_FORCES)
+
+
+def _row_differences(name: str, now: Any, stored: Any, figures: Sequence[str] = _FIGURES) -> Iterator[str]:
     if now is None or stored is None:
         yield f"{name} is {'stored, and has no I/O' if now is None else 'not stored'}"
         return
-    for figure in _FIGURES:
+    for figure in figures:
         mine, theirs = getattr(now, figure), getattr(stored, figure)
-        # Figures are rounded nowhere, but libraries of another version may add in another order.
-        if (mine is None) != (theirs is None) or (mine is not None and abs(mine - theirs) > 1e-6 * abs(mine)):
+        if _differ(mine, theirs):
             yield f"{figure} of {name} is {mine}, stored is {theirs}"
+
+
+def _differ(mine: Any, theirs: Any) -> bool:
+    """Figures are rounded nowhere, but libraries of another version may add in another order."""
+    if isinstance(mine, int | float) and isinstance(theirs, int | float):
+        return abs(mine - theirs) > 1e-6 * abs(mine)
+    return bool(mine != theirs)

@@ -21,7 +21,7 @@ from kit.store.parts.forces import PhaseForces
 from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse
 from kit.store.parts.schedule import Schedule
 from kit.store.parts.split import PhaseSplit
-from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
+from kit.store.stored import Count, Json, Many, Nanoseconds, Stored, contradiction
 
 ProblemCode = Literal[
     "arc-zil-counters",
@@ -279,6 +279,17 @@ class Phase(Stored):
     forces: PhaseForces | None = None
     schedule: Schedule | None = None
     split: PhaseSplit | None = None
+
+    @model_validator(mode="after")
+    def _forces_are_its_ios(self) -> Self:
+        """A client that failed, or a part that has its counts alone, may have no forces."""
+        if self.forces is None or self.problems or len(self.parts) > 1:
+            return self
+        if self.forces.group.ios != self.client_ios:
+            raise contradiction(
+                f"client_ios is {self.client_ios}, but forces.group has {self.forces.group.ios} latencies"
+            )
+        return self
 
     @property
     def on_devices(self) -> bool:

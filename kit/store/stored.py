@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -28,6 +28,12 @@ T = TypeVar("T")
 Many = Annotated[tuple[T, ...], FailFast()]
 _SHOWN_PROBLEMS = 5
 _SHOWN_CHARACTERS = 60
+_CONTRADICTION = "contradiction"
+
+
+def contradiction(text: str) -> PydanticCustomError:
+    """What a validator raises where keys of a value cannot hold together. `text` names them."""
+    return PydanticCustomError(_CONTRADICTION, "{text}", {"text": text})
 
 
 class Stored(BaseModel):
@@ -72,7 +78,7 @@ def _problem(error: ErrorDetails) -> str:
     for part in error["loc"]:
         place += f"[{part}]" if isinstance(part, int) else f"{'.' * bool(place)}{part}"
     message = error["msg"].removeprefix("Value error, ")
-    observed = "" if error["type"] == "missing" else f", not {_shown(error['input'])}"
+    observed = "" if error["type"] in ("missing", _CONTRADICTION) else f", not {_shown(error['input'])}"
     return f"{safe_text(place) or 'the file'}: {message[:1].lower()}{message[1:]}{observed}"
 
 

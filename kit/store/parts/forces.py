@@ -4,23 +4,57 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from kit.store.stored import Count, Many, Stored
+from kit.core.bins import bin_edges
+from kit.store.stored import Count, Many, Stored, contradiction
 
 Method = Literal["none", "open_dsync", "open_sync", "fdatasync", "fsync", "fsync_other"]
 Positive = Annotated[int, Field(ge=1, le=1 << 53)]
+_BINS = 2048
+# Of the program of a phase, in the time of a lab that is slowed down by at most 100.
+_MOST_EXACT_NS = 10**8
+_Bin = Annotated[int, Field(ge=0, lt=_BINS)]
 
 
 class Latencies(Stored):
-    """`bins`: (bin of kit.core.bins, how many), ascending."""
+    """`bins`: (bin of kit.core.bins, how many), ascending.
+
+    Above 17 s of the host the last bin has longer ones, too: the program of a phase has no more bins. A bin
+    may be off by half of its width where the clock of the lab is slowed down by no power of two.
+    """
 
     sum_ns: Count
     min_ns: Count
     max_ns: Count
-    bins: Annotated[Many[tuple[Count, Positive]], Field(min_length=1, max_length=2048)]
+    bins: Annotated[Many[tuple[_Bin, Positive]], Field(min_length=1, max_length=_BINS)]
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        if any(one >= other for (one, _), (other, _) in pairwise(self.bins)):
+            raise contradiction("the bins do not ascend")
+        if self.min_ns > self.max_ns:
+            raise contradiction(f"min_ns is {self.min_ns}, above max_ns, {self.max_ns}")
+        least, most = self._bounds_ns()
+        if not least <= self.sum_ns <= most:
+            raise contradiction(
+                f"sum_ns is {self.sum_ns}, but {self.ios} latencies with these bins, min_ns and max_ns are "
+                f"{least} to {most} ns together"
+            )
+        return self
+
+    def _bounds_ns(self) -> tuple[int, int]:
+        """Between which the sum is. Each time is rounded down to a ns."""
+        low, high = (edges.tolist() for edges in bin_edges([index for index, _ in self.bins]))
+        high = [edge + edge // 32 + 1 for edge in high]
+        if low[-1] > _MOST_EXACT_NS:
+            high[-1] = max(high[-1], self.max_ns + 1)
+        counts = [count for _, count in self.bins]
+        least, most = (sum(n * edge for n, edge in zip(counts, edges, strict=True)) for edges in (low, high))
+        return max(least, self.ios * self.min_ns), min(most, self.ios * (self.max_ns + 1))
 
     @property
     def ios(self) -> int:
@@ -101,6 +135,27 @@ class PhaseForces(Stored):
     group: Latencies
     write: Latencies
     force: Latencies | None = None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        """What holds of each run, also of one that was killed: there, records may be ahead of groups."""
+        if self.write.ios != self.group.ios:
+            raise contradiction(f"write has {self.write.ios} latencies, group has {self.group.ios}")
+        if self.force and self.force.ios != self.forces:
+            raise contradiction(f"forces is {self.forces}, but force has {self.force.ios} latencies")
+        groups = self.group.ios
+        if self.records < groups * self.per_force:
+            raise contradiction(
+                f"records is {self.records}, but group has {groups} latencies of {self.per_force} each"
+            )
+        if self.overwritten > self.records:
+            raise contradiction(f"overwritten is {self.overwritten}, more than records, {self.records}")
+        if self.lost < 0:
+            raise contradiction(
+                f"recovered and damaged are {self.recovered} and {self.damaged or 0}, more than the "
+                f"{self.records - self.overwritten} of records that no later one has overwritten"
+            )
+        return self
 
     @classmethod
     def together(cls, parts: Sequence[PhaseForces]) -> PhaseForces:

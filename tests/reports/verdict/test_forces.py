@@ -12,7 +12,7 @@ from reports.verdict.forces import durability, problem
 from tests.reports import synthetic
 from tests.reports.synthetic import SECOND
 
-LATENCIES = {"sum_ns": 100_000_000, "min_ns": 90_000, "max_ns": 110_000, "bins": [[497, 1000]]}
+LATENCIES = {"sum_ns": 100_000_000, "min_ns": 90_000, "max_ns": 110_000, "bins": [[400, 1000]]}
 FORCES = {
     "record_bytes": 8192, "per_force": 1, "method": "fdatasync", "direct": False, "append": False, "files": 1,
     "threads": 1, "writes_per_group": 1, "elapsed_ns": SECOND, "forces": 1000, "records": 1000,

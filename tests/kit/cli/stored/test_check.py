@@ -14,6 +14,7 @@ from kit.config.workload_source import WORKLOADS
 from kit.store.json_file import read_json, write_json
 from tests.conftest import Called
 from tests.reports import synthetic, synthetic_series
+from tests.reports.verdict import test_forces
 
 
 def stored(path: Path, p99_us_max: float = 100.0, **more: Any) -> Path:
@@ -52,6 +53,28 @@ def test_a_summary_that_was_changed(
     write_json(path / "summary.json", read_json(path / "summary.json") | change)
     code, found = lines(hsp_here, path)
     assert (code, found["STORED-SUMMARY"]) == ((3, "failed") if words else (1, "ok"))
+    assert words in hsp_here("check", str(path), COLUMNS="400").stdout
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({}, ""), ({"why": "in other words"}, ""),
+    ({"p99_us": 1.0}, "p99_us of the forced writes of log is"),
+    ({"records": 5}, "records of the forced writes of log is 1000, stored is 5"),
+    ({"recovered": None}, "recovered of the forced writes of log is 1000, stored is None"),
+    ({"durable": "memory"}, "durable of the forced writes of log is durable, stored is memory"),
+    ({"phase": "other"}, "the forced writes of log is not stored; the forced writes of other is stored"),
+])  # fmt: skip
+def test_a_summary_of_forced_writes_that_was_changed(
+    hsp_here: Called, tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    rows = synthetic.table([(0, "log", "device", "log0", "write", "all", 98_304, 100_352, 1000)])
+    path = tmp_path / "a"
+    reports.analyse(synthetic.write(path, test_forces.manifest(), rows))
+    summary = read_json(path / "summary.json")
+    summary["forces"][0] |= change
+    write_json(path / "summary.json", summary)
+    code, found = lines(hsp_here, path)
+    assert (code, found["STORED-SUMMARY"]) == ((3, "failed") if words else (0, "ok"))
     assert words in hsp_here("check", str(path), COLUMNS="400").stdout
 
 
