@@ -152,6 +152,9 @@ class Phase(Table):
             )
         if self.log == "every-io":
             raise KeyProblem("log", '"every-io" is a log of fio; a phase with force counts: remove log')
+        if self.resumable:
+            text = "a phase with force cannot be continued: its records are read back at its end"
+            raise KeyProblem("resumable", f"{text}: remove resumable, or write several shorter phases")
         return self
 
     @model_validator(mode="after")

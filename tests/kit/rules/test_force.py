@@ -157,6 +157,7 @@ def test_tiers_of_forced_writes(tmp_path: Path, method: str, sync: str, tiers: s
         ('job = "x.fio"\n', "job", "remove one of the two"),
         ('options = { bs = "4k" }\n', "options", "remove one of the two"),
         ('log = "every-io"\n', "log", "remove log"),
+        ("resumable = true\n", "resumable", "remove resumable"),
     ],
 )
 def test_it_takes_the_place_of_a_fio_job(tmp_path: Path, more: str, key: str, message: str) -> None:
