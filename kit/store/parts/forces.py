@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from kit.core.bins import bin_edges
 from kit.store.stored import Count, Many, Stored, contradiction
 
 Method = Literal["none", "open_dsync", "open_sync", "fdatasync", "fsync", "fsync_other"]
@@ -48,6 +47,9 @@ class Latencies(Stored):
 
     def _bounds_ns(self) -> tuple[int, int]:
         """Between which the sum is. Each time is rounded down to a ns."""
+        # It brings numpy, which nothing else here needs: `hsp plan` starts without it.
+        from kit.core.bins import bin_edges
+
         low, high = (edges.tolist() for edges in bin_edges([index for index, _ in self.bins]))
         high = [edge + edge // 32 + 1 for edge in high]
         if low[-1] > _MOST_EXACT_NS:

@@ -87,7 +87,7 @@ def test_constant_devices_are_never_fresh() -> None:
         ('[precondition]\nmethod = "none"\nfilled = "50%"', 'filled = "50%" is for a method that writes'),
         ('[precondition]\nmethod = "snia"\nfilled = "0%"', 'expected a part of the device such as "50%"'),
         ('[precondition]\nmethod = "snia"\nfilled = "1%"\nblock = "64KiB"', "fit the 1% that are filled of"),
-        ('[precondition]\nmethod = "snia"\nroles = []', "at least 1 item"),
+        ('[precondition]\nmethod = "snia"\nroles = []', "at least 1 element"),
         ('[precondition]\nmethod = "snia"\nroles = ["log", "log"]', "lists a value twice"),
         ('[precondition]\nmethod = "snia"\nroles = ["slog"]', "did you mean 'log'?"),
         ('[precondition]\nmethod = "snia"\nblock = "1000B"', "a multiple of 512"),
