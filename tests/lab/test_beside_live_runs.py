@@ -107,8 +107,10 @@ def test_on_a_host_over_ssh(rig: Rig, tmp_path: Path) -> None:
         copied = bed.hsp("clean", os.fspath(copy), "--agree", run.name)
         assert copied.returncode == EXIT_SAFETY and _GOES_ON in copied.stderr, copied.stderr
         during = differences(before, state_of(rig.host))
-        # Its load goes on: processes, and its own directory, whose mode changes with the first phase.
-        own = ("processes", f"files: new: /run/hsp/{run.name}", f"files: gone: /run/hsp/{run.name} d 700")
+        # Its load goes on: processes, its own directory, whose mode changes with the first phase, and the
+        # input of a command that began (kit.hosts.supervision).
+        own = "processes", f"files: new: /run/hsp/{run.name}", f"files: gone: /run/hsp/{run.name} d 700"
+        own += ("files: gone: /tmp/tmp.",)
         assert [line for line in during if not line.startswith(own)] == []
         assert rig.host.run(["test", "-d", f"/run/hsp/{run.name}"], check=False).returncode == 0
         done = finish(process, bed.folder, "small")

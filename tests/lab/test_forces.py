@@ -214,8 +214,11 @@ def test_a_helper_that_is_killed_is_named_and_all_is_undone(image: Image, tmp_pa
 
 
 def test_records_that_a_lying_device_loses_make_the_run_invalid(image: Image, tmp_path: Path) -> None:
-    """It answers FLUSH and does nothing. Its power goes after the load, before the records are read back."""
-    text = on("log0", "lying", 'record = "8KiB", method = "fdatasync"', "200ms")
+    """It answers FLUSH and does nothing. Its power goes after the load, before the records are read back.
+
+    Many records: to read them back takes longer than to tell the device.
+    """
+    text = on("log0", "lying", 'record = "8KiB", method = "fdatasync", file = "48MiB"', "300ms")
     process = started(tmp_path, text, ("log0", "ssd-lying"))
 
     done = in_phase(
