@@ -162,7 +162,7 @@ def test_a_setting_that_does_not_read_back_ends_the_run_and_is_undone(
             "vd0",
             '[setting]\nsmartpath = "off"\n',
             EXIT_USAGE,
-            "has no setting 'smartpath', settings: swappiness",
+            "has no setting 'smartpath', it has: swappiness",
         ),
     ],
 )
