@@ -73,14 +73,14 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     for skipped in planned.skipped:
         yield f"  skipped: {skipped.phase} {name_of(skipped.at)}: {skipped.reason}"
     yield ""
-    bytes_ = written_bytes(planned)
-    if bytes_:
+    sizes = written_bytes(planned)
+    if sizes:
         yield "written before anything is measured, by all builds:"
-    for device, size_bytes in bytes_.items():
+    for device, size_bytes in sizes.items():
         share = endurance_shares(planned).get(device)
         rated = f", {share:.3%} of its rated endurance" if share is not None else ""
         yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
-    if bytes_:
+    if sizes:
         yield ""
     total_s = sum(expected_s(build.plan) for build in planned.builds)
     pace = run_time.pace_words() if first.testbed.is_lab else ""

@@ -118,6 +118,7 @@ def draft(
 
 
 def on_devices(phase: Mapping[str, Any]) -> bool:
+    """As Phase.on_devices, of a phase as it stands in the file."""
     return phase.get("target", "nfs") not in ("nfs", "dataset")
 
 

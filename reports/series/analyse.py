@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kit.core.text import counted
 from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
 from kit.store.summary import CPU_BOUND, Verdict
 from reports.devices import prices, stripes, together
@@ -104,5 +105,5 @@ def _verdict(
         return "unknown", reasons
     if unmet or any(cell.verdict == "invalid" for cell in cells):
         return "invalid", reasons
-    runs = sum(len(build.runs) for build in builds)
-    return "valid", [f"All {len(cells)} measurements are valid, in {runs} run{'s' * (runs != 1)}."]
+    runs = counted(sum(len(build.runs) for build in builds), "run")
+    return "valid", [f"All {len(cells)} measurements are valid, in {runs}."]

@@ -196,13 +196,13 @@ class Phase(Table):
     @property
     def _counted_by(self) -> str:
         """The keys with which its latencies are counted, not stored one by one."""
-        counted = {
+        keys = {
             "force": self.force is not None,
             'log = "histograms"': self.log == "histograms",
             "resumable": self.resumable,
             'each = "together"': self.each == "together",
         }
-        return " and ".join(key for key, is_there in counted.items() if is_there)
+        return " and ".join(key for key, is_there in keys.items() if is_there)
 
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
@@ -211,9 +211,9 @@ class Phase(Table):
         if not self.interval <= self.duration:
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
             raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
-        if self.in_order and (counted := self._counted_by):
-            text = f"latencies are counted with {counted}, and counts have no order"
-            raise KeyProblem("in_order", f"{text}: remove in_order, or {counted}")
+        if self.in_order and (keys := self._counted_by):
+            text = f"latencies are counted with {keys}, and counts have no order"
+            raise KeyProblem("in_order", f"{text}: remove in_order, or {keys}")
         if self.resumable and self.log == "every-io":
             text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
             raise KeyProblem("resumable", f"{text}: remove one of the two")

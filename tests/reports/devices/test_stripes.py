@@ -13,6 +13,7 @@ import pytest
 from kit.store.parts.resource_use import DeviceSample, DeviceUse
 from kit.store.phase import ArrayOf, ClientRow, Phase
 from kit.store.tables import LATENCY_SCHEMA
+from reports.devices import together
 from reports.devices.stripes import Stripes, sentences, stripes_of
 from reports.figures import busy
 from reports.figures.runs import stripes as figures
@@ -148,19 +149,26 @@ def test_one_stall_does_not_turn_the_bracket_over() -> None:
         assert 0 < scale.low <= scale.single and scale.whole <= scale.high
 
 
-def test_only_the_bus_of_the_same_operation_is_asked_about() -> None:
-    reads = [
-        {"phase": name, "layer": "device", "host": f"ssd{n}", "op": "read", "tier": "all", "time_ns": 0,
+def together_and_alone(op: str, alone_name: str) -> pl.DataFrame:
+    """As many latencies of 2 ms of each of three drives, in its phase alone and in `together`."""
+    rows = [
+        {"phase": name, "layer": "device", "host": f"ssd{n}", "op": op, "tier": "all", "time_ns": 0,
          "lo_ns": 2 * MS, "hi_ns": 2 * MS + 10, "count": 1000}
         for n in range(3)
-        for name in (f"alone-read-{n}", "together")
+        for name in (f"{alone_name}{n}", "together")
     ]  # fmt: skip
+    return pl.DataFrame(rows, schema=LATENCY_SCHEMA)
+
+
+def test_only_the_bus_of_the_same_operation_is_asked_about() -> None:
+    latency = together_and_alone("read", "alone-read-")
     alone_read = [
         phase(f"alone-read-{n}", drive(n), op="read", hosts=(f"ssd{n}",), in_order_ns=()) for n in range(3)
     ]
     both = phase("together", drive(1) * 2, op="read", hosts=names(3), in_order_ns=())
     phases = [*alone(3), *alone_read, both, array(lock_step(3), 3)]
-    found = stripes_of(pl.DataFrame(reads, schema=LATENCY_SCHEMA), phases)
+    assert together.limited(latency, phases) == ["together"]
+    found = stripes_of(latency, phases)
     assert found is not None and found.limited == ()
 
 
@@ -195,14 +203,7 @@ def test_what_cannot_be_compared_says_nothing(phases: list[Phase]) -> None:
 
 def test_drives_that_share_a_bus_say_nothing_about_arrays() -> None:
     """Together they are half as fast as alone."""
-    drives = alone(3)
-    rows = [
-        {"phase": name, "layer": "device", "host": f"ssd{n}", "op": "write", "tier": "all", "time_ns": 0,
-         "lo_ns": 2 * MS, "hi_ns": 2 * MS + 10, "count": 1000}
-        for n in range(3)
-        for name in (f"alone-ssd{n}", "together")
-    ]  # fmt: skip
-    latency = pl.DataFrame(rows, schema=LATENCY_SCHEMA)
+    drives, latency = alone(3), together_and_alone("write", "alone-ssd")
     both = phase("together", drive(1) * 2, hosts=names(3), in_order_ns=())
     phases = [*drives, both, array(lock_step(3), 3)]
     (text,) = sentences(latency, phases)
