@@ -81,7 +81,7 @@ def stay_active_commands(spec: ArraySpec) -> list[list[str]]:
     """
     if spec.level == "raid0":
         return []
-    write = ["--rw=write", "--bs=4k", "--size=4k", "--direct=1", "--ioengine=psync"]
+    write = ["--rw=write", "--bs=4k", "--size=4k", "--direct=1", "--ioengine=psync", "--thread=1"]
     return [["fio", "--name=active", f"--filename={spec.node}", *write, "--output=/dev/null"]]
 
 

@@ -43,8 +43,8 @@ class Load:
             "fio", "--name=device", f"--filename={fio.escaped(self.path)}",
             f"--rw={self.pattern}", f"--bs={self.block_bytes}", f"--offset={self.offset_bytes}",
             f"--size={self.span_bytes}", f"--io_size={self.io_bytes}", *engine, "--direct=1",
-            "--norandommap=1", f"--randseed={self.seed}", "--refill_buffers=1", "--allow_mounted_write=0",
-            "--output-format=json", f"--output={output}",
+            "--thread=1", "--norandommap=1", f"--randseed={self.seed}", "--refill_buffers=1",
+            "--allow_mounted_write=0", "--output-format=json", f"--output={output}",
         ]  # fmt: skip
         if self.depth > 1:
             argv.append("--end_fsync=1")

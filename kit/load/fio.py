@@ -30,10 +30,12 @@ _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable
 
 # Put before every job: a log with times of the client's monotonic clock (1 is CLOCK_MONOTONIC,
 # clock_gettime(2)). And a seed for jobs that have none: fio's own is a constant, so that each phase would
-# read the blocks of the one before it again.
-_SEED_OPTIONS = f"""\
+# read the blocks of the one before it again. Threads: a job that is a process has its own session, so it
+# would survive a fio that is killed.
+_OWN_OPTIONS = f"""\
 [global]
 randseed={SEED}
+thread=1
 """
 _COUNT_OPTIONS = """\
 disable_slat=1
@@ -41,7 +43,7 @@ disable_clat=0
 clat_percentiles=1
 """
 _LOG_OPTIONS = f"""\
-{_SEED_OPTIONS}per_job_logs=1
+{_OWN_OPTIONS}per_job_logs=1
 disable_slat=1
 disable_clat=0
 log_alternate_epoch=1
@@ -57,12 +59,10 @@ log_offset=0
 _WAIT_OPTIONS = "exec_prerun=python3 -I start.py\n"
 
 # Added to a job of fio's client/server mode: file names without the connection's name as prefix, and a wait
-# for the common start time (kit.load.fio_server). Threads, because a job that is a process has its own
-# session and survives a killed server.
+# for the common start time (kit.load.fio_server).
 _GROUP_OPTIONS = """\
 unique_filename=0
 exec_prerun=python3 -I start.py
-thread=1
 """
 _THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTILINE)
 # Commands of the client/server mode begin with `env`: they run as the SSH connection's user, without sudo.
@@ -99,20 +99,19 @@ class FioFiles:
 def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str], *, logged: bool = True) -> bytes:
     """The job for one client. The kit replaces its variables, because sudo drops the environment."""
     log = _EVERY_IO_OPTIONS.format(log=files.log_prefix) if logged else ""
-    options = _LOG_OPTIONS + log
-    return _replaced(options + job.text, values).encode()
+    return _text(_LOG_OPTIONS + log, job, values)
 
 
 def counted_job_text(job: FioJob, values: Mapping[str, str], *, together: bool) -> bytes:
     """The job for a client that counts, without logs. `together`: with a common start."""
-    options = _SEED_OPTIONS + _COUNT_OPTIONS + (_WAIT_OPTIONS if together else "")
-    return _replaced(options + job.text, values).encode()
+    options = _OWN_OPTIONS + _COUNT_OPTIONS + (_WAIT_OPTIONS if together else "")
+    return _text(options, job, values)
 
 
 def group_job_text(job: FioJob, values: Mapping[str, str]) -> bytes:
     """The job for several clients. fio runs in the directory of the phase."""
     options = _LOG_OPTIONS + _EVERY_IO_OPTIONS.format(log="fio") + _GROUP_OPTIONS
-    return _replaced(options + _THREAD.sub("", job.text), values).encode()
+    return _text(options, job, values)
 
 
 def window_ms(interval_ns: int, duration_ns: int) -> int:
@@ -125,10 +124,11 @@ def window_ms(interval_ns: int, duration_ns: int) -> int:
     return interval_ms
 
 
-def _replaced(text: str, values: Mapping[str, str]) -> str:
+def _text(options: str, job: FioJob, values: Mapping[str, str]) -> bytes:
+    text = options + _THREAD.sub("", job.text)
     for name, value in values.items():
         text = text.replace(f"${{{name}}}", value)
-    return text
+    return text.encode()
 
 
 def escaped(path: str) -> str:
@@ -205,7 +205,7 @@ def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -
     """argv to write the working set on the server with data that does not compress."""
     return [
         "fio", "--name=fill", f"--directory={directory}", f"--filename={file}", "--rw=write",
-        f"--bs={block_bytes}", f"--size={size_bytes}", "--ioengine=psync", "--refill_buffers=1",
+        f"--bs={block_bytes}", f"--size={size_bytes}", "--ioengine=psync", "--thread=1", "--refill_buffers=1",
         "--fallocate=none", "--end_fsync=1", "--output-format=json", "--randrepeat=1",
     ]  # fmt: skip
 

@@ -342,7 +342,7 @@ def begin_zil_commands(pool: str, path: str) -> list[list[str]]:
     # As fill does: fio is allowed to an ordinary user with sudo, and the dataset's root directory is root's.
     return [
         ["fio", "--name=begin-zil", f"--filename={file}", "--rw=write", "--bs=512", "--size=512", "--sync=1",
-         "--ioengine=psync", "--fallocate=none", "--output-format=json"],
+         "--ioengine=psync", "--thread=1", "--fallocate=none", "--output-format=json"],
         ["rm", "--", file],
         empty_log_command(pool),
     ]  # fmt: skip

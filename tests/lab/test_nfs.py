@@ -8,11 +8,16 @@ from dataclasses import dataclass
 
 import pytest
 
+from kit.config.fio_job import read_job
 from kit.config.tables.nfs_options import VERSIONS
+from kit.config.workload_source import WORKLOADS
+from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.instruments import arc_zil_counters, mount_stats, server_activity
+from kit.load import fio as fio_load
+from kit.load.fio import FioFiles
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
@@ -215,6 +220,22 @@ def test_which_writes_without_o_dsync_are_asynchronous(served: Served, how: str)
     commits, asked = change.zil["zil_commit_count"], now.calls["commit"] - was.calls["commit"]
     # Of libnfs: when the file is opened, and the COMMIT when it is closed.
     assert (commits >= 60, asked) == ((True, 0) if how == "kernel" else (False, 1)), (commits, asked)
+
+
+@pytest.mark.parametrize("signal", ["INT", "KILL"])
+def test_a_load_that_is_ended_leaves_no_job(served: Served, signal: str) -> None:
+    """A job of fio that is a process has its own session: it goes on when fio is killed."""
+    guest, files = served.guest, FioFiles("/tmp/ended")
+    job = read_job(WORKLOADS / "top-speeds-write.fio")
+    guest.run(["mkdir", files.directory])
+    values = fio_load.variables(files.directory, SIZE, 600 * 10**9, Clock(), 1)
+    guest.put(fio_load.job_text(job, files, values), files.job)
+    load = guest.start(fio_load.command(files))
+    guest.run(["sh", "-c", f"until test -s {files.directory}/working-set; do sleep 0.1; done"])
+    load.stop(60, signal)
+    left = guest.run(["pgrep", "-f", files.job], check=False).stdout
+    guest.run(["rm", "-r", files.directory])
+    assert left == ""
 
 
 @pytest.mark.parametrize(("version", "fault"), [("3", "link"), ("4.2", "nfsd")])

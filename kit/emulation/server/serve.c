@@ -350,7 +350,7 @@ static int calibrate(struct hsp_server *server, struct hsp_served *device, unsig
 		return -result;
 	/* The last answer is the last event that wakes this loop; a short timer notices that the thread ended. */
 	while (!calibration.done && result >= 0) {
-		struct __kernel_timespec soon = { .tv_nsec = 1000000 };
+		struct __kernel_timespec soon = { .tv_nsec = 20000000 };
 		struct io_uring_sqe *entry = ublk_entry(&server->ring);
 		io_uring_prep_timeout(entry, &soon, 0, 0);
 		entry->user_data = 0;

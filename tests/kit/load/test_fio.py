@@ -34,6 +34,7 @@ def test_the_job_follows_the_kits_options(file: Path, tmp_path: Path) -> None:
     assert parsed.sections() == ["global"]
     assert dict(parsed["global"]) == {
         "randseed": SEED,
+        "thread": "1",
         "write_lat_log": FILES.log_prefix,
         "per_job_logs": "1",
         "log_avg_msec": "0",
@@ -48,7 +49,7 @@ def test_the_job_follows_the_kits_options(file: Path, tmp_path: Path) -> None:
     back.write_text(re.sub(r"^(write_lat_log|per_job_logs|log_\w+)=.*\n", "", text, flags=re.M))
     sections = read_job(back).sections
     assert [(s.name, {**s.options}) for s in sections] == [
-        (s.name, {"randseed": SEED, **s.options, "disable_slat": "1", "disable_clat": "0"})
+        (s.name, {"randseed": SEED, "thread": "1", **s.options, "disable_slat": "1", "disable_clat": "0"})
         for s in job.sections
     ]
 
