@@ -5,7 +5,7 @@ A new format is a module with a `FORMAT`, and a line in kit.importers.run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.bins import bin_edges
@@ -18,6 +18,14 @@ OPS = ("read", "write")
 # Reasons to leave rows out, of several formats.
 TRIMS = "trims: latency.parquet has no such op"
 CUT = "truncated last line"
+# Of `Options`, those that only some formats use, as the command has them.
+OF_FORMATS = {
+    "host": "--host",
+    "op": "--op",
+    "unit": "--unit",
+    "time_unit": "--time-unit",
+    "log_vdevs": "--log-vdev",
+}
 
 
 @dataclass(frozen=True)
@@ -26,12 +34,18 @@ class Options:
 
     format: str | None = None
     host: str | None = None
-    op: str = "read"
+    op: str | None = None
     layer: str | None = None
     unit: str | None = None
     time_unit: str | None = None
     interval_ns: int = 10**9
     log_vdevs: frozenset[int] | None = None
+
+    def unused(self, used: Collection[str]) -> list[str]:
+        """Options of the command that the user has given and a format does not use."""
+        return [
+            word for name, word in OF_FORMATS.items() if name not in used and getattr(self, name) is not None
+        ]
 
     def host_of(self, source: Source) -> str:
         """The host of a file: as the user says, else as its name has it."""
@@ -66,6 +80,8 @@ class Format:
     recognises: Callable[[Sequence[bytes]], bool]
     # Looks at all files before the first is read. Raises ConfigError for damage and for unlike files.
     open: Callable[[Sequence[Source], Options], Reading]
+    # Those of `OF_FORMATS` that it uses.
+    uses: frozenset[str] = frozenset({"host"})
 
 
 def one_by_one(

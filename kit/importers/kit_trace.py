@@ -92,4 +92,11 @@ def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> No
         )
 
 
-FORMAT = Format("bpftrace", "nfs-server", BY_FORMAT["bpftrace"], recognises, one_by_one(read))
+FORMAT = Format(
+    "bpftrace",
+    "nfs-server",
+    BY_FORMAT["bpftrace"],
+    recognises,
+    one_by_one(read),
+    frozenset({"host", "log_vdevs"}),
+)

@@ -171,4 +171,5 @@ FORMAT = Format(
     ),
     recognises,
     open_files,
+    uses=frozenset(),
 )

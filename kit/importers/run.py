@@ -145,7 +145,7 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
             f"no I/O in {', '.join(map(str, paths))}{f' ({left})' if left else ''}",
             "give files with reads or writes in them, whole ones",
         )
-    return _imported(known, reading, accounts, options.layer or known.layer, counted)
+    return _imported(known, reading, accounts, options, counted)
 
 
 def _check_text(source: Source) -> None:
@@ -203,8 +203,10 @@ def _keep_freed_memory() -> None:
             mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
-def _imported(known: Format, reading: Reading, accounts: list[Account], layer: str, counted: int) -> Imported:
-    tally = reading.tally
+def _imported(
+    known: Format, reading: Reading, accounts: list[Account], options: Options, counted: int
+) -> Imported:
+    tally, layer = reading.tally, options.layer or known.layer
     frame, origin_ns = tally.frame(PHASE, layer)
     assert int(frame["count"].sum()) == counted, "the tally lost I/Os"
     # A histogram without times is one interval, as long as the job was.
@@ -212,6 +214,7 @@ def _imported(known: Format, reading: Reading, accounts: list[Account], layer: s
     end_ns = int(frame["time_ns"].max()) + interval_ns  # type: ignore[arg-type]
     warnings = [f"{a.file}: {w}" for a in accounts for w in a.warnings]
     warnings += [f"{a.file}: {n} left out: {reason}" for a in accounts for reason, n in a.left_out.items()]
+    warnings += [f"{word} has no effect on files of {known.name}" for word in options.unused(known.uses)]
     if tally.doubled:
         asked = tally.interval_ns >> tally.doubled
         warnings.append(

@@ -42,7 +42,7 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
         raise ConfigError("a trace does not name its unit", "give --unit ns, us, ms or s")
     unit_ns, time_unit_ns = NS_PER_UNIT[options.unit], NS_PER_UNIT[options.time_unit or options.unit]
     account = Account(str(source.path))
-    group = tally.group(options.host_of(source), options.op)
+    group = tally.group(options.host_of(source), options.op or "read")
     for block in source.blocks():
         if block.cut:
             account.rows_read += 1
@@ -113,4 +113,11 @@ def _slow(source: Source, block: Block, unit_ns: int, time_unit_ns: int) -> tupl
     return table[:, 0], table[:, 1]
 
 
-FORMAT = Format("trace", "client", BY_FORMAT["trace"], recognises, one_by_one(read))
+FORMAT = Format(
+    "trace",
+    "client",
+    BY_FORMAT["trace"],
+    recognises,
+    one_by_one(read),
+    frozenset({"host", "op", "unit", "time_unit"}),
+)

@@ -41,8 +41,9 @@ def import_(
         str | None, typer.Option("--host", help="Host name for all files; default: the file names.")
     ] = None,
     op: Annotated[
-        Literal["read", "write"], typer.Option("--op", help="Operation of a two-column trace.")
-    ] = "read",
+        Literal["read", "write"] | None,
+        typer.Option("--op", help="Operation of a two-column trace; default: read."),
+    ] = None,
     layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
     unit: Annotated[
         Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace.")

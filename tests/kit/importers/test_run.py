@@ -138,6 +138,21 @@ def test_any_bytes_are_read_or_refused(
     survives([path], Options(format=format_, unit="us", log_vdevs=frozenset({1})))
 
 
+_ALL = {"host": "a", "op": "write", "unit": "us", "time_unit": "us", "log_vdevs": frozenset({1})}
+_USED = {
+    "trace": {"--host", "--op", "--unit", "--time-unit"},
+    "bpftrace": {"--host", "--log-vdev"},
+    "pg-test-fsync": set[str](),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, contents[-1]) for name, contents in SEEDS.items()])
+def test_an_option_without_effect_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    found = imported(put(tmp_path, content, "x"), **_ALL).section["warnings"]
+    said = {warning.split()[0] for warning in found if warning.endswith(f"has no effect on files of {name}")}
+    assert said == {"--host", "--op", "--unit", "--time-unit", "--log-vdev"} - _USED.get(name, {"--host"})
+
+
 @pytest.mark.parametrize(("name", "content"), SEEDS_BY_NAME)
 def test_each_format_is_recognised(tmp_path: Path, name: str, content: bytes) -> None:
     assert detect(Source(put(tmp_path, content, "x"))).name == name
