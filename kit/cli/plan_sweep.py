@@ -10,7 +10,7 @@ from kit.core.units import format_decimal_bytes
 from kit.lab import run_time
 from kit.plan.estimate import seconds, written
 from kit.plan.plan import Plan
-from kit.plan.sweep import SweepPlan
+from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
@@ -31,6 +31,7 @@ def sweep_json(planned: SweepPlan) -> dict[str, Any]:
             {
                 "name": build.name,
                 "digest": build.plan.digest,
+                "of_no_cell": _of_no_cell(build),
                 "cells": [
                     {"name": cell.name, "phase": cell.phase, "in_run": cell.in_run, "again": cell.again}
                     for cell in build.cells
@@ -67,6 +68,8 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     yield f"{measured} of {cells}, {counted(len(planned.builds), 'build')}:"
     for build in planned.builds:
         yield f"  {build.name}: {_seconds(expected_s(build.plan))}"
+        for name in _of_no_cell(build):
+            yield f"    {name:41} of no cell"
         for cell in build.cells:
             again = " (once more: has anything drifted?)" if cell.again else ""
             yield f"    {cell.in_run:41} {cell.name}{again}"
@@ -89,6 +92,12 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     anew = f"; {_seconds(total_s + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
     yield f"time {where}: about {_seconds(total_s)}{anew}{pace}"
     yield "`hsp plan WORKLOAD --build NAME` shows the commands of one of them"
+
+
+def _of_no_cell(build: Build) -> list[str]:
+    """Phases of a build that are no cells: those of `also`, one for each device where they take these in turn."""
+    cells = {cell.in_run for cell in build.cells}
+    return [phase.name for phase in build.plan.workload.phase if phase.name not in cells]
 
 
 def _cell_count(planned: SweepPlan) -> int:

@@ -148,6 +148,14 @@ def test_plan_lists_cells_and_shows_one_build(hsp_here, tmp_path):
     assert refused.returncode == 2 and "there are: base" in refused.stderr
 
 
+def test_plan_lists_the_phases_that_are_of_no_cell(hsp_here):
+    plan = json.loads(hsp_here("plan", "stripes", "--json").stdout)
+    names = ["settle", *(f"alone-ssd{number}" for number in range(7)), "together"]
+    assert plan["builds"][0]["of_no_cell"] == names
+    shown = hsp_here("plan", "stripes").stdout.splitlines()
+    assert [line.split()[0] for line in shown if line.endswith(" of no cell")] == names
+
+
 def test_a_and_b_in_turn_are_no_series(hsp_here, tmp_path):
     (tmp_path / "w.toml").write_text(SWEPT)
     done = hsp_here("run", str(tmp_path / "w.toml"), "--versus-workload", "top-speeds", "--repeat", "2")
