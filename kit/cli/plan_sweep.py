@@ -95,7 +95,7 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
 
 
 def _of_no_cell(build: Build) -> list[str]:
-    """Phases of a build that are no cells: those of `also`, one for each device where they take these in turn."""
+    """Phases that are no cells: those of `also`, one for each device where they take these in turn."""
     cells = {cell.in_run for cell in build.cells}
     return [phase.name for phase in build.plan.workload.phase if phase.name not in cells]
 
