@@ -77,13 +77,23 @@ def read_document(path: Path) -> tuple[dict[str, Any], KeyLines]:
     return document, lines
 
 
-def validate(document: dict[str, Any], model: type[M], place_of: Callable[[KeyPath], Place]) -> M:
-    """`document` as `model` (a Table); `place_of` gives file and line of a key. Raises ConfigError."""
+def validate(
+    document: dict[str, Any],
+    model: type[M],
+    place_of: Callable[[KeyPath], Place],
+    as_written: Callable[[KeyPath], KeyPath] = lambda key: key,
+) -> M:
+    """`document` as `model` (a Table). Raises ConfigError.
+
+    `place_of` gives file and line of a key, `as_written` how the file numbers it.
+    """
     try:
         return model.model_validate_json(json.dumps(document))
     except ValidationError as error:
         problems = _model_problems(error.errors(include_url=False), document, model)
-        raise placed_refusal([(place_of(key), text) for key, text in problems]) from None
+        raise placed_refusal(
+            [(place_of(key), f"{dotted(as_written(key))}: {text}" if key else text) for key, text in problems]
+        ) from None
 
 
 def dotted(path: KeyPath) -> str:
@@ -243,7 +253,7 @@ def _model_problems(
         problems.append(
             (path, f"expected {' or '.join(dict.fromkeys(kinds))}, found {describe(values[path])}")
         )
-    return list(dict.fromkeys((path, f"{dotted(path)}: {text}" if path else text) for path, text in problems))
+    return list(dict.fromkeys(problems))
 
 
 def _problem_text(detail: ErrorDetails, path: KeyPath, value: Any, model: type[BaseModel]) -> str:

@@ -319,7 +319,7 @@ def workload_of(source: WorkloadSource) -> Workload:
 
     Of one that has a base and no expectations, each tier of a phase must answer as many I/Os as a p99 needs.
     """
-    workload = validate(source.document, Workload, source.place_of)
+    workload = validate(source.document, Workload, source.place_of, source.as_written)
     if len(source.files) == 1 or "expect" in source.document:
         return workload
     return workload.model_copy(update={"expect": tuple(samples(workload.phase, source))})

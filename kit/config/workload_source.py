@@ -67,9 +67,20 @@ class WorkloadSource:
         for depth in range(len(key), 0, -1):
             if key[:depth] in self.set_at:
                 return self.set_at[key[:depth]]
-        # Of equals, max takes the first: the nearest file.
-        file, known = max(self._known(key), key=lambda found: len(found[1]))
+        file, known = self._nearest(key)
         return file.path, file.lines.line_of(known)
+
+    def _nearest(self, key: KeyPath) -> tuple[_File, KeyPath]:
+        """The file that has most of `key`, and that part as it stands there."""
+        # Of equals, max takes the first: the nearest file.
+        return max(self._known(key), key=lambda found: len(found[1]))
+
+    def as_written(self, key: KeyPath) -> KeyPath:
+        """`key` as its file numbers phases and expectations: a cell of a sweep has others."""
+        if key[:1] not in (("phase",), ("expect",)) or len(key) < 2:
+            return key
+        known = self._nearest(key)[1]
+        return (*known[:2], *key[2:]) if len(known) >= 2 else key
 
     def is_own(self, key: KeyPath) -> bool:
         """Whether the workload's own file has this key, so that it is not of a base."""
@@ -102,7 +113,10 @@ class WorkloadSource:
 
     def placed(self, problems: Iterable[tuple[KeyPath, str]]) -> list[tuple[Place, str]]:
         """Problems of keys with file and line, for `placed_refusal`."""
-        return [(self.place_of(key), f"{dotted(key)}: {text}" if key else text) for key, text in problems]
+        return [
+            (self.place_of(key), f"{dotted(self.as_written(key))}: {text}" if key else text)
+            for key, text in problems
+        ]
 
     def refuse(self, key: KeyPath, text: str) -> NoReturn:
         """Raise ConfigError for one problem of `key`."""

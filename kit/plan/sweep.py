@@ -264,7 +264,7 @@ def _plan(
     also: Sequence[str] = (),
 ) -> Plan:
     """`also`: phases that are no cells. Raises ConfigError."""
-    workload = validate(source.document, Workload, source.place_of)
+    workload = validate(source.document, Workload, source.place_of, source.as_written)
     expected = {each.phase for each in workload.expect}
     more = samples(tuple(phase for phase in workload.phase if phase.name not in expected), source)
     workload = workload.model_copy(update={"expect": (*workload.expect, *more)})
@@ -291,7 +291,7 @@ def check_values(sweep: Sweep, testbed: Testbed) -> None:
             source, use, _ = draft(
                 sweep, at if axis.kind == "build" else {}, [(at, phase) for phase in phases]
             )
-            workload = validate(source.document, Workload, source.place_of)
+            workload = validate(source.document, Workload, source.place_of, source.as_written)
             problems = [
                 *properties.problems("dataset", workload.dataset.properties),
                 *properties.problems("pool", workload.pool.properties),

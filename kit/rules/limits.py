@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.config.tables.expectation import Expectation, RatioTo
-from kit.config.toml import dotted, nearest, placed_refusal
+from kit.config.toml import nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
@@ -20,7 +20,7 @@ def check(workload: Workload, source: WorkloadSource) -> None:
         for key, text in (*_stall(expectation, workload), *_ratio(expectation, workload))
     ]
     if problems:
-        raise placed_refusal([(source.place_of(key), f"{dotted(key)}: {text}") for key, text in problems])
+        raise placed_refusal(source.placed(problems))
 
 
 def _stall(expectation: Expectation, workload: Workload) -> Iterator[tuple[KeyPath, str]]:

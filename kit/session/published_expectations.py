@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.toml import dotted, placed_refusal
+from kit.config.toml import placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload_source import WorkloadSource
 from kit.plan.plan import Plan
@@ -19,7 +19,7 @@ _KEYS = ("inside_share_min", "inside")
 def check(plan: Plan, source: WorkloadSource) -> None:
     """Raises ConfigError with file and line."""
     if problems := list(_problems(plan, source)):
-        raise placed_refusal([(source.place_of(key), f"{dotted(key)}: {text}") for key, text in problems])
+        raise placed_refusal(source.placed(problems))
 
 
 def _problems(plan: Plan, source: WorkloadSource) -> Iterator[tuple[KeyPath, str]]:

@@ -52,6 +52,14 @@ def test_build_keys_are_pools_and_the_base_is_the_last_too(tmp_path: Path) -> No
     assert plan.builds[0].plan.digest == plan.builds[2].plan.digest
 
 
+@pytest.mark.parametrize("value", ["phase.interval", "phase.duration"])
+def test_a_cell_that_is_refused_has_its_phase_by_the_number_in_the_file(tmp_path: Path, value: str) -> None:
+    """Of the workload's phases, a cell has one."""
+    axis = f'[sweep.x]\nset = "{value}"\nto = ["100ms", "{"70s" if value == "phase.interval" else "1us"}"]\n'
+    with pytest.raises(ConfigError, match=r"\.toml:[0-9]+: phase\[1\]\.duration: .* at least one interval"):
+        planned(tmp_path, axis + 'phases = ["write-slog"]\n')
+
+
 def test_the_first_value_is_the_base_whatever_the_workload_has(tmp_path: Path) -> None:
     text = (
         '[sweep.layout]\nset = "pool.data"\nto = ["stripe", "mirror"]\n[sweep.threads]\nset = "job.numjobs"\n'
