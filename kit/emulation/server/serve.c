@@ -348,7 +348,10 @@ static int calibrate(struct hsp_server *server, struct hsp_served *device, unsig
 	snprintf(calibration.path, sizeof calibration.path, "/dev/ublkb%u", device->ublk.id);
 	if ((result = pthread_create(&thread, NULL, measure_own_cost, &calibration)))
 		return -result;
-	/* The last answer is the last event that wakes this loop; a short timer notices that the thread ended. */
+	/*
+	 * The last answer is the last event that wakes this loop; a timer notices that the thread ended. Each pass sets
+	 * one: shorter ones would wake the loop more often than the answers do.
+	 */
 	while (!calibration.done && result >= 0) {
 		struct __kernel_timespec soon = { .tv_nsec = 20000000 };
 		struct io_uring_sqe *entry = ublk_entry(&server->ring);
