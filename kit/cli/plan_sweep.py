@@ -69,7 +69,7 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     for build in planned.builds:
         yield f"  {build.name}: {_seconds(expected_s(build.plan))}"
         for name in _of_no_cell(build):
-            yield f"    {name:41} of no cell"
+            yield f"    {name:41} no cell, measured once"
         for cell in build.cells:
             again = " (once more: has anything drifted?)" if cell.again else ""
             yield f"    {cell.in_run:41} {cell.name}{again}"

@@ -153,7 +153,7 @@ def test_plan_lists_the_phases_that_are_of_no_cell(hsp_here):
     names = ["settle", *(f"alone-ssd{number}" for number in range(7)), "together"]
     assert plan["builds"][0]["of_no_cell"] == names
     shown = hsp_here("plan", "stripes").stdout.splitlines()
-    assert [line.split()[0] for line in shown if line.endswith(" of no cell")] == names
+    assert [line.split()[0] for line in shown if line.endswith(" no cell, measured once")] == names
 
 
 def test_a_and_b_in_turn_are_no_series(hsp_here, tmp_path):
