@@ -214,7 +214,9 @@ def _imported(
     end_ns = int(frame["time_ns"].max()) + interval_ns  # type: ignore[arg-type]
     warnings = [f"{a.file}: {w}" for a in accounts for w in a.warnings]
     warnings += [f"{a.file}: {n} left out: {reason}" for a in accounts for reason, n in a.left_out.items()]
-    warnings += [f"{word} has no effect on files of {known.name}" for word in options.unused(known.uses)]
+    warnings += [
+        f"{word} has no effect on files of the format {known.name}" for word in options.unused(known.uses)
+    ]
     if tally.doubled:
         asked = tally.interval_ns >> tally.doubled
         warnings.append(

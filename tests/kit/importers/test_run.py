@@ -149,7 +149,11 @@ _USED = {
 @pytest.mark.parametrize(("name", "content"), [(name, contents[-1]) for name, contents in SEEDS.items()])
 def test_an_option_without_effect_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     found = imported(put(tmp_path, content, "x"), **_ALL).section["warnings"]
-    said = {warning.split()[0] for warning in found if warning.endswith(f"has no effect on files of {name}")}
+    said = {
+        warning.split()[0]
+        for warning in found
+        if warning.endswith(f"has no effect on files of the format {name}")
+    }
     assert said == {"--host", "--op", "--unit", "--time-unit", "--log-vdev"} - _USED.get(name, {"--host"})
 
 
