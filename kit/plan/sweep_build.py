@@ -126,7 +126,11 @@ def _shared(
     sweep: Sweep, at: At, names: set[str]
 ) -> tuple[dict[str, Any], dict[KeyPath, Place], dict[str, Any]]:
     """The content without values of single phases, the places of its values, and the devices it uses."""
-    document = copy.deepcopy(sweep.source.document)
+    # Expectations stay the same objects: WorkloadSource finds by these where they stand.
+    document = {
+        key: value if key == "expect" else copy.deepcopy(value)
+        for key, value in sweep.source.document.items()
+    }
     places: dict[KeyPath, Place] = {}
     use: dict[str, Any] = {}
     for axis, value in _with_bases(sweep, at):

@@ -13,7 +13,10 @@ from kit.config.fio_job import SEED, read_job
 from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
-from kit.load import fio
+from kit.devices import array
+from kit.devices.array import ArraySpec
+from kit.load import block_device, fio
+from kit.zfs import pool
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = fio.FioFiles("/run/hsp/x")
@@ -60,6 +63,29 @@ def test_with_the_kits_options_a_job_of_a_workload_would_be_refused(file: Path, 
     back.write_bytes(fio.job_text(read_job(file), FILES, {}))
     with pytest.raises(ConfigError, match="write_lat_log"):
         read_job(back)
+
+
+@pytest.mark.parametrize("thread", ["", "thread=0\n", "thread = 1 ; mine\n", "thread\n"])
+def test_every_job_is_a_thread_whatever_the_file_says(tmp_path: Path, thread: str) -> None:
+    file = tmp_path / "job.fio"
+    file.write_text((WORKLOADS / "top-speeds-read.fio").read_text() + thread)
+    job = read_job(file)
+    for text in (
+        fio.job_text(job, FILES, {}),
+        fio.job_text(job, FILES, {}, logged=False),
+        fio.counted_job_text(job, {}, together=False),
+        fio.counted_job_text(job, {}, together=True),
+        fio.group_job_text(job, {}),
+    ):
+        assert re.findall(r"^ *thread.*", text.decode(), re.MULTILINE) == ["thread=1"]
+
+
+def test_every_fio_without_a_job_file_has_threads() -> None:
+    fill = fio.fill_command("/pool/x", "working-set", 1000, 128)
+    device = block_device.random_writes("/dev/x", 1 << 20, 4096, 4096, 7).argv("/run/x.json")
+    begin_zil = pool.begin_zil_commands("hsp", "/pool/x")[0]
+    (active,) = array.stay_active_commands(ArraySpec("x", "0" * 32, "raid1", 4096, ("/dev/x", "/dev/y")))
+    assert all("--thread=1" in argv for argv in (fill, device, begin_zil, active))
 
 
 @pytest.mark.parametrize(("clock", "runtime"), [(Clock(), "1500000us"), (Clock("virtual", 4), "6000000us")])

@@ -60,6 +60,19 @@ def test_a_cell_that_is_refused_has_its_phase_by_the_number_in_the_file(tmp_path
         planned(tmp_path, axis + 'phases = ["write-slog"]\n')
 
 
+def test_an_expectation_that_is_refused_has_its_number_and_line_in_the_file(tmp_path: Path) -> None:
+    """The build has no phase `read`, so it has the second expectation alone."""
+    axis = '[sweep.x]\nset = "phase.interval"\nto = ["60ms", "50ms"]\nphases = ["write-slog"]\n'
+    of_client = 'layer = "client"\ntier = "all"\n'
+    expect = "".join(
+        f'[[expect]]\nphase = "{phase}"\nop = "{op}"\n{of_client}stall_ms_max = {limit}\n'
+        for phase, op, limit in (("read", "read", 1000), ("write-slog", "write", 110))
+    )
+    line = (HEAD + axis + expect).splitlines().index("stall_ms_max = 110") + 1
+    with pytest.raises(ConfigError, match=rf"w\.toml:{line}: expect\[1\]\.stall_ms_max: 110 ms is less"):
+        planned(tmp_path, axis + expect)
+
+
 def test_the_first_value_is_the_base_whatever_the_workload_has(tmp_path: Path) -> None:
     text = (
         '[sweep.layout]\nset = "pool.data"\nto = ["stripe", "mirror"]\n[sweep.threads]\nset = "job.numjobs"\n'
