@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from kit.cli import main as cli
 from kit.core.signals import ENDING
+from tests.changed import ROOT, Selection, changed_files, selection
 
 # Who started the tests may have set it; a user has not.
 os.environ.pop("PYTHONUNBUFFERED", None)
@@ -26,9 +28,51 @@ settings.register_profile("kit", deadline=None)
 settings.load_profile("kit")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "only tests that the changes since this commit can break (tests/changed.py)"
+    parser.addoption("--changed", metavar="COMMIT", help=words)
+
+
+SELECTION = pytest.StashKey[Selection]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    base, worker = config.getoption("--changed"), getattr(config, "workerinput", None)
+    if base is None:
+        return
+    if worker:
+        config.stash[SELECTION] = Selection(frozenset(worker["files"]), worker["basic"])
+        return
+    try:
+        config.stash[SELECTION] = selection(changed_files(base))
+    except ValueError as error:
+        raise pytest.UsageError(f"--changed: {error}") from error
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """pytest-xdist: what the controller has selected goes to the worker."""
+    if chosen := node.config.stash.get(SELECTION, None):
+        node.workerinput.update(files=[*chosen.files], basic=chosen.basic)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = config.stash.get(SELECTION, None)
+    if chosen is None:
+        return
+    kept, left = [], []
+    for item in items:
+        whole = item.path.relative_to(ROOT).as_posix() in chosen.files
+        (kept if whole or (chosen.basic and item.get_closest_marker("basic")) else left).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """`./hsp test -k NAME` runs every environment; one without such a test must not fail."""
-    if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.option.keyword:
+    """`./hsp test -k NAME` runs every environment; an environment without such a test must not fail."""
+    options = session.config.option
+    narrowed = options.keyword or options.changed is not None or "not long" not in options.markexpr
+    if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and narrowed:
         session.exitstatus = pytest.ExitCode.OK
 
 

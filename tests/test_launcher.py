@@ -41,7 +41,7 @@ case "$1 ${2-}" in
     printf '#!/bin/sh\nprintf "<%%s>" "$@"\n' >"${0%/*}/hsp"
     chmod +x "${0%/*}/hsp"
     ;;
-"-m tox") [ "$3" = --version ] || printf '<%s>' "$@" ;;
+"-m tox") [ "$3" = --version ] || { printf '%s:' "$HSP_LAB_TESTS" && printf '<%s>' "$@"; } ;;
 "-c "*) printf 'py312\n' ;;
 esac
 """
@@ -267,8 +267,14 @@ def test_a_chromium_that_does_not_run_is_reported(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "environments", "passed_on"),
     [
-        ([], "lint,types,unit,py311,py313,browser,lab", []),
-        (["-k", "a b"], "lint,types,unit,py311,py313,browser,lab", ["-k", "a b"]),
+        ([], "lint,types,unit,browser,lab", []),
+        (["-k", "a b"], "lint,types,unit,browser,lab", ["-k", "a b"]),
+        (["--all"], "lint,types,unit,py311,py313,browser,lab", []),
+        (["--all", "-x"], "lint,types,unit,py311,py313,browser,lab", ["-x"]),
+        (["-m", "long"], "lint,types,unit,browser,lab", ["-m", "long"]),
+        (["--changed"], "lint,types,unit,browser,lab", ["--changed="]),
+        (["--changed", "HEAD~2", "-x"], "lint,types,unit,browser,lab", ["--changed=HEAD~2", "-x"]),
+        (["--changed", "-x"], "lint,types,unit,browser,lab", ["--changed=", "-x"]),
         (["--quick"], "lint,types,unit,demo", []),
         (["--quick", "-k", "a b", "-x"], "lint,types,unit,demo", ["-k", "a b", "-x"]),
     ],
@@ -279,7 +285,9 @@ def test_environments_of_hsp_test(
     sandbox.install_all()
     done = sandbox.hsp("test", *words)
     assert done.returncode == 0, done.stderr
-    ran = done.stdout.removeprefix("<").removesuffix(">").split("><")
+    of_lab, _, ran_words = done.stdout.partition(":")
+    assert of_lab == ("not long" if {"--all", "--changed"} & {*words} else "basic")
+    ran = ran_words.removeprefix("<").removesuffix(">").split("><")
     assert ran[:4] == ["-m", "tox", "run", "--discover"]
     assert ran[ran.index("-e") :] == ["-e", environments, "--", *passed_on]
 
