@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kit.core.signals import ENDING, ignore_interrupts, interrupt_at_end
+from tests.kit.hosts.conftest import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,12 +35,14 @@ def work():
     try:
         with progress.step("measuring"):
             made.touch()
-            time.sleep(60)
+            time.sleep(600)
     except KeyboardInterrupt:
         progress.note("interrupted")
     finally:
         with ignore_interrupts(progress.note), progress.step("cleaning up"):
-            time.sleep(1)
+            made.with_name("cleaning").touch()
+            while not made.with_name("go-on").exists():
+                time.sleep(0.02)
             say("removing")
             made.with_name("undone").touch()
 
@@ -55,24 +59,19 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def ready(made: Path) -> None:
-    end = time.monotonic() + 60
-    while not made.exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert made.exists()
-
-
 def test_a_terminal_that_closes_twice_over_does_not_stop_the_cleanup(tmp_path: Path) -> None:
     """SIGHUP comes from the kernel and from the shell, then again; each write to the terminal fails."""
     near, far = pty.openpty()
     argv = [sys.executable, "-c", RUN, os.fspath(tmp_path / "made")]
     run = subprocess.Popen(argv, cwd=ROOT, stdin=far, stdout=far, stderr=far, start_new_session=True)
     os.close(far)
-    ready(tmp_path / "made")
+    assert until((tmp_path / "made").exists)
     os.close(near)
-    for pause_s in (0, 0.01, 0.5):
-        time.sleep(pause_s)
+    for _ in range(2):
         run.send_signal(signal.SIGHUP)
+    assert until((tmp_path / "cleaning").exists)
+    run.send_signal(signal.SIGHUP)
+    (tmp_path / "go-on").touch()
     assert run.wait(60) == 0
     assert (tmp_path / "undone").exists()
 
@@ -108,13 +107,15 @@ def test_what_nohup_ignores_stays_ignored() -> None:
 
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("number", ENDING)
-def test_one_event_is_one_interrupt(number: signal.Signals) -> None:
+def test_one_event_is_one_interrupt(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("kit.core.signals.time", SimpleNamespace(monotonic=lambda: now_s))
     interrupt_at_end()
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
     for again in ENDING:
         os.kill(os.getpid(), again)
-    time.sleep(1.1)
+    now_s += 1.0
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
 
@@ -141,7 +142,7 @@ def test_interrupts_work_again_afterwards() -> None:
             pass
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(10)
+            time.sleep(60)
     finally:
         signal.signal(signal.SIGINT, before)
 

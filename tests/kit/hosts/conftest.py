@@ -151,7 +151,7 @@ def run_sshd(
         yield server
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def running(mark: str) -> list[int]:

@@ -10,7 +10,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import CommandFailed, DeadlineExceeded, DirectHost, HostLost
 from kit.hosts.connect import connect
-from kit.hosts.ssh import SshHost, call
+from kit.hosts.ssh import SshHost
 from kit.hosts.sudo import SudoHost
 
 from .conftest import Sshd, abort, until
@@ -47,6 +47,7 @@ class Sleepy:
     def __init__(self) -> None:
         self.nudged = asyncio.Event()
         self.messages: list[str] = []
+        self.at_hang: Callable[[], object] = lambda: None
 
     def server(self) -> asyncssh.SSHServer:
         outer = self
@@ -63,6 +64,7 @@ class Sleepy:
         if words[0] == "wake":
             await self.nudged.wait()
         if words[0] == "hang":
+            self.at_hang()
             await asyncio.sleep(3600)
         process.stdout.write(await process.stdin.read())
         process.exit(int(words[1]) if len(words) > 1 else 0)
@@ -114,7 +116,7 @@ def test_a_command_has_its_input_output_and_exit_code() -> None:
 
 def test_a_remote_end_that_missed_a_wake_up_gets_a_nudge() -> None:
     with served(0.2) as (host, sleepy, _):
-        assert host.run(["wake"], deadline_s=20).returncode == 0
+        assert host.run(["wake"], deadline_s=60).returncode == 0
         assert set(sleepy.messages) == {"still there?"}
 
 
@@ -126,35 +128,29 @@ def test_without_nudges_nothing_but_the_command_is_sent() -> None:
 
 
 def test_no_nudges_during_a_background_command() -> None:
-    with served(0.05) as (host, sleepy, _):
+    with served(None) as (host, sleepy, _):
         process = host.start(["hang"])
-        before = len(sleepy.messages)
-        time.sleep(0.5)
-        assert process.running()
-        assert len(sleepy.messages) == before
+        # Not before: a busy host may be nudged while it opens the channel.
+        host._nudge_s = 0.05
         with pytest.raises(DeadlineExceeded):
             process.wait(0.3)
-        assert len(sleepy.messages) == before
+        assert sleepy.messages == []
 
 
 def test_a_deadline_holds_with_nudges() -> None:
     with served(0.1) as (host, sleepy, _):
         with pytest.raises(DeadlineExceeded):
             host.run(["hang"], deadline_s=0.6)
-        assert 3 <= len(sleepy.messages) <= 6
+        assert until(lambda: sleepy.messages)
 
 
 def test_a_connection_that_breaks_is_a_lost_host() -> None:
-    with served(0.1) as (host, _, connection):
-
-        async def cut() -> None:
-            connection.abort()
-
-        threading.Timer(0.3, lambda: call(cut())).start()
+    with served(0.1) as (host, sleepy, connection):
+        sleepy.at_hang = connection.abort
         with pytest.raises(HostLost, match="broke during `hang`"):
-            host.run(["hang"], deadline_s=20)
+            host.run(["hang"], deadline_s=60)
         with pytest.raises(HostLost):
-            host.run(["say"], deadline_s=20)
+            host.run(["say"], deadline_s=60)
 
 
 @pytest.mark.parametrize("method", ["run", "start", "output"])
@@ -345,10 +341,10 @@ def host_answers(host: DirectHost) -> bool:
 
 def test_output_goes_to_a_file_as_it_comes(real_host: DirectHost, tmp_path: Path) -> None:
     output = tmp_path / "output"
-    process = real_host.start(["sh", "-c", "echo one; sleep 30"], output)
+    process = real_host.start(["sh", "-c", "echo one; sleep 600"], output)
     assert until(lambda: output.read_bytes() == b"one\n")
     assert process.running()
-    process.stop(20, "KILL")
+    process.stop(60, "KILL")
     assert output.read_bytes() == b"one\n"
     with pytest.raises(HostError):
         real_host.start(["echo", "two"], output)
@@ -361,11 +357,11 @@ def test_the_file_of_a_command_whose_connection_broke_is_closed(
     connection = real_host.inner if isinstance(real_host, SudoHost) else real_host
     output = tmp_path / "output"
     if begun:
-        process = real_host.start(["sh", "-c", "echo one; sleep 30"], output)
+        process = real_host.start(["sh", "-c", "echo one; sleep 600"], output)
         assert until(lambda: output.read_bytes() == b"one\n")
     abort(connection)  # type: ignore[arg-type]
     assert until(lambda: not host_answers(real_host))
     with pytest.raises(HostLost):
-        (process if begun else real_host.start(["echo", "one"], output)).wait(20)
+        (process if begun else real_host.start(["echo", "one"], output)).wait(60)
     names = [os.readlink(file) for file in Path("/proc/self/fd").iterdir() if file.exists()]
     assert os.fspath(output) not in names

@@ -97,8 +97,8 @@ def test_silence_of_the_kit_ends_a_command(opened: Callable[..., SshHost], mark:
 
 
 def test_beats_keep_a_command_alive(opened: Callable[..., SshHost]) -> None:
-    host = opened(first_beat_s=0, beat_s=0.2, silence_s=2)
-    assert host.run(["sh", "-c", "sleep 3; echo done"]).stdout == "done\n"
+    host = opened(first_beat_s=0, beat_s=0.2, silence_s=5)
+    assert host.run(["sh", "-c", "sleep 6; echo done"]).stdout == "done\n"
 
 
 # ---- signals ----

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from kit.lab import supervisor
 from kit.lab.guest import _Supervisor, running_labs
+from tests.kit.hosts.conftest import until
 from tests.process import ROOT
 
 pytestmark = pytest.mark.one_python
@@ -72,7 +72,8 @@ def test_a_live_lab_is_up_however_proc_looks(lab: _Supervisor, apart: list[str])
     """An inode of /proc is as old as its first look-up, not as the process."""
     if subprocess.run([*apart, "true"], capture_output=True, timeout=60, check=False).returncode:
         pytest.skip("this user must not make such namespaces")
-    time.sleep(1.5)
+    # As if it had been up for long.
+    os.utime(lab.state, (0, 0))
     look = subprocess.run(
         [*apart, sys.executable, "-c", LOOK],
         env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
@@ -147,16 +148,16 @@ def test_a_state_that_is_just_being_made_stays(lab: _Supervisor) -> None:
 # A lab whose QEMU runs and whose guest never comes up.
 BOOT = """
 import sys
-import time
 from pathlib import Path
 
-import pytest
 from kit.cli import lab, main
 from kit.lab.guest import Lab
 from kit.lab.image.image import Image
 
 lab.build = lambda inputs, progress: Image(Path("/nowhere"), {})
 lab.warm.open_lab = lambda spec, image, progress: Lab(spec)
+wait_ready = Lab.wait_ready
+Lab.wait_ready = lambda up: (print("waiting", flush=True), wait_ready(up))
 sys.argv = ["hsp", "lab", "up"]
 main.main()
 """
@@ -178,15 +179,14 @@ def test_a_boot_that_is_ended_says_interrupted_and_leaves_nothing(
             "PYTHONPATH": os.fspath(ROOT),
             "XDG_RUNTIME_DIR": os.fspath(tmp_path),
         },
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    end = time.monotonic() + 60
-    while not (labs := list(tmp_path.glob("hsp/lab-*/lab.json"))) and time.monotonic() < end:
-        time.sleep(0.05)
-    pid = json.loads(labs[0].read_text())["qemu_pid"]
-    time.sleep(0.5)
+    assert up.stdout and up.stdout.readline() == "waiting\n"
+    (file,) = tmp_path.glob("hsp/lab-*/lab.json")
+    pid = json.loads(file.read_text())["qemu_pid"]
     up.send_signal(number)
     _, err = up.communicate(timeout=60)
     by = "" if number == signal.SIGINT else f" ({number.name})"
@@ -219,9 +219,7 @@ def test_the_threads_of_a_guest_with_a_virtual_clock_have_one_cpu(lab: _Supervis
     """Otherwise its clock leaps while the others are late: docs/decisions/0031."""
     pinned = _Supervisor(files={}, argv=[sys.executable, "-c", THREADS], info={}, one_cpu=True)
     try:
-        end = time.monotonic() + 60
-        while "up" not in (pinned.state / "qemu.log").read_text() and time.monotonic() < end:
-            time.sleep(0.05)
+        assert until(lambda: "up" in (pinned.state / "qemu.log").read_text())
         pid = qemu_of(pinned)
         assert len(os.listdir(f"/proc/{pid}/task")) == 4
         (cpus,) = cpus_of(pid)
@@ -257,14 +255,10 @@ def test_guests_are_counted_by_their_cpu(tmp_path: Path) -> None:
     qemu = tmp_path / "qemu-system-test"
     qemu.symlink_to("/bin/sleep")
     cpu = min(os.sched_getaffinity(0))
-    argv = ["taskset", "--cpu-list", str(cpu), os.fspath(qemu), "60"]
+    argv = ["taskset", "--cpu-list", str(cpu), os.fspath(qemu), "600"]
     with subprocess.Popen(argv) as child:
         try:
-            end = time.monotonic() + 60
-            while (
-                not Path(f"/proc/{child.pid}/comm").read_text().startswith("qemu") and time.monotonic() < end
-            ):
-                time.sleep(0.02)
+            assert until(lambda: Path(f"/proc/{child.pid}/comm").read_text().startswith("qemu"))
             assert supervisor._guests_by_cpu()[cpu] > supervisor._guests_by_cpu(but=child.pid)[cpu]
         finally:
             child.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,16 +24,6 @@ LAST = (
     '{"type": "printf", "data": "hsp-trace end 9\\n"}\n{"type": "map", "data": {"@counts": {}}}\n'
     '{"type": "printf", "data": "hsp-trace ended %d\\n"}\n'
 )
-# Writes after the mark, in two pieces.
-ANSWER = """
-import pathlib, sys, time
-folder = pathlib.Path(sys.argv[1])
-while (folder / "mark").read_text().strip() != sys.argv[2]:
-    time.sleep(0.01)
-with (folder / "trace.json").open("a") as output:
-    for part in sys.argv[3:]:
-        time.sleep(0.2); output.write(part); output.flush()
-"""
 
 
 class Server(LocalHost):
@@ -42,7 +33,7 @@ class Server(LocalHost):
         super().__init__("server")
         self.place, self.deaf = place, False
         self.marks: list[int] = []
-        self.answers: list[subprocess.Popen[bytes]] = []
+        self.answers: list[threading.Thread] = []
 
     def run(self, argv: Any, **more: Any) -> Any:
         words = list(argv)
@@ -56,8 +47,18 @@ class Server(LocalHost):
         phase = mark >> 32 & nfsd_tracer.MOST_PHASES
         known = self.marks[-2] >> 32 & nfsd_tracer.MOST_PHASES if len(self.marks) > 1 else 0
         text = FIRST % phase if phase else LAST % known
-        argv = [sys.executable, "-c", ANSWER, self.place.directory, str(mark), text[:-9], text[-9:]]
-        self.answers.append(subprocess.Popen(argv))
+        self.answers.append(threading.Thread(target=self.write, args=(mark, text), daemon=True))
+        self.answers[-1].start()
+
+    def write(self, mark: int, text: str) -> None:
+        """After the mark, in two pieces."""
+        while Path(self.place.directory, "mark").read_text().strip() != str(mark):
+            time.sleep(0.01)
+        with Path(self.place.output).open("a") as output:
+            for part in (text[:-9], text[-9:]):
+                time.sleep(0.02)
+                output.write(part)
+                output.flush()
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     server = Server(place)
     yield server
     for answer in server.answers:
-        answer.wait(10)
+        answer.join(60)
 
 
 def tracer(server: Server) -> nfsd_tracer.Tracer:
@@ -85,7 +86,6 @@ def no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(nfsd_tracer, name, ulimit + getattr(nfsd_tracer, name))
 
 
-@pytest.mark.one_python
 def test_each_phase_has_its_own_part_of_the_output(server: Server) -> None:
     running = tracer(server)
     for phase in (1, 2, 3):
@@ -108,14 +108,17 @@ def test_a_warning_of_the_tracer_is_a_problem(server: Server) -> None:
     assert running.end()[1] == ["the tracer warned: WARNING: map full"]
 
 
-def test_a_tracer_that_dies_in_a_phase_makes_this_one_and_later_ones_unknown(server: Server) -> None:
+def test_a_tracer_that_dies_in_a_phase_makes_this_one_and_later_ones_unknown(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing waits for an answer of the dead.
+    monkeypatch.setattr(nfsd_tracer, "_MARK_DEADLINE_S", 3600.0)
     running = tracer(server)
     running.begin(10**9)
     assert running.end()[1] == []
     running.begin(10**9)
     server.deaf = True
     Path(server.place.ready).write_text("999999999\n")
-    started = time.monotonic()
     text, problems = running.end()
     assert problems == ["the tracer died during the load"]
     # Its output is kept, but is not a complete phase.
@@ -124,7 +127,6 @@ def test_a_tracer_that_dies_in_a_phase_makes_this_one_and_later_ones_unknown(ser
     for _ in range(2):
         with pytest.raises(HostError, match="the tracer died before the phase"):
             running.begin(10**9)
-    assert time.monotonic() - started < 30
 
 
 def test_a_mark_without_an_answer_has_a_deadline(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,6 @@ def test_a_shell_that_cannot_mark(server: Server, monkeypatch: pytest.MonkeyPatc
         tracer(server).begin(10**9)
 
 
-@pytest.mark.one_python
 def test_only_the_tracer_that_was_left_is_ended(tmp_path: Path) -> None:
     own, foreign = (tmp_path / name for name in ("own", "foreign"))
     left, stranger = (
@@ -156,7 +157,7 @@ def test_only_the_tracer_that_was_left_is_ended(tmp_path: Path) -> None:
     try:
         for _ in range(2):
             nfsd_tracer.end_left(LocalHost(), os.fspath(own))
-            assert left.wait(10) == -15
+            assert left.wait(60) == -15
             assert stranger.poll() is None
     finally:
         for process in (left, stranger):

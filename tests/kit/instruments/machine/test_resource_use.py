@@ -28,6 +28,7 @@ from kit.instruments.machine.sampler import Sampled
 from kit.store.parts.resource_use import DeviceSample, DeviceUse, ModelUse
 from kit.store.phase import Check, Missing
 from tests.fakes import ScriptedHost, ScriptedProcess
+from tests.kit.hosts.conftest import until
 
 MS = 1_000_000
 DISKS = sorted(os.listdir("/sys/block")) if os.path.isdir("/sys/block") else []
@@ -95,6 +96,11 @@ def sent(
     return made.report(given)
 
 
+def waits_of(pid: int) -> int:
+    """How many times the process gave its CPU away."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
 def test_the_program_samples_until_it_is_told_to_end(tmp_path: Path) -> None:
     (tmp_path / "counters").write_text(json.dumps(COUNTERS))
     argv = ["cat", os.fspath(tmp_path / "counters")]
@@ -102,7 +108,10 @@ def test_the_program_samples_until_it_is_told_to_end(tmp_path: Path) -> None:
     begun_ns = time.monotonic_ns()
     use.begin()
     (tmp_path / "counters").write_text(json.dumps(COUNTERS | {"flash_pages_programmed": 12}))
-    time.sleep(0.3)
+    # All but the first sample are sent at the end; before each it waits.
+    pid = json.loads((tmp_path / "read-here-use.jsonl").read_text().splitlines()[0])["pid"]
+    waits = waits_of(pid) + 3
+    assert until(lambda: waits_of(pid) >= waits)
     use.end()
     ended_ns = time.monotonic_ns()
     report = use.report(measured(origin_ns=begun_ns))
@@ -135,7 +144,7 @@ def test_nothing_goes_on_after_a_phase_that_failed(tmp_path: Path) -> None:
 def test_a_busy_machine_is_seen(tmp_path: Path) -> None:
     use = on_this_machine(tmp_path)
     use.begin()
-    spin = "import time; end = time.monotonic() + 0.5\nwhile time.monotonic() < end: pass"
+    spin = "import time\nwhile time.process_time() < 0.3: pass"
     subprocess.run([sys.executable, "-c", spin], check=True)
     use.end()
     (cpu,) = use.report(measured()).entry["cpu"]
@@ -160,11 +169,8 @@ def test_a_program_that_is_lost_is_missing_with_numbers_and_no_problem(tmp_path:
     use = on_this_machine(tmp_path)
     use.begin()
     pid = json.loads((tmp_path / "read-here-use.jsonl").read_text().splitlines()[0])["pid"]
-    time.sleep(0.2)
     os.kill(pid, signal.SIGKILL)
-    end = time.monotonic() + 30
-    while os.path.exists(f"/proc/{pid}/exe") and time.monotonic() < end:
-        time.sleep(0.01)
+    assert until(lambda: not os.path.exists(f"/proc/{pid}/exe"))
     use.end()
     report = use.report(measured())
     assert report.entry == {"cpu": (), "devices": ()} and report.problems == []
@@ -221,10 +227,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     )
     shell.wait()
     pid = json.loads((tmp_path / "out").read_text())["pid"]
-    end = time.monotonic() + 30
-    while time.monotonic() < end and os.path.exists(f"/proc/{pid}/exe"):
-        time.sleep(0.02)
-    assert not os.path.exists(f"/proc/{pid}/exe")
+    assert until(lambda: not os.path.exists(f"/proc/{pid}/exe"))
 
 
 def quiet_rows(
