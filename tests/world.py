@@ -1,0 +1,184 @@
+"""The state of machines, and the connections of the kit to them, which may break at any command."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kit.hosts.base import HostLost
+from tests.fakes import Answer
+
+HERE = "here"
+"""The machine that runs the kit."""
+LIT = "/lit"
+"""A file there: without it the others have no power, and do not answer."""
+LOCKS = "/run/hsp/locks"
+Tree = dict[str, str | None]
+"""By path the content of a file, or None for a directory."""
+
+
+@dataclass
+class Disk:
+    """`table`: of `zpool create`; `part_bytes`: a partition that only the kernel knows; `label`: in either.
+
+    A label is the pool's name, its GUID and the role of the device.
+    """
+
+    kernel_name: str
+    serial: str
+    table: bool = False
+    part_bytes: int = 0
+    label: tuple[str, str, str] | None = None
+    superblock: tuple[str, str] | None = None
+    cache: str = "1"
+
+
+@dataclass
+class Pool:
+    guid: str
+    run: str
+    mount_root: str
+    devices: dict[str, str]
+    datasets: dict[str, dict[str, str]] = field(default_factory=dict)
+    mounted: set[str] = field(default_factory=set)
+    offline: set[str] = field(default_factory=set)
+    imported: bool = True
+
+
+@dataclass
+class Running:
+    """A process. `with_connection`: it ends with the connection; `holds`: locks, and devices it has open."""
+
+    argv: tuple[str, ...]
+    with_connection: bool = True
+    holds: tuple[str, ...] = ()
+
+
+@dataclass
+class Machine:
+    number: int
+    disks: dict[str, Disk] = field(default_factory=dict)
+    tree: Tree = field(default_factory=dict)
+    effects: dict[str, str] = field(
+        default_factory=lambda: {"zfs_arc_max": "4000000000", "zfs_arc_min": "64000000"}
+    )
+    pools: dict[str, Pool] = field(default_factory=dict)
+    exports: dict[tuple[str, str], str] = field(default_factory=dict)
+    # Paths in nfsd's caches since a client's access.
+    held: set[str] = field(default_factory=set)
+    mounts: list[tuple[str, str, str]] = field(default_factory=list)
+    array: tuple[str, str, tuple[str, ...]] | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    listeners: list[str] = field(default_factory=lambda: ["tcp 0.0.0.0 2049", "tcp :: 2049"])
+    processes: dict[int, Running] = field(default_factory=dict)
+    boot: int = 1
+
+    @property
+    def machine_id(self) -> str:
+        return str(self.number) * 32
+
+
+@dataclass
+class World:
+    """`addresses`: machines by their address; `shares`: files of an appliance, by what a client mounts."""
+
+    machines: dict[str, Machine]
+    addresses: dict[str, str] = field(default_factory=dict)
+    shares: dict[str, Tree] = field(default_factory=dict)
+    hangs: list[str] = field(default_factory=list)
+    last_pid: int = 100
+
+    def copy(self) -> World:
+        copied: World = pickle.loads(pickle.dumps(self))
+        return copied
+
+    def connections_end(self) -> None:
+        for machine in self.machines.values():
+            gone = [pid for pid, each in machine.processes.items() if each.with_connection]
+            for pid in gone:
+                del machine.processes[pid]
+            for path in [path for path in machine.tree if path.startswith(f"{LOCKS}/ready-")]:
+                del machine.tree[path]
+
+    def restart(self, name: str, fresh: Machine) -> None:
+        """The machine boots again: what only its kernel knew is as on the `fresh` one, its disks are kept."""
+        old = self.machines[name]
+        now: Machine = pickle.loads(pickle.dumps(fresh))
+        now.boot, now.disks, now.settings = old.boot + 1, old.disks, old.settings
+        for disk in now.disks.values():
+            disk.part_bytes, disk.cache = 0, "1"
+            # It lies in a partition that is gone: nobody can see it any more.
+            disk.label = disk.label if disk.table or not disk.label or disk.label[0] == "tank" else None
+        for pool_name, pool in old.pools.items():
+            pool.imported, pool.mounted = False, set()
+            now.pools.setdefault(pool_name, pool)
+        self.machines[name] = now
+
+
+def differences(before: World, after: World) -> list[str]:
+    """What is not as it was; "" if all is."""
+    found = [f"a client hangs: {each}" for each in after.hangs]
+    found += [f"shares: {after.shares}"] if before.shares != after.shares else []
+    for name, old in before.machines.items():
+        for key, value in vars(old).items():
+            now = vars(after.machines[name])[key]
+            if now != value:
+                found.append(f"{name}: {key} was {value}, is {now}")
+    return found
+
+
+class Wire:
+    """The connections of one process of the kit, which may break at the command of number `breaks_at`.
+
+    `when`: before it has changed anything, in its middle, or after it. `look` is called after each command
+    and in the middle of some.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        breaks_at: int = 0,
+        when: str = "before",
+        look: Callable[[str], None] | None = None,
+    ) -> None:
+        self.world, self.breaks_at, self.when, self.look = world, breaks_at, when, look
+        self.number, self.lost = 0, False
+        # By number the moments at which a break leaves something else.
+        self.moments: dict[int, list[str]] = {}
+
+    def carry(self, text: str, do: Callable[[], Answer], machine: str = "") -> Answer:
+        """`machine`: that of the kit itself needs no connection."""
+        if machine == HERE:
+            answer = do()
+            if self.look:
+                self.look(text)
+            return answer
+        if self.lost or LIT not in self.world.machines[HERE].tree:
+            raise HostLost("the connection broke")
+        self.number += 1
+        is_last = self.number == self.breaks_at
+        before = repr(self.world) if self.look else ""
+        self.moments[self.number] = ["before"]
+        if is_last and self.when == "before":
+            self._break()
+        answer = do()
+        self.moments[self.number] += ["after"] if self.look and repr(self.world) != before else []
+        if is_last:
+            self._break()
+        if self.look:
+            self.look(text)
+        return answer
+
+    def middle(self, text: str) -> None:
+        """The command under way has done one of its changes."""
+        if self.number == self.breaks_at and self.when == "middle":
+            self._break()
+        self.moments[self.number] = ["before", "middle"]
+        if self.look:
+            self.look(f"middle of {text}")
+
+    def _break(self) -> None:
+        self.lost = True
+        self.world.connections_end()
+        raise HostLost("the connection broke")
