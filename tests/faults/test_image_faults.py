@@ -25,6 +25,8 @@ NO_SUCH = ImageInputs(suite="no-such-release")
 
 # They need no lab, but mirrors and minutes: once is enough, whatever the version of Python.
 pytestmark = [pytest.mark.faults, pytest.mark.lab, pytest.mark.timeout(600)]
+# These build, or wait for a build.
+builds = pytest.mark.image
 
 
 @pytest.fixture
@@ -96,6 +98,7 @@ def unpacking(images: Path) -> bool:
     return bool(logs) and "installing" in logs[0].read_text()
 
 
+@builds
 def test_an_interrupted_build_ends_with_130_and_leaves_nothing(
     images: Path, tmp_path: Path, start: Callable[..., Build]
 ) -> None:
@@ -127,6 +130,7 @@ def test_what_is_started_for_a_build_that_has_just_died_does_not_begin(tmp_path:
     assert not begins()
 
 
+@builds
 def test_a_killed_build_ends_mmdebstrap_and_the_next_removes_what_is_left(
     images: Path, tmp_path: Path, start: Callable[..., Build]
 ) -> None:
@@ -154,6 +158,7 @@ def leftovers(path: Path) -> list[str]:
     ] + [os.fspath(place) for place in path.rglob("*mmdebstrap*")]
 
 
+@builds
 def test_a_dead_builds_directory_is_not_taken_for_an_image_and_goes(images: Path) -> None:
     stale = images / f".build-{NO_SUCH.digest()}-1"
     stale.mkdir(parents=True)
@@ -165,6 +170,7 @@ def test_a_dead_builds_directory_is_not_taken_for_an_image_and_goes(images: Path
     assert not stale.exists()
 
 
+@builds
 @pytest.mark.parametrize(
     ("pin", "text", "hint"),
     [
@@ -181,6 +187,7 @@ def test_a_pin_that_nothing_matches_ends_the_build(images: Path, pin: str, text:
     assert find(inputs) is None
 
 
+@builds
 def test_the_second_of_two_builds_waits_and_takes_the_firsts_result(
     images: Path, start: Callable[..., Build]
 ) -> None:

@@ -116,6 +116,7 @@ def test_wrong_usage_is_exit_2(hsp_here: Called, tmp_path: Path, arguments: list
 
 
 @pytest.mark.one_python
+@pytest.mark.image
 def test_without_mmdebstrap(tmp_path: Path, tools: Path) -> None:
     done = hsp("lab", "build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path))
     fails(done, "error: mmdebstrap is not installed", "apt-get install mmdebstrap\n")
@@ -135,6 +136,7 @@ def test_without_qemu(tmp_path: Path, tools: Path) -> None:
 
 
 @pytest.mark.one_python
+@pytest.mark.image
 def test_a_truncated_image_is_named(tmp_path: Path) -> None:
     root = fake_image(tmp_path) / "root.img"
     root.write_bytes(b"x" * 60)
@@ -143,6 +145,7 @@ def test_a_truncated_image_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.one_python
+@pytest.mark.image
 def test_no_space_for_the_image(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
     done = hsp("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
     fails(done, "GiB free, building the lab image needs", "XDG_CACHE_HOME")
@@ -157,6 +160,7 @@ def test_no_space_for_the_results(small_disk: Callable[[int], Path], tmp_path: P
 
 
 @pytest.mark.one_python
+@pytest.mark.image
 def test_a_failing_build_shows_why_names_its_log_and_leaves_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_make_root_says_which_kernel_the_modules_are_for(tmp_path: Path) -> None
     assert done.stderr == f"modules were built for {OLD} but the guest has kernel {NEW}\n"
 
 
+@pytest.mark.image
 def test_modules_for_another_kernel_are_compiled_again(
     tmp_path: Path, modules: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +114,7 @@ def test_modules_for_another_kernel_are_compiled_again(
     assert find(ImageInputs()) is None
 
 
+@pytest.mark.image
 def test_modules_that_fit_are_not_compiled_again(tmp_path: Path, modules: Path) -> None:
     """The tree is too empty to become a guest; that must not look like modules that do not fit."""
     write_modules(modules, NEW)
@@ -123,6 +125,7 @@ def test_modules_that_fit_are_not_compiled_again(tmp_path: Path, modules: Path) 
     assert modules.exists()
 
 
+@pytest.mark.image
 def test_modules_compiled_just_now_that_do_not_fit_end_the_build(
     tmp_path: Path, modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

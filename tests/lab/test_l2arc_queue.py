@@ -1,42 +1,28 @@
-"""The latency of the L2ARC by threads, against what the model of its SSD does with the same queue, alone."""
+"""The latency of the L2ARC by threads, against what the model of its SSD does with the same queue, alone.
+
+tests/kit/emulation/test_queue.py has the figures of such a run, for each change.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from kit.config.device_model import find_preset
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.lab.image.image import Image
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
 from kit.store.series import read_series
 from kit.store.summary import read_summary
-from tests.kit.emulation.loads import Load
-from tests.kit.emulation.model_library import ModelDevice, Op
+from tests.kit.emulation.test_queue import model_mean_us
 from tests.lab.conftest import finish, hsp
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(900)]
 
 WORKLOAD = Path(__file__).parent / "own_workloads" / "l2arc-queue.toml"
 # From 4 threads on the guest's one CPU would be the limit: one that seems 16 times as fast is not.
 DILATION = 16
-
-
-def model_mean_us(queue: float, sectors: int, size_bytes: int) -> float:
-    """Mean latency of random reads at the SSD of the cache, alone, with so many in flight on average."""
-    depths = [int(np.floor(queue)), int(np.floor(queue)) + 1]
-    means = []
-    for depth in depths:
-        with ModelDevice(find_preset("ssd-2009-read"), size_bytes) as device:
-            load = Load(device)
-            load.in_order(Op.WRITE, 256)
-            # OpenZFS puts records one after another, each with its header: they are not aligned to pages.
-            latencies_ns = load.in_flight(Op.READ, sectors, 4000, max(1, depth), align=1)
-            means.append(float(latencies_ns.mean()) / 1e3)
-    return float(np.interp(queue, depths, means))
 
 
 def test_more_threads_wait_longer_as_the_model_says(image: Image, tmp_path: Path) -> None:

@@ -119,7 +119,10 @@ def test_reads_and_writes_of_one_phase_close_each(threads: Finished, phase: str)
         for row in threads.summary["rows"]
         if row["phase"] == phase
     }
-    checks, traced = checks_of(threads, phase), {key[1:]: n for key, n in at.items() if key[0] == "nfs-server"}
+    checks, traced = (
+        checks_of(threads, phase),
+        {key[1:]: n for key, n in at.items() if key[0] == "nfs-server"},
+    )
     by_op = {op: sum(n for (each, _), n in traced.items() if each == op) for op in ("read", "write")}
     assert by_op == {op: at["client", op, "all"] for op in by_op}
     # One thread: each write is one commit and one block on the log device.

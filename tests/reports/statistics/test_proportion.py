@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reports.statistics.proportion import interval
 
 
-@pytest.mark.parametrize(("trials", "percent"), [(20, 13.9), (60, 4.9), (300, 1.0), (1, 95.0)])
+@pytest.mark.parametrize(("trials", "percent"), [(6, 39.3), (20, 13.9), (60, 4.9), (300, 1.0), (1, 95.0)])
 def test_without_one_there_is_a_bound_above(trials: int, percent: float) -> None:
     low, high = interval(0, trials)
     assert low == 0 and round(100 * high, 1) == percent
