@@ -41,11 +41,17 @@ NVME = "HSPNVME0"
 SAVED_DISKS = (
     *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 128 * MIB) for n in range(6)),
     *(Disk(f"sd{n}", "scsi", f"HSPSD{n}", 128 * MIB) for n in range(3)),
+    # Large enough for the main job's mirror.
+    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 384 * MIB) for n in range(6, 8)),
 )
-"""By name: six virtio disks, three of SCSI (named sda... by the kernel). A guest with these can be saved."""
+"""By name: eight virtio disks, three of SCSI (named sda... by the kernel). A guest with these can be saved,
+and resumed by all files that need no other disks."""
 
-DISKS = (*SAVED_DISKS, *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)))
-"""And two namespaces of one NVMe: a guest with such has to boot."""
+NVME_DISKS = (
+    *(disk for disk in SAVED_DISKS if disk.name in ("vd0", "vd1", "vd2", "sd0")),
+    *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
+)
+"""Some of them, and two namespaces of one NVMe: a guest with such has to boot."""
 
 # NVMe and SCSI are not in the initramfs, and what its udevd knew is gone.
 _SETTLE = "modprobe -a sd_mod virtio_scsi; udevadm trigger --action=add --subsystem-match=block --settle"

@@ -1,12 +1,12 @@
 """The interlocks, D1 to D14, with real disks in the states described. Refused means: nothing was written.
 
-One guest for all. D12 is of the command line, D13 of fio jobs (tests/kit/config/test_fio_job.py).
+One guest for all, a saved one. D11, D14 and siblings need an NVMe disk: tests/lab/test_settings.py. D12 is of
+the command line, D13 of fio jobs (tests/kit/config/test_fio_job.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -18,16 +18,13 @@ from typing import Any
 import pytest
 
 from kit.config.address import parse_address
-from kit.config.tables.precondition_table import Precondition
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.testbed_devices import Device, resolve_devices
 from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
-from kit.core.progress import Progress
 from kit.devices import block_device, clear_label, udev
 from kit.devices.check import check, guarded, refuse_any
 from kit.devices.inventory import Inventory, preferred_link
-from kit.devices.listing import list_devices
 from kit.devices.locks import Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
@@ -36,18 +33,17 @@ from kit.emulation.udev_links import link_by_id, unlink
 from kit.hosts.base import Result
 from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
-from kit.precondition.device import Target, precondition
-from kit.precondition.purge import purge
 from tests.kit.devices.facts import REASONS_OF_USES
-from tests.lab.changed_hosts import SILENT, Tampered, sd1_is_exchanged
+from tests.lab.changed_hosts import ALSO_SILENT, SILENT, Tampered, sd1_is_exchanged
 from tests.lab.diskstates import States
-from tests.lab.rig import DISKS, MIB, Rig
+from tests.lab.rig import MIB, Rig
 from tests.process import hsp
 
-RIG_DISKS = DISKS
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 SIZE = 128 * MIB
+# By disk, without the namespaces.
+USES = {disk: codes for disk, codes in REASONS_OF_USES.items() if not disk.startswith("ns")}
 NULLB = "/sys/kernel/config/nullb"
 
 
@@ -64,7 +60,7 @@ def blank(states: States) -> States:
 
 
 def wanted(rig: Rig, disk: str) -> DeviceSpec:
-    return DeviceSpec(rig.by_id[disk], rig.disks[disk].serial, SIZE)
+    return DeviceSpec(rig.by_id[disk], rig.disks[disk].serial, rig.disks[disk].size_bytes)
 
 
 def found(rig: Rig, inventory: Inventory, disk: str) -> dict[Code, str]:
@@ -88,7 +84,7 @@ def test_blank_disks_are_available_and_the_testbed_can_name_them(rig: Rig, blank
     assert inventory.problems == ()
     for disk, known in rig.disks.items():
         node = inventory.find(rig.by_id[disk])
-        assert node and (node.serial, node.size_bytes) == (known.serial, SIZE)
+        assert node and (node.serial, node.size_bytes) == (known.serial, known.size_bytes)
         assert preferred_link(node) == rig.by_id[disk]
         assert found(rig, inventory, disk) == {}
     with guarded(rig.host, [wanted(rig, disk) for disk in rig.disks], "run-1") as guard:
@@ -97,7 +93,7 @@ def test_blank_disks_are_available_and_the_testbed_can_name_them(rig: Rig, blank
 
 def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
     """D4 and D6: every state at once, one look."""
-    for disk in ("vd0", "vd1", "sd1", "ns1"):
+    for disk in ("vd0", "vd1", "sd1"):
         blank.put_ext4(disk, tmp_path)
     multipath = "0 262144 multipath 0 0 1 1 service-time 0 1 2 {} 1 1"
     crypt = "0 20480 crypt aes-cbc-essiv:sha256 00112233445566778899aabbccddeeff 0 {} 0"
@@ -107,28 +103,25 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
             blank.mapped("vd5", "hsp-crypt", "CRYPT-PLAIN-hsp", crypt),
             blank.mapped("sd0", "hsp-mp", "mpath-hsp", multipath),
             blank.mapped("vd0", "hsp-linear", "hsp", "0 20480 linear {} 0"),
-            blank.read_only("sd2"), blank.mounted("ns1"),
+            blank.read_only("sd2"),
         ):  # fmt: skip
             stack.enter_context(state)
         root = stack.enter_context(blank.partition_of_the_root_disk())
-        before = blank.digests(*rig.disks)
+        before = blank.digests(*USES)
         inventory = probe(rig.host, [*rig.by_id.values(), "/dev/vda", root])
-        assert {disk: set(found(rig, inventory, disk)) for disk in rig.disks} == REASONS_OF_USES
+        assert {disk: set(found(rig, inventory, disk)) for disk in USES} == USES
         assert (
             "mounted at /mnt in the mount namespace of process" in found(rig, inventory, "vd1")[Code.MOUNTED]
         )
-        assert "mounted at /mnt/own" in found(rig, inventory, "ns2")[Code.SIBLING]
         of_root = {r.code for r in reasons(inventory, DeviceSpec(root, "x", 80 * MIB))}
         assert of_root >= {Code.KERNEL_NAME, Code.NOT_WHOLE, Code.ROOT_DISK, Code.MOUNTED, Code.BUSY}
-        # Of two namespaces that are both of the testbed, neither is in the other's way.
-        message = refusal(rig, *(wanted(rig, disk) for disk in rig.disks if disk != "ns1"))
-        for disk, codes in REASONS_OF_USES.items():
-            for code in codes if disk != "ns1" else ():
-                assert found(rig, inventory, disk)[code] in message
+        message = refusal(rig, *(wanted(rig, disk) for disk in USES))
+        for disk, codes in USES.items():
+            assert all(found(rig, inventory, disk)[code] in message for code in codes)
         # What preconditioning asks gives the same answer.
         with pytest.raises(SafetyRefusal, match=r"signature on /dev/sd.: ext4"):
             block_device.find_unused(rig.host, rig.by_id["sd1"])
-        assert blank.digests(*rig.disks) == before
+        assert blank.digests(*USES) == before
     # Unused now, all have contents; those of LVM and md are not for the kit to wipe.
     rest = probe(rig.host, list(rig.by_id.values()))
     assert set(found(rig, rest, "vd4")) == {Code.MD}
@@ -139,7 +132,7 @@ def test_d5_members_of_pools(rig: Rig, blank: States, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(blank.pool("inuse", "vd0", "log", "vd1", "cache", "vd2", "spare", "vd3"))
         stack.enter_context(blank.pool("away", "vd4", "cache", "sd0", "spare", "sd1"))
-        stack.enter_context(blank.pool("broken", "ns1", "ns2"))
+        stack.enter_context(blank.pool("broken", "vd6", "vd7"))
         stack.enter_context(blank.pool("gone", "vd5"))
         guids = dict(
             line.split("\t")
@@ -148,8 +141,8 @@ def test_d5_members_of_pools(rig: Rig, blank: States, tmp_path: Path) -> None:
         rig.host.run(["zpool", "export", "away"])
         rig.host.run(["zpool", "destroy", "gone"])
         rig.host.run(["zpool", "export", "broken"])
-        blank.blank("ns2")  # one of its two disks is lost: it cannot be imported any more
-        quiet = ("vd4", "vd5", "sd0", "sd1", "ns1", "ns2")
+        blank.blank("vd7")  # one of its two disks is lost: it cannot be imported any more
+        quiet = ("vd4", "vd5", "sd0", "sd1", "vd6")
         before = blank.digests(*quiet)
         inventory = probe(rig.host, list(rig.by_id.values()))
         by_disk = {disk: found(rig, inventory, disk) for disk in rig.disks}
@@ -160,12 +153,12 @@ def test_d5_members_of_pools(rig: Rig, blank: States, tmp_path: Path) -> None:
         for disk in ("vd4", "sd0", "sd1"):
             assert f"pool 'away' (GUID {guids['away']})" in by_disk[disk][Code.POOL_LABEL]
             assert Code.POOL_IMPORTED not in by_disk[disk]
-        assert f"pool 'broken' (GUID {guids['broken']})" in by_disk["ns1"][Code.POOL_LABEL]
-        assert set(by_disk["ns2"]) == {Code.SIBLING}
+        assert f"pool 'broken' (GUID {guids['broken']})" in by_disk["vd6"][Code.POOL_LABEL]
+        assert by_disk["vd7"] == {}
         assert set(by_disk["vd5"]) == {Code.OLD_LABEL, Code.PARTITIONS, Code.SIGNATURE}
         assert "'gone'" in by_disk["vd5"][Code.OLD_LABEL]
-        refusal(rig, *(wanted(rig, disk) for disk in rig.disks if disk not in ("sd2", "ns2")))
-        for disk in ("vd0", "vd4", "sd1", "ns1"):
+        refusal(rig, *(wanted(rig, disk) for disk in rig.disks if disk not in ("sd2", "vd7")))
+        for disk in ("vd0", "vd4", "sd1", "vd6"):
             with pytest.raises(SafetyRefusal):
                 plan_wipe(rig.host, wanted(rig, disk))
         assert blank.digests(*quiet) == before
@@ -180,7 +173,7 @@ def test_d5_members_of_pools(rig: Rig, blank: States, tmp_path: Path) -> None:
 
 def _wipes_the_destroyed_pool(rig: Rig, states: States, results: Path) -> None:
     """D6: shown, done with copies, and the disk is available; the other disks are as they were."""
-    others = states.digests("vd4", "sd0", "sd1", "ns1")
+    others = states.digests("vd4", "sd0", "sd1", "vd6")
     before = states.digests("vd5")
     planned = plan_wipe(rig.host, wanted(rig, "vd5"))
     assert "zfs_member" in planned.describe() and "gpt" in planned.describe()
@@ -229,13 +222,13 @@ def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
     assert f"it has {SIZE} bytes, the testbed says {SIZE + 512}" in message
     # Two by-id links of one disk.
     links = probe(rig.host).links
-    first = rig.by_id["ns1"]
+    first = rig.by_id["sd0"]
     other = next(
         link
         for link, name in links.items()
         if name == links[first] and link != first and link.startswith("/dev/disk/by-id/")
     )
-    two = [DeviceSpec(link, "HSPNVME0", SIZE) for link in (first, other)]
+    two = [DeviceSpec(link, "HSPSD0", SIZE) for link in (first, other)]
     assert "is the same disk" in refusal(rig, *two)
     assert "no such block device" in refusal(rig, DeviceSpec("/dev/disk/by-id/virtio-NOT-THERE", "x", SIZE))
     assert "no such block device" in refusal(
@@ -250,13 +243,19 @@ def _hint(rig: Rig, one: DeviceSpec) -> str:
     return caught.value.hint
 
 
-def test_d7_a_tool_that_does_not_tell(rig: Rig, blank: States) -> None:
+# What an answer of each kind makes of a disk: tests/kit/devices/test_probe.py.
+@pytest.mark.parametrize(
+    "silent", [SILENT, pytest.param(ALSO_SILENT, marks=pytest.mark.long)], ids=["some", "others"]
+)
+def test_d7_a_tool_that_does_not_tell(
+    rig: Rig, blank: States, silent: Sequence[tuple[dict[str, str], str]]
+) -> None:
     # Something where a label would be, or zdb would not be asked.
     node = blank.node("vd0")
     blank.run(["sh", "-c", 'printf xxxx | dd of="$1" bs=4096 seek=4 conv=fsync status=none', "sh", node])
     assert check(rig.host, [wanted(rig, "vd0")])[0].reasons == ()
     before = blank.digests("vd0")
-    for tools, named in SILENT:
+    for tools, named in silent:
         host = Tampered(rig, **tools)
         try:
             checked = check(host, [wanted(rig, "vd0")])  # type: ignore[arg-type]
@@ -339,63 +338,6 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
                 held.before_writing()
 
 
-def test_d11_a_format_spares_the_sibling(rig: Rig, blank: States, tmp_path: Path) -> None:
-    blank.put_ext4("ns1", tmp_path)
-    with blank.mounted("ns1"):
-        before = blank.digests("ns1", "ns2")
-        with pytest.raises(SafetyRefusal, match="a namespace of the same controller, is in use"):
-            block_device.find_unused(rig.host, rig.by_id["ns2"])
-        assert blank.digests(*before) == before
-    # Not used any more, it has contents all the same. This controller says that a format is of one namespace.
-    device = block_device.find_unused(rig.host, rig.by_id["ns2"])
-    before = blank.digests("ns1")
-    assert purge(rig.host, device, "format").method == "nvme format"
-    assert blank.digests("ns1") == before
-
-
-def test_listing(rig: Rig, blank: States) -> None:
-    listed = {one.node.kernel_name: one for one in list_devices(rig.host)}
-    assert not listed["vda"].available and not listed["vdb"].available
-    first = listed[Path(rig.nodes["ns1"]).name]
-    assert first.available and first.path == rig.by_id["ns1"]
-    assert (first.health.temperature_c, first.health.wear_percent, first.health.warning) == (50, 0, False)
-    assert {one.node.write_cache for one in listed.values()} <= {"write back", "write through"}
-    json.dumps([one.as_json() for one in listed.values()])
-
-
-def test_d14_a_smart_warning_ends_preconditioning_and_the_data_stay(
-    rig: Rig, blank: States, tmp_path: Path
-) -> None:
-    controller = f"/machine/peripheral/{rig.disks['ns2'].serial}"
-
-    class Watched(Progress):
-        """The flash gets worn out when the first fill has been told of."""
-
-        def note(self, text: str) -> None:
-            super().note(text)
-            if ": fill 1" in text:
-                # Bit 2 of the critical warning: the reliability of the device is degraded.
-                rig.monitor("qom-set", path=controller, property="smart_critical_warning", value=4)
-
-    told = io.StringIO()
-    asked = Precondition.model_validate({"method": "fills", "fills": 4, "ios": 400, "purge": "discard"})
-    try:
-        done = precondition(
-            rig.host, Target("ns2", "log", rig.by_id["ns2"], SIZE), asked, Clock("virtual", 4),
-            work_dir="/run/hsp/d14", state_path=tmp_path / "state.json", progress=Watched(stream=told),
-        )  # fmt: skip
-        (problem,) = done.problems
-        assert "SMART has the critical warning 0x4" in problem
-        stages = [stage["stage"] for stage in done.entry["stages"]]
-        assert stages[:2] == ["purge", "fill 1"] and len(stages) < 5
-        assert done.entry["stopped"] and done.points  # what was measured is kept
-        # Whoever looks for disks is told as well.
-        (listed,) = [one for one in list_devices(rig.host) if one.path == rig.by_id["ns2"]]
-        assert listed.health.warning is True
-    finally:
-        rig.monitor("qom-set", path=controller, property="smart_critical_warning", value=0)
-
-
 def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
     """`hsp devices` with a testbed that has no devices yet; what it prints is a testbed's."""
     testbed = tmp_path / "testbed.toml"
@@ -408,7 +350,7 @@ def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
     assert "available: no, because" in shown.stderr and "the system runs from it (/)" in shown.stderr
     found = tomllib.loads(shown.stdout)["device"]
     assert {(one["path"], one["serial"], one["size"]) for one in found} == {
-        (rig.by_id[name], disk.serial, "128MiB") for name, disk in rig.disks.items()
+        (rig.by_id[name], disk.serial, f"{disk.size_bytes // MIB}MiB") for name, disk in rig.disks.items()
     }
     with_devices = tmp_path / "with-devices.toml"
     with_devices.write_text(testbed.read_text() + shown.stdout)

@@ -1,6 +1,7 @@
 """A run by ordinary users: sudo with the lists of docs/hosts.md, clients behind a ProxyJump.
 
-Server and clients are one guest; each client has networks and mounts of its own, and another user.
+Server and clients are one guest; each client has networks and mounts of its own, and another user. On the
+same guest root tries one disk: as a log device, and by power losses.
 """
 
 from __future__ import annotations
@@ -9,17 +10,26 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kit.core.errors import EXIT_SAFETY
+from kit.devices.check import check
+from kit.devices.listing import list_devices
+from kit.devices.reasons import DeviceSpec
 from kit.lab.clients import start_machine
+from kit.recovery.journal import read_journal
+from kit.store.slog import SlogTest
 from tests.lab.conftest import ROOT
+from tests.lab.diskstates import States
 from tests.lab.hoststate import differences, state_of
-from tests.lab.rig import Rig, call
-from tests.lab.workloads import write_small
+from tests.lab.rig import Bed, Rig, call
+from tests.lab.workloads import write_device_phases, write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
@@ -47,7 +57,7 @@ def sudoers(role: str) -> str:
 
 
 @dataclass(frozen=True)
-class Bed:
+class UsersBed:
     folder: Path
     path: Path
     agreed: tuple[str, ...]
@@ -57,7 +67,7 @@ class Bed:
 
 
 @pytest.fixture(scope="module")
-def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersBed]:
     folder = tmp_path_factory.mktemp("ordinary")
     for role, user in USERS.items():
         rig.host.run(["sh", "-c", _USER, "sh", user], stdin=sudoers(role).encode(), deadline_s=120)
@@ -81,12 +91,12 @@ def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     path = folder / "rig.toml"
     path.write_text(f'ssh_config = "{config.name}"\n{text}')
     agreed = tuple(w for d in ("vd0", "vd1") for w in ("--erase-serial", rig.disks[d].serial))
-    yield Bed(folder, path, agreed)
+    yield UsersBed(folder, path, agreed)
     for process, _, _ in machines:
         process.stop(30.0, "TERM")
 
 
-def test_the_doctor_finds_nothing_that_would_stop_them(bed: Bed) -> None:
+def test_the_doctor_finds_nothing_that_would_stop_them(bed: UsersBed) -> None:
     done = bed.hsp("doctor", "--testbed", os.fspath(bed.path), "--json")
     assert done.stdout, done.stderr
     said = json.loads(done.stdout)
@@ -95,23 +105,29 @@ def test_the_doctor_finds_nothing_that_would_stop_them(bed: Bed) -> None:
     assert len({one["host"] for one in said["findings"]}) == 1 + CLIENTS
 
 
-def test_devices_are_seen_as_root_sees_them(bed: Bed) -> None:
+def facts_of(disk: dict[str, Any]) -> dict[str, Any]:
+    """Without the texts of reasons, which can name processes."""
+    return json.loads(json.dumps(disk | {"reasons": [reason["code"] for reason in disk["reasons"]]}))
+
+
+def test_devices_are_seen_as_root_sees_them(bed: UsersBed, rig: Rig) -> None:
     done = bed.hsp("devices", "--testbed", os.fspath(bed.path), "--json")
     assert done.returncode == 0, done.stderr
     ours = {one["serial"]: one for one in json.loads(done.stdout)["devices"]}
     assert ours["HSPVD0"]["available"] is True and ours["HSPVD0"]["size_bytes"] == 128 << 20
+    of_root = {one.node.serial: one.as_json() for one in list_devices(rig.host)}
+    assert {serial: facts_of(one) for serial, one in ours.items()} == {
+        serial: facts_of(one) for serial, one in of_root.items()
+    }
 
 
-def test_their_runs_close_compare_and_leave_nothing(bed: Bed, rig: Rig) -> None:
+def test_their_run_closes_and_leaves_nothing(bed: UsersBed, rig: Rig) -> None:
     before = state_of(rig.host)
     workload = write_small(bed.folder, ("writes", "write", "200ms"))
-    words = [os.fspath(workload), "--testbed", os.fspath(bed.path), "--versus", os.fspath(bed.path)]
+    words = [os.fspath(workload), "--testbed", os.fspath(bed.path)]
     done = bed.hsp("run", *words, *bed.agreed, "--json", "--results", os.fspath(bed.folder))
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert {run["verdict"] for runs in said["runs"].values() for run in runs} == {"valid"}, done.stderr
-    # Two runs of one testbed are alike.
-    assert said["comparison"]["across"] == {}
+    assert json.loads(done.stdout)["verdict"] == "valid", done.stderr
     run = bed.folder / "small" / "latest"
     for phase in json.loads((run / "manifest.json").read_text())["phases"]:
         assert len(phase["clients"]) == CLIENTS
@@ -123,7 +139,7 @@ def test_their_runs_close_compare_and_leave_nothing(bed: Bed, rig: Rig) -> None:
     }
 
 
-def test_without_the_lists_a_program_is_named_and_nothing_is_done(bed: Bed, rig: Rig) -> None:
+def test_without_the_lists_a_program_is_named_and_nothing_is_done(bed: UsersBed, rig: Rig) -> None:
     before = state_of(rig.host)
     user = USERS["client"]
     kept = rig.host.get(f"/etc/sudoers.d/{user}")
@@ -138,3 +154,77 @@ def test_without_the_lists_a_program_is_named_and_nothing_is_done(bed: Bed, rig:
     assert done.returncode == 5, done.stderr
     assert "sudo" in done.stderr and "10.97." in done.stderr
     assert differences(before, state_of(rig.host)) == []
+
+
+# --- By root again, of one disk ---
+
+
+def test_a_log_device_is_tried_alone_after_its_serial_was_typed(rig: Rig, tmp_path: Path) -> None:
+    bed = Bed(rig, tmp_path, {"log": ("vd3",), "data": ("vd0",)})
+    words = ("slog", "vd3", "--testbed", os.fspath(bed.path), "--writes", "100", *bed.results)
+    before = state_of(rig.host)
+    refused = bed.hsp(*words)
+    assert refused.returncode == EXIT_SAFETY and "--erase-serial" in refused.stderr
+    # The serial of another device of the testbed is not an agreement.
+    assert bed.hsp(*words, "--erase-serial", rig.disks["vd0"].serial).returncode == EXIT_SAFETY
+    assert not (tmp_path / "slog").exists()
+
+    done = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial, "--json", "--state", "fresh")
+    assert done.returncode == 0, done.stderr
+    test = SlogTest.from_json(json.loads(done.stdout), "stdout")
+    assert (test.state.kind, test.state.purge) == ("fresh", "blkdiscard")
+    assert (test.device.serial, test.device.emulated) == (rig.disks["vd3"].serial, None)
+    assert differences(before, state_of(rig.host)) == []
+
+    spec = DeviceSpec(rig.by_id["vd3"], rig.disks["vd3"].serial, rig.disks["vd3"].size_bytes)
+    assert [one.reasons for one in check(rig.host, [spec])] == [()]
+    # In use: refused, and the pool is as it was.
+    rig.host.run(["zpool", "create", "-f", "-R", "/run/slog-pool", "slogpool", rig.by_id["vd3"]])
+    try:
+        taken = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial)
+        assert taken.returncode == EXIT_SAFETY and "slogpool" in taken.stderr
+        rig.host.run(["zpool", "scrub", "-w", "slogpool"])
+        assert "errors: No known data errors" in rig.host.run(["zpool", "status", "slogpool"]).stdout
+    finally:
+        rig.host.run(["zpool", "destroy", "slogpool"])
+        rig.host.run(["zpool", "labelclear", "-f", f"{rig.by_id['vd3']}-part1"], check=False)
+        rig.host.run(["wipefs", "-a", rig.by_id["vd3"]])
+
+
+def test_the_power_of_a_disk_is_cut_by_commands_of_the_users_own(rig: Rig, tmp_path: Path) -> None:
+    """The disk goes in mid-write and comes back; what it has acknowledged is there, and the control's is not.
+
+    QEMU has its content in memory of this machine, so that it keeps all, as a protected one does.
+    """
+    bed = Bed(rig, tmp_path, {"log": ("sd0",), "data": ("vd0",)})
+    disk = rig.disks["sd0"]
+    words = [sys.executable, "-m", "tests.lab.cut_disk", "{}", str(rig.lab.state), "sd0", disk.serial]
+    off, on, count = (
+        json.dumps(
+            ["env", f"PYTHONPATH={ROOT}", *[each.format(word) for each in words], str(disk.size_bytes)]
+        )
+        for word in ("off", "on", "count")
+    )
+    power = f'[power]\nscope = "device"\noff = {off}\non = {on}\ncount = {count}\n'
+    bed.path.write_text(f"{bed.path.read_text()}\n{power}")
+    write_device_phases(tmp_path)
+    workload = tmp_path / "devices.toml"
+    text = workload.read_text().replace('each = "together"\n', "")
+    losses = '[power_loss]\nmoments = 2\nwithin = "200ms"\nidle = "0s"\n'
+    workload.write_text(f"{text}\n{losses}")
+    shown = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--commands")
+    assert "controller: env" in shown.stdout and "cut_disk on" in shown.stdout, shown.stdout
+    before, other = state_of(rig.host), States(rig).digests("vd0")
+    agreed = ("--erase-serial", disk.serial)
+    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *agreed]
+    done = bed.hsp(*words, *bed.results, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["power_loss"]
+    assert (told["scope"], told["moments"], told["proven"], told["lost"]) == ("device", 2, 2, 0)
+    assert told["control"]["lost"] > 0 and told["verified_again"] == 2
+    assert (rig.lab.state / "sd0.cuts").read_text() == "4", "the control, two, and a clean power cycle"
+    run = (tmp_path / "devices" / "latest").resolve()
+    record = read_journal(run / "journal.jsonl")
+    assert record.finished and not record.pending
+    assert differences(before, state_of(rig.host)) == []
+    assert States(rig).digests("vd0") == other, "no phase goes to it"

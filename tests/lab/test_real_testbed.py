@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,16 @@ from kit.config.workload_source import WORKLOADS
 from kit.core.errors import EXIT_HOST, EXIT_SAFETY, EXIT_UNKNOWN
 from kit.devices.check import check, guarded
 from kit.devices.reasons import DeviceSpec
-from kit.lab.image.image import Image
-from kit.lab.qemu import Disk
 from kit.recovery.journal import read_journal
-from kit.store.slog import SlogTest
-from tests.lab.conftest import ROOT
-from tests.lab.hoststate import differences, state_of
+from tests.lab.hoststate import State, differences, state_of
 from tests.lab.interrupted import BALLAST
-from tests.lab.rig import SAVED_DISKS, Bed, Rig, open_rig
+from tests.lab.rig import Bed, Rig
 from tests.lab.workloads import write_device_phases, write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 _SMALL = {"data": ("vd0",), "log": ("vd1",)}
 _ROLES = {"data": ("vd6", "vd7"), "cache": ("vd2",), "log": ("vd3",)}
-# Large enough for the main job's mirror.
-_LARGE = tuple(Disk(name, "virtio", f"HSP{name.upper()}", 384 << 20) for name in _ROLES["data"])
 
 
 def commands_of(run: Path) -> list[tuple[str, list[str]]]:
@@ -99,12 +92,6 @@ def main_job_of_few(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rig(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with open_rig(image, tmp_path_factory.mktemp("rig"), (*SAVED_DISKS, *_LARGE)) as up:
-        yield up
-
-
-@pytest.fixture(scope="module")
 def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Bed:
     return Bed(rig, tmp_path_factory.mktemp("real"), _ROLES)
 
@@ -113,32 +100,51 @@ def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Bed:
 _LABEL_BYTES = 'dd if="$1" bs=4096 skip=260 count=1 status=none | tr -d "\\0" | wc -c'
 
 
-@pytest.mark.parametrize("table", ["", '[pool]\ncache_size = "64MiB"\n'], ids=["whole", "in part"])
-def test_every_device_ends_as_it_began(rig: Rig, tmp_path: Path, table: str) -> None:
-    roles = {"data": ("vd0",), "log": ("vd1",), "cache": ("vd2",)}
-    bed = Bed(rig, tmp_path, roles, "none")
-    workload = write_small(tmp_path, ("good", "write", "100ms"))
-    workload.write_text(workload.read_text().replace("[working_set]", f"{table}[working_set]"))
-    specs = [
-        DeviceSpec(rig.by_id[name], rig.disks[name].serial, rig.disks[name].size_bytes)
-        for (name,) in roles.values()
-    ]
-    assert [one.reasons for one in check(rig.host, specs)] == [()] * 3
-    before = state_of(rig.host)
-    done = bed.hsp(*bed.run_words(workload), *bed.results)
-    assert "not undone" not in done.stderr and done.returncode in (0, 1, EXIT_UNKNOWN), done.stderr
-    # The cache device was used as the workload asks.
-    (pool,) = (
-        argv for _, argv in commands_of(tmp_path / "small" / "latest") if argv[:2] == ["zpool", "create"]
-    )
-    assert pool[-1] == rig.by_id["vd2"] + ("-part1" if table else "")
+def specs(rig: Rig, *names: str) -> list[DeviceSpec]:
+    return [DeviceSpec(rig.by_id[name], rig.disks[name].serial, rig.disks[name].size_bytes) for name in names]
+
+
+def check_as_before(rig: Rig, before: State, cache: str, *others: str) -> None:
+    """The host is as it was, each device is free, and they can be used again at once."""
     assert differences(before, state_of(rig.host)) == []
-    assert [one.reasons for one in check(rig.host, specs)] == [()] * 3
-    left = rig.host.run(["sh", "-c", _LABEL_BYTES, "sh", rig.nodes["vd2"]]).stdout.strip()
+    asked = specs(rig, cache, *others)
+    assert [one.reasons for one in check(rig.host, asked)] == [()] * len(asked)
+    left = rig.host.run(["sh", "-c", _LABEL_BYTES, "sh", rig.nodes[cache]]).stdout.strip()
     assert left == "0", "a part of the cache device's label is left"
-    # And it can be used again at once.
-    with guarded(rig.host, specs, "run-again") as guard:
+    with guarded(rig.host, asked, "run-again") as guard:
         guard.before_writing()
+
+
+def cache_of_pool(run: Path) -> str:
+    (pool,) = (argv for _, argv in commands_of(run) if argv[:2] == ["zpool", "create"])
+    return pool[-1]
+
+
+def test_every_device_ends_as_it_began(rig: Rig, tmp_path: Path) -> None:
+    """Phases on bare devices, then a pool with the whole cache device; the main job has a part of it."""
+    bed = Bed(rig, tmp_path, {"log": ("vd3", "vd5"), "data": ("vd0",), "cache": ("vd2",)}, "none")
+    devices = write_device_phases(tmp_path).read_text().partition("[[phase]]")
+    workload = write_small(tmp_path, ("good", "write", "100ms"))
+    head, _, good = workload.read_text().partition("[[phase]]")
+    workload.write_text(f"{head}{devices[1]}{devices[2]}[[phase]]{good}")
+    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.results, "--json"]
+    names = ("vd3", "vd5", "vd0", "vd2")
+    assert [one.reasons for one in check(rig.host, specs(rig, *names))] == [()] * 4
+    before = state_of(rig.host)
+    agreed = [word for name in names for word in ("--erase-serial", rig.disks[name].serial)]
+    assert bed.hsp(*words, *agreed[:2], *agreed[4:]).returncode == EXIT_SAFETY, "vd5 is to be erased, too"
+    assert differences(before, state_of(rig.host)) == []
+    done = bed.hsp(*words, *agreed)
+    assert "not undone" not in done.stderr and done.returncode in (0, 1, EXIT_UNKNOWN), done.stderr
+    phases = {phase["phase"]: phase for phase in json.loads(done.stdout)["accounting"]["phases"]}
+    assert [*phases] == ["write-vd3", "write-vd5", "all", "good"]
+    checks = [c for name, phase in phases.items() if name != "good" for c in phase["checks"]]
+    counted = [c for c in checks if c["name"].startswith("bytes written to") and "sys/block" in c["source"]]
+    assert len(counted) == 4 and all(c["expected"] == c["found"] > 0 for c in counted)
+    # udev reads a disk when fio has closed it, but not one that is locked.
+    assert [c["found"] for c in checks if c["name"].startswith("bytes read from")] == [0] * 4
+    assert cache_of_pool(tmp_path / "small" / "latest") == rig.by_id["vd2"]
+    check_as_before(rig, before, "vd2", "vd0", "vd3", "vd5")
 
 
 def test_the_main_job_over_tcp_does_what_its_plan_says(bed: Bed, rig: Rig) -> None:
@@ -182,7 +188,8 @@ def test_the_main_job_over_tcp_does_what_its_plan_says(bed: Bed, rig: Rig) -> No
         if command["step"] != "undo" or expected[0] == "wipefs" or expected[-1].endswith(tuple(kept)):
             continue
         assert any(argv == expected for argv in undone), expected
-    assert differences(before, state_of(rig.host)) == []
+    assert cache_of_pool(run) == f"{rig.by_id['vd2']}-part1"
+    check_as_before(rig, before, "vd2", "vd6", "vd7", "vd3")
 
 
 def test_without_a_word_for_each_device_nothing_is_touched(bed: Bed, rig: Rig) -> None:
@@ -275,93 +282,18 @@ def test_a_disk_that_gets_full_here_leaves_nothing_there(
     assert {row["phase"] for row in summary["rows"]} == {"one"}
 
 
-def test_a_log_device_is_tried_alone_after_its_serial_was_typed(rig: Rig, tmp_path: Path) -> None:
-    bed = Bed(rig, tmp_path, {"log": ("vd3",), "data": ("vd0",)})
-    words = ("slog", "vd3", "--testbed", os.fspath(bed.path), "--writes", "100", *bed.results)
+def test_without_mdadm_the_run_ends_before_it_writes(rig: Rig, tmp_path: Path) -> None:
+    bed = Bed(rig, tmp_path, {"data": ("vd0", "vd1")})
+    workload = write_device_phases(tmp_path)
+    head, phase, rest = workload.read_text().partition('\n[[phase]]\nname = "all"')[0].partition("[[phase]]")
+    array = 'target = "array"\narray = { level = "raid0", chunk = "64KiB" }'
+    workload.write_text(head + phase + rest.replace('target = "device:log"', array))
     before = state_of(rig.host)
-    refused = bed.hsp(*words)
-    assert refused.returncode == EXIT_SAFETY and "--erase-serial" in refused.stderr
-    # The serial of another device of the testbed is not an agreement.
-    assert bed.hsp(*words, "--erase-serial", rig.disks["vd0"].serial).returncode == EXIT_SAFETY
-    assert not (tmp_path / "slog").exists()
-
-    done = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial, "--json", "--state", "fresh")
-    assert done.returncode == 0, done.stderr
-    test = SlogTest.from_json(json.loads(done.stdout), "stdout")
-    assert (test.state.kind, test.state.purge) == ("fresh", "blkdiscard")
-    assert (test.device.serial, test.device.emulated) == (rig.disks["vd3"].serial, None)
-    assert differences(before, state_of(rig.host)) == []
-
-    spec = DeviceSpec(rig.by_id["vd3"], rig.disks["vd3"].serial, rig.disks["vd3"].size_bytes)
-    assert [one.reasons for one in check(rig.host, [spec])] == [()]
-    # In use: refused, and the pool is as it was.
-    rig.host.run(["zpool", "create", "-f", "-R", "/run/slog-pool", "slogpool", rig.by_id["vd3"]])
+    rig.host.run(["mv", "/usr/sbin/mdadm", "/usr/sbin/mdadm.away"])
     try:
-        taken = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial)
-        assert taken.returncode == EXIT_SAFETY and "slogpool" in taken.stderr
-        rig.host.run(["zpool", "scrub", "-w", "slogpool"])
-        assert "errors: No known data errors" in rig.host.run(["zpool", "status", "slogpool"]).stdout
+        done = bed.hsp(*bed.run_words(workload), *bed.results)
     finally:
-        rig.host.run(["zpool", "destroy", "slogpool"])
-        rig.host.run(["zpool", "labelclear", "-f", f"{rig.by_id['vd3']}-part1"], check=False)
-        rig.host.run(["wipefs", "-a", rig.by_id["vd3"]])
-
-
-def test_phases_on_bare_devices_take_these_alone(rig: Rig, tmp_path: Path) -> None:
-    bed = Bed(rig, tmp_path, {"log": ("vd3", "vd5"), "data": ("vd0",)})
-    write_device_phases(tmp_path)
-    words = ("run", os.fspath(tmp_path / "devices.toml"), "--testbed", os.fspath(bed.path), *bed.results)
-    before, other = state_of(rig.host), rig.host.run(["sha256sum", rig.by_id["vd0"]]).stdout
-    one = ("--erase-serial", rig.disks["vd3"].serial)
-    assert bed.hsp(*words, *one).returncode == EXIT_SAFETY, "vd5 is to be erased, too"
-    done = bed.hsp(*words, *one, "--erase-serial", rig.disks["vd5"].serial, "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    checks = [c for phase in summary["accounting"]["phases"] for c in phase["checks"]]
-    counted = [c for c in checks if c["name"].startswith("bytes written to") and "sys/block" in c["source"]]
-    assert len(counted) == 4 and all(c["expected"] == c["found"] > 0 for c in counted)
-    # udev reads a disk when fio has closed it, but not one that is locked.
-    assert [c["found"] for c in checks if c["name"].startswith("bytes read from")] == [0] * 4
+        rig.host.run(["mv", "/usr/sbin/mdadm.away", "/usr/sbin/mdadm"])
+    assert done.returncode == EXIT_HOST, done.stderr
+    assert "mdadm does not run on" in done.stderr and "install the package mdadm there" in done.stderr
     assert differences(before, state_of(rig.host)) == []
-    assert rig.host.run(["sha256sum", rig.by_id["vd0"]]).stdout == other
-    assert [one.reasons for one in check(rig.host, bed_specs(rig, "vd3", "vd5"))] == [(), ()]
-
-
-def test_the_power_of_a_disk_is_cut_by_commands_of_the_users_own(rig: Rig, tmp_path: Path) -> None:
-    """The disk goes in mid-write and comes back; what it has acknowledged is there, and the control's is not.
-
-    QEMU has its content in memory of this machine, so that it keeps all, as a protected one does.
-    """
-    bed = Bed(rig, tmp_path, {"log": ("sd0",)})
-    disk = rig.disks["sd0"]
-    words = [sys.executable, "-m", "tests.lab.cut_disk", "{}", str(rig.lab.state), "sd0", disk.serial]
-    off, on, count = (
-        json.dumps(
-            ["env", f"PYTHONPATH={ROOT}", *[each.format(word) for each in words], str(disk.size_bytes)]
-        )
-        for word in ("off", "on", "count")
-    )
-    power = f'[power]\nscope = "device"\noff = {off}\non = {on}\ncount = {count}\n'
-    bed.path.write_text(f"{bed.path.read_text()}\n{power}")
-    write_device_phases(tmp_path)
-    workload = tmp_path / "devices.toml"
-    text = workload.read_text().replace('each = "together"\n', "")
-    losses = '[power_loss]\nmoments = 2\nwithin = "200ms"\nidle = "0s"\n'
-    workload.write_text(f"{text}\n{losses}")
-    shown = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--commands")
-    assert "controller: env" in shown.stdout and "cut_disk on" in shown.stdout, shown.stdout
-    before = state_of(rig.host)
-    done = bed.hsp(*bed.run_words(workload), *bed.results, "--json")
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)["power_loss"]
-    assert (told["scope"], told["moments"], told["proven"], told["lost"]) == ("device", 2, 2, 0)
-    assert told["control"]["lost"] > 0 and told["verified_again"] == 2
-    assert (rig.lab.state / "sd0.cuts").read_text() == "4", "the control, two, and a clean power cycle"
-    run = (tmp_path / "devices" / "latest").resolve()
-    record = read_journal(run / "journal.jsonl")
-    assert record.finished and not record.pending
-    assert differences(before, state_of(rig.host)) == []
-
-
-def bed_specs(rig: Rig, *names: str) -> list[DeviceSpec]:
-    return [DeviceSpec(rig.by_id[name], rig.disks[name].serial, rig.disks[name].size_bytes) for name in names]
