@@ -153,27 +153,36 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
         assert f"hsp-{run_dir.path.name}" not in host.run(["ls", "/mnt"]).stdout
 
 
-def test_a_run_that_was_stopped_goes_on_and_expects_of_its_clients(
+def test_a_link_in_the_place_of_the_working_set_ends_the_run_which_goes_on_and_expects_of_its_clients(
     site: tuple[Site, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where, export, _ = site
+    where, export, guest = site
     read, write = (("read", "read", "read", "dram", "100ms"), ("write", "write", "write", "slog", "100ms"))
     asked = plan(tmp_path, export, read, write, p50_us_max=0.001)
     assert all(Path(source).is_file() for source in asked.sources)
     run_dir = run_directory.create_run(tmp_path, "nas")
     json_file.write_json(run_dir.path / "plan.json", asked.as_json())
-    with monkeypatch.context() as stopping:
-        measure = phases.run_phase
+    guest.put(b"precious", "/run/victim")
+    measure, modes = phases.run_phase, []
 
-        def stop_at_the_second(bench: Bench, phase: Phase, *more: Any) -> phases.PhaseResult:
-            if phase.name == "write":
-                raise KeyboardInterrupt
-            return measure(bench, phase, *more)
+    def replaced_before_the_second(bench: Bench, phase: Phase, *more: Any) -> phases.PhaseResult:
+        if phase.name == "write":
+            directory = f"{export.partition(':')[2]}/hsp-{run_dir.path.name}"
+            modes.append(guest.run(["stat", "--format=%a %u", directory, f"{directory}/working-set"]).stdout)
+            guest.run(["ln", "-s", "-f", "/run/victim", f"{directory}/working-set"])
+        return measure(bench, phase, *more)
 
-        stopping.setattr(execution, "run_phase", stop_at_the_second)
+    with monkeypatch.context() as replacing:
+        replacing.setattr(execution, "run_phase", replaced_before_the_second)
         outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
-    assert outcome.interrupted and outcome.left == []
+    assert isinstance(outcome.failure, HostError)
+    assert "is a symbolic link, not what the run made: fio was not started" in outcome.failure.message
+    assert modes == ["1777 65534\n666 65534\n"]
+    assert guest.get("/run/victim") == b"precious"
+    guest.run(["rm", "/run/victim"])
+    assert outcome.left == [] and read_journal(run_dir.journal).finished
     assert [entry.name for entry in outcome.record.manifest.phases] == ["read"]
+
     earlier = read_earlier(run_dir, asked)
     again = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"], earlier)
     first, second = again.record.manifest.phases
@@ -183,32 +192,6 @@ def test_a_run_that_was_stopped_goes_on_and_expects_of_its_clients(
     assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
     with pytest.raises(ConfigError, match="complete"):
         read_earlier(run_dir, asked)
-
-
-def test_a_link_in_the_place_of_the_working_set_is_refused(
-    site: tuple[Site, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    where, export, guest = site
-    asked = plan(tmp_path, export, ("read", "read", "read", "dram", "100ms"))
-    run_dir = run_directory.create_run(tmp_path, "nas")
-    guest.put(b"precious", "/run/victim")
-    measure = phases.run_phase
-    modes = []
-
-    def replaced_first(bench: Bench, *more: Any) -> phases.PhaseResult:
-        directory = f"{export.partition(':')[2]}/hsp-{run_dir.path.name}"
-        modes.append(guest.run(["stat", "--format=%a %u", directory, f"{directory}/working-set"]).stdout)
-        guest.run(["ln", "-s", "-f", "/run/victim", f"{directory}/working-set"])
-        return measure(bench, *more)
-
-    monkeypatch.setattr(execution, "run_phase", replaced_first)
-    outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
-    assert isinstance(outcome.failure, HostError)
-    assert "is a symbolic link, not what the run made: fio was not started" in outcome.failure.message
-    assert modes == ["1777 65534\n666 65534\n"]
-    assert guest.get("/run/victim") == b"precious"
-    guest.run(["rm", "/run/victim"])
-    assert read_journal(run_dir.journal).finished
 
 
 def test_reads_without_a_mount(site: tuple[Site, str, Host], tmp_path: Path) -> None:

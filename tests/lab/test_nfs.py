@@ -87,7 +87,13 @@ def unmounted(served: Served) -> Iterator[None]:
     nfs_mount.unmount(served.client.host, TARGET)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+# Those between are of the same code as their neighbours.
+_BETWEEN = ("4.0", "4.1")
+
+
+@pytest.mark.parametrize(
+    "version", [pytest.param(v, marks=[pytest.mark.long] * (v in _BETWEEN)) for v in VERSIONS]
+)
 def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, version: str) -> None:
     """fio's I/Os are nfsd's calls and the mount's own, of their size, and nothing else is."""
     client = served.client.host
@@ -238,7 +244,10 @@ def test_a_load_that_is_ended_leaves_no_job(served: Served, signal: str) -> None
     assert left == ""
 
 
-@pytest.mark.parametrize(("version", "fault"), [("3", "link"), ("4.2", "nfsd")])
+# Version 3 and a link that is down: tests/lab/test_appliance.py. Deadlines: tests/kit/nfs/test_mount.py.
+@pytest.mark.parametrize(
+    ("version", "fault"), [pytest.param("3", "link", marks=pytest.mark.long), ("4.2", "nfsd")]
+)
 def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
     served: Served, version: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,25 +11,12 @@ import pytest
 from kit.config.testbed import LAB_TESTBED
 from kit.lab.image.image import Image
 from tests.lab.conftest import finish, hsp
-from tests.lab.workloads import JOB
+from tests.lab.workloads import JOB, head
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 BED = LAB_TESTBED.parent / "soak-testbed.toml"
-WORKLOAD = """\
-format = 1
-name = "small"
-title = "small"
-precondition = "none"
-[pool]
-data = "mirror"
-[dataset]
-properties = { recordsize = "4KiB", compression = "off" }
-[nfs]
-options = ["hard", "nolock"]
-[working_set]
-file = "working-set"
-size = "1MiB"
+PHASE = """\
 [[phase]]
 name = "soak"
 title = "soak"
@@ -71,7 +58,7 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     job = JOB.replace("512", "4k") + "rw=write\nsync=dsync\nsize=${HSP_SIZE}\nrate_iops=20\n"
     tmp_path.joinpath("write.fio").write_text(job)
     path = tmp_path / "small.toml"
-    path.write_text(WORKLOAD)
+    path.write_text(head("small", "4KiB", more='[pool]\ndata = "mirror"\n') + PHASE)
     xml = tmp_path / "junit.xml"
     words = ("--testbed", str(BED), "--junit", str(xml))
     done = finish(hsp("run", str(path), *words, results=tmp_path), tmp_path, "small")

@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 WRITES, SIZE_BYTES = 400, 64 << 20
 
 
-def run(preset: str, folder: Path, *options: str) -> tuple[str, SlogTest]:
+def run(preset: str, folder: Path, *options: str, writes: int = 100) -> tuple[str, SlogTest]:
     """What is said about the cache, and the result."""
-    process = hsp("slog", preset, "--json", "--writes", str(WRITES), *options, results=folder)
+    process = hsp("slog", preset, "--json", "--writes", str(writes), *options, results=folder)
     stdout, stderr = process.communicate(timeout=500)
     assert process.returncode == 0, stderr
     result = json.loads(stdout)
@@ -48,7 +48,7 @@ def model_flush_us(preset: str, sectors: int) -> float:
 
 
 def test_without_protection_flush_waits_as_the_model_says(image: Image, tmp_path: Path) -> None:
-    code, test = run("nvme-consumer", tmp_path)
+    code, test = run("nvme-consumer", tmp_path, writes=WRITES)
     assert (code, test.device.write_cache) == ("not-protected", "write back")
     assert [forces.block_bytes for forces in test.by_size("fdatasync")] == list(SIZES)
     for size in (512, 4096, 32 << 10):

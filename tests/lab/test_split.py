@@ -9,18 +9,14 @@ import pytest
 
 from kit.lab.image.image import Image
 from tests.lab.conftest import ROOT, finish, hsp
-from tests.lab.workloads import JOB
+from tests.lab.workloads import JOB, head
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 # A FLUSH of the log device takes this long by itself, a write a twentieth of it.
 FLUSH_US = 1000
 DEVICE = f'preset = "nvme-consumer"\nset = {{ flush_command = "{FLUSH_US}us" }}'
-WORKLOAD = """\
-format = 1
-name = "split"
-title = "split"
-precondition = "none"
+TABLES = """\
 [tunables]
 zfs_arc_max = "64MiB"
 zfs_prefetch_disable = 1
@@ -29,13 +25,9 @@ spa_asize_inflation = 2
 [pool]
 data = "mirror"
 properties = { ashift = 12 }
-[dataset]
-properties = { recordsize = "4KiB", compression = "off", primarycache = "metadata", atime = "off" }
-[nfs]
-options = ["hard", "nolock"]
-[working_set]
-file = "working-set"
-size = "8MiB"
+"""
+PROPERTIES = ', primarycache = "metadata", atime = "off"'
+PHASES = """\
 [[phase]]
 name = "one"
 title = "one thread"
@@ -78,7 +70,7 @@ def test_the_parts_are_what_the_kernel_counts_and_add_up(image: Image, tmp_path:
     tmp_path.joinpath("write.fio").write_text(job + "rw=write\nsync=dsync\n")
     tmp_path.joinpath("read.fio").write_text(job + "rw=randread\n")
     path, bed = tmp_path / "split.toml", tmp_path / "bed.toml"
-    path.write_text(WORKLOAD)
+    path.write_text(head("split", "4KiB", "8MiB", TABLES, PROPERTIES) + PHASES)
     alike = (ROOT / "tests" / "bench" / "alike-testbed.toml").read_text()
     assert 'preset = "ssd-2009-write"' in alike
     bed.write_text(alike.replace('preset = "ssd-2009-write"', DEVICE))

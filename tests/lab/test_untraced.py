@@ -125,18 +125,6 @@ def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknow
     assert read_tunables(site.server, list(READ_HISTORY)) == before
 
 
-def test_a_function_that_is_not_there_is_named_before_any_load(
-    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = planned(tmp_path, ("write", "write", "100ms"))
-    server = Without(site.server, function="zil_commit")  # type: ignore[arg-type]
-    manifest, summary, _ = ran(plan, replace(site, server=server), tmp_path)
-    assert manifest["tracing"]["missing"] == ["zil_commit"]
-    assert summary["verdict"] == "unknown"
-    assert "the kernel of lab has no zil_commit to probe" in summary["reasons"][0]
-    assert "zil_commit" in capsys.readouterr().err
-
-
 def test_who_asks_for_no_trace_gets_a_verdict_on_what_can_be_judged(site: Site, tmp_path: Path) -> None:
     plan = planned(tmp_path, ("write", "write", "100ms"), trace="none")
     manifest, summary, page = ran(plan, site, tmp_path)
@@ -163,16 +151,22 @@ class SetMeanwhile:
         return process
 
 
-def test_a_clock_that_is_set_during_the_phase_is_on_the_time_axis_and_in_the_verdict(
-    site: Site, tmp_path: Path
+def test_a_function_that_is_not_there_and_a_clock_that_is_set_are_in_the_verdict(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = planned(tmp_path, ("write", "write", "100ms"), trace="none")
+    """The function is named before any load; the step of the clock is on the time axis, too."""
+    plan = planned(tmp_path, ("write", "write", "100ms"))
+    server = Without(site.server, function="zil_commit")  # type: ignore[arg-type]
     client = replace(site.clients[0], host=SetMeanwhile(site.clients[0].host, site.server))  # type: ignore[arg-type]
-    manifest, summary, page = ran(plan, replace(site, clients=(client,)), tmp_path)
+    where = replace(site, server=server, clients=(client,))
+    manifest, summary, page = ran(plan, where, tmp_path)
     site.server.run(["date", "--set", "-5 seconds"])
+    assert manifest["tracing"]["missing"] == ["zil_commit"]
+    assert "zil_commit" in capsys.readouterr().err
     assert summary["verdict"] == "unknown"
-    [reason] = summary["reasons"]
-    assert "wall clock step of lab, in us (CLOCK_REALTIME - CLOCK_BOOTTIME)" in reason
+    untraced, step = summary["reasons"]
+    assert "the kernel of lab has no zil_commit to probe" in untraced
+    assert "wall clock step of lab, in us (CLOCK_REALTIME - CLOCK_BOOTTIME)" in step
     [phase] = manifest["phases"]
     [event] = [event for event in phase["events"] if event["kind"] == "clock-step"]
     assert (event["time_ns"], event["end_ns"]) == (phase["start_ns"], phase["end_ns"])

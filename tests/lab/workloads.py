@@ -5,20 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 # A workload in one small file, without the lines of its own.
-HEAD = """\
+_HEAD = """\
 format = 1
 name = "{name}"
 title = "{name}"
 {more}[dataset]
-properties = {{ recordsize = 512, compression = "off"{properties} }}
+properties = {{ recordsize = RECORDSIZE, compression = "off"{properties} }}
 [nfs]
 options = ["hard", "nolock"]
 [precondition]
 method = "none"
 [working_set]
 file = "working-set"
-size = "1MiB"
+size = "SIZE"
 """
+
+
+HEAD = _HEAD.replace("RECORDSIZE", "512").replace("SIZE", "1MiB")
+
+
+def head(name: str, recordsize: str, size: str = "1MiB", more: str = "", properties: str = "") -> str:
+    """HEAD, filled in, with another size of records and of the working set."""
+    text = _HEAD.replace("RECORDSIZE", f'"{recordsize}"').replace("SIZE", size)
+    return text.format(name=name, more=more, properties=properties)
+
 
 _PHASE = """\
 [[phase]]

@@ -199,6 +199,18 @@ def test_a_mount_that_cannot_be_unmounted_is_an_error() -> None:
     assert client.mounted and client.directories
 
 
+def test_a_server_that_never_answers_holds_nobody_up_for_longer_than_the_deadlines() -> None:
+    """Whether it is mounted is read from the client's own tables; each try to unmount ends by itself."""
+    client = mounted(Client(hangs=4))
+    assert nfs_mount.is_mounted(client, "/mnt/t")
+    with pytest.raises(HostError, match="does not answer within 60 s"):
+        nfs_mount.check_file(ScriptedHost({"stat": DeadlineExceeded("client", ["stat"], 60)}), "/mnt/t/f", 1)
+    with pytest.raises(HostError, match="cannot be unmounted"):
+        nfs_mount.unmount(client, "/mnt/t")
+    assert [c.deadline_s for c in client.commands if c.argv[0] == "umount"] == [60.0] * 4
+    assert max(c.deadline_s for c in client.commands if c.argv[0] != "cat") == 60.0
+
+
 def test_the_topmost_of_stacked_mounts_is_in_effect() -> None:
     stacked = MOUNTS + "10.0.0.1:/x /mnt/x nfs rw,vers=3,rsize=4096,hard 0 0\n"
     assert "rsize=4096" in nfs_mount.effective_mount(ScriptedHost({"cat": stacked}), "/mnt/x").options
