@@ -24,7 +24,7 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 
 # The duration of an example depends on the machine.
-settings.register_profile("kit", deadline=None)
+settings.register_profile("kit", deadline=None, max_examples=40)
 settings.load_profile("kit")
 
 

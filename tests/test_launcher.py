@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.one_python
-
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOOLS = "cat chmod date dirname env flock grep id mkdir mktemp mv readlink rm sha256sum sh tail".split()
 PACKAGED = (

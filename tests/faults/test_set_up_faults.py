@@ -115,14 +115,11 @@ def test_wrong_usage_is_exit_2(hsp_here: Called, tmp_path: Path, arguments: list
     assert done.stdout == ""
 
 
-@pytest.mark.one_python
-@pytest.mark.image
-def test_without_mmdebstrap(tmp_path: Path, tools: Path) -> None:
-    done = hsp("lab", "build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path))
+def test_without_mmdebstrap(hsp_here: Called, tmp_path: Path, tools: Path) -> None:
+    done = hsp_here("lab", "build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path))
     fails(done, "error: mmdebstrap is not installed", "apt-get install mmdebstrap\n")
 
 
-@pytest.mark.one_python
 def test_without_qemu(tmp_path: Path, tools: Path) -> None:
     fake_image(tmp_path)
     runtime = tmp_path / "runtime"
@@ -135,32 +132,27 @@ def test_without_qemu(tmp_path: Path, tools: Path) -> None:
     assert not list(runtime.rglob("lab-*"))
 
 
-@pytest.mark.one_python
-@pytest.mark.image
-def test_a_truncated_image_is_named(tmp_path: Path) -> None:
+def test_a_truncated_image_is_named(hsp_here: Called, tmp_path: Path) -> None:
     root = fake_image(tmp_path) / "root.img"
     root.write_bytes(b"x" * 60)
-    done = hsp("run", "top-speeds", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(tmp_path))
+    done = hsp_here("run", "top-speeds", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(tmp_path))
     fails(done, f"{root} has 60 bytes, it was built with 100", "build it again: hsp lab build")
 
 
-@pytest.mark.one_python
-@pytest.mark.image
-def test_no_space_for_the_image(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
-    done = hsp("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
+def test_no_space_for_the_image(hsp_here: Called, small_disk: Callable[[int], Path], tmp_path: Path) -> None:
+    done = hsp_here("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
     fails(done, "GiB free, building the lab image needs", "XDG_CACHE_HOME")
 
 
-@pytest.mark.one_python
-def test_no_space_for_the_results(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
+def test_no_space_for_the_results(
+    hsp_here: Called, small_disk: Callable[[int], Path], tmp_path: Path
+) -> None:
     fake_image(tmp_path)
     results = os.fspath(small_disk(16) / "r")
     words = ("run", "top-speeds", "--results", results)
-    fails(hsp(*words, cwd=tmp_path, XDG_CACHE_HOME=os.fspath(tmp_path)), "MiB free, a run needs")
+    fails(hsp_here(*words, cwd=tmp_path, XDG_CACHE_HOME=os.fspath(tmp_path)), "MiB free, a run needs")
 
 
-@pytest.mark.one_python
-@pytest.mark.image
 def test_a_failing_build_shows_why_names_its_log_and_leaves_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

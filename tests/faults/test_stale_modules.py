@@ -22,7 +22,7 @@ from kit.lab.image.image import ImageInputs, build, find
 from kit.lab.image.inputs import HERE
 from kit.lab.image.tree import StaleModules
 
-pytestmark = [pytest.mark.faults, pytest.mark.one_python]
+pytestmark = pytest.mark.faults
 
 OLD, NEW = "6.12.1+deb13-cloud-amd64", "6.12.99+deb13-cloud-amd64"
 

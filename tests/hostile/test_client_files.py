@@ -28,7 +28,6 @@ from tests.kit.hosts.conftest import sshd as sshd
 from tests.kit.load.test_fio_server import connections as connections
 
 pytestmark = [
-    pytest.mark.one_python,
     pytest.mark.skipif(os.getuid() != 0, reason="a disk is root's, and so must be the load"),
 ]
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")

@@ -14,6 +14,7 @@ from kit.core.progress import Progress
 from kit.lab.image import damage, image
 from kit.lab.image.damage import DamagedImage
 from kit.lab.image.image import ImageInputs, build, find
+from tests.conftest import Called
 from tests.faults.test_set_up_faults import fake_image
 from tests.process import hsp
 
@@ -151,15 +152,15 @@ def test_what_is_remembered_may_be_damaged_too(place: Path, content: bytes) -> N
         build(INPUTS, QUIET)
 
 
-def test_status_names_the_damage(place: Path) -> None:
-    done = hsp("lab", "status")
+def test_status_names_the_damage(hsp_here: Called, place: Path) -> None:
+    done = hsp_here("lab", "status")
     assert (done.returncode, done.stdout) == (0, f"image: {place}\nno lab is up\n")
     edit_manifest(place, lambda manifest: manifest.pop("files"))
-    done = hsp("lab", "status")
+    done = hsp_here("lab", "status")
     assert done.returncode == 0, done.stderr
     assert "the lab image is damaged: " in done.stdout and "files: Field required" in done.stdout
     assert "build it again: hsp lab build\nno lab is up\n" in done.stdout
-    done = hsp("lab", "status", "--json")
+    done = hsp_here("lab", "status", "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["image"] is None and "Field required" in answer["damage"] and answer["labs"] == []

@@ -117,8 +117,12 @@ MEASURED = {
 }
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("case", sorted(JOBS | MEASURED))
+# The same rules for both kinds of testbed.
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [(each, "lab") for each in sorted(JOBS | MEASURED)]
+    + [(each, "appliance") for each in ("numjobs", "above rsize")],
+)
 def test_a_job_that_cannot_be_measured_is_refused(crafted: Crafted, case: str, kind: str) -> None:
     old, new, line, text = (JOBS | MEASURED)[case]
     crafted.change(READ, old, new)
@@ -126,7 +130,7 @@ def test_a_job_that_cannot_be_measured_is_refused(crafted: Crafted, case: str, k
     assert any(problem.startswith(f"{READ}:{line}: ") and text in problem for problem in problems), problems
 
 
-@pytest.mark.parametrize("case", sorted(JOBS))
+@pytest.mark.parametrize("case", ["no directory", "numjobs", "larger than the working set"])
 def test_a_warm_up_job_is_held_to_what_is_safe(crafted: Crafted, case: str) -> None:
     shutil.copy(crafted.folder / READ, crafted.folder / "warm.fio")
     crafted.change("top-speeds.toml", f'job = "{READ}"', 'job = "warm.fio"')
@@ -300,8 +304,12 @@ POOL = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("setting", [f"dataset {one}" for one in DATASET] + [f"pool {one}" for one in POOL])
+@pytest.mark.parametrize(
+    ("setting", "kind"),
+    [(f"dataset {one}", "lab") for one in DATASET]
+    + [(f"pool {one}", "lab") for one in POOL]
+    + [("dataset sharenfs=on", "appliance"), ("pool altroot=x", "appliance")],
+)
 def test_what_a_workload_may_not_set_is_refused(crafted: Crafted, setting: str, kind: str) -> None:
     table, _, text = setting.partition(" ")
     name, _, value = text.partition("=")

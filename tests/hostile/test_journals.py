@@ -285,8 +285,7 @@ _FUZZED = given(plan=plans(), lines=journals(), moods=MOODS, known=st.booleans()
 _ANY_SPEED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 
 
-@pytest.mark.one_python
-@settings(max_examples=1000, suppress_health_check=_ANY_SPEED)
+@settings(max_examples=150, suppress_health_check=_ANY_SPEED)
 @_FUZZED
 def test_nothing_but_its_own_names_reaches_a_host(world: World, **one: Any) -> None:
     check_one(world, **one)

@@ -153,7 +153,6 @@ def test_a_path_is_no_pattern(tmp_path: Path) -> None:
         assert frame["time_ns"].min() == synthetic.latency()["time_ns"].min() + shift
 
 
-@pytest.mark.one_python
 def test_a_small_file_that_would_fill_the_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
     some = pl.concat([synthetic.latency()[:1]] * 5_000)
     pl.concat([some] * 1_000, rechunk=True).write_parquet(tmp_path / "latency.parquet")

@@ -20,9 +20,8 @@ USED = {key: json.loads(_SAMPLED.read_text())["phases"][0][key] for key in ("cpu
 COUNTED = ("client_ios", "server_ios", "lost_events")
 
 
-@pytest.mark.one_python
 @given(mutated(MANIFEST))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_it_is_judged_and_drawn_or_refused(manifest: dict[str, Any]) -> None:
     try:
         summary = synthetic.summarise(FRAME, manifest)
@@ -40,7 +39,7 @@ def test_it_is_judged_and_drawn_or_refused(manifest: dict[str, Any]) -> None:
 
 
 @given(mutated(USED))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_a_phase_used_is_drawn_or_refused(phase: dict[str, Any]) -> None:
     manifest = {**MANIFEST, "phases": [{**MANIFEST["phases"][0], **phase}, *MANIFEST["phases"][1:]]}
     try:

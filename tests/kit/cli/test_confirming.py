@@ -77,11 +77,14 @@ def test_a_wrong_answer_is_a_refusal(
     assert "Type its serial number" in done.stderr and "nothing was touched" in done.stderr
 
 
-def test_the_serials_are_an_agreement(testbed: Path, tmp_path: Path) -> None:
+def test_the_serials_are_an_agreement(
+    hsp_here: Callable[..., subprocess.CompletedProcess[str]], testbed: Path, tmp_path: Path
+) -> None:
     """It goes on to the hosts, which are not there."""
     with terminal(SERIALS) as typed:
         on_a_terminal = run(testbed, tmp_path, stdin=typed)
-    flags = run(testbed, tmp_path, *(word for serial in SERIALS for word in ("--erase-serial", serial)))
-    for code, output in (on_a_terminal, flags):
+    flags = (word for serial in SERIALS for word in ("--erase-serial", serial))
+    done = hsp_here(*words(testbed, tmp_path), *flags, cwd=ROOT)
+    for code, output in (on_a_terminal, (done.returncode, done.stderr)):
         assert code == 5, output
         assert "127.0.0.1:1" in output

@@ -307,7 +307,7 @@ tomlish = st.lists(st.sampled_from([*"\"'[]{}=.,\n#\\ a\x1b\r", '"""', "'''", *W
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=100)
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(lambda text: text.encode()), tomlish))
 def test_nothing_but_config_errors(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "any.toml"

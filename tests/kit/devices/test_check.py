@@ -17,7 +17,7 @@ from tests.kit.devices.facts import DISKS, parse, recorded, spec_of
 from tests.kit.store.mutations import VALUES
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_changed_fact_never_frees_a_disk_in_use(data: st.DataObject) -> None:
     """A value anywhere in the output is replaced: only KitErrors are raised, and a disk in use stays in use,

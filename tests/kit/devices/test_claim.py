@@ -81,7 +81,6 @@ def texts(disk: str) -> str:
     return " ".join(reason.text for reason in checked.reasons if reason.code is Code.OPEN)
 
 
-@pytest.mark.one_python
 def test_a_process_that_has_the_disk_open_is_named(disk: str, tmp_path: Path) -> None:
     assert texts(disk) == ""
     with held(disk) as pid:
@@ -120,7 +119,6 @@ def test_a_target_of_the_kernel_over_the_disk_is_a_use(
     assert users == [[name, "", "target nqn.2026-01.x"]]
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize(
     "argv", [["mkfs.ext4", "-q"], ["wipefs", "--all"], ["mount"], ["blkdiscard"]], ids=lambda argv: argv[0]
 )
@@ -139,7 +137,6 @@ def test_nobody_can_take_a_claimed_disk(disk: str, argv: Sequence[str], tmp_path
     Claim(HOST, [name], "run-b").close()
 
 
-@pytest.mark.one_python
 def test_before_each_write_disk_locks_and_claim_are_checked(disk: str, tmp_path: Path) -> None:
     checked = check(HOST, [spec(disk)], content=False)
     assert checked[0].node is not None

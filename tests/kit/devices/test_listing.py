@@ -15,7 +15,7 @@ from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import recorded, spec_of
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_hostile_names_are_inert(model: str, serial: str) -> None:
     facts = recorded("pools")

@@ -20,8 +20,6 @@ from kit.devices.probe import parse
 from kit.hosts.local import LocalHost
 from tests.kit.devices.facts import DISKS, recorded, spec_of
 
-pytestmark = pytest.mark.one_python
-
 INVENTORY = parse("server", json.dumps(recorded()))
 ONE, TWO = INVENTORY.nodes["vdc"], INVENTORY.nodes["vdd"]
 HOST = LocalHost("server")

@@ -143,7 +143,7 @@ PLACES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(["server", "client"]), st.data())
 def test_one_malformed_fact_never_makes_a_check_ok(role: str, data: st.DataObject) -> None:
     """Nothing raises, and each check still has its finding."""
@@ -162,7 +162,7 @@ def test_one_malformed_fact_never_makes_a_check_ok(role: str, data: st.DataObjec
             assert before[finding.host, finding.check] == "ok", (place, garbage, finding)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(RECORDED["server"] | RECORDED["client"])), GARBAGE))
 def test_only_malformed_facts_are_never_ok(raw: dict[str, Any]) -> None:
     observed = judge([gathered("server", raw), gathered("client", raw)], Requirements())

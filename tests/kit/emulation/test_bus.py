@@ -12,8 +12,6 @@ from kit.config.device_model import resolve
 from tests.kit.emulation.loads import Latencies, together
 from tests.kit.emulation.model_library import LATER_NS, ModelBus, ModelDevice, Op
 
-pytestmark = pytest.mark.one_python
-
 SIZE = 64 << 20
 S = 1_000_000_000
 MB = 1_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -13,12 +12,18 @@ from kit.core.errors import HostError
 from kit.emulation import compilation
 from tests.kit.emulation.model_library import library
 
-pytestmark = pytest.mark.one_python
-
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one, and models that take no time to compile."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("one", "other"):
+        (tmp_path / name / "models").mkdir(parents=True)
+        (tmp_path / name / "models" / "model.c").write_text(
+            '#include "rng.h"\nint hsp_one(void) { return 1; }\n'
+        )
+        (tmp_path / name / "models" / "rng.h").write_text("\n")
+    monkeypatch.setattr(compilation, "HERE", tmp_path / "one")
     return tmp_path / "cache" / "hsp" / "devices"
 
 
@@ -64,20 +69,15 @@ def test_other_sources_are_another_library(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = library().name
-    shutil.copytree(compilation.HERE / "models", tmp_path / "models")
-    monkeypatch.setattr(compilation, "HERE", tmp_path)
+    monkeypatch.setattr(compilation, "HERE", tmp_path / "other")
     assert library().name == before
-    with (tmp_path / "models" / "rng.h").open("a") as file:
+    with (tmp_path / "other" / "models" / "rng.h").open("a") as file:
         file.write("\n")
     assert library().name != before
 
 
-def test_what_does_not_compile_is_told_and_leaves_nothing(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "wrong.c").write_text('#include "liburing.h"\n#error on purpose\n')
-    monkeypatch.setattr(compilation, "HERE", tmp_path)
+def test_what_does_not_compile_is_told_and_leaves_nothing(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "one" / "models" / "wrong.c").write_text('#include "liburing.h"\n#error on purpose\n')
     with pytest.raises(HostError, match="on purpose"):
         library()
     assert not made(cache)

@@ -11,8 +11,6 @@ from kit.config.device_model import DeviceModel, find_preset, preset_names, reso
 from kit.emulation import compilation
 from tests.kit.emulation.loads import random_device
 
-pytestmark = pytest.mark.one_python
-
 SEEDS = 40
 
 

@@ -11,8 +11,6 @@ from kit.config.device_model import preset_path, resolve
 from tests.kit.emulation.loads import Load
 from tests.kit.emulation.model_library import ROTATIONAL, VOLATILE_CACHE, ModelDevice, Op
 
-pytestmark = pytest.mark.one_python
-
 MIB = 1 << 20
 US = 1_000
 S = 1_000_000_000

@@ -14,6 +14,7 @@ from kit.core.errors import ConfigError
 from kit.emulation import compilation
 from kit.emulation.devices_file import read_emulation, served_devices
 from kit.emulation.served import description
+from tests.conftest import Called
 from tests.process import hsp
 
 GOOD = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\n'
@@ -136,17 +137,17 @@ def test_a_testbed_with_impossible_devices_is_refused(
         read_testbed(written(tmp_path, TESTBED.format(size=size, how=how), "bad.toml"))
 
 
-def test_the_presets_are_listed_and_an_unknown_one_exits_2(tmp_path: Path) -> None:
-    listed = hsp("device", "presets")
+def test_the_presets_are_listed_and_an_unknown_one_exits_2(hsp_here: Called, tmp_path: Path) -> None:
+    listed = hsp_here("device", "presets")
     assert listed.returncode == 0
     assert "nvme-consumer" in listed.stdout and "disk-7200" in listed.stdout
-    done = hsp("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("nvme-consumer", "nvme"))))
+    done = hsp_here("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("nvme-consumer", "nvme"))))
     assert done.returncode == 2
     assert "known presets" in done.stderr
 
 
-def test_more_than_the_machine_has_is_refused(tmp_path: Path) -> None:
-    done = hsp("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("64MiB", "64TiB"))))
+def test_more_than_the_machine_has_is_refused(hsp_here: Called, tmp_path: Path) -> None:
+    done = hsp_here("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("64MiB", "64TiB"))))
     assert done.returncode == 5
     assert "memory free" in done.stderr
 

@@ -19,8 +19,6 @@ from tests.kit.emulation.model_library import (
     requests,
 )
 
-pytestmark = pytest.mark.one_python
-
 SIZE = 512 << 20
 MS = 1_000_000
 

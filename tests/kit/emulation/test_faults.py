@@ -12,8 +12,6 @@ from kit.core.errors import ConfigError
 from tests.kit.emulation.loads import Latencies, Load
 from tests.kit.emulation.model_library import NEVER_NS, ModelDevice, Op, requests
 
-pytestmark = pytest.mark.one_python
-
 MIB = 1 << 20
 S = 1_000_000_000
 ALL = pytest.mark.parametrize("name", preset_names())

@@ -13,8 +13,6 @@ import pytest
 from kit.config.device_model import find_preset, preset_names
 from tests.kit.emulation.model_library import ModelDevice, Op, requests
 
-pytestmark = pytest.mark.one_python
-
 SIZE, COUNT = 64 << 20, 20_000
 
 GIVEN = {

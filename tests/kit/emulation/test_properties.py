@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit.emulation.loads import random_device
 from tests.kit.emulation.model_library import NEVER_NS, ModelDevice, Op, requests
-
-pytestmark = pytest.mark.one_python
 
 ONE = st.tuples(
     st.integers(0, 3_000_000),  # ns after the one before
@@ -21,7 +18,7 @@ ONE = st.tuples(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), asked=st.lists(ONE, min_size=1, max_size=60), loss=st.integers(0, 60))
 def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
     seed: int, asked: list[tuple[int, int, float, int, bool]], loss: int

@@ -10,8 +10,6 @@ from kit.core.errors import ConfigError
 from tests.kit.emulation.loads import Load, shortest_range
 from tests.kit.emulation.model_library import DISCARDS, VOLATILE_CACHE, ModelDevice, Op
 
-pytestmark = pytest.mark.one_python
-
 MIB = 1 << 20
 US = 1_000
 S = 1_000_000_000

@@ -5,6 +5,7 @@ Hypothesis makes the strings; they are sent some hundred a command, so that thou
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from kit.hosts.base import Host
 
-_EXAMPLES = 2500
+_EXAMPLES = 1000
 _BATCH = 250
 _PIECES = st.sampled_from(
     [
@@ -34,12 +35,10 @@ _ARGUMENT = st.lists(_PIECES, max_size=6).map("".join) | st.text(
 )
 
 
-def check_hostile_arguments(host: Host, directory: Path, *program: str) -> None:
-    """Send strings that would run a program, end a quotation or be taken for an option.
-
-    `program` prints its arguments, each with a NUL byte behind it; by default printf.
-    """
-    canary, texts = directory / "canary", []
+@functools.cache
+def arguments() -> tuple[str, ...]:
+    """Made once; CANARY stands for the file that none may touch."""
+    texts: list[str] = []
 
     @settings(
         max_examples=_EXAMPLES,
@@ -50,10 +49,20 @@ def check_hostile_arguments(host: Host, directory: Path, *program: str) -> None:
     )
     @given(_ARGUMENT)
     def collect(text: str) -> None:
-        texts.append(text.replace("CANARY", str(canary)))
+        texts.append(text)
 
     collect()
     assert len(set(texts)) > _EXAMPLES / 2
+    return tuple(texts)
+
+
+def check_hostile_arguments(host: Host, directory: Path, *program: str) -> None:
+    """Send strings that would run a program, end a quotation or be taken for an option.
+
+    `program` prints its arguments, each with a NUL byte behind it; by default printf.
+    """
+    canary = directory / "canary"
+    texts = [text.replace("CANARY", str(canary)) for text in arguments()]
     for start in range(0, len(texts), _BATCH):
         batch = texts[start : start + _BATCH]
         assert host.run([*(program or ("printf", "%s\\0")), *batch]).stdout.split("\0")[:-1] == batch

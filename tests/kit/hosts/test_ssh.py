@@ -204,7 +204,6 @@ def user_host(real_host: DirectHost) -> SshHost:
     return real_host.inner if isinstance(real_host, SudoHost) else real_host  # type: ignore[return-value]
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("supervised", [True, False])
 def test_hostile_arguments_arrive_as_they_are(user_host: SshHost, tmp_path: Path, supervised: bool) -> None:
     if not supervised:
@@ -212,7 +211,6 @@ def test_hostile_arguments_arrive_as_they_are(user_host: SshHost, tmp_path: Path
     check_hostile_arguments(user_host, tmp_path)
 
 
-@pytest.mark.one_python
 def test_a_hostile_program_name_is_a_missing_program(user_host: SshHost, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     for name in (

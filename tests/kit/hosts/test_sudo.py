@@ -25,8 +25,6 @@ from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, until
 from .hostile_arguments import check_hostile_arguments
 from .test_supervision import STUBBORN
 
-pytestmark = pytest.mark.one_python
-
 ROOT = Path(__file__).parents[3]
 USER, NUMBER = "hsptest", 54321
 # The machine's own files stay as they are: only this sshd sees the user.

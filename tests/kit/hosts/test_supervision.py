@@ -22,8 +22,6 @@ from kit.hosts.supervision import Supervision
 
 from .conftest import Sshd, abort, gone, running, until
 
-pytestmark = pytest.mark.one_python
-
 ROOT = Path(__file__).parents[3]
 SHELLS = [["sh"], *(([["busybox", "sh"]]) if shutil.which("busybox") else []), ["bash", "--posix"]]
 

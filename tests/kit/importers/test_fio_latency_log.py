@@ -102,7 +102,6 @@ def test_damage_is_refused_with_its_line(tmp_path: Path, bad: str, said: str, be
     assert said in caught.value.message
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gz"])
 def test_damage_far_into_a_log_is_refused_with_its_line(
     tmp_path: Path, pack: Callable[[bytes], bytes]

@@ -108,7 +108,7 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(SEEDS_BY_NAME),
     edits,
@@ -125,7 +125,7 @@ def test_damaged_files_are_read_or_refused(
     survives([path], Options(format=format_ if told else None, unit="us", log_vdevs=frozenset({1})))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(max_size=300),
     st.sampled_from([*BY_NAME, None]),

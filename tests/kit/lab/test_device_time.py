@@ -49,8 +49,7 @@ def modelled(device: Device, rw: str, bs: int) -> float:
         return number * SECOND / (now_ns - begin_ns)
 
 
-@pytest.mark.parametrize("bs", ["4k", "128k", "1m"])
-@pytest.mark.parametrize("rw", ["read", "write", "randread"])
+@pytest.mark.parametrize(("rw", "bs"), [("randread", "4k"), ("write", "128k"), ("read", "1m")])
 @pytest.mark.parametrize("name", ["data0", "cache0", "log0", "slc", "disk"])
 def test_a_device_answers_about_as_many_as_its_model(
     devices: dict[str, Device], tmp_path: Path, name: str, rw: str, bs: str
@@ -66,8 +65,7 @@ def test_a_device_answers_about_as_many_as_its_model(
 @pytest.mark.parametrize(
     ("members", "depth", "ios", "busy_s"),
     [
-        (1, 1, 352, 0.53), (2, 1, 344, 0.78), (4, 1, 350, 1.21), (7, 1, 349, 2.00),
-        (1, 4, 361, 0.42), (2, 4, 355, 0.85), (4, 4, 347, 1.34), (7, 4, 346, 2.22),
+        (1, 1, 352, 0.53), (7, 1, 349, 2.00), (1, 4, 361, 0.42), (7, 4, 346, 2.22),
     ],
 )  # fmt: skip
 def test_arrays_answer_and_cost_what_they_did_in_the_lab(
@@ -92,10 +90,9 @@ def test_disks_answer_what_they_did_in_the_lab(
 @pytest.mark.parametrize(
     ("rw", "bs", "depth", "cached", "ios_per_s", "busy_s"),
     [
-        ("write", "128k", 1, True, 1638, 0.73), ("write", "4k", 1, True, 7075, 0.47),
-        ("write", "1m", 1, True, 250, 1.06), ("write", "128k", 32, True, 2296, 1.51),
-        ("write", "128k", 1, False, 705, 0.42), ("write", "4k", 1, False, 2202, 0.27),
-        ("read", "128k", 1, True, 1475, 0.25), ("read", "4k", 1, True, 4185, 0.23),
+        ("write", "4k", 1, True, 7075, 0.47), ("write", "1m", 1, True, 250, 1.06),
+        ("write", "128k", 32, True, 2296, 1.51), ("write", "4k", 1, False, 2202, 0.27),
+        ("read", "128k", 1, True, 1475, 0.25),
     ],
 )  # fmt: skip
 def test_an_ssd_answers_and_costs_what_it_did_in_the_lab(

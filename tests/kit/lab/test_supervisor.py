@@ -17,8 +17,6 @@ from kit.lab.guest import _Supervisor, running_labs
 from tests.kit.hosts.conftest import until
 from tests.process import ROOT
 
-pytestmark = pytest.mark.one_python
-
 # The supervisor is real; what it supervises has nothing to say.
 UP = """
 from kit.lab.guest import _Supervisor

@@ -236,7 +236,6 @@ def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> N
 
 
 @needs_fio
-@pytest.mark.one_python
 def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     hosts = machines(3)
     running = prepared(hosts, spec(tmp_path, 1.5))
@@ -255,7 +254,6 @@ def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Pa
 
 
 @needs_fio
-@pytest.mark.one_python
 def test_a_client_that_does_not_get_ready_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common_start, "_LAST_READY_S", 1.0)
     hosts, load_spec = machines(2), spec(tmp_path)
@@ -281,7 +279,6 @@ def test_an_interrupted_load_leaves_nothing_but_its_results(tmp_path: Path, star
 
 
 @needs_fio
-@pytest.mark.one_python
 def test_without_a_server_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts, load_spec = machines(2), spec(tmp_path)
     command = fio.server_command
@@ -297,7 +294,6 @@ def test_without_a_server_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @needs_fio
-@pytest.mark.one_python
 def test_a_client_lost_before_the_start_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +327,6 @@ def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
 
 
 @needs_fio
-@pytest.mark.one_python
 def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> None:
     load_spec = spec(tmp_path, 0.5)
     assert all(isinstance(host, Forwarding) for host in connections)
@@ -349,7 +344,6 @@ def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> 
 
 
 @needs_fio
-@pytest.mark.one_python
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_path: Path, lost: int) -> None:
     load_spec = spec(tmp_path, 5)

@@ -26,7 +26,6 @@ from kit.load.phase_load import ClientResult, LoadSpec, Worker
 from kit.store.parts.forces import PhaseForces
 from kit.store.run_directory import RunDir, create_run
 
-pytestmark = pytest.mark.one_python
 REAL = Clock("real", 1)
 METHODS = ["open_datasync", "open_sync", "fdatasync", "fsync", "fsync_close", "close_fsync", "none"]
 

@@ -19,7 +19,6 @@ from kit.load import forces
 from kit.load.forces import Test
 from kit.store.parts.forces import Forces
 
-pytestmark = pytest.mark.one_python
 MIB = 1 << 20
 REAL = Clock("real", 1)
 

@@ -26,7 +26,6 @@ from kit.remote import count_ios
 from kit.store.run_directory import RunDir
 
 pytestmark = [
-    pytest.mark.one_python,
     pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it"),
 ]
 SECOND = 10**9

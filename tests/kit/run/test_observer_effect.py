@@ -116,7 +116,6 @@ class Tracer:
         return "".join(json.dumps(line) + "\n" for line in lines), []
 
 
-@pytest.mark.one_python
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
 @pytest.mark.parametrize("seen", [0, 1])
 def test_fio_reads_with_the_tracer_and_without_in_turn(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -118,15 +117,15 @@ def test_what_makes_no_sense_is_refused_before_anything_is_built(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_testbeds_that_are_not_alike_are_refused_before_the_first_run(tmp_path: Path) -> None:
+def test_testbeds_that_are_not_alike_are_refused_before_the_first_run(
+    hsp_here: Called, tmp_path: Path
+) -> None:
     other = tmp_path / "other.toml"
     text = LAB_TESTBED.read_text()
     assert 'preset = "ssd-2009-read"' in text
     other.write_text(text.replace('preset = "ssd-2009-read"', 'preset = "ssd-2009-write"'))
     words = ["run", "top-speeds", "--versus", str(other), "--repeat", "2", "--results", str(tmp_path / "r")]
-    done = subprocess.run(
-        [sys.executable, "-m", "kit.cli", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
+    done = hsp_here(*words, cwd=ROOT)
     assert done.returncode == 2, done.stderr
     assert "testbed.devices.cache0.parameters.ssd.read: A has" in done.stderr
     assert "what you compare: --across testbed.devices.cache0\n" in done.stderr

@@ -142,7 +142,6 @@ def test_a_bin_is_the_same_beside_bins_of_others(run: RunDir, monkeypatch: pytes
     is_the_same(summed(run, frame.reverse(), of), frame.reverse(), of)
 
 
-@pytest.mark.one_python
 @given(st.data())
 def test_any_rows_are_summed_up(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     bins = [(0, 1), (5, 6), (4096, 4224), (4224, 4352), (4096, 4352), (1, 2**62), (2**61, 2**62)]

@@ -75,7 +75,6 @@ def _binned(latencies):
     return [tuple(map(int, b)) for b in zip(*bin_edges(index), counts, strict=True)]
 
 
-@pytest.mark.one_python
 @given(st.lists(st.integers(0, 10**10), min_size=400, max_size=600), st.sampled_from([0.5, 0.95, 0.99]))
 def test_percentile_is_half_a_bin_from_the_exact_one(latencies, q):
     # numpy's "inverted_cdf" is the definition that does not interpolate between two samples.
@@ -143,7 +142,6 @@ def test_percentiles_and_range_of_smooth_samples(synthetic, tier):
     assert exact <= high - low + 1 <= exact + 2 * high / 32
 
 
-@pytest.mark.one_python
 @given(
     st.lists(
         st.tuples(

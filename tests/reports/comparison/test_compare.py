@@ -62,9 +62,8 @@ def found(result, figure, tier):
     return next(r for r in result["rows"] if r["figure"] == figure and r["tier"] == tier)
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize(
-    ("runs_a", "runs_b", "cases"), [(5, 5, 200), (4, 4, 60), (3, 3, 40), (2, 2, 40), (5, 3, 60)]
+    ("runs_a", "runs_b", "cases"), [(5, 5, 60), (4, 4, 20), (3, 3, 20), (2, 2, 20), (5, 3, 20)]
 )
 def test_a_against_a_shows_no_difference(runs_a, runs_b, cases):
     generator = np.random.default_rng(20090608)
@@ -76,11 +75,10 @@ def test_a_against_a_shows_no_difference(runs_a, runs_b, cases):
     assert shown <= 0.05 * cases
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("tiers", [("dram", "l2arc", "disk", "slog"), ("l2arc",)])
 def test_a_fifth_slower_is_found_five_against_five(tiers):
     generator = np.random.default_rng(7)
-    cases = 100
+    cases = 40
     hits = 0
     for _ in range(cases):
         result = compare(make_side(generator, 5), make_side(generator, 5, 1.2, tiers))
@@ -90,23 +88,21 @@ def test_a_fifth_slower_is_found_five_against_five(tiers):
     assert hits >= 0.95 * cases
 
 
-@pytest.mark.one_python
-def test_a_fifth_slower_is_found_anywhere_in_200():
+def test_a_fifth_slower_is_found_anywhere_in_40():
     generator = np.random.default_rng(11)
     shown = sum(
-        compare(make_side(generator, 5), make_side(generator, 5, 1.2))["different"] > 0 for _ in range(200)
+        compare(make_side(generator, 5), make_side(generator, 5, 1.2))["different"] > 0 for _ in range(40)
     )
-    assert shown >= 190
+    assert shown >= 38
 
 
 # What the lab's runs of one kind have, on its virtual clock: a part of the noise of machines.
 VIRTUAL = 0.05
 
 
-@pytest.mark.one_python
 def test_a_hundredth_slower_is_found_five_against_five_where_runs_are_as_alike():
     generator = np.random.default_rng(13)
-    cases = 200
+    cases = 60
     hits = {"mean": 0, "p50": 0}
     for _ in range(cases):
         a = make_side(generator, 5, noise=VIRTUAL)
@@ -117,10 +113,9 @@ def test_a_hundredth_slower_is_found_five_against_five_where_runs_are_as_alike()
     assert min(hits.values()) >= 0.95 * cases, hits
 
 
-@pytest.mark.one_python
 def test_as_alike_as_on_a_virtual_clock_shows_no_difference():
     generator = np.random.default_rng(17)
-    cases = 200
+    cases = 60
     shown = sum(
         compare(*(make_side(generator, 5, noise=VIRTUAL) for _ in "AB"))["different"] > 0
         for _ in range(cases)
@@ -159,15 +154,14 @@ def test_a_run_without_sums():
     assert "mean" not in {row["figure"] for row in compare(a, b)["rows"]}
 
 
-@pytest.mark.one_python
 def test_intervals_hold_the_truth_together():
     generator = np.random.default_rng(3)
     held = 0
-    for _ in range(60):
+    for _ in range(30):
         result = compare(make_side(generator, 5), make_side(generator, 5, 1.2))
         spans = [r["interval"] for r in result["rows"] if r["interval"] and r["figure"] == "p50"]
         held += all(low <= 1.2 <= high for low, high in spans)
-    assert held >= 0.9 * 60
+    assert held >= 0.9 * 30
 
 
 @pytest.mark.parametrize(("runs_a", "runs_b"), [(1, 1), (1, 5), (5, 1)])
@@ -191,7 +185,7 @@ def test_swapped_sides_give_the_inverse():
             assert x["interval"] == pytest.approx([1 / y["interval"][1], 1 / y["interval"][0]])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.permutations(range(5)), st.permutations(range(5)))
 def test_the_order_of_runs_is_nothing(order_a, order_b):
     generator = np.random.default_rng(9)
@@ -203,7 +197,7 @@ def test_the_order_of_runs_is_nothing(order_a, order_b):
         assert x["interval"] == (y["interval"] if x["interval"] is None else pytest.approx(y["interval"]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.floats(0.01, 1000))
 def test_the_unit_of_latency_is_nothing(factor):
     generator = np.random.default_rng(9)

@@ -17,11 +17,19 @@ from reports.devices import together
 from reports.devices.stripes import Stripes, sentences, stripes_of
 from reports.figures import busy
 from reports.figures.runs import stripes as figures
+from reports.statistics import worst_of
 from reports.statistics.worst_of import Floats
 from tests.reports import synthetic
 
 CHUNK, MS = 512 << 10, 1_000_000
 NO_LATENCY = pl.DataFrame(schema=LATENCY_SCHEMA)
+
+
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the time; tests/reports/statistics holds the whole number against truths."""
+    monkeypatch.setattr(worst_of, "DRAWS", 1000)
+    monkeypatch.setattr(worst_of, "_REPLICATES", 50)
 
 
 def phase(name: str, latencies: Sequence[float] | Floats, **given: Any) -> Phase:

@@ -192,8 +192,7 @@ def grids(draw):
     return frame, heat_map.grid(frame, {"start_ns": 0, "end_ns": max(end, 1), "interval_ns": 10})
 
 
-@pytest.mark.one_python
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(grids(), st.sampled_from([heat_map.DISPLAY, (120, 128), (40, 20)]))
 def test_merging_for_a_screen_loses_nothing(made, most):
     frame, stored = made

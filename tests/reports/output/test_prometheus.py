@@ -19,7 +19,6 @@ from reports.output.openmetrics import MOST_STEPS, coarser, openmetrics, times_o
 from tests.reports import synthetic
 from tests.reports.synthetic import SECOND
 
-pytestmark = pytest.mark.one_python
 ROOT = Path(__file__).parents[3]
 DASHBOARD = ROOT / "docs/examples/grafana-dashboard.json"
 START_S = 1795239000  # 2026-11-21T05:30:00Z

@@ -76,7 +76,6 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         assert figure in text, figure
 
 
-@pytest.mark.one_python
 def test_many_phases() -> None:
     manifest, frames = synthetic.manifest(), []
     phase = manifest["phases"][0]

@@ -208,7 +208,7 @@ def test_a_note_without_a_value() -> None:
 
 
 @given(mutated(lab()))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_damaged_manifest_is_compared_or_refused_as_the_page_does(manifest: dict[str, Any]) -> None:
     try:
         parsed = synthetic.parsed(manifest)

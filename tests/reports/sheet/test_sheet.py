@@ -238,7 +238,7 @@ def test_every_form_says_the_same(sheet):
     assert len({line.count("|") for line in table}) == 1
 
 
-def test_the_command_prints_and_ends_with_its_code(made):
+def test_the_command_prints_and_ends_with_its_code(made, hsp_here):
     folder, paths = made
     command = [sys.executable, "-m", "kit.cli", "sheet", *paths, "--need", str(need(folder))]
     root = Path(__file__).parents[3]
@@ -251,5 +251,5 @@ def test_the_command_prints_and_ends_with_its_code(made):
     assert all(set(each["values"]["price"]) == {"text", "value", "range", "met", "note"}
                for each in printed["candidates"])  # fmt: skip
     assert "Buy datacentre (TLC with capacitors)" in (folder / "sheet.html").read_text()
-    told = subprocess.run([*command[:5], *command[-2:]], capture_output=True, cwd=root, check=False)
+    told = hsp_here(*command[3:5], *command[-2:])
     assert told.returncode == 3, told.stderr  # without power losses

@@ -7,7 +7,6 @@ import pytest
 
 from reports.statistics.change_points import ALPHA, change_points
 
-pytestmark = [pytest.mark.one_python]
 SPREAD = 0.03
 
 
@@ -26,16 +25,16 @@ def places(values, states=None, alpha=ALPHA, error=0.0):
 def test_of_sequences_without_change_at_most_alpha_show_one(runs, states):
     generator = np.random.default_rng(runs)
     # 20 % instead of 5 %, so that few sequences can tell.
-    alarms = sum(bool(places(sequence(generator, [0] * runs), states, alpha=0.2)) for _ in range(1000))
-    assert alarms / 1000 <= 0.2
+    alarms = sum(bool(places(sequence(generator, [0] * runs), states, alpha=0.2)) for _ in range(250))
+    assert alarms / 250 <= 0.2
 
 
 def test_the_promise_is_kept_together_by_many_figures():
     generator = np.random.default_rng(1)
     alarms = sum(
-        any(places(sequence(generator, [0] * 8), alpha=0.2 / 20) for _ in range(20)) for _ in range(200)
+        any(places(sequence(generator, [0] * 8), alpha=0.2 / 20) for _ in range(20)) for _ in range(50)
     )
-    assert alarms / 200 <= 0.2
+    assert alarms / 50 <= 0.2
 
 
 def test_without_a_repeat_or_with_two_runs_nothing_is_told():

@@ -32,7 +32,6 @@ CELLS = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.one_python
 @given(CELLS)
 def test_every_interval_as_if_it_were_alone(cells):
     frame = frame_of(cells)

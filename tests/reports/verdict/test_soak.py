@@ -102,9 +102,9 @@ def test_a_rule_that_stopped_it_is_named():
 
 
 def test_alike_hours_are_rarely_called_drift():
-    """95 % intervals: of 200 pairs of alike hours at most 4 % exclude 1 (they are made for 2.5 %)."""
+    """95 % intervals: of 60 pairs of alike hours at most 5 % exclude 1 (they are made for 2.5 %)."""
     wrong = 0
-    for seed in range(200):
+    for seed in range(60):
         frame = hours((1, 1), seed=seed, per_step=10).filter(pl.col("layer") == "nfs-server")
         halves = [
             frame.filter(pl.col("time_ns") < HOUR * SECOND),
@@ -112,7 +112,7 @@ def test_alike_hours_are_rarely_called_drift():
         ]
         found = blocks.ratio(*halves, (0, HOUR * SECOND), (HOUR * SECOND, 2 * HOUR * SECOND), 0.5)
         wrong += not found.low <= 1 <= found.high
-    assert wrong <= 8
+    assert wrong <= 3
 
 
 def pair(alone, beside, **limits):

@@ -16,11 +16,21 @@ from tests.conftest import Called
 from tests.reports import synthetic, synthetic_series
 from tests.reports.verdict import test_forces
 
+_stored: dict[str, dict[str, bytes]] = {}
+
 
 def stored(path: Path, p99_us_max: float = 100.0, **more: Any) -> Path:
+    """A run with its report; what was made once is copied."""
+    key = repr((path.name, p99_us_max, more))
+    if key in _stored:
+        path.mkdir(parents=True, exist_ok=True)
+        for name, content in _stored[key].items():
+            (path / name).write_bytes(content)
+        return path
     manifest = {**synthetic.manifest(), **more}
     manifest["expect"][0]["p99_us_max"] = p99_us_max
     reports.analyse(synthetic.write(path, manifest, synthetic.latency()))
+    _stored[key] = {file.name: file.read_bytes() for file in path.iterdir()}
     return path
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,19 +12,9 @@ import polars as pl
 import pytest
 
 from tests.kit.importers.samples import DATA
-
-ROOT = str(Path(__file__).parents[3])
-
+from tests.process import hsp
 
 Called = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def hsp(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kit.cli", *args],
-        cwd=cwd, env={**os.environ, "PYTHONPATH": ROOT}, capture_output=True, text=True, timeout=100,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
 
 
 def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> None:
