@@ -6,8 +6,9 @@ the kernel's own, md arrays and their superblocks, write caches, settings that a
 directories, and processes, with those that end with their connection. Two mistakes that hang a real client
 are kept in `World.hangs`. A command of several changes can be broken off in its middle.
 
-Not modelled, so that strikes in the lab still show them: what udev and systemd do with a device, the kernel's delays, a lazy unmount, the output of a load or a tracer, and commands that go on for a moment
-after their connection broke. A command that is not known here is an error.
+Not modelled, so that strikes in the lab still show them: what udev and systemd do with a device, the kernel's
+delays, a lazy unmount, the output of a load or a tracer, and commands that go on for a moment after their
+connection broke. A command that is not known here is an error.
 """
 
 from __future__ import annotations

@@ -51,18 +51,8 @@ from kit.setup.site import Site, SiteClient
 from kit.store import json_file, run_directory, tables
 from kit.store.phase import Phase as StoredPhase
 from tests.lab.workloads import HEAD, JOB
-from tests.stateful_host import (
-    HERE,
-    LIT,
-    Disk,
-    Machine,
-    Pool,
-    Running,
-    StatefulHost,
-    Wire,
-    World,
-    differences,
-)
+from tests.stateful_host import StatefulHost
+from tests.world import HERE, LIT, Disk, Machine, Pool, Running, Wire, World, differences
 
 QUIET = Progress(quiet=True)
 BY_ID = "/dev/disk/by-id/ata-"
