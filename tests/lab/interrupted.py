@@ -4,7 +4,8 @@
 once), `drop` (every SSH connection breaks, a moment later, when what the line announced is under way), `fill`
 (the disk of the results gets full), `hang-up` (the terminal that it runs on closes: SIGHUP, and no message
 can be written any more) or `none`. WHERE counts the lines that begin or end a step, from 1; or it is
-`STATE:STEP`, as in "done:phase read"; or `load`, for a moment after the load of a phase has been started.
+`STATE:STEP`, as in "done:phase read", or the begin of that: the first such line; or it is `load`, for a
+moment after the load of a phase has been started.
 """
 
 from __future__ import annotations
@@ -114,14 +115,16 @@ class Striker:
 def install(mode: str, where: str) -> None:
     """Count the journal's lines, and strike."""
     write, open_host, start_load = Journal._write, ssh.SshHost.__init__, phase_load.SingleLoad.start
-    striker, count = Striker(mode), 0
+    striker, count, struck = Striker(mode), 0, False
 
     def counting_write(self: Journal, entry: dict[str, Any]) -> None:
-        nonlocal count
+        nonlocal count, struck
         write(self, entry)
         if entry.get("state") in ("begin", "done"):
             count += 1
-            if where in (str(count), f"{entry['state']}:{entry['step']}"):
+            is_here = where == str(count) or f"{entry['state']}:{entry['step']}".startswith(where)
+            if is_here and not struck:
+                struck = True
                 striker.at_line(self, entry["step"])
 
     def remembering_init(self: ssh.SshHost, *arguments: Any, **named: Any) -> None:

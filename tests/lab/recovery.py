@@ -1,4 +1,4 @@
-"""What the tests of recovery share: stop the command line at each step of its journal, then clean up.
+"""What the tests of recovery share: strike the command line at a step of its journal, then clean up.
 
 Each time the host must be what it was: pools, mounts, exports, namespaces, module parameters, processes,
 files and what is on its disks.
@@ -6,11 +6,6 @@ files and what is on its disks.
 Steps that make something are struck one in a run. Those that undo are struck one after the other on what
 one run has left: each time in another `hsp clean`, which goes on from where the last one was struck. Both
 call the same teardown; the run's own is struck at its first and at its last step.
-
-Of steps that differ in their argument alone, only the first is struck. Kills are fewer still: one for each
-set of kinds of undos that `hsp clean` meets, for the end of a step leaves what the begin of the next one
-does, and connections break there. Of these, each run of the tests strikes half, chosen at random; the report
-has the seed, and HSP_STRIKES_SEED repeats it. Tests marked `long` strike at every step.
 
 Runs go without the tracer, whose start takes longer than all the rest, but where it makes a difference.
 """
@@ -20,14 +15,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -38,8 +31,6 @@ from tests.lab.hoststate import State, differences, state_of
 from tests.lab.interrupted import LOAD
 from tests.lab.rig import LOGINS, NO_LOGIN, Bed, Rig
 from tests.lab.workloads import write_small
-
-Step = TypeVar("Step")
 
 
 class SmallBed(Bed):
@@ -63,20 +54,11 @@ class SmallBed(Bed):
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the journal that begins or ends a step. `number`: as `interrupted` counts them.
-
-    `undos`: kinds of the undos that are registered by then.
-    """
+    """A line of the journal that begins or ends a step. `number`: as `interrupted` counts them."""
 
     number: int
     state: str
     step: str
-    undos: frozenset[str]
-
-    @property
-    def kind(self) -> str:
-        """The step without its argument: what "set zfs_txg_timeout" and "set zfs_arc_max" have in common."""
-        return " ".join(word for word in self.step.split() if "_" not in word)
 
     @property
     def undoes(self) -> bool:
@@ -96,11 +78,9 @@ while pgrep -f "$1" >/dev/null && [ $n -lt 200 ]; do n=$((n + 1)); sleep 0.1; do
 
 def lines_of(run: Path) -> list[Line]:
     lines: list[Line] = []
-    undos: frozenset[str] = frozenset()
     for line in map(json.loads, (run / "journal.jsonl").read_text().splitlines()):
         if line.get("state") in ("begin", "done"):
-            lines.append(Line(len(lines) + 1, line["state"], line["step"], undos))
-        undos |= {line["kind"]} if "kind" in line else set()
+            lines.append(Line(len(lines) + 1, line["state"], line["step"]))
     return lines
 
 
@@ -145,20 +125,11 @@ class Wrong(Exception):
 class Striking:
     """Strikes of one mode, `kill`, `drop` or `hang-up`, and what came of each."""
 
-    def __init__(self, mode: str, before: State, all_steps: bool) -> None:
-        self.mode, self.before, self.all_steps = mode, before, all_steps
-        seed = int(os.environ.get("HSP_STRIKES_SEED") or random.SystemRandom().randrange(10**6))
-        self._random = random.Random(seed)
-        self.told = [] if all_steps else [f"half of the steps, HSP_STRIKES_SEED={seed}"]
+    def __init__(self, mode: str, before: State) -> None:
+        self.mode, self.before = mode, before
+        self.told: list[str] = []
         self.failures: list[str] = []
         self._cleaned_twice: set[frozenset[str]] = set()
-
-    def some_of(self, steps: Sequence[Step]) -> list[Step]:
-        """Half of them in their order, the last one always; all of them where each step is struck."""
-        if self.all_steps or not steps:
-            return [*steps]
-        places = range(len(steps) - 1)
-        return [steps[n] for n in (*sorted(self._random.sample(places, len(places) // 2)), len(places))]
 
     def report(self, request: pytest.FixtureRequest) -> None:
         request.node.add_report_section("call", "recovery", "\n".join(self.told) + "\n")
@@ -178,23 +149,15 @@ class Striking:
             self._clean(bed, run)
 
     def each_undo(self, bed: SmallBed, first: Line, steps: int) -> None:
-        """Strike the steps that undo a run, on what one run leaves. `first`: the run's own.
-
-        Unless each step is struck: the first of some kinds.
-        """
-        with self._attempt(bed, f"{'each of' if self.all_steps else 'of'} {steps} steps that undo"):
+        """Strike each step that undoes a run, on what one run leaves. `first`: the run's own."""
+        with self._attempt(bed, f"each of {steps} steps that undo"):
             run = self._strike_run(bed, str(first.number))
-            kinds = dict.fromkeys(undo.kind for undo in read_journal(run / "journal.jsonl").pending)
-            struck = kinds.keys() - self.some_of([*kinds])
             # They are numbered as they were registered, so the last one is undone first.
             for number in range(steps - 1, 0, -1):
                 pending = {undo.number: undo for undo in read_journal(run / "journal.jsonl").pending}
                 if number not in pending:
                     raise Wrong(f"undo {number} was done before it could be struck")
                 undo = pending[number]
-                if undo.kind in struck and not self.all_steps:
-                    continue
-                struck.add(undo.kind)
                 # The one struck before may have to be done again, and those between: two lines each.
                 earlier = sum(other > number for other in pending)
                 line = 2 * earlier + (1 if first.state == "begin" else 2)
@@ -282,51 +245,31 @@ def _clean_here(run: Path) -> None:
         raise Wrong(f"the first clean left {[*map(str, cleaned.left), *lost]}")
 
 
-def first_of_each(lines: Iterable[Line], kind: Callable[[Line], Hashable]) -> list[Line]:
-    first: dict[Hashable, Line] = {}
-    for line in lines:
-        first.setdefault(kind(line), line)
-    return [*first.values()]
-
-
-def stop_at(
-    mode: str,
-    state: str,
-    beds: dict[str, SmallBed],
-    whole: Whole,
-    request: pytest.FixtureRequest,
-    kind: Callable[[Line], Hashable] | None = None,
+def strike_at_each(
+    mode: str, state: str, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
 ) -> None:
-    """Strike at lines of that state; fails with those after which the host is not what it was.
+    """Strike at every line of that state; fails with those after which the host is not what it was.
 
-    At every line, or with `kind` at the first of some kinds. The table of all steps and their outcomes is
-    printed, and is a section of the report on the test.
+    The table of all steps and their outcomes is printed, and is a section of the report on the test.
     """
-    striking = Striking(mode, whole.before, all_steps=kind is None)
+    striking = Striking(mode, whole.before)
     lines = [line for line in whole.lines if line.state == state]
     making, undoing = ([line for line in lines if line.undoes == undoes] for undoes in (False, True))
-    for line in (*striking.some_of(first_of_each(making, kind) if kind else making), undoing[-1]):
+    for line in (*making, undoing[-1]):
         striking.once(beds["none"], line.text, str(line.number))
     striking.each_undo(beds["none"], undoing[0], len(undoing))
     # What the tracer makes different: the look for what it needs, its start, and the load while it is there.
-    # A kill after the look leaves what it leaves without the tracer, and one after its start what one under
-    # load leaves.
-    steps = () if mode == "kill" and kind else ("check", "start the tracer")
-    traced = [(f"{state} of {step}", f"{state}:{step}") for step in steps]
-    for what, where in striking.some_of([*traced, ("the load", LOAD)]):
-        striking.once(beds["auto"], f"{what}, traced", where)
+    for step in ("check", "start the tracer"):
+        striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")
+    striking.once(beds["auto"], "the load, traced", LOAD)
     striking.report(request)
 
 
 def hang_up_at_each(
     step: int, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
 ) -> None:
-    """Close the terminal at lines that are `step` apart, at the last, and under traced load; fails as above.
-
-    At half of them if they are far apart.
-    """
-    striking = Striking("hang-up", whole.before, all_steps=step < 15)
-    for line in striking.some_of([*dict.fromkeys((*whole.lines[::step], whole.lines[-1]))]):
+    """Close the terminal at lines that are `step` apart, and at the last; fails as above."""
+    striking = Striking("hang-up", whole.before)
+    for line in dict.fromkeys((*whole.lines[::step], whole.lines[-1])):
         striking.once(beds["none"], line.text, str(line.number))
-    striking.once(beds["auto"], "the load, traced", LOAD)
     striking.report(request)

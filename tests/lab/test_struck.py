@@ -1,31 +1,50 @@
-"""A run is struck at steps of the main job: killed (SIGKILL), cut off from its hosts, or its terminal closes.
+"""A run is struck in the lab: killed (SIGKILL), cut off from its hosts, or its terminal closes.
 
 After a kill, and after every SSH connection broke, `hsp clean` runs, and once more: the host is what it was
-before (tests.lab.recovery). After SIGHUP the run cleans up by itself: its journal says so each time, and the
-first `hsp clean` changes nothing.
+before (tests.lab.recovery). After SIGHUP the run cleans up by itself: its journal says so, and the first
+`hsp clean` changes nothing.
+
+One strike of each kind shows that processes, connections and OpenZFS are as their model has them, which is
+struck at every moment (tests/kit/recovery/test_strikes.py). Tests marked `long` strike at every step.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.lab.recovery import SmallBed, Whole, beds, hang_up_at_each, stop_at, whole
+from tests.lab.hoststate import State, state_of
+from tests.lab.interrupted import LOAD
+from tests.lab.recovery import SmallBed, Striking, Whole, beds, hang_up_at_each, strike_at_each, whole
+from tests.lab.rig import Rig
 
 __all__ = ["beds", "whole"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
 
+# Mode and place of tests.lab.interrupted, and whether the tracer runs.
+STRIKES = {
+    "killed while it makes": ("kill", "done:fill", "none"),
+    "killed while it undoes": ("kill", "done:undo: destroy pool", "none"),
+    "cut off while it makes": ("drop", "begin:create pool", "none"),
+    "cut off while it undoes": ("drop", "begin:undo: destroy pool", "none"),
+    "cut off under traced load": ("drop", LOAD, "auto"),
+    "hung up under traced load": ("hang-up", LOAD, "auto"),
+}
 
-def test_killed_at_sets_of_undos(
-    beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+
+@pytest.fixture(scope="module")
+def before(rig: Rig) -> State:
+    return state_of(rig.host)
+
+
+@pytest.mark.parametrize("strike", STRIKES)
+def test_one_of_each_kind(
+    strike: str, beds: dict[str, SmallBed], before: State, request: pytest.FixtureRequest
 ) -> None:
-    stop_at("kill", "done", beds, whole, request, lambda line: line.undos)
-
-
-def test_cut_off_at_steps_of_each_kind(
-    beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
-) -> None:
-    stop_at("drop", "begin", beds, whole, request, lambda line: line.kind)
+    mode, where, trace = STRIKES[strike]
+    striking = Striking(mode, before)
+    striking.once(beds[trace], strike, where)
+    striking.report(request)
 
 
 @pytest.mark.long
@@ -33,11 +52,11 @@ def test_cut_off_at_steps_of_each_kind(
 def test_at_every_step(
     mode: str, state: str, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
 ) -> None:
-    stop_at(mode, state, beds, whole, request)
+    strike_at_each(mode, state, beds, whole, request)
 
 
-@pytest.mark.parametrize("step", [15, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_a_terminal_that_closes(
-    step: int, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+    beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
 ) -> None:
-    hang_up_at_each(step, beds, whole, request)
+    hang_up_at_each(4, beds, whole, request)
