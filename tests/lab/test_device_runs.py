@@ -107,11 +107,11 @@ dataset.properties.recordsize = "4KiB"
 job.bs = "4k"
 [[phase]]
 name = "read"
-duration = "6s"
+duration = "3s"
 [[phase]]
 name = "stall"
 base = "write-slog"
-duration = "1s"
+duration = "800ms"
 [[phase]]
 name = "death"
 base = "write-slog"
