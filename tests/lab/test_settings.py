@@ -220,7 +220,7 @@ def write_workload(folder: Path, duration: str, *tables: str) -> Path:
     return path
 
 
-def test_each_is_done_at_its_time_and_undone(rig: Rig, tmp_path: Path) -> None:
+def test_faults_and_events_are_each_done_at_their_time_and_undone(rig: Rig, tmp_path: Path) -> None:
     bed = Bed(rig, tmp_path, MIRRORED)
     workload = write_workload(tmp_path, "9s", _OFFLINE, _NFSD, _COMMAND, _EVENTS)
     shown = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--commands")
