@@ -128,6 +128,11 @@ def _names(node: ast.AST) -> Iterator[tuple[str, bool]]:
         yield _PROGRAM.removesuffix(".py"), False
 
 
+def is_of_lab(path: Path, root: Path = ROOT) -> bool:
+    """Whether tests of the file start the lab. Unit tests stand in these folders, too."""
+    return path.relative_to(root).as_posix().startswith(LAB) and "mark.lab" in path.read_text()
+
+
 def protects(path: Path) -> tuple[str, ...]:
     """PROTECTS of a test file of the lab: folders, or files."""
     for node in ast.parse(path.read_text()).body:
@@ -149,7 +154,7 @@ def selection(changed: frozenset[str], root: Path = ROOT) -> Selection:
     tests = {path.relative_to(root).as_posix() for path in (root / "tests").rglob("test_*.py")}
     if changed & {*_SETTINGS}:
         return Selection(frozenset(tests), True)
-    lab = {path for path in tests if path.startswith(LAB)}
+    lab = {path for path in tests if is_of_lab(root / path, root)}
     imports = Imports(root, {path for path in changed if path.startswith(TOPS) and path.endswith(".py")})
     modules = frozenset().union(*(imports.modules_of(path) for path in changed))
     if any(path.startswith("workloads/") for path in changed):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.changed import LAB, ROOT, changed_files, protects, selection
+from tests.changed import LAB, ROOT, changed_files, is_of_lab, protects, selection
 
+MARK = "pytestmark = mark.lab\n"
 FILES = {
     "kit/core/units.py": "",
     "kit/zfs/pool.py": "from kit.core import units\n",
@@ -33,9 +34,11 @@ FILES = {
     "tests/test_layout.py": "",
     "tests/test_launcher.py": "",
     "tests/lab/rig.py": "",
-    "tests/lab/test_disks.py": 'from tests.lab.rig import Rig\nPROTECTS = ("kit/zfs", "hsp")\n',
-    "tests/lab/test_main.py": 'PROTECTS = ("reports",)\n',
+    "tests/lab/test_disks.py": f'from tests.lab.rig import Rig\nPROTECTS = ("kit/zfs", "hsp")\n{MARK}',
+    "tests/lab/test_main.py": f'PROTECTS = ("reports",)\n{MARK}',
+    "tests/faults/test_stale.py": "from kit.trace import tracer\n",
 }
+TRACE = {"tests/kit/test_trace.py", "tests/faults/test_stale.py"}
 POOL = {"tests/kit/test_pool.py", "tests/kit/test_program.py"}
 ALWAYS = {"tests/docs/test_words.py", "tests/test_layout.py"}
 LAB_FILES = {"tests/lab/test_disks.py", "tests/lab/test_main.py"}
@@ -58,7 +61,7 @@ def checkout(tmp_path: Path) -> Path:
         ("kit/cli/run.py", {"tests/kit/test_program.py", *LAB_FILES}, True),
         ("kit/cli/say.py", LAB_FILES, True),
         ("kit/remote/probe.py", {"tests/kit/test_probe.py", *LAB_FILES}, True),
-        ("kit/trace/programs/nfsd.bt", {"tests/kit/test_trace.py", *LAB_FILES}, True),
+        ("kit/trace/programs/nfsd.bt", TRACE | LAB_FILES, True),
         ("reports/page.py", {"tests/kit/samples/test_own.py", "tests/lab/test_main.py"}, False),
         ("tests/helper.py", {"tests/kit/samples/test_own.py"}, False),
         ("tests/kit/samples/conftest.py", {"tests/kit/samples/test_own.py"}, False),
@@ -107,7 +110,7 @@ def test_files_that_git_knows_and_new_ones(checkout: Path) -> None:
 
 
 def test_each_file_of_the_lab_names_what_it_protects() -> None:
-    files = [path for folder in LAB for path in (ROOT / folder).glob("test_*.py")]
+    files = [path for folder in LAB for path in (ROOT / folder).glob("test_*.py") if is_of_lab(path)]
     missing = [
         f"{path.name}: {folder}"
         for path in files

@@ -284,7 +284,7 @@ def test_environments_of_hsp_test(
     done = sandbox.hsp("test", *words)
     assert done.returncode == 0, done.stderr
     of_lab, _, ran_words = done.stdout.partition(":")
-    assert of_lab == ("not long" if {"--all", "--changed"} & {*words} else "basic")
+    assert of_lab == ("not long" if {"--all", "--changed"} & {*words} else "basic and not long")
     ran = ran_words.removeprefix("<").removesuffix(">").split("><")
     assert ran[:4] == ["-m", "tox", "run", "--discover"]
     assert ran[ran.index("-e") :] == ["-e", environments, "--", *passed_on]

@@ -50,6 +50,6 @@ def test_what_a_stage_runs_is_where_it_collects(marker: str) -> None:
     assert found
     folders = [ROOT / folder for folder in found[1].split()]
     assert all(folder.is_dir() for folder in folders)
-    marked = [path for path in (ROOT / "tests").rglob("*.py") if f"mark.{marker}" in path.read_text()]
+    marked = [path for path in (ROOT / "tests").rglob("*.py") if f"pytest.mark.{marker}" in path.read_text()]
     outside = [path for path in marked if not any(path.is_relative_to(folder) for folder in folders)]
     assert marked and [path for path in outside if path != Path(__file__).resolve()] == []

@@ -24,6 +24,7 @@ from tests.process import ROOT
 NO_SUCH = ImageInputs(suite="no-such-release")
 
 # They need no lab, but mirrors and minutes: once is enough, whatever the version of Python.
+PROTECTS = ("kit/lab/image", "hsp")
 pytestmark = [pytest.mark.faults, pytest.mark.lab, pytest.mark.timeout(600)]
 # These build, or wait for a build.
 builds = pytest.mark.image

@@ -15,6 +15,7 @@ from kit.lab.image.image import Image
 from kit.store.series import Series, SeriesCell, read_series
 from tests.lab.conftest import hsp
 
+PROTECTS = ("kit/emulation", "kit/load")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 DISK_BYTES, SSD_BYTES = 640 << 20, 64 << 20
 

@@ -36,6 +36,7 @@ from tests.lab.conftest import RunningLab
 from tests.lab.pools import dataset, exported
 from tests.lab.workloads import JOB
 
+PROTECTS = ("kit/nfs", "kit/hosts", "kit/rules", "kit/setup/appliance_setup.py")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
 WORKLOAD = """\
@@ -112,6 +113,7 @@ def plan(
     return make_plan(read_workload(workload), read_testbed(testbed), workload, testbed)
 
 
+@pytest.mark.basic
 def test_its_clients_tell_what_they_can_and_nothing_is_left(
     site: tuple[Site, str, Host], tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from tests.lab.rig import Bed, Rig, call
 from tests.lab.test_faults import start_run, states, wait_for
 from tests.lab.workloads import write_small, write_testbed
 
+PROTECTS = ("kit/recovery", "kit/devices/locks.py", "kit/hosts")
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1500, func_only=True)]
 
 # Long enough that all of the commands beside it are tried while it goes on.

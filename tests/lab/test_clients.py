@@ -17,6 +17,7 @@ from tests.lab.conftest import Finished, finish
 from tests.lab.test_faults import start_run, wait_for
 from tests.lab.workloads import write_small, write_testbed
 
+PROTECTS = ("kit/load", "kit/nfs", "kit/hosts", "kit/instruments")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 HELPER = Path(__file__).with_name("breaking_helper.py")

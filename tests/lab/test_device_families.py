@@ -26,6 +26,14 @@ from tests.kit.emulation.model_library import ModelDevice, Op
 from tests.lab.conftest import Finished, finish, hsp
 from tests.lab.test_faults import wait_for
 
+PROTECTS = (
+    "kit/load",
+    "kit/precondition",
+    "kit/emulation",
+    "kit/recovery/storage_undos.py",
+    "kit/plan",
+    "kit/rules",
+)
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 FAMILIES = Path(__file__).with_name("families")
 LOG_BYTES, BLOCK, BUS_PER_S = 64 << 20, 4096, 60_000_000

@@ -14,6 +14,7 @@ from tests.lab.conftest import Finished, finish, hsp
 from tests.lab.test_faults import start_run, wait_for
 from tests.lab.workloads import write_device_phases, write_small
 
+PROTECTS = ("kit/emulation", "kit/run/power_loss.py", "kit/run/power_cut.py")
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1200, func_only=True)]
 
 # A serial line that neither the run nor `hsp lab shell` of this process uses.
@@ -49,6 +50,7 @@ def lose_power(folder: Path, preset: str, *losses: str) -> Finished:
     return finish(hsp(*arguments, results=folder), folder, "devices")
 
 
+@pytest.mark.basic
 @pytest.mark.parametrize(
     ("count", "bound"), [(6, "39.3 %"), pytest.param(20, "13.9 %", marks=pytest.mark.long)]
 )

@@ -17,6 +17,7 @@ from kit.emulation.served import Served, counters_command, tell_command
 from kit.hosts.base import CommandFailed, Host
 from tests.lab.conftest import RunningLab
 
+PROTECTS = ("kit/emulation",)
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 DILATION = 4

@@ -14,6 +14,7 @@ from kit.doctor.checks import CLIENT, EVERY_HOST, SERVER
 from tests.lab.rig import Rig
 from tests.process import hsp
 
+PROTECTS = ("kit/doctor", "kit/lab", "kit/hosts")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 _NFS_PORT = 2049

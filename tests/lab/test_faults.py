@@ -25,6 +25,7 @@ from kit.recovery.journal import read_journal
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import write_small
 
+PROTECTS = ("kit/recovery", "kit/hosts", "kit/lab")
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(900, func_only=True)]
 
 

@@ -39,6 +39,7 @@ from tests.lab.diskstates import States
 from tests.lab.rig import MIB, Rig
 from tests.process import hsp
 
+PROTECTS = ("kit/devices", "kit/remote")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 SIZE = 128 * MIB
@@ -91,6 +92,7 @@ def test_blank_disks_are_available_and_the_testbed_can_name_them(rig: Rig, blank
         guard.before_writing()
 
 
+@pytest.mark.basic
 def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
     """D4 and D6: every state at once, one look."""
     for disk in ("vd0", "vd1", "sd1"):
@@ -128,6 +130,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
     assert set(found(rig, rest, "vd2")) == {Code.SIGNATURE}
 
 
+@pytest.mark.basic
 def test_d5_members_of_pools(rig: Rig, blank: States, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(blank.pool("inuse", "vd0", "log", "vd1", "cache", "vd2", "spare", "vd3"))
@@ -214,6 +217,7 @@ def test_what_an_ended_zpool_create_leaves_goes_and_what_holds_anything_stays(
         assert check(rig.host, [wanted(rig, "vd0")])[0].reasons == ()
 
 
+@pytest.mark.basic
 def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
     node = blank.node("sd0")
     assert f'write path = "{rig.by_id["sd0"]}"' in _hint(rig, DeviceSpec(node, "HSPSD0", SIZE))
@@ -306,6 +310,7 @@ def test_d8_a_disk_is_exchanged_after_the_plan(rig: Rig, blank: States, tmp_path
         guard.before_writing([rig.by_id["sd0"]])
 
 
+@pytest.mark.basic
 def test_d9_two_kits(rig: Rig, blank: States) -> None:
     inventory = probe(rig.host, [rig.by_id["vd0"], rig.by_id["vd1"]])
     one, two = (inventory.find(rig.by_id[disk]) for disk in ("vd0", "vd1"))

@@ -18,6 +18,7 @@ from kit.store.summary import read_summary
 from tests.kit.emulation.seen_reads import SeenReads
 from tests.lab.conftest import finish, hsp
 
+PROTECTS = ("kit/emulation", "kit/sizes")
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(900)]
 
 WORKLOAD = Path(__file__).parent / "own_workloads" / "l2arc-queue.toml"

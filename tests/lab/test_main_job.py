@@ -23,7 +23,21 @@ from tests.lab.arc_model import check_arc
 from tests.lab.conftest import Finished, finish, hsp
 
 # The image and the whole run are fixtures with deadlines of their own: not part of a test's time.
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
+PROTECTS = (
+    "reports",
+    "kit/lab",
+    "kit/zfs",
+    "kit/nfs",
+    "kit/load",
+    "kit/trace",
+    "kit/instruments",
+    "kit/plan",
+    "kit/rules",
+    "kit/sizes",
+    "kit/importers",
+    "kit/precondition",
+)
+pytestmark = [pytest.mark.lab, pytest.mark.basic, pytest.mark.timeout(1800, func_only=True)]
 
 PUBLISHED_US = {
     "dram": (0, 10),

@@ -29,6 +29,7 @@ from kit.zfs.openzfs_version import ZfsVersion
 from tests.lab.conftest import RunningLab
 from tests.lab.pools import dataset, exported
 
+PROTECTS = ("kit/nfs", "kit/trace", "kit/instruments")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
 SIZE = 1 << 20
@@ -91,6 +92,7 @@ def unmounted(served: Served) -> Iterator[None]:
 _BETWEEN = ("4.0", "4.1")
 
 
+@pytest.mark.basic
 @pytest.mark.parametrize(
     "version", [pytest.param(v, marks=[pytest.mark.long] * (v in _BETWEEN)) for v in VERSIONS]
 )

@@ -17,6 +17,7 @@ from kit.lab.image.image import Image, ImageInputs, build
 from tests.lab.conftest import ROOT, Finished, finish, hsp
 
 # Building the image compiles OpenZFS; that and the run are no part of a test's time.
+PROTECTS = ("kit/zfs", "kit/trace")
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(1800, func_only=True)]
 
 SUITE = "bookworm"

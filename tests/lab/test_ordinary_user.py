@@ -31,6 +31,7 @@ from tests.lab.hoststate import differences, state_of
 from tests.lab.rig import Bed, Rig, call
 from tests.lab.workloads import write_device_phases, write_small
 
+PROTECTS = ("kit/hosts", "kit/load/ordinary_user.py", "kit/remote")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 USERS = {"server": "hsp", "client": "hspload"}

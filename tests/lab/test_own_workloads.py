@@ -24,6 +24,7 @@ from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of
 from tests.lab.arc_model import check_arc, check_shares
 from tests.lab.conftest import Finished, finish, hsp
 
+PROTECTS = ("kit/sizes", "kit/zfs", "kit/trace", "kit/load", "kit/instruments", "kit/plan", "kit/rules")
 pytestmark = pytest.mark.lab
 
 OWN = Path(__file__).parent / "own_workloads"

@@ -38,6 +38,7 @@ from kit.zfs.tunables import write_tunable
 from tests.lab.conftest import ROOT, RunningLab
 from tests.lab.pools import dataset, mounted
 
+PROTECTS = ("kit/nfs", "kit/zfs", "kit/lab", "kit/emulation")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 

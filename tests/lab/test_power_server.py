@@ -22,6 +22,7 @@ from tests.lab import powered
 from tests.lab.conftest import ROOT
 from tests.lab.workloads import HEAD, JOB
 
+PROTECTS = ("kit/recovery/power_undos.py",)
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(3000, func_only=True)]
 
 _MIB = 1 << 20

@@ -32,6 +32,7 @@ from kit.precondition.device import Outcome, Target, precondition
 from kit.precondition.purge import purge
 from tests.lab.conftest import RunningLab
 
+PROTECTS = ("kit/precondition", "kit/emulation")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 CLOCK = Clock("virtual", 4)

@@ -24,6 +24,7 @@ from tests.lab.interrupted import BALLAST
 from tests.lab.rig import Bed, Rig
 from tests.lab.workloads import write_device_phases, write_small
 
+PROTECTS = ("kit/devices", "kit/hosts", "kit/remote", "kit/recovery", "kit/precondition")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 _SMALL = {"data": ("vd0",), "log": ("vd1",)}
@@ -147,6 +148,7 @@ def test_every_device_ends_as_it_began(rig: Rig, tmp_path: Path) -> None:
     check_as_before(rig, before, "vd2", "vd0", "vd3", "vd5")
 
 
+@pytest.mark.basic
 def test_the_main_job_over_tcp_does_what_its_plan_says(bed: Bed, rig: Rig) -> None:
     workload = main_job_of_few(bed.folder)
     before = state_of(rig.host)

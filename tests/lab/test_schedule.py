@@ -13,6 +13,7 @@ from kit.lab.image.image import Image
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import JOB, head
 
+PROTECTS = ("kit/run/schedule.py", "kit/remote/run_schedule.py", "kit/emulation/models")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 BED = LAB_TESTBED.parent / "soak-testbed.toml"

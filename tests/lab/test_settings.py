@@ -40,6 +40,7 @@ from tests.lab.hoststate import differences, state_of
 from tests.lab.rig import MIB, NVME, NVME_DISKS, Bed, Rig
 from tests.lab.workloads import HEAD, JOB, write_device_phases
 
+PROTECTS = ("kit/setup/settings.py", "kit/plan/setting_steps.py", "kit/devices/write_cache.py", "kit/remote")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
 RIG_DISKS = NVME_DISKS

@@ -14,6 +14,7 @@ from reports.statistics.quantiles import percentile_ns
 from tests.kit.emulation.model_library import ModelDevice, Op
 from tests.lab.conftest import hsp
 
+PROTECTS = ("kit/session/slog.py", "kit/load/forces.c", "kit/devices", "kit/emulation")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 WRITES, SIZE_BYTES = 400, 64 << 20
 

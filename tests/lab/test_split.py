@@ -11,6 +11,7 @@ from kit.lab.image.image import Image
 from tests.lab.conftest import ROOT, finish, hsp
 from tests.lab.workloads import JOB, head
 
+PROTECTS = ("kit/trace",)
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 # A FLUSH of the log device takes this long by itself, a write a twentieth of it.

@@ -20,6 +20,7 @@ from tests.lab.hoststate import differences, state_of
 from tests.lab.rig import Bed, Rig
 from tests.lab.workloads import JOB, write_small, write_testbed
 
+PROTECTS = ("kit/load", "kit/recovery")
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
 # A slow job: what idles takes the lab hardly any time.
 _SLOW = "rw=randread\nsize=${{HSP_SIZE}}\nthinktime={think}\n"

@@ -19,7 +19,13 @@ from tests.lab.rig import Rig
 
 __all__ = ["beds", "whole"]
 
-pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
+PROTECTS = ("kit/recovery", "kit/zfs", "kit/hosts")
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.basic,
+    pytest.mark.faults,
+    pytest.mark.timeout(3000, func_only=True),
+]
 
 # Mode and place of tests.lab.interrupted, and whether the tracer runs.
 STRIKES = {

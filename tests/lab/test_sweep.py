@@ -20,6 +20,7 @@ from kit.store.run_directory import RunDir
 from kit.store.series import Series, read_series
 from tests.lab.conftest import ROOT
 
+PROTECTS = ("kit/session/sweep_runs.py", "kit/plan")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
 
 WORKLOAD = """\

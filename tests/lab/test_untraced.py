@@ -31,6 +31,7 @@ from tests.lab.conftest import RunningLab
 from tests.lab.workloads import write_small, write_testbed
 from tests.reports import drawn
 
+PROTECTS = ("kit/trace", "kit/doctor")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
 TESTBED: dict[str, Any] = {"prefix": "u", "data": "300us", "log": "100us"}

@@ -15,6 +15,7 @@ from kit.lab.guest import Lab
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
 
+PROTECTS = ("kit/lab",)
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 # What a lab must have for itself, each printed on a line.

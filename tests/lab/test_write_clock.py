@@ -24,6 +24,7 @@ from kit.plan.plan import make_plan
 from kit.run import execute
 from kit.store import json_file, run_directory
 
+PROTECTS = ("kit/load", "kit/trace")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
 ROOT = Path(__file__).parents[2]

@@ -23,8 +23,6 @@ from tests.fakes import Answer, Command
 from tests.kit.emulation.model_library import ModelDevice, Op, requests
 from tests.kit.precondition.test_device import CAPACITY, MIB, Case, HostWithDevice
 
-pytestmark = pytest.mark.one_python
-
 DILATION = 4
 
 
