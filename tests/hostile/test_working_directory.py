@@ -19,6 +19,8 @@ from kit.lab import guest
 from kit.zfs import pool
 from tests.fakes import not_isolated
 
+pytestmark = pytest.mark.any_python
+
 ROOT = Path(__file__).parents[2]
 # Imported by the programs or by what they import.
 MODULES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -243,6 +242,4 @@ def test_as_many_devices_as_a_testbed_may_have_start_together(running_lab: Runni
 
 def test_a_second_set_of_devices_is_told_apart(served: Served) -> None:
     assert served.is_running()
-    started = time.monotonic()
     assert {device["name"] for device in served.status()} == {device.name for device in DEVICES}
-    assert time.monotonic() - started < 60

@@ -13,6 +13,8 @@ from kit.config.testbed import LAB_TESTBED
 from kit.session.side import Side
 from tests.conftest import Called
 
+pytestmark = pytest.mark.any_python
+
 
 def words_of_commands() -> list[list[str]]:
     inner = {name: getattr(imported(name), "commands", None) for name in Commands.targets}

@@ -18,6 +18,8 @@ from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes
 
+pytestmark = pytest.mark.any_python
+
 
 class Server(Table):
     host: str

@@ -10,6 +10,8 @@ import pytest
 from kit.core.files import AppendLog
 from tests.fakes import FullDisk
 
+pytestmark = pytest.mark.any_python
+
 
 def test_lines_are_added_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "f"

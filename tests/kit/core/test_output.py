@@ -16,6 +16,8 @@ from kit.core.output import MessageStream, write_target
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 
+pytestmark = pytest.mark.any_python
+
 PRINT = (
     "from kit.cli import main; from kit.core import output; "
     "main.app = lambda: output.emit_json({'a': 1}); main.main()"

@@ -11,6 +11,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from kit.core.progress import Progress
 from tests.kit.hosts.conftest import until
 
+pytestmark = pytest.mark.any_python
+
 SECONDS = r"\d+\.\d s"
 
 

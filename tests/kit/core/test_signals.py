@@ -19,6 +19,8 @@ import pytest
 from kit.core.signals import ENDING, ignore_interrupts, interrupt_at_end
 from tests.kit.hosts.conftest import until
 
+pytestmark = pytest.mark.any_python
+
 ROOT = Path(__file__).parents[3]
 
 # Does as a run does, beside what it undoes: a file. The terminal is gone when it writes.

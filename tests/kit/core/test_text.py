@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kit.core.text import safe_text
+
+pytestmark = pytest.mark.any_python
 
 
 @given(st.text(max_size=30))

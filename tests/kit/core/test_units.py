@@ -21,6 +21,8 @@ from kit.core.units import (
     parse_size_bytes,
 )
 
+pytestmark = pytest.mark.any_python
+
 
 @pytest.mark.parametrize(
     ("parse", "text", "value"),

@@ -27,6 +27,8 @@ from kit.hosts.local import LocalHost
 from tests.fakes import Answer, ScriptedHost
 from tests.kit.doctor.facts import RECORDED, changed, finding_of, gathered, no_host, output, part, report
 
+pytestmark = pytest.mark.any_python
+
 
 def unreachable() -> Any:
     raise HostLost(

@@ -11,6 +11,8 @@ from kit.hosts.clock_offset import Clocks, Offset, Trip, combined, difference, e
 from kit.hosts.local import LocalHost
 from tests.fakes import Command, ScriptedHost
 
+pytestmark = pytest.mark.any_python
+
 TIMES = st.integers(0, 10**15)
 WAYS = st.integers(0, 10**9)
 TRUTHS = st.integers(-(10**15), 10**15)

@@ -12,6 +12,8 @@ from kit.core.errors import ConfigError
 from kit.importers.source import Source
 from tests.kit.importers.samples import DATA, ROW, imported, put, put_log
 
+pytestmark = pytest.mark.any_python
+
 
 def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     for start, line in (("1,2,0,4,", 1), (ROW * 3, 4), (ROW * 200_000, 200_001)):

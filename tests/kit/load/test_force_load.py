@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from kit.load.forces import DIRECTORY, PHASE_PROGRAM, PHASE_SOURCE, command, wor
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
 from kit.store.parts.forces import PhaseForces
 from kit.store.run_directory import RunDir, create_run
+from tests.kit.hosts.conftest import until
 
 REAL = Clock("real", 1)
 METHODS = ["open_datasync", "open_sync", "fdatasync", "fsync", "fsync_close", "close_fsync", "none"]
@@ -49,9 +49,7 @@ def load_of(tmp_path: Path, job: ForceJob, duration_ns: int = 200_000_000) -> tu
 
 
 def finished(load: ForceLoad, run: RunDir) -> ClientResult:
-    end = time.monotonic() + 60
-    while load.running() and time.monotonic() < end:
-        time.sleep(0.02)
+    assert until(lambda: not load.running())
     load.finish(False)
     (result,) = load.collect(run)
     return result
@@ -81,15 +79,14 @@ def test_several_clients_start_together_with_files_of_their_own(tmp_path: Path) 
     files = sorted(path.name for path in (tmp_path / "set" / DIRECTORY).iterdir())
     assert files == [f"log.{client}.{file}" for client in range(3) for file in range(2)]
     load.start()
-    while load.running():
-        time.sleep(0.02)
+    assert until(lambda: not load.running())
     load.finish(False)
     results = load.collect(run)
     assert load.problems == [] and [each.worker.name for each in results] == ["client0", "client1", "client2"]
     windows = [each.latencies for each in results if isinstance(each.latencies, ClientWindows)]
-    begins = [int(each.end_ns.min()) for each in windows]
-    # A copy of the program and its threads; messages to clients over SSH take longer.
-    assert len(begins) == 3 and max(begins) - min(begins) < 10**9
+    # A common start: each had begun before any had ended.
+    assert len(windows) == 3
+    assert max(int(each.begin_ns.min()) for each in windows) < min(each.last_ns for each in windows)
     parts = [each.forces for each in results if each.forces]
     together = PhaseForces.together(parts)
     assert (together.files, together.threads, together.lost) == (6, 6, 0)
@@ -133,7 +130,7 @@ def test_each_method_counts_its_forces_and_reads_all_records_back(tmp_path: Path
         assert forces.force.ios == forces.group.ios
         assert forces.group.sum_ns >= forces.force.sum_ns + forces.write.sum_ns
     # Several readings in the phase, not one at its end.
-    assert len(set(windows.end_ns.tolist())) > 2
+    assert len(set(windows.end_ns.tolist())) > 1
     assert not any((tmp_path / "set" / DIRECTORY).iterdir()), "its files are removed"
 
 
@@ -149,7 +146,7 @@ def test_threads_of_a_small_file_write_over_no_record_that_another_still_writes(
     """Without a force a thread that sleeps is behind by many rounds of the file."""
     keys = {"method": "none", "threads": 2, "record": "4KiB", "file": "32KiB"}
     forces = loaded(tmp_path, job_of(**keys)).forces
-    assert forces and forces.records > 1000 and (forces.lost, forces.damaged) == (0, 0)
+    assert forces and forces.overwritten > 8 and (forces.lost, forces.damaged) == (0, 0)
     assert forces.group.ios == forces.records and forces.force is None
 
 
@@ -168,10 +165,15 @@ def call(tmp_path: Path, job: ForceJob, name: str, *words: str) -> str:
 
 
 def written(tmp_path: Path, job: ForceJob) -> int:
-    call(tmp_path, job, "prepare")
-    lines = [json.loads(line) for line in call(tmp_path, job, "run", "10000000", "50000000").splitlines()]
-    assert lines[-1]["end"] is True
-    return int(lines[-1]["written"][0])
+    """How many records it wrote, in a run long enough for some on a busy machine as well."""
+    for duration_ns in (50_000_000, 2_000_000_000, 20_000_000_000):
+        call(tmp_path, job, "prepare")
+        output = call(tmp_path, job, "run", "10000000", str(duration_ns))
+        lines = [json.loads(line) for line in output.splitlines()]
+        assert lines[-1]["end"] is True
+        if (count := int(lines[-1]["written"][0])) > 16:
+            return count
+    raise AssertionError("no run wrote more than 16 records")
 
 
 def test_a_record_that_is_gone_is_lost_and_one_with_another_byte_is_damaged(
@@ -213,9 +215,7 @@ def test_one_that_is_killed_is_named_and_what_arrived_is_kept(tmp_path: Path) ->
     load, run = load_of(tmp_path, job_of(append=True, file="64MiB"), 60_000_000_000)
     load.prepare()
     load.start()
-    end = time.monotonic() + 30
-    while load.outputs[0].read_text().count("\n") < 3 and time.monotonic() < end:
-        time.sleep(0.02)
+    assert until(lambda: load.outputs[0].read_text().count("\n") >= 3)
     work = os.fspath(tmp_path / "set")
     pids = subprocess.run(
         ["pgrep", "-f", f"force_load run {work}"], capture_output=True, text=True, check=True
@@ -234,7 +234,7 @@ def test_an_interrupted_one_ends_its_group_and_is_read_back(tmp_path: Path) -> N
     load, run = load_of(tmp_path, job_of(append=True, file="64MiB"), 60_000_000_000)
     load.prepare()
     load.start()
-    time.sleep(0.3)
+    assert until(lambda: load.outputs[0].read_text().count("\n") >= 3)
     load.finish(True)
     (result,) = load.collect(run)
     assert not load.problems and result.forces and result.forces.recovered == result.forces.records > 0

@@ -75,8 +75,10 @@ def test_it_stays_in_its_span_and_a_seed_repeats_its_places(file: Path) -> None:
 
 
 def test_latencies_are_those_of_the_experiment(file: Path) -> None:
+    begun_ns = time.monotonic_ns()
     [result] = run(file, Test("none", 4096, 200, 4 * MIB), clock=Clock("virtual", 4))
-    assert result.elapsed_ns * 4 < 60e9 and result.write.sum_ns <= result.elapsed_ns
+    assert result.elapsed_ns * 4 <= time.monotonic_ns() - begun_ns
+    assert result.write.sum_ns <= result.elapsed_ns
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,13 @@ from kit.load.phase_load import ClientResult, LoadSpec, Worker
 from kit.load.streamed_load import StreamedLoad
 from kit.remote import count_ios
 from kit.store.run_directory import RunDir
+from tests.kit.hosts.conftest import until
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it"),
 ]
 SECOND = 10**9
+INTERVAL_NS = SECOND // 4
 JOB = (
     "[read]\ndirectory=${HSP_DIRECTORY}\nsize=${HSP_SIZE}\nfilename=x\nrw=randread\nbs=4k\nnorandommap\n"
     "time_based\nruntime=${HSP_RUNTIME}\nioengine=psync\nnumjobs=2\nthread\nrate_iops=2000\n"
@@ -43,7 +45,7 @@ def started(tmp_path: Path, clients: int, seconds: float) -> StreamedLoad:
     (tmp_path / "raw").mkdir()
     spec = LoadSpec(
         "p", job, str(tmp_path / "work"), int(seconds * SECOND), Clock(),
-        histograms_ns=SECOND // 4, raw=tmp_path / "raw",
+        histograms_ns=INTERVAL_NS, raw=tmp_path / "raw",
     )  # fmt: skip
     hosts = [LocalHost(f"client{number}") for number in range(clients)]
     load = fio_server.load_on(
@@ -59,48 +61,49 @@ def lines(load: StreamedLoad) -> int:
     return min(path.read_text().count("\n") for path in load.outputs)
 
 
+def await_lines(load: StreamedLoad, more: int = 2) -> None:
+    """Until each client has sent as many more."""
+    count = lines(load) + more
+    assert until(lambda: lines(load) >= count or not load.running()) and load.running()
+
+
 def ended(load: StreamedLoad, tmp_path: Path, *, interrupted: bool = False) -> list[ClientResult]:
-    while load.running() and not interrupted:
-        time.sleep(0.02)
+    assert interrupted or until(lambda: not load.running())
     load.finish(interrupted)
     return load.collect(RunDir(tmp_path))
 
 
 @pytest.mark.parametrize("clients", [1, 3])
 def test_all_ios_are_counted_and_arrive_while_they_are_done(tmp_path: Path, clients: int) -> None:
-    load = started(tmp_path, clients, 1.5)
-    while load.running() and lines(load) < 2:
-        time.sleep(0.02)
-    assert load.running()
-    results = ended(load, tmp_path)
+    load = started(tmp_path, clients, 600)
+    await_lines(load)
+    results = ended(load, tmp_path, interrupted=True)
     assert load.problems == [] and len(results) == clients
     for result in results:
         assert isinstance(result.latencies, ClientWindows)
-        assert sum(result.ios.values()) == result.latencies.ios > 1000
+        assert sum(result.ios.values()) == result.latencies.ios > 20
         assert len(result.latencies.sums_ns) == 1
     firsts = [result.latencies.first_ns for result in results]
-    assert max(firsts) - min(firsts) < SECOND // 10
-    assert min(results[0].latencies.end_ns) - firsts[0] < SECOND
+    # A common start: each had begun before any had ended an interval.
+    assert max(firsts) < min(int(result.latencies.end_ns.min()) for result in results)
     assert not (tmp_path / "work").exists() or not list((tmp_path / "work").iterdir())
 
 
-def test_an_interrupted_load_keeps_all_counts(tmp_path: Path) -> None:
-    load = started(tmp_path, 1, 600)
-    while lines(load) < 2:
-        time.sleep(0.02)
-    (result,) = ended(load, tmp_path, interrupted=True)
-    assert load.problems == [] and sum(result.ios.values()) > 1000
+def test_a_load_ends_by_itself_with_all_counts(tmp_path: Path) -> None:
+    load = started(tmp_path, 1, 0.7)
+    (result,) = ended(load, tmp_path)
+    assert isinstance(result.latencies, ClientWindows)
+    assert load.problems == [] and sum(result.ios.values()) == result.latencies.ios > 20
 
 
 def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
     load = started(tmp_path, 2, 600)
-    while lines(load) < 2:
-        time.sleep(0.02)
+    await_lines(load)
     # The whole group of the second client: nothing of it says another word.
     process = load._members[1].server
     assert process is not None
     os.killpg(process._child.pid, signal.SIGKILL)  # type: ignore[attr-defined]
-    time.sleep(0.3)
+    assert until(lambda: not process.running())
     results = ended(load, tmp_path, interrupted=True)
     assert [sum(result.ios.values()) > 20 for result in results] == [True, True]
     (problem,) = load.problems
@@ -109,25 +112,26 @@ def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
 
 def test_a_stopped_client_counts_on_when_it_goes_on(tmp_path: Path) -> None:
     """It does not answer for a while: what it does then is not made up for, and nothing is lost."""
-    load = started(tmp_path, 1, 4)
-    while lines(load) < 2:
-        time.sleep(0.02)
+    load = started(tmp_path, 1, 600)
+    await_lines(load)
     process = load._members[0].server
     assert process is not None
     os.killpg(process._child.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
-    time.sleep(1.5)
+    stopped_ns = time.monotonic_ns()
+    # Three intervals pass it by.
+    assert until(lambda: time.monotonic_ns() - stopped_ns > 3 * INTERVAL_NS)
     os.killpg(process._child.pid, signal.SIGCONT)  # type: ignore[attr-defined]
-    (result,) = ended(load, tmp_path)
+    await_lines(load)
+    (result,) = ended(load, tmp_path, interrupted=True)
     assert load.problems == []
     assert isinstance(result.latencies, ClientWindows)
     assert result.latencies.ios == sum(result.ios.values())
-    assert int((result.latencies.end_ns - result.latencies.begin_ns).max()) > SECOND
+    assert int((result.latencies.end_ns - result.latencies.begin_ns).max()) > 2 * INTERVAL_NS
 
 
 def test_no_room_for_counts_ends_the_load(tmp_path: Path) -> None:
     load = started(tmp_path, 1, 600)
-    while lines(load) < 2:
-        time.sleep(0.02)
+    await_lines(load)
     # Only the client has it open for writing: what it prints now has no place to go.
     process = load._members[0].server
     assert process is not None

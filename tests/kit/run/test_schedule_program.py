@@ -15,6 +15,8 @@ import pytest
 from kit.plan.schedule_steps import PROGRAM
 from kit.remote import run_schedule
 
+pytestmark = pytest.mark.any_python
+
 MS = 10**6
 
 

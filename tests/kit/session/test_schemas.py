@@ -14,6 +14,8 @@ from kit.session.sheet import buyers_sheet
 from tests.reports import candidates, synthetic, synthetic_series
 from tests.reports.slog import slog_test
 
+pytestmark = pytest.mark.any_python
+
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "docs/schemas"
 

@@ -18,6 +18,8 @@ from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
 from kit.store.summary import read_summary
 
+pytestmark = pytest.mark.any_python
+
 SUMMARY: dict[str, Any] = {
     "format": 1, "verdict": "valid", "reasons": [],
     "accounting": {"client_ios": 1, "server_ios": 1, "lost_events": 0, "phases": []},

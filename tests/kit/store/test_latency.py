@@ -20,6 +20,8 @@ from kit.store.run_directory import RunDir
 from reports.figures import heat_map
 from tests.reports import synthetic
 
+pytestmark = pytest.mark.any_python
+
 SECOND = synthetic.SECOND
 KEYS = ["phase", "layer", "host", "op", "tier", "lo_ns", "hi_ns"]
 PHASE = {"interval_ns": SECOND, "client_ios": 1, "server_ios": 1, "lost_events": 0}

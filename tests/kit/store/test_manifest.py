@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-import time
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from kit.store.json_file import write_json
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir
 from tests.kit.store.mutations import mutated
+
+pytestmark = pytest.mark.any_python
 
 # Written by runs. Of format 1: traced and resumed, untraced with power losses, an appliance, an import. Of
 # format 2: sampled, with what its phase used (some samples and devices are left out).
@@ -136,17 +138,18 @@ def test_an_array_and_latencies_in_order_are_what_they_can_be(change: dict[str, 
 @pytest.mark.parametrize(
     "value",
     [
-        {"problems": [1] * 2_000_000},
+        {"problems": [1] * 100_000},
         {"phases": [PHASE] * 10_001},
-        {"phases": [{**PHASE, "checks": [{}] * 1_000_000}]},
-        {"title": ["x" * 10_000_000]},
+        {"phases": [{**PHASE, "checks": [{}] * 100_000}]},
+        {"title": ["x" * 1_000_000]},
     ],
 )
 def test_a_huge_file_of_damage_is_refused_at_once(value: Any) -> None:
-    begun = time.monotonic()
     with pytest.raises(ConfigError) as caught:
         Manifest.from_json(value, "x")
-    assert time.monotonic() - begun < 20 and len(caught.value.message) < 1000
+    assert len(caught.value.message) < 1000
+    # The first problem of a list ends it: there is not one for each of its items.
+    assert not re.search(r" \d{2,} more", caught.value.message)
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:

@@ -15,6 +15,8 @@ from kit.store import tables
 from kit.store.run_directory import RunDir
 from kit.store.tables import LATENCY_SCHEMA
 
+pytestmark = pytest.mark.any_python
+
 ROW: dict[str, Any] = {
     "time_ns": 0,
     "phase": "read",

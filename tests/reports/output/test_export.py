@@ -14,6 +14,8 @@ from kit.store.tables import LATENCY_SCHEMA
 from reports.output.export import chosen, csv_text, exported
 from tests.reports import synthetic
 
+pytestmark = pytest.mark.any_python
+
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =cmd|' /C calc'!A0", "\uff1d1", "a\x1b[2Jb",
            "a\nb", 'q"u,o\\te', "\u202ereversed", "\u2028x", "é", ""]  # fmt: skip
 

@@ -15,6 +15,8 @@ from kit.session.live.run_reader import RunReader
 from kit.session.live.terminal import LiveView, why_off
 from tests.kit.session.live.rig import READ, going_on
 
+pytestmark = pytest.mark.any_python
+
 
 def shown(run, *, width=80, height=30, **console):
     phase = RunReader(run).poll()
