@@ -1,13 +1,10 @@
-"""A sweep in the lab: one guest for all its runs; killed in a build, it goes on there."""
+"""A sweep in the lab: one guest for all its runs. A killed one: tests/kit/session/test_sweep_runs.py."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from kit.core.seed import seed_of_build
 from kit.lab.image.image import Image
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
-from kit.store.series import Series, read_series
+from kit.store.series import read_series
 from tests.lab.conftest import ROOT
 
 PROTECTS = ("kit/session/sweep_runs.py", "kit/plan")
@@ -54,50 +51,26 @@ ratio_min = 0.97
 ratio_max = 1.03
 """
 _DEADLINE_S = 1200
-# The series, series.json and the names of its runs when the kit was killed, and the exit code of the rest.
-Killed = tuple[Path, Series, list[str], int]
-
-
-def begin(folder: Path, *words: str) -> subprocess.Popen[bytes]:
-    with (folder / "log").open("ab") as log:
-        command = [sys.executable, "-m", "kit.cli", "run", *words, "--results", str(folder / "results")]
-        return subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")
-def killed(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    """A series whose kit was killed in the second build, and that was resumed."""
+def path(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a whole series."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "layouts.toml").write_text(WORKLOAD)
-    process = begin(folder, str(folder / "layouts.toml"), "--seed", "5")
-    log = folder / "log"
-    deadline = time.monotonic() + _DEADLINE_S
-    while not (begun := log.read_text().partition("build 2 of 3")[2]) or "exporting" not in begun:
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.2)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(60)
+    words = ["run", str(folder / "layouts.toml"), "--seed", "5", "--results", str(folder / "results")]
+    done = subprocess.run(
+        [sys.executable, "-m", "kit.cli", *words],
+        cwd=ROOT, capture_output=True, text=True, timeout=_DEADLINE_S, check=False,
+    )  # fmt: skip
     (path,) = (folder / "results" / "layouts").glob("series-*")
-    before = read_series(path)
-    begun_runs = [each.name for each in path.parent.glob("2*")]
-    code = begin(folder, "--resume", str(path)).wait(_DEADLINE_S)
-    return path, before, begun_runs, code
-
-
-def test_a_killed_series_goes_on_at_its_build(killed: Killed) -> None:
-    path, before, begun, code = killed
     series = read_series(path)
-    assert (code, series.verdict, series.ended) == (0, "valid", True), (path.parents[2] / "log").read_text()
-    assert [len(build.runs) for build in before.builds] == [1, 0, 0]
-    assert series.builds[0].runs == before.builds[0].runs, "what was measured is kept"
-    runs = sorted(each.name for each in path.parent.glob("2*"))
-    assert set(begun) < set(runs) and len(begun) == 2, "the second had begun"
-    assert runs == sorted(run.run for build in series.builds for run in build.runs), "and the second goes on"
+    assert (done.returncode, series.verdict, series.ended) == (0, "valid", True), done.stderr
+    assert [len(build.runs) for build in series.builds] == [1, 1, 1]
+    return path
 
 
-def test_ratios_stand_in_series_and_page(killed: Killed) -> None:
-    path, *_ = killed
+def test_ratios_stand_in_series_and_page(path: Path) -> None:
     series = read_series(path)
     p50 = {
         (r.axis, r.to): r.ratio
@@ -111,8 +84,7 @@ def test_ratios_stand_in_series_and_page(killed: Killed) -> None:
     assert all(f"../{run.run}/report.html" in text for build in series.builds for run in build.runs)
 
 
-def test_each_run_is_one_of_the_ordinary_kind(killed: Killed) -> None:
-    path, *_ = killed
+def test_each_run_is_one_of_the_ordinary_kind(path: Path) -> None:
     series = read_series(path)
     for build in series.builds:
         run = path.parent / build.runs[0].run
@@ -121,7 +93,7 @@ def test_each_run_is_one_of_the_ordinary_kind(killed: Killed) -> None:
         assert plan["series"] == {"id": series.id, "build": build.name, "round": 1}
         assert json.loads((run / "summary.json").read_text())["verdict"] == "valid"
         manifest = read_manifest(RunDir(run))
-        assert manifest.seed == seed_of_build(5, build.name, 1), "also after the series was resumed"
+        assert manifest.seed == seed_of_build(5, build.name, 1)
         settings = {(each.name, each.set) for each in manifest.host_settings}
         assert settings == {
             ("nfsd_threads", "12"),
@@ -130,13 +102,3 @@ def test_each_run_is_one_of_the_ordinary_kind(killed: Killed) -> None:
         }
         assert all(each.before != each.set for each in manifest.host_settings), "and each was restored"
         assert {each["settings"]["scheduler"] for each in manifest.testbed.devices} == {"mq-deadline"}
-
-
-def test_a_run_of_a_series_is_not_resumed_alone(killed: Killed) -> None:
-    path, *_ = killed
-    run = path.parent / read_series(path).builds[0].runs[0].run
-    done = subprocess.run(
-        [sys.executable, "-m", "kit.cli", "run", "--resume", str(run)],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2 and "is a run of the series" in done.stderr
