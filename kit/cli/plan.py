@@ -24,7 +24,7 @@ from kit.plan.names import planned_names
 from kit.plan.plan import Plan
 from kit.plan.steps import listed
 from kit.rules import operations
-from kit.session.side import Side, testbed_of
+from kit.session.side import Side
 from kit.sizes.tier_sizes import ArcContent, Tiers, content
 from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
 from kit.zfs.pool import record_bytes
@@ -55,7 +55,7 @@ def plan_command(
     json_output: JsonOption = False,
 ) -> None:
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
-    side = Side(workload, testbed or testbed_of(workload), (*(sets or ()), *as_set(length)))
+    side = Side.of(workload, testbed, (*(sets or ()), *as_set(length)))
     planned = side.sweep(only or (), quick=quick)
     if planned is None:
         if build:

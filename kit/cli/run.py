@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from kit.run.resume import sources
 from kit.session.measure import once
 from kit.session.place import Asked
 from kit.session.series import parse_width, repeat
-from kit.session.side import Side, testbed_of
+from kit.session.side import Side
 from kit.session.sweep_runs import measure_sweep, resumed
 from kit.store.checks.known import Known
 from kit.store.run_directory import named_run
@@ -192,7 +193,7 @@ def run(
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
     _refuse_for_several_runs(asked, resume=bool(resume), junit=bool(junit) and has_b)
     width = parse_width(until) if until else None
-    sides = [side, *([Side(b, versus or side.testbed, side.sets)] if has_b else [])]
+    sides = [side, *([Side(b, versus, side.sets) if versus else replace(side, workload=b)] if has_b else [])]
     progress = Progress(quiet=quiet)
     raise typer.Exit(
         repeat(
@@ -228,7 +229,7 @@ def _known(path: Path | None, side: Side, b: str | None) -> tuple[Known, ...]:
     """The known failures of `--known`, of checks of either side. Raises ConfigError."""
     if path is None:
         return ()
-    checks = [each.checks() for each in (side, *([Side(b, side.testbed, side.sets)] if b else []))]
+    checks = [each.checks() for each in (side, *([replace(side, workload=b)] if b else []))]
     return read_known(path, [p for phases, _ in checks for p in phases], [e for _, of in checks for e in of])
 
 
@@ -307,7 +308,7 @@ def _side(workload: str | None, testbed: Path | None, resume: Path | None, given
     if resume is None:
         if workload is None:
             raise ConfigError("no workload is given", "for example `hsp run top-speeds`")
-        return Side(workload, testbed or testbed_of(workload), tuple(given or ()))
+        return Side.of(workload, testbed, given or ())
     if workload is not None or testbed is not None:
         raise ConfigError("--resume uses the workload and testbed of that run", "leave both out")
     workload_path, testbed_path, sets = sources(resume)

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
+from kit.config import named_files
 from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
 from kit.config.toml_lines import KeyPath
 from kit.core.errors import ConfigError
@@ -365,20 +366,26 @@ def resolve(
     preset: str | None = None,
     file: str | None = None,
     overrides: Mapping[str, Any] | None = None,
-    relative_to: Path | None = None,
+    by: Path | None = None,
 ) -> DeviceModel:
-    """Read the model of a preset, or of a file (relative to the directory `relative_to`).
+    """Read the model of a preset, or of a file, which a person names or the file `by`, beside it.
 
     `overrides` replace keys of the model's table; they pass the same validation. Raises ConfigError:
     neither or both given, an unknown preset, a mistake in the file or in an override.
     """
     if (preset is None) == (file is None):
         raise ConfigError("a device model is either a preset or a file", "remove one of the two")
-    path = preset_path(preset) if preset is not None else (relative_to or Path()) / str(file)
-    model = load(path, DeviceModel)
+    by = None if preset is not None else by
+    path = preset_path(preset) if preset is not None else Path(str(file))
+    if by:
+        try:
+            path = named_files.beside("testbed.device.[].file", by, str(file))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+    model = load(path, DeviceModel, by)
     if not overrides:
         return model
-    document = tomllib.loads(read_text(path))
+    document = tomllib.loads(read_text(path, by))
     _merge(document[model.model], overrides)
     try:
         return DeviceModel.model_validate_json(json.dumps(document))

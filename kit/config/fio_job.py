@@ -282,12 +282,12 @@ def part_bytes(value: str, whole_bytes: int) -> int:
     return parse_fio_bytes(value) if value and not value.startswith("$") else 0
 
 
-def read_job(path: Path) -> FioJob:
-    """Read and check the job file at `path`.
+def read_job(path: Path, by: Path | None = None) -> FioJob:
+    """Read and check the job file at `path`, which the workload `by` names.
 
     Raises ConfigError with a line `file:line: option: problem` for each problem.
     """
-    text = read_text(path)
+    text = read_text(path, by)
     problems: list[Problem] = []
     shared: dict[str, str] = {}
     shared_lines: dict[str, int] = {}

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import VersionText
+from kit.config.tables.command_table import Command, check_command_names
 from kit.config.tables.power_table import Power, check_power
 from kit.config.tables.precondition_table import Role
 from kit.config.tables.setting_table import Setting, check_setting_names
@@ -19,6 +20,7 @@ from kit.config.testbed_devices import Bus, Device, Name, check_buses, check_nam
 from kit.config.toml import KeyProblem, Table, load, read_text, refusal
 from kit.config.toml_lines import KeyLines
 from kit.core.clock import Clock, ClockKind
+from kit.core.errors import ConfigError
 from kit.core.text import safe_text
 from kit.core.units import SizeBytes
 
@@ -116,6 +118,7 @@ class Testbed(Table):
     bus: Annotated[dict[Name, Bus], Field(exclude_if=lambda buses: not buses)] = Field(default_factory=dict)
     device: tuple[Device, ...] = ()
     setting: Annotated[tuple[Setting, ...], Field(exclude_if=lambda settings: not settings)] = ()
+    command: Annotated[tuple[Command, ...], Field(exclude_if=lambda commands: not commands)] = ()
     power: Annotated[Power | None, Field(exclude_if=lambda power: power is None)] = None
 
     @model_validator(mode="after")
@@ -123,6 +126,7 @@ class Testbed(Table):
         check_names(self.device)
         check_buses(self.device, self.bus)
         check_setting_names(self.setting)
+        check_command_names(self.command)
         check_power(self.power, self.server.at, self.device)
         _check_hosts(self)
         if self.is_lab:
@@ -141,6 +145,9 @@ class Testbed(Table):
 
     def devices(self, role: Role) -> tuple[Device, ...]:
         return tuple(device for device in self.device if device.role == role)
+
+    def command_named(self, name: str) -> Command | None:
+        return next((each for each in self.command if each.name == name), None)
 
     @property
     def without_idle(self) -> Self:
@@ -191,9 +198,14 @@ def memory_problem(testbed: Testbed) -> str:
     return f"{text} are stored: make it larger, or them smaller" if mib > memory_mib // 2 else ""
 
 
-def read_testbed(path: Path) -> Testbed:
-    """Read a testbed file. Raises ConfigError with file, line and key."""
-    testbed = load(path, Testbed)
+def read_testbed(path: Path, by: Path | None = None) -> Testbed:
+    """Read a testbed file. Raises ConfigError with file, line and key.
+
+    `by`: the workload that names it. It may then be the lab alone, and name nothing but data.
+    """
+    testbed = load(path, Testbed, by)
+    if by:
+        _refuse_reach(testbed, path)
     changes: dict[str, object] = {"device": resolve_devices(testbed.device, path)}
     if testbed.ssh_config is not None:
         config = (path.parent / testbed.ssh_config).absolute()
@@ -202,6 +214,21 @@ def read_testbed(path: Path) -> Testbed:
             raise refusal(path, [(KeyLines(read_text(path)).line_of(("ssh_config",)), text)])
         changes["ssh_config"] = os.fspath(config)
     return testbed.model_copy(update=changes)
+
+
+def _refuse_reach(testbed: Testbed, path: Path) -> None:
+    """Raises ConfigError for a testbed that a workload must not name."""
+    keys = {
+        f'server.host = "{testbed.server.host}"': not testbed.is_lab,
+        **{key: bool(getattr(testbed, key)) for key in ("ssh_config", "setting", "command", "power")},
+        "device.keep": any(device.keep for device in testbed.device),
+    }
+    found = [key for key, there in keys.items() if there]
+    if found:
+        raise ConfigError(
+            f"{path}: a workload names it (lab), so it may be the lab alone, and it has {', '.join(found)}",
+            f"read it; if it is what you want, name it yourself: --testbed {path}",
+        )
 
 
 def client_key(number: int) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from kit.config import named_files
 from kit.config.device_model import BytesPerS, DeviceModel, Ns, Ssd, resolve
 from kit.config.tables.precondition_table import Role
 from kit.config.toml import KeyProblem, Table, read_text, refusal
@@ -236,10 +237,14 @@ def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
     for number, device in enumerate(devices):
         changes: dict[str, object] = {}
         if device.keep is not None:
-            changes["keep"] = os.fspath((path.parent / device.keep).absolute())
+            try:
+                kept = named_files.beside("testbed.device.[].keep", path, device.keep)
+            except ValueError as error:
+                raise _unresolved(path, number, "keep", ConfigError(str(error))) from None
+            changes["keep"] = os.fspath(kept.absolute())
         if device.preset is not None or device.file is not None:
             try:
-                changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
+                changes["emulated"] = resolve(device.preset, device.file, device.set, path)
             except ConfigError as error:
                 key = "preset" if device.file is None else "file"
                 raise _unresolved(path, number, key, error) from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import os
 import re
 import stat
 import tomllib
@@ -22,8 +23,10 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from kit.config import named_files
 from kit.config.toml_lines import MAX_DEPTH, KeyLines, KeyPath
 from kit.core.errors import ConfigError
+from kit.core.own_file import is_of_kernel
 from kit.core.text import counted
 
 MAX_BYTES = 1 << 20
@@ -52,18 +55,18 @@ class KeyProblem(ValueError):
         self.key: KeyPath = (key,) if isinstance(key, str) else key
 
 
-def load(path: Path, model: type[M]) -> M:
-    """Read the file at `path` and validate it as `model` (a Table).
+def load(path: Path, model: type[M], by: Path | None = None) -> M:
+    """Read the file at `path` and validate it as `model` (a Table). `by`: the file that names it.
 
     Raises ConfigError with one line `file:line: key: problem` for each problem, in line order.
     """
-    document, lines = read_document(path)
+    document, lines = read_document(path, by)
     return validate(document, model, lambda key: (path, lines.line_of(key)))
 
 
-def read_document(path: Path) -> tuple[dict[str, Any], KeyLines]:
+def read_document(path: Path, by: Path | None = None) -> tuple[dict[str, Any], KeyLines]:
     """The content of the file at `path` before it is validated, and its lines. Raises ConfigError."""
-    text = read_text(path)
+    text = read_text(path, by)
     lines = KeyLines(text)
     if lines.too_deep:
         raise refusal(path, [(lines.too_deep, f"nested more than {MAX_DEPTH} deep")])
@@ -116,18 +119,15 @@ def printable(text: str) -> str:
 # --- The file --------------------------------------------------------------------------------------------
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, by: Path | None = None) -> str:
     """Read the configuration file at `path`; returns its text with Unix line ends.
 
-    Raises ConfigError: missing, not a file, unreadable, larger than 1 MiB, a BOM, not UTF-8.
+    `by`: the file that names it, beside it; None: a person names it, on the command line.
+    Raises ConfigError: missing, not a file, unreadable, larger than 1 MiB, a BOM, not UTF-8, not own.
     """
     name = printable(str(path))
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would block, a device might have no end
-            kind = "a directory" if path.is_dir() else "not a file"
-            raise ConfigError(f"{name}: {kind}", "give the name of a TOML file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = named_files.content(path, by, MAX_BYTES) if by else _named_by_person(path)
     except FileNotFoundError:
         directory = "" if path.is_absolute() else f"; it is relative to {printable(str(Path.cwd()))}"
         raise ConfigError(f"{name}: no such file", f"check the name{directory}") from None
@@ -147,6 +147,18 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise refusal(path, [(line, f"not UTF-8: byte 0x{data[error.start]:02x}")]) from None
+
+
+def _named_by_person(path: Path) -> bytes:
+    """Up to a byte too much. Raises OSError, ValueError, ConfigError."""
+    status = path.stat()
+    # A FIFO would block, a device might have no end.
+    if not stat.S_ISREG(status.st_mode) or is_of_kernel(status):
+        kind = "a directory" if path.is_dir() else "not a file"
+        raise ConfigError(f"{printable(str(path))}: {kind}", "give the name of a TOML file")
+    # What it was a moment ago may be a FIFO now.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def refusal(path: Path, problems: list[Problem]) -> ConfigError:

@@ -20,7 +20,7 @@ from kit.config.tables.power_table import PowerLoss
 from kit.config.tables.precondition_table import PreconditionTable
 from kit.config.tables.setting_table import SettingName, SettingValue
 from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
-from kit.config.workload_source import WorkloadSource, read_source
+from kit.config.workload_source import WorkloadSource, read_source, tables_of
 from kit.core.sample_size import sample_needed
 from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes
 
@@ -182,9 +182,9 @@ class Workload(Table):
     name: Name
     title: str
     reference: str = ""
-    # A testbed of the lab, beside the file: the workload's where the command names none.
+    # A testbed that is the lab alone, of the kit or beside the file: where the command names none.
     lab: Annotated[
-        str, Field(pattern=r"^([A-Za-z0-9._/-]{1,200}\.toml)?$", exclude_if=lambda lab: not lab)
+        str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,200})?$", exclude_if=lambda lab: not lab)
     ] = ""
     precondition: PreconditionTable | None = None
     pool: Pool = Pool()
@@ -319,6 +319,10 @@ def workload_of(source: WorkloadSource) -> Workload:
 
     Of one that has a base and no expectations, each tier of a phase must answer as many I/Os as a p99 needs.
     """
+    for number, fault in enumerate(tables_of(source.document.get("fault"))):
+        if key := next((key for key in ("run", "undo") if key in fault), ""):
+            text = "a workload names no program: write [[command]] (name, run, undo) into the testbed, and "
+            source.refuse(("fault", number, key), f'{text}command = "NAME" here')
     workload = validate(source.document, Workload, source.place_of, source.as_written)
     if len(source.files) == 1 or "expect" in source.document:
         return workload

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from kit.config.fio_job import DEVICE, FioJob, FioSection, read_job, with_options
 from kit.config.tables.force_table import ForceJob
@@ -27,13 +27,13 @@ def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:
     if workload.warmup:
         loads.setdefault(workload.warmup.job, (("warmup", "job"), workload.warmup.job, shared))
     for load, (key, name, options) in sorted(loads.items()):
-        if Path(name).name != name:
-            source.refuse(key, f"'{name}' is a path; name a file beside the workload")
-        file_ = source.file_beside(key, name)
-        if not file_.exists():
+        # As in the schema: phases have no number there.
+        kind = ".".join("[]" if isinstance(part, int) else part for part in key)
+        by, file_ = source.place_of(key)[0], source.file_beside(f"workload.{kind}", key, name)
+        if not os.path.lexists(file_):
             beside = sorted(path.name for path in file_.parent.glob("*.fio"))
             source.refuse(key, f"{file_}: no such file, {nearest(name, beside, 'there are')}")
-        jobs[load] = job = with_options(read_job(file_), options)
+        jobs[load] = job = with_options(read_job(file_, by), options)
         on_devices = any(phase.load == load and phase.on_devices for phase in workload.phase)
         for section in job.sections:
             _check_file(section, "" if on_devices else workload.file_set.file)

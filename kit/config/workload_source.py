@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kit.config import named_files
 from kit.config.toml import Place, describe, dotted, nearest, placed_refusal, printable, read_document
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
@@ -104,12 +105,18 @@ class WorkloadSource:
     def expect_key(self, number: int) -> KeyPath:
         """The key of the expectation `number` of an axis, as its file numbers expectations."""
         expected = self.files[0].document.get("expect")
-        axes = [n for n, each in enumerate(_tables(expected)) if "axis" in each]
+        axes = [n for n, each in enumerate(tables_of(expected)) if "axis" in each]
         return ("expect-of-file", axes[number])
 
-    def file_beside(self, key: KeyPath, name: str) -> Path:
-        """The file that the key names: it is beside the workload file that has the key."""
-        return self.place_of(key)[0].parent / name
+    def file_beside(self, kind: str, key: KeyPath, name: str) -> Path:
+        """The file that the key names: it is beside the workload file that has the key.
+
+        `kind`: of kit.config.named_files. Raises ConfigError.
+        """
+        try:
+            return named_files.beside(kind, self.place_of(key)[0], name)
+        except ValueError as error:
+            self.refuse(key, str(error))
 
     def placed(self, problems: Iterable[tuple[KeyPath, str]]) -> list[tuple[Place, str]]:
         """Problems of keys with file and line, for `placed_refusal`."""
@@ -135,9 +142,9 @@ class WorkloadSource:
         for file_ in self.files:
             own = key
             if key[:1] == ("expect",) and number is not None:
-                expected = _tables(self.document.get("expect"))
+                expected = tables_of(self.document.get("expect"))
                 each = expected[number] if number < len(expected) else None
-                same = [n for n, other in enumerate(_tables(file_.document.get("expect"))) if other is each]
+                same = [n for n, other in enumerate(tables_of(file_.document.get("expect"))) if other is each]
                 own = ("expect", *same[:1], *key[2:]) if same else key[:0]
             yield _known_in(file_, own)
 
@@ -174,16 +181,17 @@ def read_source(path: Path) -> WorkloadSource:
     """Read a workload file and its bases. Raises ConfigError with file and line."""
     files = [_File(path, *read_document(path))]
     while (base := files[-1].document.get("base")) is not None:
-        files.append(_File(_base_path(files, base), *read_document(_base_path(files, base))))
+        path, by = _base_path(files, base)
+        files.append(_File(path, *read_document(path, by)))
     document: Document = {}
     origins: list[_Origin] = []
     for number in range(len(files) - 1, -1, -1):
         document, origins = _with_base(files, number, document, origins)
-    for phase, origin in zip(_tables(document.get("phase")), origins, strict=False):
+    for phase, origin in zip(tables_of(document.get("phase")), origins, strict=False):
         if added := _options_since_title(files, origin):
             phase["title"] = f"{phase['title']}, {added}"
     sweep = {name: document.pop(name) for name in _SWEEP if name in document}
-    if of_axes := [each for each in _tables(document.get("expect")) if "axis" in each]:
+    if of_axes := [each for each in tables_of(document.get("expect")) if "axis" in each]:
         sweep["expect"] = of_axes
         document["expect"] = [each for each in document["expect"] if each not in of_axes]
         if not document["expect"]:
@@ -192,8 +200,8 @@ def read_source(path: Path) -> WorkloadSource:
     return WorkloadSource(document, tuple(files), tuple(origins), sweep, lengths)
 
 
-def _base_path(files: Sequence[_File], base: object) -> Path:
-    """The file that the last of `files` is based on."""
+def _base_path(files: Sequence[_File], base: object) -> tuple[Path, Path | None]:
+    """The file that the last of `files` is based on, and the file that names it; None: it is the kit's."""
     file = files[-1]
 
     def refuse(text: str) -> NoReturn:
@@ -201,18 +209,20 @@ def _base_path(files: Sequence[_File], base: object) -> Path:
 
     if not isinstance(base, str):
         refuse(f"expected the name of a workload or of a .toml file, found {describe(base)}")
+    by = file.path if base.endswith(".toml") or "/" in base else None
     try:
-        path = find_workload(base)
+        path = named_files.beside("workload.base", by, base) if by else find_workload(base)
     except ConfigError as error:
         refuse(f"{error.message}; {error.hint}")
-    path = path if path.is_relative_to(WORKLOADS) else file.path.parent / path
+    except ValueError as error:
+        refuse(str(error))
     if any(path.resolve() == other.path.resolve() for other in files):
         refuse(f"{base} is based on this file itself: each would wait for the other")
     if len(files) == _MOST_FILES:
         refuse(f"the {_MOST_FILES}th workload beneath another; use one nearer to the first")
     if not path.exists():
-        refuse(f"{path}: no such file; a path is relative to the file that names it")
-    return path
+        refuse(f"{path}: no such file beside {file.path.name}")
+    return path, by
 
 
 def _with_base(
@@ -223,8 +233,8 @@ def _with_base(
     beneath = {key: value for key, value in base.items() if key not in _OWN}
     merged = _merge(own, beneath)
     # What is not an array of tables is refused when the document is validated.
-    if isinstance(own.get("phase"), list) and len(own["phase"]) == len(_tables(own["phase"])):
-        known = list(zip(_tables(beneath.get("phase")), origins, strict=True))
+    if isinstance(own.get("phase"), list) and len(own["phase"]) == len(tables_of(own["phase"])):
+        known = list(zip(tables_of(beneath.get("phase")), origins, strict=True))
         phases, origins = [], []
         for index, phase in enumerate(own["phase"]):
             made, origin = _phase(files[number], index, phase, known)
@@ -253,7 +263,8 @@ def _options_since_title(files: Sequence[_File], origin: _Origin) -> str:
     return ""
 
 
-def _tables(value: object) -> list[Document]:
+def tables_of(value: object) -> list[Document]:
+    """The tables of an array, before it is validated."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Opens files that must be the caller's own: all that is read back from a run directory.
+"""Opens files that must be the caller's own: all that is read back from a run directory, or named by a file.
 
 A run directory may be a stranger's, and the caller is often root. So a file is opened without following a
 link and without waiting (a FIFO), and only then looked at: it and its directory must belong to the caller and
@@ -58,6 +58,44 @@ def read_own(path: Path, max_bytes: int) -> bytes:
     return content
 
 
+def read_beside(path: Path, by: Path, max_bytes: int) -> bytes:
+    """The content of a file that the file `by`, in the same directory, names.
+
+    It must be a regular file, not a link, and belong to the caller, to root, or to whoever wrote `by`, and
+    only that user may write to it. Raises FileNotFoundError, other OSError, ConfigError: before it is read.
+    """
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise _not_beside(path, by)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise _not_beside(path, by) from None
+        raise
+    with open(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or is_of_kernel(status):
+            raise _not_beside(path, by)
+        _check_owner(path, status, (os.geteuid(), 0, os.stat(by).st_uid))
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise too_large(path, max_bytes)
+    return content
+
+
+def is_of_kernel(status: os.stat_result) -> bool:
+    """Whether it is a file of /proc or /sys: to read some of them waits, or takes what they say away."""
+    root = os.stat("/").st_dev
+    for place in ("/proc", "/sys"):
+        try:
+            device = os.stat(place).st_dev
+        except OSError:
+            continue
+        if device != root and status.st_dev == device:
+            return True
+    return False
+
+
 def too_large(path: Path, max_bytes: int) -> ConfigError:
     """The error of a file that has more than `max_bytes`."""
     return ConfigError(
@@ -84,13 +122,13 @@ def _open_directory(path: Path) -> int:
     return handle
 
 
-def _check_owner(path: Path, status: os.stat_result) -> None:
+def _check_owner(path: Path, status: os.stat_result, owners: tuple[int, ...] = ()) -> None:
     caller = os.geteuid()
-    if status.st_uid != caller:
+    if status.st_uid not in (owners or (caller,)):
         raise ConfigError(f"{path} belongs to {_user(status.st_uid)}, not to you ({_user(caller)})", _COPY)
     if status.st_mode & stat.S_IWOTH:
         raise ConfigError(f"{path} can be written by everybody", f"chmod o-w; {_COPY}")
-    if status.st_mode & stat.S_IWGRP and status.st_gid != _primary_group():
+    if status.st_mode & stat.S_IWGRP and status.st_gid != _primary_group(status.st_uid):
         raise ConfigError(f"{path} can be written by the group {status.st_gid}", f"chmod g-w; {_COPY}")
 
 
@@ -101,9 +139,17 @@ def _not_a_file(path: Path) -> ConfigError:
     )
 
 
-def _primary_group() -> int:
+def _not_beside(path: Path, by: Path) -> ConfigError:
+    return ConfigError(
+        f"{path}: not a file, but a link, a FIFO or a device",
+        f"what {by.name} names must be a file beside it: copy it there",
+    )
+
+
+def _primary_group(user: int) -> int:
+    """Of a user who may have no account."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_gid
+        return pwd.getpwuid(user).pw_gid
     except KeyError:
         return os.getegid()
 

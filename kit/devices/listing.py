@@ -89,6 +89,7 @@ def device_block(listed: Listed) -> str:
     """A [[device]] table to paste into a testbed; the user chooses name and role."""
     node = listed.node
     mib, rest = divmod(node.size_bytes, 1 << 20)
+    size = f"{node.size_bytes}B" if rest else f"{mib}MiB"
     return "\n".join(
         [
             "[[device]]",
@@ -96,7 +97,7 @@ def device_block(listed: Listed) -> str:
             'role = "data"',
             f"path = {quoted(listed.path or '')}",
             f"serial = {quoted(node.serial)}",
-            f"size = {node.size_bytes if rest else quoted(f'{mib}MiB')}",
+            f"size = {quoted(size)}",
         ]
     )
 

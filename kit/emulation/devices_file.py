@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Self
@@ -22,7 +23,8 @@ from kit.config.testbed_devices import (
 from kit.config.toml import Table, load
 from kit.core.errors import ConfigError, HostError
 from kit.core.files import write_atomically
-from kit.emulation.served import TRANSFER_DEADLINE_S, Served, ServedBus, ServedDevice
+from kit.core.own_file import read_beside
+from kit.emulation.served import TRANSFER_DEADLINE_S, Served, ServedBus, ServedDevice, state_limit_bytes
 
 
 class Emulation(Table):
@@ -58,11 +60,13 @@ def served_devices(devices: Sequence[EmulatedDevice], buses: Buses = NO_BUSES) -
 def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
     """Load kept content and state into the devices. Raises ConfigError, HostError."""
     for device in devices:
-        if device.keep is None or not Path(device.keep).exists():
+        if device.keep is None or not os.path.lexists(device.keep):
             continue
-        copy = served.state_path(device.name)
+        copy, kept = served.state_path(device.name), Path(device.keep)
         try:
-            served.host.put(Path(device.keep).read_bytes(), copy, deadline_s=TRANSFER_DEADLINE_S)
+            # Whoever owns the directory can put there what he likes.
+            content = read_beside(kept, kept.parent, state_limit_bytes(device.size))
+            served.host.put(content, copy, deadline_s=TRANSFER_DEADLINE_S)
             served.tell(device.name, "load", copy)
         except OSError as error:
             raise ConfigError(

@@ -57,6 +57,11 @@ def description(devices: Sequence[ServedDevice], dilation: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def state_limit_bytes(size_bytes: int) -> int:
+    """Most that the state of a device of that size has: its content, a few bytes per page, and a table."""
+    return 2 * size_bytes + (64 << 20)
+
+
 def tell_command(*words: str) -> list[str]:
     """argv that sends one command of server/commands.c. Pure."""
     return [PROGRAM, "tell", SOCKET, *words]
@@ -110,8 +115,7 @@ class Served:
         copy = self.state_path(name)
         try:
             self.tell(name, "save", copy)
-            # Its content, a few bytes per page, and a table.
-            limit_bytes = 2 * size_bytes + (64 << 20)
+            limit_bytes = state_limit_bytes(size_bytes)
             return self.host.get(copy, deadline_s=TRANSFER_DEADLINE_S, limit_bytes=limit_bytes)
         finally:
             self.host.run(["rm", "-f", copy])

@@ -149,14 +149,15 @@ def _for(duration_ns: int | None) -> Json:
 
 def _fault(plan: Plan, names: Names, fault: Fault, nfsd: Nfsd, server: HostIdentity) -> TimedAction:
     if fault.what == "command":
-        assert fault.run
+        command = plan.testbed.command_named(fault.command)
+        assert command, "checked by kit.rules.schedule"
         undo = None
         back: tuple[Json, ...] = ()
-        if fault.undo:
-            back = (_run(*fault.undo),)
-            undo = schedule_undos.FaultCommand(argv=list(fault.undo), machine_id=server.machine_id)
-        lasts = (_for(fault.for_),) if fault.undo else ()
-        return TimedAction(fault, (_run(*fault.run), *lasts, *(back if fault.for_ else ())), back, undo)
+        if command.undo:
+            back = (_run(*command.undo),)
+            undo = schedule_undos.FaultCommand(argv=list(command.undo), machine_id=server.machine_id)
+        lasts = (_for(fault.for_),) if command.undo else ()
+        return TimedAction(fault, (_run(*command.run), *lasts, *(back if fault.for_ else ())), back, undo)
     if fault.what == "nfsd-restart":
         start = {
             "run": server_threads.start_command(nfsd.threads, nfsd.listeners),

@@ -108,8 +108,8 @@ class FaultCommand(Action):
         if answer.returncode:
             raise HostError(
                 answer.describe(),
-                "it is `undo` of a [[fault]]: end the fault by hand, remove the run's directory in /run/hsp "
-                "there, then `hsp clean` once more",
+                "it is `undo` of a [[command]]: end the fault by hand, remove the run's directory in "
+                "/run/hsp there, then `hsp clean` once more",
             )
 
     def undo_proven(self, host: Host) -> None:

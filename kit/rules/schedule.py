@@ -83,14 +83,25 @@ def _of_phase(each: Scheduled, phase: Phase) -> Iterator[tuple[str, str]]:
         )
 
 
+def _of_command(fault: Fault, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    command, names = testbed.command_named(fault.command), [each.name for each in testbed.command]
+    if command is None:
+        text = f"the testbed '{testbed.name}' has no [[command]] '{fault.command}'"
+        yield "command", f"{text}, {nearest(fault.command, names, 'it has') if names else 'add it there'}"
+    elif fault.for_ and not command.undo:
+        yield "for", f"what ends '{fault.command}' after `for`? add undo to it in the testbed, or remove for"
+
+
 def _of_fault(fault: Fault, workload: Workload, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    if fault.what == "command":
+        yield from _of_command(fault, testbed)
+        return
     if testbed.is_appliance:
-        if fault.what != "command":
-            yield (
-                "what",
-                f'"{fault.what}": the server is host = "none", without login: only what = "command" can be '
-                "done there, by a command that the first client runs",
-            )
+        yield (
+            "what",
+            f'"{fault.what}": the server is host = "none", without login: only what = "command" can be '
+            "done there, by a command that the first client runs",
+        )
         return
     if fault.what in EMULATED and not testbed.is_lab:
         yield (

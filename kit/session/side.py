@@ -11,7 +11,7 @@ from typing import Any
 from kit.config.lengths import split, with_length
 from kit.config.sweep import AxisExpectation, read_sweep, with_sets
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
-from kit.config.toml import nearest
+from kit.config.toml import nearest, printable
 from kit.config.workload import Workload, workload_of
 from kit.config.workload_source import WORKLOADS, WorkloadSource, find_workload, read_source
 from kit.core.errors import ConfigError
@@ -19,20 +19,37 @@ from kit.plan.known import checks_of, refuse_unknown
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
 
+_LAB = "-testbed.toml"
 _REFERENCES = WORKLOADS.parent / "reports" / "published" / "references"
 
 
 @dataclass(frozen=True)
 class Side:
-    """A workload (name or file) and a testbed file; `sets`: as --set has them, "job.bs=4k"."""
+    """A workload (name or file) and a testbed file; `sets`: as --set has them, "job.bs=4k".
+
+    `by`: the workload's file that names the testbed; None: a person does.
+    """
 
     workload: str
     testbed: Path
     sets: tuple[str, ...] = ()
+    by: Path | None = None
+
+    @classmethod
+    def of(cls, workload: str, testbed: Path | None, sets: Sequence[str] = ()) -> Side:
+        """As on the command line: without a testbed it is the workload's own lab. Raises ConfigError."""
+        if testbed is not None:
+            return cls(workload, testbed, tuple(sets))
+        path, by = lab_of(read_source(find_workload(workload)))
+        return cls(workload, path, tuple(sets), by)
+
+    def read_testbed(self) -> Testbed:
+        """Raises ConfigError."""
+        return read_testbed(self.testbed, self.by)
 
     def plan(self) -> Plan:
         """The plan of the workload itself, whatever it sweeps. Raises ConfigError."""
-        source, testbed = self._source(), read_testbed(self.testbed)
+        source, testbed = self._source(), self.read_testbed()
         return self._whole(workload_of(source), testbed, source)
 
     def sweep(self, only: Sequence[str] = (), *, quick: bool = False) -> SweepPlan | None:
@@ -47,7 +64,7 @@ class Side:
                     "leave it out, or add a [sweep.NAME] (docs/sweeps.md)",
                 )
             return None
-        testbed = read_testbed(self.testbed)
+        testbed = self.read_testbed()
         # The base by itself first: a mistake there is none of a cell.
         self._whole(workload_of(source), testbed, source)
         check_values(sweep, testbed)
@@ -82,14 +99,25 @@ class Side:
         return replace(plan, sets=self.sets)
 
 
-def testbed_of(workload: str) -> Path:
-    """The testbed of a workload (name or file) where none is named: its `lab`, or the lab's own.
+def lab_of(source: WorkloadSource) -> tuple[Path, Path | None]:
+    """The testbed of a workload where none is named: its `lab`, or the lab's own, and the file that names it.
 
-    Raises ConfigError.
+    Raises ConfigError for anything but a lab of the kit, by name, or a testbed beside the file.
     """
-    source = read_source(find_workload(workload))
     lab = source.document.get("lab")
-    return source.file_beside(("lab",), lab).resolve() if isinstance(lab, str) else LAB_TESTBED
+    if not isinstance(lab, str) or not lab:
+        return LAB_TESTBED, None
+    if lab.endswith(".toml"):
+        path, by = source.file_beside("workload.lab", ("lab",), lab), source.place_of(("lab",))[0]
+        if not path.exists():
+            source.refuse(("lab",), f"{path}: no such file beside {by.name}")
+        read_testbed(path, by)
+        return path, by
+    labs = {path.name.removesuffix(_LAB): path for path in sorted(LAB_TESTBED.parent.glob(f"[a-z]*{_LAB}"))}
+    if lab not in labs:
+        text = f"the kit has no lab '{printable(lab[:60])}', {nearest(lab, list(labs), 'labs')}"
+        source.refuse(("lab",), f"{text}; or write the name of a testbed beside the file, such as lab.toml")
+    return labs[lab], None
 
 
 def _on_axes(source: WorkloadSource) -> tuple[AxisExpectation, ...]:

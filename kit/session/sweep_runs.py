@@ -12,7 +12,6 @@ from pathlib import Path
 
 import reports
 from kit.config.sweep import AxisExpectation
-from kit.config.testbed import read_testbed
 from kit.core.errors import EXIT_INTERRUPTED, EXIT_UNKNOWN, ConfigError, KitError
 from kit.core.output import check_target, emit_text, say
 from kit.core.progress import Progress
@@ -67,7 +66,7 @@ def measure_sweep(
     say(f"series: {path}")
     code = 0
     with ExitStack() as stack:
-        testbed = planned.in_use(read_testbed(side.testbed))
+        testbed = planned.in_use(side.read_testbed())
         site = SharedSite(testbed, inputs, results, erase_serials, progress, asked, stack)
         todo = list(_todo(series, planned))
         for number, (build, turn) in enumerate(todo, start=1):

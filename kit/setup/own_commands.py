@@ -26,15 +26,15 @@ def check(run: Context) -> None:
 
 
 def _commands(run: Context) -> Iterator[tuple[Host, str, tuple[str, ...]]]:
-    """Of faults (`run`, `undo`) and of [power] (`off`, `on`, `count`): host, key, argv."""
-    site, workload, power = run.site, run.plan.workload, run.plan.testbed.power
+    """Of [[command]] (`run`, `undo`) and of [power] (`off`, `on`, `count`): host, key, argv."""
+    site, workload, testbed = run.site, run.plan.workload, run.plan.testbed
+    power = testbed.power
     for phase in workload.phase:
         for each in workload.schedule(phase):
-            if isinstance(each, Fault) and each.run:
-                host = site.server or site.reference
-                yield host, "run of a [[fault]]", each.run
-                if each.undo:
-                    yield host, "undo of a [[fault]]", each.undo
+            command = testbed.command_named(each.command) if isinstance(each, Fault) else None
+            for key, argv in (("run", command.run), ("undo", command.undo)) if command else ():
+                if argv:
+                    yield site.server or site.reference, f"{key} of a [[command]]", argv
     if power and workload.power_loss:
         at = site.controller if power.host == CONTROLLER else site.server
         for key, argv in (("off", power.off), ("on", power.on), ("count", power.count)):

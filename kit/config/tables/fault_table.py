@@ -23,7 +23,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from kit.config.tables.phase_table import Expected, Name, Phase
-from kit.config.tables.setting_table import Argv
+from kit.config.tables.setting_table import SettingName
 from kit.config.toml import KeyProblem, Table
 from kit.core.units import DurationNs, format_duration_ns
 
@@ -58,8 +58,8 @@ class Fault(Table):
     `expect`: "recovers": latencies are back in the band of before within `recover_within` of the fault's end,
     or of its begin if it lasts until the phase ends (None: before that); "degraded": I/Os go on while it
     lasts; "unaffected": latencies stay in the band. `for_`: how long it lasts, None: until the phase ends.
-    `sectors`: first and number of those that return errors. `run` and `undo`: argv of what = "command",
-    without a shell, as the user who logs in.
+    `sectors`: first and number of those that return errors. `command`: a [[command]] of the testbed, by name:
+    a workload is data, and names no program.
     """
 
     at: _At
@@ -71,15 +71,14 @@ class Fault(Table):
     phase: _Phase = ""
     sectors: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]] | None = None
     of: Literal["read", "write", "any"] = "any"
-    run: Argv | None = None
-    undo: Argv | None = None
+    command: Annotated[SettingName | Literal[""], Field(exclude_if=lambda name: not name)] = ""
 
     @property
     def text(self) -> str:
         """For people."""
         lasts = f" for {format_duration_ns(self.for_)}" if self.for_ else ""
         if self.what == "command":
-            return f"command {(self.run or ('',))[0]}{lasts}"
+            return f"command {self.command}{lasts}"
         if self.what == "nfsd-restart":
             return f"nfsd is restarted, {format_duration_ns(self.for_ or 0)} without it"
         return f"{self.device} {_WORDS[self.what]}{lasts}"
@@ -92,20 +91,11 @@ class Fault(Table):
         else:
             _needed(bool(self.device), "device", f'"{what}" hits no device: remove it')
         _needed(self.device == ALL and what != "power-loss", "device", '"all" goes with "power-loss" alone')
-        of_command = bool(self.run or self.undo)
-        _needed(what == "command" and not self.run, "run", 'which command? such as run = ["ipmitool", "..."]')
-        _needed(
-            what != "command" and of_command,
-            "run" if self.run else "undo",
-            'run and undo go with what = "command"',
-        )
+        text = 'which [[command]] of the testbed? such as command = "failover"'
+        _needed(what == "command" and not self.command, "command", text)
+        _needed(what != "command" and bool(self.command), "command", 'command goes with what = "command"')
         _needed(what in ("stall", "nfsd-restart") and not self.for_, "for", f'how long? "{what}" needs for')
         _needed(what == "power-loss" and bool(self.for_), "for", "a power loss has no length: remove it")
-        _needed(
-            what == "command" and bool(self.for_) and not self.undo,
-            "undo",
-            "what ends the fault after `for`? add undo, or remove for",
-        )
         _needed(self.sectors is not None and what != "error", "sectors", 'sectors goes with what = "error"')
         _needed(
             what == "error" and self.sectors is None,

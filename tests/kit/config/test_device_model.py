@@ -55,12 +55,12 @@ def test_a_firmware_is_recorded_and_is_no_parameter_of_the_model(tmp_path: Path)
     text = (PRESETS / "nvme-datacentre.toml").read_text()
     named = tmp_path / "a.toml"
     named.write_text(text.replace("title =", 'firmware = "GDC5602Q"\ntitle =', 1))
-    preset, model = find_preset("nvme-datacentre"), resolve(None, str(named), {}, tmp_path)
+    preset, model = find_preset("nvme-datacentre"), resolve(None, str(named))
     assert "firmware" not in preset.model_dump(mode="json")
     assert model.model_dump(mode="json")["firmware"] == "GDC5602Q" and to_spec(model) == to_spec(preset)
     named.write_text(text.replace("title =", 'firmware = " "\ntitle =', 1))
     with pytest.raises(ConfigError, match="firmware: expected a version"):
-        resolve(None, str(named), {}, tmp_path)
+        resolve(None, str(named))
 
 
 def test_an_unknown_preset_lists_the_known_ones() -> None:
@@ -95,11 +95,12 @@ def write(tmp_path: Path, name: str, *changes: tuple[str, str]) -> Path:
 
 def test_a_file_is_found_beside_the_testbed(tmp_path: Path) -> None:
     write(tmp_path, "ssd-2009-read", ("dies_per_channel = 2", "dies_per_channel = 3"))
-    device = resolve(file="mine.toml", relative_to=tmp_path)
+    bed = tmp_path / "bed.toml"
+    bed.touch()
+    device = resolve(file="mine.toml", by=bed)
     assert device.ssd and device.ssd.dies_per_channel == 3
-    assert resolve(file=str(tmp_path / "mine.toml"), relative_to=Path("/nowhere")) == device
     with pytest.raises(ConfigError, match="no such file"):
-        resolve(file="other.toml", relative_to=tmp_path)
+        resolve(file="other.toml", by=bed)
 
 
 @pytest.mark.parametrize(

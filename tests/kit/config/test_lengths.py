@@ -10,7 +10,6 @@ from kit.config.lengths import LENGTHS, as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.config.workload_source import WORKLOADS, read_source
 from kit.core.errors import ConfigError
-from kit.session import side as sides
 from kit.session.side import Side
 from kit.setup.manifest import planned
 
@@ -94,7 +93,7 @@ def test_the_lengths_of_the_kit_can_be_planned(path: Path) -> None:
     tables = read_source(path).lengths
     assert set(tables) <= set(LENGTHS)
     for length in tables:
-        plan = Side(path.stem, sides.testbed_of(path.stem), as_set(length)).plan()
+        plan = Side.of(path.stem, None, as_set(length)).plan()
         assert plan.workload.length == length
 
 

@@ -102,17 +102,15 @@ def test_the_options_replace_those_of_the_jobs(tmp_path: Path) -> None:
 
 
 def test_a_base_of_a_base_and_a_job_beside_it(tmp_path: Path) -> None:
-    folder = tmp_path / "below"
-    folder.mkdir()
     job = (WORKLOADS / "top-speeds-read.fio").read_text()
-    (folder / "own.fio").write_text(job)
+    (tmp_path / "own.fio").write_text(job)
     middle = f'{HEAD}[[phase]]\nname = "read"\njob = "own.fio"\n[pool]\ndata = "stripe"\n'
-    workload(folder, middle, "middle.toml")
-    made = plan(tmp_path, HEAD.replace('"top-speeds"', '"below/middle.toml"'))
+    workload(tmp_path, middle, "middle.toml")
+    made = plan(tmp_path, HEAD.replace('"top-speeds"', '"middle.toml"'))
     assert made.workload.pool.data == "stripe"
     assert made.jobs["own.fio"].text == job
     source = read_source(tmp_path / "mine.toml")
-    assert source.place_of(("phase", 0, "job")) == (folder / "middle.toml", 7)
+    assert source.place_of(("phase", 0, "job")) == (tmp_path / "middle.toml", 7)
     assert source.place_of(("phase", 0, "tiers"))[0] == WORKLOADS / "top-speeds.toml"
     assert source.is_own(("name",)) and not source.is_own(("pool", "data"))
 

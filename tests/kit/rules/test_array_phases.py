@@ -13,7 +13,6 @@ from kit.devices import array
 from kit.plan.names import planned_names
 from kit.plan.steps import listed
 from kit.rules.array_phases import bytes_of
-from kit.session import side as sides
 from kit.session.side import Side
 from tests.kit.rules.test_device_phases import HEAD, JOB, PHASE, plan, refused
 
@@ -134,9 +133,9 @@ def test_a_plan_that_asks_for_no_array_is_stored_as_before(tmp_path: Path) -> No
 
 
 def test_the_stripes_are_one_run_in_a_lab_of_their_own() -> None:
-    assert sides.testbed_of("stripes") == WORKLOADS.parent / "kit" / "lab" / "stripes-testbed.toml"
-    assert sides.testbed_of("drives") == LAB_TESTBED
-    sweep = Side("stripes", sides.testbed_of("stripes")).sweep()
+    assert Side.of("stripes", None).testbed == WORKLOADS.parent / "kit" / "lab" / "stripes-testbed.toml"
+    assert Side.of("drives", None).testbed == LAB_TESTBED
+    sweep = Side.of("stripes", None).sweep()
     assert sweep is not None and not sweep.skipped
     (build,) = sweep.builds
     names = [phase.name for phase in build.plan.workload.phase]
@@ -151,7 +150,7 @@ def test_the_stripes_are_one_run_in_a_lab_of_their_own() -> None:
 
 
 def test_phases_that_are_no_cells_are_measured_once_with_the_base(tmp_path: Path) -> None:
-    sweep = Side("stripes", sides.testbed_of("stripes")).sweep(["drives=4"])
+    sweep = Side.of("stripes", None).sweep(["drives=4"])
     assert sweep is not None
     (build,) = sweep.builds
     assert [cell.name for cell in build.cells] == ["base", "drives=4", "drives=4,depth=4", "base"]

@@ -83,8 +83,11 @@ STALL = '[[fault]]\nat = "{at}"\nwhat = "stall"\ndevice = "log0"\nfor = "{length
         (FAIL + 'device = "log9"\n', 3, "did you mean 'log0'?"),
         (FAIL + 'device = "all"\n', 3, '"all" goes with "power-loss" alone'),
         ('[[fault]]\nat = "9s"\nwhat = "power-loss"\ndevice = "all"\nfor = "1s"\n', 4, "has no length"),
-        (COMMAND, 0, "which command?"),
-        (COMMAND + 'run = ["x"]\nfor = "1s"\n', 0, "add undo, or remove for"),
+        (COMMAND, 0, "which [[command]] of the testbed?"),
+        (COMMAND + 'command = "x"\n', 3, "has no [[command]] 'x', add it there"),
+        (COMMAND + 'run = ["x"]\n', 3, "a workload names no program"),
+        (COMMAND + 'command = "x"\nundo = ["x"]\n', 4, "a workload names no program"),
+        (STALL.format(at="9s", length="1s") + 'command = "x"\n', 5, 'goes with what = "command"'),
         (ERROR, 0, "which sectors return errors?"),
         (ERROR + "sectors = [0, 999999]\n", 4, "has 131072 sectors"),
         (NFSD + 'phase = "sook"\n', 4, "did you mean 'soak'?"),
@@ -123,9 +126,14 @@ def test_a_server_without_login_takes_commands_alone(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=r'host = "none"'):
             plan(tmp_path, table, bed=bed)
-    made = plan(tmp_path, '[[fault]]\nat = "9s"\nwhat = "command"\nrun = ["failover", "nas"]\n', bed=bed)
+    bed.write_text(APPLIANCE + '[[command]]\nname = "swap"\nrun = ["failover", "nas"]\n')
+    made = plan(tmp_path, COMMAND + 'command = "swap"\n', bed=bed)
     (shown,) = [each for each in listed(made, planned_names(made)) if each["argv"] == ["failover", "nas"]]
-    assert shown["host"] == "client0" and shown["step"] == "phase soak: at 9s: command failover"
+    assert shown["host"] == "client0" and shown["step"] == "phase soak: at 9s: command swap"
+    with pytest.raises(ConfigError, match=r"soak.toml:25: fault\[0\].command: .* did you mean 'swap'"):
+        plan(tmp_path, COMMAND + 'command = "swop"\n', bed=bed)
+    with pytest.raises(ConfigError, match=r"what ends 'swap' after `for`\? add undo to it in the testbed"):
+        plan(tmp_path, COMMAND + 'command = "swap"\nfor = "1s"\n', bed=bed)
 
 
 def test_devices_on_a_real_server_are_taken_offline_only(tmp_path: Path) -> None:
@@ -139,13 +147,16 @@ def test_the_plan_shows_schedule_commands_and_their_way_back(tmp_path: Path) -> 
         STALL.format(at="10s", length="50ms")
         + '[[fault]]\nat = "20s"\nwhat = "offline"\ndevice = "log"\nfor = "1s"\n'
         + '[[fault]]\nat = "30s"\nwhat = "nfsd-restart"\nfor = "1s"\n'
-        + '[[fault]]\nat = "40s"\nwhat = "command"\nrun = ["pdu", "off"]\nundo = ["pdu", "on"]\nfor = "2s"\n'
+        + '[[fault]]\nat = "40s"\nwhat = "command"\ncommand = "cut"\nfor = "2s"\n'
     )
-    made = plan(tmp_path, more)
+    bed = tmp_path / "bed.toml"
+    command = '[[command]]\nname = "cut"\nrun = ["pdu", "off"]\nundo = ["pdu", "on"]\n'
+    bed.write_text(LAB_TESTBED.read_text() + command)
+    made = plan(tmp_path, more, bed=bed)
     commands = listed(made, planned_names(made))
     at = {each["step"]: each["argv"] for each in commands if each["step"].startswith("phase soak: at")}
     assert at["phase soak: at 10s: log0 stalls for 50ms"][-2:] == ["stall", "50000000"]
-    assert at["phase soak: at 40s: command pdu for 2s"] == ["pdu", "on"]
+    assert at["phase soak: at 40s: command cut for 2s"] == ["pdu", "on"]
     undos = [each["argv"] for each in commands if each["step"] == "undo"]
     assert undos[:3] == [
         ["pdu", "on"],

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from kit.config.tables.command_table import Command as OwnCommand
 from kit.config.tables.fault_table import Fault
 from kit.config.tables.power_table import Power
 from kit.core.errors import HostError
@@ -27,10 +28,15 @@ class Machine(ScriptedHost):
         return 0 if command.argv[-1] in self.programs else 127
 
 
-def run_of(server: Machine, controller: Machine, faults: list[dict[str, Any]], power: Any = None) -> Context:
-    made = [Fault.model_validate({"at": "1s", "what": "command", **fault}) for fault in faults]
+def run_of(
+    server: Machine, controller: Machine, commands: list[dict[str, Any]], power: Any = None
+) -> Context:
+    own = [OwnCommand.model_validate({"name": "cut", **each}) for each in commands]
+    made = [Fault.model_validate({"at": "1s", "what": "command", "command": each.name}) for each in own]
     workload = SimpleNamespace(phase=("one",), schedule=lambda _: made, power_loss=power)
-    plan = SimpleNamespace(workload=workload, testbed=SimpleNamespace(power=power))
+    plan = SimpleNamespace(
+        workload=workload, testbed=SimpleNamespace(power=power, command_named=lambda _: own[0])
+    )
     site = SimpleNamespace(server=server, reference=server, controller=controller)
     return cast(Context, SimpleNamespace(plan=plan, site=site))
 
@@ -44,5 +50,5 @@ def test_each_program_is_looked_for_where_it_will_run() -> None:
     own_commands.check(run_of(server, here, [fault]))
     with pytest.raises(HostError, match=r"controller has no program cuts, which count of \[power\] runs"):
         own_commands.check(run_of(server, here, [fault], power))
-    with pytest.raises(HostError, match=r"nas has no program iq, which undo of a \[\[fault\]\] runs"):
+    with pytest.raises(HostError, match=r"nas has no program iq, which undo of a \[\[command\]\] runs"):
         own_commands.check(run_of(server, here, [{"run": ("ip",), "undo": ("iq", "x")}]))

@@ -1,0 +1,34 @@
+"""Commands of the user's own that a fault runs by name: `[[command]]` of a testbed.
+
+[[command]]
+name = "failover"
+run = ["pdu", "off", "3"]
+undo = ["pdu", "on", "3"]
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kit.config.tables.setting_table import Argv, SettingName
+from kit.config.toml import KeyProblem, Table
+
+
+class Command(Table):
+    """Run on the server (of an appliance: on the first client), without a shell, as the user who logs in."""
+
+    name: SettingName
+    run: Argv
+    # What ends what `run` began.
+    undo: Annotated[Argv | None, Field(exclude_if=lambda undo: undo is None)] = None
+
+
+def check_command_names(commands: tuple[Command, ...]) -> None:
+    """Raises KeyProblem for two commands of one name."""
+    names = [each.name for each in commands]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            text = f"two commands are called '{name}': give each its own name"
+            raise KeyProblem(("command", number, "name"), text)
