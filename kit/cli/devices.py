@@ -17,7 +17,7 @@ from kit.devices.listing import describe, device_block, list_devices
 from kit.devices.locks import Locks
 from kit.devices.reasons import DeviceSpec
 from kit.devices.wipe import plan_wipe, wipe
-from kit.session.erase_confirmation import confirm_erasing
+from kit.session.agreement.erasing import confirm_erasing
 from kit.session.place import ask
 from kit.setup.remote_site import open_server
 

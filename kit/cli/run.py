@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -19,8 +20,9 @@ from kit.plan.estimate import seconds
 from kit.plan.known import read_known
 from kit.plan.sweep import SweepPlan
 from kit.run.resume import sources
+from kit.session.agreement import resuming
 from kit.session.measure import once
-from kit.session.place import Asked
+from kit.session.place import Asked, ask
 from kit.session.series import parse_width, repeat
 from kit.session.side import Side
 from kit.session.sweep_runs import measure_sweep, resumed
@@ -78,6 +80,13 @@ EraseSerialOption = Annotated[
     typer.Option(
         "--erase-serial", metavar="SERIAL", rich_help_panel=options.SAFETY,
         help="Confirm erasing this device (repeatable).",
+    ),
+]  # fmt: skip
+AgreeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agree", metavar="CODE", rich_help_panel=options.SAFETY, show_default=False,
+        help="Agree to what hsp has shown: commands of a testbed, or the id of a run to resume. Repeatable.",
     ),
 ]  # fmt: skip
 BesideOption = Annotated[
@@ -146,6 +155,7 @@ def run(
     workload: WorkloadArgument = None,
     testbed: TestbedOption = None,
     erase_serial: EraseSerialOption = None,
+    agree: AgreeOption = None,
     resume: ResumeOption = None,
     count: CountOption = 1,
     versus: VersusOption = None,
@@ -174,12 +184,22 @@ def run(
     """Run a workload on a testbed."""
     inputs, serials = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
     resume = named_run(resume).path if resume else None
-    side, series = _chosen(workload, testbed, resume, sets, length)
+    agreed = tuple(agree or ())
+    side, series = _chosen(workload, testbed, resume, sets, length, agreed)
     if resume:
         _check_resumed(bool(workload or testbed or only or sets or length or quick), seed)
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
     failures = _known(known, side, versus_workload)
-    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect, live, known=failures)
+    asked = Asked(
+        seed,
+        age_again,
+        beside_other_pools,
+        despite_warm_up,
+        observer_effect,
+        live,
+        known=failures,
+        agreed=agreed,
+    )
     b = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
     _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
@@ -296,11 +316,19 @@ def _chosen(
     resume: Path | None,
     given: list[str] | None,
     length: str | None,
+    agreed: tuple[str, ...],
 ) -> tuple[Side, Series | None]:
     """What is measured where; of a series that is resumed, that, too. Raises ConfigError."""
-    if resume is not None and is_series(resume):
-        return resumed(resume)
-    return _side(workload, testbed, resume, [*(given or ()), *as_set(length)]), None
+    side, series = (
+        resumed(resume)
+        if resume is not None and is_series(resume)
+        else (_side(workload, testbed, resume, [*(given or ()), *as_set(length)]), None)
+    )
+    if resume is not None:
+        sources_ = side.workload, str(side.testbed)
+        resuming.agree(resume, sources_, agreed, ask if sys.stdin.isatty() else None)
+        say(f"resuming {resume} with {side.workload} on {side.testbed}")
+    return side, series
 
 
 def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:
@@ -312,5 +340,4 @@ def _side(workload: str | None, testbed: Path | None, resume: Path | None, given
     if workload is not None or testbed is not None:
         raise ConfigError("--resume uses the workload and testbed of that run", "leave both out")
     workload_path, testbed_path, sets = sources(resume)
-    say(f"resuming {resume} with {workload_path} on {testbed_path}")
     return Side(str(workload_path), testbed_path, sets)

@@ -25,7 +25,11 @@ from kit.hosts.local import LocalHost
 _DEADLINE_S = 30.0
 _BRACKETED_IPV4 = re.compile(r"\[([0-9.]+)\]")
 # What ssh(1) or the kit runs, and other files that may have such lines.
-_RUNS = re.compile(r"""\s*["']?(proxycommand\b|include\b|match\b.*\bexec\b)""", re.IGNORECASE)
+_RUNS = re.compile(
+    r"""\s*["']?(proxycommand\b|localcommand\b|knownhostscommand\b|pkcs11provider\b|securitykeyprovider\b"""
+    r"""|include\b|match\b.*\bexec\b)""",
+    re.IGNORECASE,
+)
 _SHOWN_LINES, _READ_BYTES = 20, 1 << 20
 _TOKEN = re.compile(r"%(.)|\$\{([^}]*)\}")
 
@@ -98,7 +102,7 @@ def show_foreign(path: Path) -> None:
     """
     try:
         whose = _foreign(path)
-        lines = _lines_that_run(path) if whose else []
+        lines = lines_that_run(path) if whose else []
     except OSError as error:
         whose, lines = f"cannot be looked at ({error.strerror})", []
     if not whose:
@@ -135,7 +139,8 @@ def _user_name(number: int) -> str:
         return f"the user {number}"
 
 
-def _lines_that_run(path: Path) -> list[str]:
+def lines_that_run(path: Path) -> list[str]:
+    """Lines that run a program on this machine, or may bring some in. Raises OSError."""
     if not path.is_file():
         return []
     with path.open("rb") as file:

@@ -127,6 +127,16 @@ def is_known(run: Path, record: Record) -> bool:
     )
 
 
+def is_made(path: Path) -> bool:
+    """Whether this machine's kit made the run or series in this directory, or has agreed to resume it."""
+    if registry.is_remembered(path.name, path):
+        return True
+    try:
+        return is_known(path, read_journal(path / "journal.jsonl"))
+    except (KitError, OSError):
+        return False
+
+
 def describe(run: Path) -> list[str]:
     """What cleaning up would contact and undo, for a person. Contacts nothing. Raises ConfigError."""
     stored, record = stored_hosts(run), read_journal(run / "journal.jsonl")

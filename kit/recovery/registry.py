@@ -1,4 +1,6 @@
-"""The unfinished runs that this machine's kit made: a file each, outside the results.
+"""What this machine's kit made and a person agreed to on it: a file each, outside the results.
+
+`runs/`: unfinished runs. `made/`: runs and series that it made, or was told to resume. `agreed/`: commands.
 
 A run directory can come from anywhere, and what it asks to undo is done as root. So `hsp clean` acts by
 itself only on a run that is listed here with the same directory. The token is on each of its hosts too.
@@ -10,6 +12,7 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from kit.core.files import write_atomically
 from kit.core.own_file import read_own
 
 _MAX_BYTES = 1 << 16
+_MOST_MADE = 10_000
 _TOKEN_BYTES = 16
 
 
@@ -44,15 +48,7 @@ def digest(token: str) -> str:
 def enter(run: str, path: Path) -> Entry:
     """List a run, before it changes anything. Raises HostError."""
     entry = Entry(run, os.fspath(path.resolve()), secrets.token_hex(_TOKEN_BYTES))
-    file = _file(run)
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise HostError(
-            f"{file.parent}: {error.strerror}",
-            "`hsp clean` needs the list of unfinished runs there; XDG_STATE_HOME chooses another place",
-        ) from error
-    write_atomically(file, json.dumps(asdict(entry)).encode(), mode=0o600)
+    _write(_file(run), json.dumps(asdict(entry)))
     return entry
 
 
@@ -85,5 +81,57 @@ def leave(run: str) -> None:
     _file(run).unlink(missing_ok=True)
 
 
+def entries() -> Iterator[Entry]:
+    """All unfinished runs."""
+    for path in sorted((_state() / "runs").glob("*.json")):
+        if entry := find(path.stem):
+            yield entry
+
+
+def remember(name: str, path: Path) -> None:
+    """List a run or series of this machine, to be resumed without a question. Raises HostError."""
+    _write(_state() / "made" / f"{name}.json", json.dumps(os.fspath(path.resolve())))
+    # Names begin with their time.
+    for old in sorted((_state() / "made").glob("*.json"))[:-_MOST_MADE]:
+        old.unlink(missing_ok=True)
+
+
+def is_remembered(name: str, path: Path) -> bool:
+    """Whether it is the one that was listed, in that directory."""
+    try:
+        made = json.loads(read_own(_state() / "made" / f"{name}.json", _MAX_BYTES))
+    except (OSError, ValueError, ConfigError):
+        return False
+    return bool(made == os.fspath(path.resolve()))
+
+
+def agree(code: str) -> None:
+    """Commands that a person has agreed to, by what stands for them. Raises HostError."""
+    _write(_state() / "agreed" / code, "")
+
+
+def is_agreed(code: str) -> bool:
+    try:
+        read_own(_state() / "agreed" / code, _MAX_BYTES)
+    except (OSError, ConfigError):
+        return False
+    return True
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise HostError(
+            f"{file.parent}: {error.strerror}",
+            "`hsp` keeps there what it made and what was agreed to; XDG_STATE_HOME chooses another place",
+        ) from error
+    write_atomically(file, text.encode(), mode=0o600)
+
+
 def _file(run: str) -> Path:
-    return Path(platformdirs.user_state_dir("hsp")) / "runs" / f"{run}.json"
+    return _state() / "runs" / f"{run}.json"
+
+
+def _state() -> Path:
+    return Path(platformdirs.user_state_dir("hsp"))

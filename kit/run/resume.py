@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import polars as pl
 
 from kit.core.errors import ConfigError
-from kit.core.seed import SEED_BITS
+from kit.core.seed import RUN_ID, SEED_BITS
+from kit.core.text import safe_text
 from kit.plan.plan import Plan
 from kit.precondition.selection import selected_devices
+from kit.recovery.clean import is_made
 from kit.recovery.journal import read_journal
 from kit.rules.appliance_limits import left_out
 from kit.run.parts import Partial, restored
@@ -20,6 +23,7 @@ from kit.setup.record import RunRecord
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.phase import Phase
+from kit.store.series import PREFIX
 
 # What a phase belongs to: all of it must be as it was.
 _PREFIXES = ("fio on ", "kernel of ", "fio of ")
@@ -73,9 +77,11 @@ def sources(run: Path) -> tuple[Path, Path, tuple[str, ...]]:
     """The files of workload and testbed that a run was planned from, and its --set. Raises ConfigError."""
     stored = _json(run / "plan.json")
     if series := series_of(stored):
+        whole = run.parent / series["id"]
+        is_own = re.fullmatch(PREFIX + RUN_ID, series["id"]) and is_made(whole)
         raise ConfigError(
-            f"{run} is a run of the series {series['id']}",
-            f"resume the series: `hsp run --resume {run.parent / str(series['id'])}`",
+            f"{run} is a run of the series {safe_text(series['id'])[:100]}",
+            f"resume the series: `hsp run --resume {whole}`" if is_own else "a series is resumed as a whole",
         )
     found = stored.get("sources")
     if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):

@@ -18,6 +18,7 @@ from kit.core.progress import Progress
 from kit.lab import run_time
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
+from kit.recovery import registry
 from kit.recovery.clean import clean
 from kit.recovery.journal import Journal
 from kit.run import observer_effect
@@ -76,7 +77,7 @@ def once(
             asked = replace(asked, seed=earlier.seed, observer_effect=observe)
         place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
         if resume and journal:
-            clean_first(resume, progress, journal)
+            clean_first(resume, progress, journal, asked)
         show = asked.live and _is_shown(quiet, json_output, progress)
         measured = measure(plan, place, results, progress, resume, earlier, asked, journal, show=show)
     # First: standard output may have no room.
@@ -95,9 +96,9 @@ def _is_shown(quiet: bool, json_output: bool, progress: Progress) -> bool:
     return not why
 
 
-def clean_first(run: Path, progress: Progress, journal: Journal) -> None:
+def clean_first(run: Path, progress: Progress, journal: Journal, asked: Asked) -> None:
     """Clean the hosts before a run is resumed. Raises HostError, SafetyRefusal."""
-    cleaned = clean(run, progress, journal=journal)
+    cleaned = clean(run, progress, run.name if run.name in asked.agreed else "", journal)
     if cleaned.left or cleaned.unreachable:
         reasons = [str(left) for left in cleaned.left] + [error.message for error in cleaned.unreachable]
         raise HostError(
@@ -185,6 +186,7 @@ def _create_run(results: Path, plan: Plan, asked: Asked) -> run_directory.RunDir
         if asked.observer_effect:
             given["observer_effect"] = True
         json_file.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
+        registry.remember(run_dir.path.name, run_dir.path)
     except OSError as error:
         raise HostError(
             f"{error.filename or results}: {error.strerror}", "choose another place with --results"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,10 @@ from kit.core.seed import seed_of_run
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan.plan import Plan
-from kit.recovery.clean import shares_hosts, stored_hosts, unfinished
+from kit.recovery.clean import is_made, shares_hosts, stored_hosts, unfinished
 from kit.recovery.journal import held_by
-from kit.session.erase_confirmation import confirm_erasing
+from kit.session.agreement import commands
+from kit.session.agreement.erasing import confirm_erasing
 from kit.setup.remote_site import appliance_site, real_site
 from kit.setup.site import Site
 from kit.store.checks.known import Known
@@ -43,6 +44,7 @@ class Asked:
     `beside_other_pools`: a smaller ARC may be set although other pools are imported. `despite_warm_up`: the
     phases are measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
     `known`: failures beside those of the workload.
+    `agreed`: what was agreed to, by what stands for it: commands of a testbed, a run to resume.
     `live`: what the tracer prints is fetched while a phase runs, so that it can be looked at.
     """
 
@@ -54,6 +56,7 @@ class Asked:
     live: bool = False
     series: SeriesMark | None = None
     known: tuple[Known, ...] = ()
+    agreed: tuple[str, ...] = ()
 
 
 AS_PLANNED = Asked()
@@ -73,7 +76,7 @@ def prepare(
 ) -> Place:
     """Confirm erasing, build the image, refuse unfinished runs. Raises KitError."""
     testbed = plan.testbed
-    confirm(testbed, erase_serials, asked)
+    confirm([plan], testbed, erase_serials, asked)
     if testbed.is_lab:
         image = build(inputs, progress)
         return lambda run_id: lab_site(testbed, image, progress, _seed(run_id, asked), asked.age_again)
@@ -81,14 +84,19 @@ def prepare(
     return place_of(plan, progress, asked)
 
 
-def confirm(testbed: Testbed, erase_serials: Sequence[str], asked: Asked) -> None:
-    """Ask before devices are erased. Raises SafetyRefusal, ConfigError."""
+def confirm(plans: Iterable[Plan], testbed: Testbed, erase_serials: Sequence[str], asked: Asked) -> None:
+    """Ask before commands of the testbed are run and devices are erased. Raises SafetyRefusal, ConfigError.
+
+    `testbed`: with the devices of all `plans`.
+    """
     if asked.age_again and not testbed.is_lab:
         raise ConfigError(
             f"--age-again: the testbed '{testbed.name}' is not the lab",
             "leave it out: real devices are preconditioned in each run, as the workload defines",
         )
-    confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
+    asks = ask if sys.stdin.isatty() else None
+    commands.agree(plans, asked.agreed, asks)
+    confirm_erasing(testbed, erase_serials, asks)
 
 
 def _seed(run_id: str, asked: Asked) -> int:
@@ -127,9 +135,10 @@ def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
         goes_on = held_by(run / "journal.jsonl")
         if goes_on:
             raise goes_on
+        resume = f", `hsp run --resume {run}` resumes the run" if is_made(run) else ""
         raise SafetyRefusal(
             f"the run {run} on this testbed was not finished: it may have left pools, exports or mounts",
-            f"`hsp clean {run}` removes them, `hsp run --resume {run}` resumes the run",
+            f"`hsp clean {run}` removes them{resume}",
         )
 
 

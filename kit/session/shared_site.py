@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -45,10 +45,11 @@ class PreconditionedOnce:
 
 
 class SharedSite:
-    """Opens the site of each run of a series; closed with `stack`. `testbed`: the devices of all runs."""
+    """Opens the site of each run of a series; closed with `stack`. `testbed`: the devices of all `plans`."""
 
     def __init__(
         self,
+        plans: Iterable[Plan],
         testbed: Testbed,
         inputs: ImageInputs,
         results: Path,
@@ -62,7 +63,7 @@ class SharedSite:
         self._progress, self._asked, self._stack = progress, asked, stack
         self._lab: Site | None = None
         self._once = PreconditionedOnce()
-        confirm(testbed, erase_serials, asked)
+        confirm(plans, testbed, erase_serials, asked)
         self._image: Image | None = build(inputs, progress) if testbed.is_lab else None
 
     @property

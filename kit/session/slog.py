@@ -148,7 +148,7 @@ def measure_slog(
 
     All on the device is lost. Nothing else of its host is changed.
     """
-    confirm(target, erase_serials, AS_PLANNED)
+    confirm((), target, erase_serials, AS_PLANNED)
     run_id = new_run_id()
     seed = seed_of_run(run_id) if options.seed is None else options.seed
     (device,) = target.device

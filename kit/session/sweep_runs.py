@@ -22,6 +22,7 @@ from kit.plan.known import stored
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
 from kit.precondition import selection
+from kit.recovery import registry
 from kit.recovery.journal import Journal, read_journal
 from kit.run.resume import read_earlier, series_of
 from kit.session.measure import Measured, clean_first, measure
@@ -67,7 +68,8 @@ def measure_sweep(
     code = 0
     with ExitStack() as stack:
         testbed = planned.in_use(side.read_testbed())
-        site = SharedSite(testbed, inputs, results, erase_serials, progress, asked, stack)
+        plans = [build.plan for build in planned.builds]
+        site = SharedSite(plans, testbed, inputs, results, erase_serials, progress, asked, stack)
         todo = list(_todo(series, planned))
         for number, (build, turn) in enumerate(todo, start=1):
             cells = ", ".join(dict.fromkeys(cell.name for cell in build.cells))
@@ -178,6 +180,7 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, asked: A
         "expect": [each.model_dump(mode="json", by_alias=True) for each in _expected(planned)],
     }  # fmt: skip
     store.write_series(path, Series.from_json(value, path))
+    registry.remember(path.name, path)
     return path
 
 
@@ -220,7 +223,7 @@ def _measure(
     with Journal(begun.journal) as journal:
         earlier = read_earlier(begun, build.plan)
         place = site.place(build.plan, begun.path, earlier.seed)
-        clean_first(begun.path, progress, journal)
+        clean_first(begun.path, progress, journal, asked)
         return measure(build.plan, place, results, progress, begun.path, earlier, asked, journal, site.is_up)
 
 

@@ -125,7 +125,7 @@ def words_of(command: str, run: Path) -> list[str]:
         "check": ["check", str(run)],
         "export": ["export", str(run), "--format", "csv"],
         "clean": ["clean", str(run), "--agree", run.name],
-        "resume": ["run", "--resume", str(run)],
+        "resume": ["run", "--resume", str(run), "--agree", run.name],
     }[command]
 
 

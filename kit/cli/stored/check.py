@@ -12,6 +12,7 @@ import typer
 from kit.cli.options import JsonOption, JunitOption, KnownOption
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit_json, emit_text, say_error, write_target
+from kit.recovery.clean import is_made
 from kit.session.presentation import terminal_width
 from kit.session.rejudged import Rejudged, known_of_all, rejudged
 from kit.store.series import is_series, named_series, read_series
@@ -66,7 +67,8 @@ def _runs(paths: Sequence[Path]) -> Iterator[Path]:
         directory = named_series(path)
         found = [run for build in read_series(directory).builds for run in build.runs]
         if not found:
-            raise ConfigError(f"{path}: the series has no run yet", f"hsp run --resume {path}")
+            hint = f"hsp run --resume {directory}" if is_made(directory) else "leave it out"
+            raise ConfigError(f"{path}: the series has no run yet", hint)
         for each in found:
             # One that was deleted is a line, and stops none of the others.
             yield directory.parent / each.run

@@ -13,6 +13,7 @@ from kit.cli.options import JsonOption, ResultsOption
 from kit.core.errors import ConfigError, error_text
 from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID
+from kit.recovery.clean import is_made
 from kit.session.presentation import terminal_width
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
@@ -106,7 +107,8 @@ def _listed_series(path: Path) -> Listed:
     series = read_series(named_series(path))
     runs = sum(len(build.runs) for build in series.builds)
     text = f"A series: {len(series.cells)} measurements in {runs} runs. {' '.join(series.reasons)}".strip()
-    text += "" if series.ended else f" Not ended: hsp run --resume {path}"
+    if not series.ended:
+        text += f" Not ended: hsp run --resume {path}" if is_made(path) else " Not ended."
     return Listed(str(path), series.id, series.name, series.started_utc, series.verdict, text)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from kit.core.errors import ConfigError
 from kit.core.output import emit_text, say
+from kit.recovery.clean import is_made
 from kit.session.live.watch import Watch
 from kit.store.run_directory import named_run, refuse_no_run
 
@@ -38,7 +39,8 @@ def watch(
             watched.follow()
             if watched.state == "killed":
                 say(f"{run_dir.path} was ended before it had a report; the page shows what had arrived")
-                say(f"  what to do: `hsp clean {run_dir.path}`, or `hsp run --resume {run_dir.path}`")
+                resume = f", or `hsp run --resume {run_dir.path}`" if is_made(run_dir.path) else ""
+                say(f"  what to do: `hsp clean {run_dir.path}`{resume}")
             else:
                 say(f"{run_dir.path} has its report, which the page shows; Ctrl-C ends it")
             server.wait()

@@ -104,6 +104,9 @@ def test_a_run_of_a_series_is_resumed_with_it(hsp_here, path):
     mark = {"id": synthetic.ID, "build": "base", "round": 1}
     (run / "plan.json").write_text(json.dumps({"series": mark, "sources": ["a", "b"]}))
     done = hsp_here("run", "--resume", str(run))
+    assert done.returncode == 2 and "a series is resumed as a whole" in done.stderr
+    registry.remember(path.name, path)
+    done = hsp_here("run", "--resume", str(run))
     assert done.returncode == 2 and f"hsp run --resume {path}" in done.stderr
 
 
@@ -169,5 +172,6 @@ def test_a_changed_workload_ends_the_series(hsp_here, tmp_path):
         "sets": ["job.bs=512"],
         "only": ["t=2"],
     }
-    done = hsp_here("run", "--resume", str(synthetic.series(tmp_path, **changes)))
+    path = synthetic.series(tmp_path, **changes)
+    done = hsp_here("run", "--resume", str(path), "--agree", path.name)
     assert done.returncode == 2 and "is not what the series began with" in done.stderr

@@ -1,4 +1,4 @@
-"""kit.session.erase_confirmation: each device is named by itself, or nothing happens."""
+"""kit.session.agreement.erasing: each device is named by itself, or nothing happens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.core.errors import EXIT_SAFETY, SafetyRefusal
-from kit.session.erase_confirmation import confirm_erasing
+from kit.session.agreement.erasing import confirm_erasing
 
 HEAD = """\
 name = "t"

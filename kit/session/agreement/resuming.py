@@ -1,0 +1,84 @@
+"""A run or series that is to be resumed, and that this machine's kit did not make: shown, and agreed to.
+
+Its directory names a testbed, and a testbed is a program (kit.config.named_files).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kit.config.named_files import CLASSES
+from kit.config.testbed import read_testbed
+from kit.core.errors import ConfigError, KitError, SafetyRefusal
+from kit.core.output import say
+from kit.core.text import safe_text
+from kit.recovery import registry
+from kit.recovery.clean import describe, is_made
+from kit.session.agreement.erasing import Ask
+
+# Of these a directory is one of a run or a series.
+_OF_A_RUN = ("plan.json", "series.json", "journal.jsonl")
+
+
+def agree(path: Path, sources: tuple[str, str], given: Sequence[str], ask: Ask | None) -> None:
+    """Have a person agree to go on with the run or series in `path`, unless this machine's kit made it.
+
+    `sources`: its workload and its testbed. `given`: of --agree. Raises SafetyRefusal, ConfigError.
+    """
+    assert CLASSES["series.sources.[]"] == "program"
+    for source in sources:
+        _refuse_inside(path, Path(source))
+    if is_made(path):
+        return
+    name = path.name
+    if name not in given:
+        say(f"{path} is not a run or series that this machine's kit knows it made. To resume it uses:")
+        for line in _shown(path, sources):
+            say(f"  {safe_text(line)}")
+        try:
+            answer = ask(f"Type {name} to agree to this testbed and these hosts: ").strip() if ask else ""
+        except EOFError:
+            answer = ""
+        if answer != name:
+            raise SafetyRefusal(
+                f"resuming {path} was not agreed to; nothing was run and nothing was contacted",
+                f"if you know where it comes from, add --agree {name}",
+            )
+    registry.remember(name, path)
+
+
+def _refuse_inside(path: Path, source: Path) -> None:
+    """What came with a run directory is not used. Raises ConfigError."""
+    if not source.is_absolute():
+        raise ConfigError(f"{path} names the source '{safe_text(str(source))[:200]}', which is no whole path")
+    for folder in source.resolve().parents:
+        if any(os.path.lexists(folder / name) for name in _OF_A_RUN):
+            raise ConfigError(
+                f"{path} is from {safe_text(str(source))[:200]}, which is inside a run directory, {folder}",
+                "files of a run directory are data: nothing is run or contacted because of them; begin a "
+                "new run with your own workload and testbed",
+            )
+
+
+def _shown(path: Path, sources: tuple[str, str]) -> Iterator[str]:
+    workload, testbed = sources
+    yield f"workload: {workload}"
+    yield f"testbed: {testbed}"
+    try:
+        # It is not beside the run, but as little to be trusted as what a run names.
+        bed = read_testbed(Path(testbed))
+    except ConfigError as error:
+        yield f"  which cannot be read: {error.message}"
+    else:
+        yield f"  server: {bed.server.host}"
+        yield from (f"  client: {client.host}" for client in bed.client)
+        yield f"  ssh_config: {bed.ssh_config or 'none but your own'}"
+        tables = [key for key in ("power", "setting", "command") if getattr(bed, key)]
+        yield f"  tables with commands: {', '.join(tables) or 'none'}"
+    if (path / "journal.jsonl").exists():
+        try:
+            yield from describe(path)
+        except KitError as error:
+            yield f"its journal: {error.message}"
