@@ -22,6 +22,7 @@ from kit.doctor.targets import requirements_of, targets_in, targets_of
 from kit.hosts.connect import open_host
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs, build
 from kit.lab.site import lab_site
+from kit.setup.remote_site import tell_left
 
 # A login with slow name services takes half a minute.
 _CONNECT_DEADLINE_S = 45.0
@@ -56,6 +57,7 @@ def doctor(
             "leave it out: hsp does not start these hosts",
         )
     else:
+        tell_left({plan.server.host})
         targets = targets_of(
             plan,
             lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S),

@@ -93,7 +93,14 @@ BesideOption = Annotated[
     bool,
     typer.Option(
         "--beside-other-pools", rich_help_panel=options.SAFETY,
-        help="Let other imported pools have a smaller ARC during the run.",
+        help="Change settings of all pools (a smaller ARC, no flushes) although others are imported.",
+    ),
+]  # fmt: skip
+CutOption = Annotated[
+    bool,
+    typer.Option(
+        "--cut-other-pools", rich_help_panel=options.SAFETY,
+        help="Let other imported pools lose their power with the server.",
     ),
 ]  # fmt: skip
 DespiteOption = Annotated[
@@ -163,6 +170,7 @@ def run(
     until: UntilOption = None,
     across: AcrossOption = None,
     beside_other_pools: BesideOption = False,
+    cut_other_pools: CutOption = False,
     despite_warm_up: DespiteOption = False,
     observer_effect: ObserverOption = False,
     only: options.OnlyOption = None,
@@ -191,15 +199,9 @@ def run(
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
     failures = _known(known, side, versus_workload)
     asked = Asked(
-        seed,
-        age_again,
-        beside_other_pools,
-        despite_warm_up,
-        observer_effect,
-        live,
-        known=failures,
-        agreed=agreed,
-    )
+        seed, age_again, beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
+        known=failures, agreed=agreed,
+    )  # fmt: skip
     b = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
     _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)

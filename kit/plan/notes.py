@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import SEED, SIZE, FioJob, FioSection, parse_fio_bytes
+from kit.config.testbed import Testbed
 from kit.config.workload import WARM_UP, Workload
-from kit.core.units import format_size_bytes
+from kit.core.units import format_duration_ns, format_size_bytes
+from kit.zfs import other_pools, parameters
 
 # With it fio before 3.35 has a constant of its own, whatever seed it is given.
 _ALL = "allrandrepeat"
@@ -29,6 +31,37 @@ def of(workload: Workload, jobs: Mapping[str, FioJob], clients: int) -> list[str
         loads = {WARM_UP: jobs[workload.warmup.job], **loads}
     cached = _cached(loads) if workload.nfs.engine == "kernel" else ()
     return [*_same_blocks(loads, clients), *_parts(loads, workload.file_set.size), *cached]
+
+
+def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
+    """What a run does to all that a real server serves, and not to its own pool alone."""
+    if testbed.is_lab or testbed.is_appliance:
+        return
+    host = testbed.server.host
+    for fault in workload.fault:
+        if fault.what == "nfsd-restart":
+            yield (
+                f"nfsd of {host} is stopped for {format_duration_ns(fault.for_ or 0)} (fault nfsd-restart): "
+                "all its exports stall, not the run's alone, and NFSv4 clients may wait for 90 s more."
+            )
+    if workload.host.nfsd_threads is not None:
+        yield (
+            f"host.nfsd_threads = {workload.host.nfsd_threads}: all exports of {host} are served by these "
+            "threads during the run, not the run's alone: other clients may stall."
+        )
+    names = [name for name in workload.tunables if (p := parameters.known().get(name)) and p.keeps_data]
+    lost = workload.power_loss
+    names += other_pools.NO_FLUSH if lost and lost.control == "no-flush" else ()
+    if names:
+        yield (
+            f"{' and '.join(names)} of {host}: for all its pools, it changes what keeps their data. It is "
+            "refused while another pool is imported, but for --beside-other-pools."
+        )
+    if lost and testbed.power and testbed.power.scope == "server":
+        yield (
+            f"the power of {host} is cut, and with it that of all its pools: it is refused while another "
+            "pool is imported, but for --cut-other-pools."
+        )
 
 
 def _same_blocks(loads: Mapping[str, FioJob], clients: int) -> Iterator[str]:

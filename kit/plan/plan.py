@@ -49,7 +49,8 @@ class Plan:
     @property
     def notes(self) -> list[str]:
         """What is no mistake, but decides what the numbers mean."""
-        return notes.of(self.workload, self.jobs, len(self.testbed.client))
+        of_loads = notes.of(self.workload, self.jobs, len(self.testbed.client))
+        return [*of_loads, *notes.of_server(self.workload, self.testbed)]
 
     @property
     def is_traced(self) -> bool:

@@ -26,6 +26,7 @@ from kit.run.power_records import Acknowledged, Found, Layout, judge, parse_ackn
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
+from kit.zfs import other_pools
 from kit.zfs.tunables import Tunable, read_effects, read_tunables, write_tunable
 
 _HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
@@ -34,8 +35,6 @@ _DEADLINE_S = 300.0
 _AWAIT = 'n=0; until [ -s "$1" ]; do n=$((n+1)); [ $n -lt 20000 ] || exit 1; sleep 0.01; done'
 # Of so many power losses, one comes when nothing is written any more.
 _IDLE_EVERY = 4
-# Without them OpenZFS sends no FLUSH: zfs(4).
-_NO_FLUSH = ("zil_nocacheflush", "zfs_nocacheflush")
 _SECTOR_BYTES = 4096
 # Records of so many power losses are read by one command.
 _BATCH = 20
@@ -91,6 +90,10 @@ def run_power_losses(run: Context, bench: Bench, settings: Settings) -> PowerLos
 def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: random.Random) -> PowerLoss:
     """The control, all power losses, and a clean power cycle."""
     directory = f"{bench.work_dir}/{cut.witness.name.replace('/', '-')}-power-loss"
+    if bench.storage and cut.scope == "server":
+        # Another may have been imported since the run began.
+        own, agreed = bench.storage.pool.name, run.site.cut_other_pools
+        other_pools.refuse_power_cut(bench.storage.server, own, agreed=agreed)
     test = _Test(run, bench, settings, cut, directory, chance.getrandbits(40) ^ run.site.seed & 0xFFFFFFFFFF)
     control: list[Moment] = []
     moments: list[tuple[Layout, Moment]] = []
@@ -159,8 +162,11 @@ def _unflushed(test: _Test) -> Iterator[None]:
     storage, run = test.bench.storage, test.run
     assert storage
     server = storage.server
-    settings = tuple(Tunable(name, "1", 1) for name in _NO_FLUSH)
-    before, effects = read_tunables(server, list(_NO_FLUSH)), read_effects(server, list(_NO_FLUSH))
+    settings = tuple(Tunable(name, "1", 1) for name in other_pools.NO_FLUSH)
+    before, effects = (
+        read_tunables(server, list(other_pools.NO_FLUSH)),
+        read_effects(server, list(other_pools.NO_FLUSH)),
+    )
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
         with run.step(step):
             write_tunable(server, tunable.name, "1")

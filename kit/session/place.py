@@ -15,6 +15,7 @@ from kit.core.progress import Progress
 from kit.core.seed import seed_of_run
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
+from kit.plan import notes
 from kit.plan.plan import Plan
 from kit.recovery.clean import is_made, shares_hosts, stored_hosts, unfinished
 from kit.recovery.journal import held_by
@@ -41,8 +42,8 @@ class SeriesMark:
 class Asked:
     """Options of a run that are not in its plan. `seed`: None derives it from the run's id.
 
-    `beside_other_pools`: a smaller ARC may be set although other pools are imported. `despite_warm_up`: the
-    phases are measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
+    `beside_other_pools`: settings of all pools may be changed although others are imported, `cut_other_pools`:
+    and these may lose their power with the server. `despite_warm_up`: the phases are measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
     `known`: failures beside those of the workload.
     `agreed`: what was agreed to, by what stands for it: commands of a testbed, a run to resume.
     `live`: what the tracer prints is fetched while a phase runs, so that it can be looked at.
@@ -51,6 +52,7 @@ class Asked:
     seed: int | None = None
     age_again: bool = False
     beside_other_pools: bool = False
+    cut_other_pools: bool = False
     despite_warm_up: bool = False
     observer_effect: bool = False
     live: bool = False
@@ -94,6 +96,11 @@ def confirm(plans: Iterable[Plan], testbed: Testbed, erase_serials: Sequence[str
             f"--age-again: the testbed '{testbed.name}' is not the lab",
             "leave it out: real devices are preconditioned in each run, as the workload defines",
         )
+    plans = tuple(plans)
+    for text in dict.fromkeys(
+        text for plan in plans for text in notes.of_server(plan.workload, plan.testbed)
+    ):
+        say(f"note: {text}")
     asks = ask if sys.stdin.isatty() else None
     commands.agree(plans, asked.agreed, asks)
     confirm_erasing(testbed, erase_serials, asks)
@@ -108,9 +115,13 @@ def place_of(plan: Plan, progress: Progress, asked: Asked) -> Place:
     testbed = plan.testbed
     if testbed.is_appliance:
         return lambda run_id: appliance_site(testbed, progress, _seed(run_id, asked))
-    beside = asked.beside_other_pools
     return lambda run_id: real_site(
-        testbed, run_id, progress, _seed(run_id, asked), beside_other_pools=beside
+        testbed,
+        run_id,
+        progress,
+        _seed(run_id, asked),
+        beside_other_pools=asked.beside_other_pools,
+        cut_other_pools=asked.cut_other_pools,
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from kit.config.testbed import Client, Testbed
 from kit.core.errors import ConfigError, HostError
+from kit.core.output import say
 from kit.core.progress import Progress
 from kit.devices.check import guarded
 from kit.devices.reasons import DeviceSpec
@@ -17,6 +18,7 @@ from kit.hosts.base import Host
 from kit.hosts.connect import open_host, open_when_up
 from kit.hosts.recorded import ReopenedHost
 from kit.recovery import power_undos
+from kit.recovery.left_settings import left_on
 from kit.setup.site import Site, SiteClient
 
 
@@ -30,9 +32,16 @@ def open_server(testbed: Testbed) -> Host:
             f"the server of the testbed '{testbed.name}' is an appliance (host = \"none\")",
             "nothing of it but its export can be seen",
         )
+    tell_left({testbed.server.host})
     opening = partial(open_host, testbed.server.at, testbed.ssh_config)
     is_cut = testbed.power is not None and testbed.power.scope == "server"
     return ReopenedHost(opening) if is_cut else opening()
+
+
+def tell_left(addresses: Collection[str]) -> None:
+    """Say which settings of all pools an unfinished run has left there."""
+    for text in left_on(addresses):
+        say(f"hsp: warning: {text}")
 
 
 @contextmanager
@@ -54,7 +63,13 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
 
 @contextmanager
 def real_site(
-    testbed: Testbed, run_id: str, progress: Progress, seed: int, *, beside_other_pools: bool = False
+    testbed: Testbed,
+    run_id: str,
+    progress: Progress,
+    seed: int,
+    *,
+    beside_other_pools: bool = False,
+    cut_other_pools: bool = False,
 ) -> Iterator[Site]:
     """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
     wanted = [DeviceSpec(device.path or "", device.serial, device.size) for device in testbed.device]
@@ -71,6 +86,7 @@ def real_site(
             guard=guard,
             seed=seed,
             beside_other_pools=beside_other_pools,
+            cut_other_pools=cut_other_pools,
             controller=power_undos.controller() if testbed.power else None,
             reopen=partial(_reopen, server) if isinstance(server, ReopenedHost) else None,
             identities={

@@ -30,14 +30,13 @@ from kit.setup.context import Context, Switched
 from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import Tracing, find_tracing, program, why_no_split
-from kit.zfs import openzfs_version, pool, properties, tunables
+from kit.zfs import openzfs_version, other_pools, pool, properties, tunables
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
     Tunable,
     read_effects,
     read_history_tunables,
     read_tunables,
-    refuse_small_arc,
     write_tunable,
 )
 
@@ -56,9 +55,21 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
         tracing = Tracing("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))
     manifests.add_limits(run.record, server, zfs, tracing, run.progress)
-    text = refuse_small_arc(server, run.plan.tunables, agreed=run.site.beside_other_pools)
-    run.record.add_notes(*([f"{text} (--beside-other-pools)."] if text else []))
+    _refuse_other_pools(run, server)
     return zfs, tracing
+
+
+def _refuse_other_pools(run: Context, server: Host) -> None:
+    """What would hit pools that are not the run's. Raises SafetyRefusal, HostError."""
+    asked, power = run.plan.workload.power_loss, run.plan.testbed.power
+    settings = run.plan.tunables
+    if asked and asked.control == "no-flush":
+        settings = (*settings, *(Tunable(name, "1", 1) for name in other_pools.NO_FLUSH))
+    texts = other_pools.refuse_settings(server, settings, agreed=run.site.beside_other_pools)
+    run.record.add_notes(*(f"{text} (--beside-other-pools)." for text in texts))
+    if asked and power and power.scope == "server":
+        texts = other_pools.refuse_power_cut(server, agreed=run.site.cut_other_pools)
+        run.record.add_notes(*(f"{text} (--cut-other-pools)." for text in texts))
 
 
 def _check_workload(run: Context, server: Host, zfs: ZfsVersion) -> None:

@@ -83,8 +83,10 @@ class Site:
     aged: AgedDevices | None = None
     # What is random in the run comes from it; replayed with --seed.
     seed: int = 0
-    # The user has agreed that a smaller ARC is set although other pools are imported.
+    # The user has agreed that settings of all pools are changed although others are imported.
     beside_other_pools: bool = False
+    # And that other pools lose their power with the server.
+    cut_other_pools: bool = False
     # By device name: what a real device is recognised by, for the manifest.
     identities: dict[str, dict[str, str | int]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)

@@ -41,12 +41,16 @@ _ZERO_IS_DEFAULT = frozenset({"zfs_arc_min", "zfs_arc_max", "zfs_arc_meta_min"})
 
 @dataclass(frozen=True)
 class Parameter:
-    """`kind`: int, uint, u64, text, load or spl (parameters.txt). `default`: of one of a pair."""
+    """`kind`: int, uint, u64, text, load or spl (parameters.txt). `default`: of one of a pair.
+
+    `keeps_data`: it changes what keeps the data of all pools of a server.
+    """
 
     kind: str
     versions: str
     is_size: bool = False
     default: int | None = None
+    keeps_data: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def known() -> Mapping[str, Parameter]:
         if not line.startswith("#"):
             name, kind, versions, *rest = line.split()
             default = next((int(word[1:]) for word in rest if word.startswith("=")), None)
-            parameters[name] = Parameter(kind, versions, "B" in rest, default)
+            parameters[name] = Parameter(kind, versions, "B" in rest, default, "S" in rest)
     return parameters
 
 

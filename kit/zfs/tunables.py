@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kit.config.toml import Setting
 from kit.config.toml_lines import KeyPath
 from kit.core.clock import Clock
-from kit.core.errors import HostError, SafetyRefusal
+from kit.core.errors import HostError
 from kit.core.units import parse_duration_ns, parse_size_bytes
 from kit.hosts.base import Host
 from kit.zfs import parameters
@@ -164,30 +164,6 @@ def in_order(tunables: tuple[Tunable, ...], effects: dict[str, str]) -> list[Tun
     is_low = arc_min.host_value <= int(effects["zfs_arc_max"])
     first, second = (arc_min, arc_max) if is_low else (arc_max, arc_min)
     return [first, second, *(tunable for tunable in tunables if tunable.name not in EFFECTS)]
-
-
-def refuse_small_arc(server: Host, settings: Iterable[Tunable], *, agreed: bool) -> str:
-    """Check that no other imported pool loses ARC. Call it before the run's pool exists.
-
-    Returns a note if the user has `agreed` to it, else "". Raises SafetyRefusal, HostError.
-    """
-    # 0 leaves the limit as it is.
-    arc_max = next((t for t in settings if t.name == "zfs_arc_max" and t.host_value), None)
-    if arc_max is None or arc_max.host_value >= int(read_effects(server, [arc_max.name])[arc_max.name]):
-        return ""
-    pools = server.run(["zpool", "list", "-H", "-o", "name"]).stdout.splitlines()
-    if not pools:
-        return ""
-    text = (
-        f"zfs_arc_max = {arc_max.written} is less than {server.name} has now, and there is one ARC for all "
-        f"its pools: {', '.join(pools)}"
-    )
-    if agreed:
-        return text
-    raise SafetyRefusal(
-        f"{text}; nothing was changed",
-        "export these pools, use another server, or agree with --beside-other-pools",
-    )
 
 
 def write_tunable(server: Host, name: str, value: str, effect: str = "") -> None:

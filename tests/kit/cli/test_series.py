@@ -9,6 +9,7 @@ import pytest
 
 import reports
 from kit.config.testbed import LAB_TESTBED
+from kit.recovery import registry
 from tests.reports import synthetic_series as synthetic
 
 SWEPT = (

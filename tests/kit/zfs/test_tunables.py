@@ -186,12 +186,12 @@ def test_other_pools_keep_their_arc_unless_agreed(value: str, pools: str, refuse
     server.answers["zpool list -H -o name"] = pools
     setting = tunable("zfs_arc_max", 0 if value == "0" else value, REAL)
     if not refused:
-        assert tunables.refuse_small_arc(server, [setting], agreed=False) == ""
+        assert other_pools.refuse_settings(server, [setting], agreed=False) == []
         return
     with pytest.raises(SafetyRefusal, match="tank, home; nothing was changed") as caught:
-        tunables.refuse_small_arc(server, [setting], agreed=False)
+        other_pools.refuse_settings(server, [setting], agreed=False)
     assert "--beside-other-pools" in caught.value.hint
-    assert "tank, home" in tunables.refuse_small_arc(server, [setting], agreed=True)
+    assert "tank, home" in other_pools.refuse_settings(server, [setting], agreed=True)[0]
     assert not any(command.argv[0] == "tee" for command in server.commands)
 
 
