@@ -100,7 +100,8 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
     notes = [f"note: {note}" for note in plan.notes]
     parts = (
         _head(plan), _own_commands(plan), _kept(plan), _devices(plan), _tiers(plan, held, arc),
-        [*notes, ""] if notes else [], _written(bytes_), _loaded(plan), _time(times, aged_s, anew_s), _commands(commands, width),
+        [*notes, ""] if notes else [], _written(bytes_), _loaded(plan), _time(times, aged_s, anew_s),
+        _commands(commands, width),
     )  # fmt: skip
     emit_text([line for part in parts for line in part])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -192,15 +193,14 @@ def run(
     """Run a workload on a testbed."""
     inputs, serials = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
     resume = named_run(resume).path if resume else None
-    agreed = tuple(agree or ())
-    side, series = _chosen(workload, testbed, resume, sets, length, agreed)
+    side, series = _chosen(workload, testbed, resume, sets, length, agree or ())
     if resume:
         _check_resumed(bool(workload or testbed or only or sets or length or quick), seed)
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
     failures = _known(known, side, versus_workload)
     asked = Asked(
         seed, age_again, beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
-        known=failures, agreed=agreed,
+        known=failures, agreed=tuple(agree or ()),
     )  # fmt: skip
     b = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
@@ -214,14 +214,18 @@ def run(
     if not has_b and count == 1:
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
     _refuse_for_several_runs(asked, resume=bool(resume), junit=bool(junit) and has_b)
-    width = parse_width(until) if until else None
-    sides = [side, *([Side(b, versus, side.sets) if versus else replace(side, workload=b)] if has_b else [])]
-    progress = Progress(quiet=quiet)
-    raise typer.Exit(
-        repeat(
-            sides, count, width, across or [], inputs, results, json_output, progress, serials, asked, junit
-        )
-    )
+    code = repeat(
+        _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
+        json_output, Progress(quiet=quiet), serials, asked, junit,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+def _sides(a: Side, b: str, versus: Path | None) -> list[Side]:
+    """`b`: the workload of B, "" without; `versus`: its testbed, None: that of A."""
+    if not b:
+        return [a]
+    return [a, Side(b, versus, a.sets) if versus else replace(a, workload=b)]
 
 
 def _has_b(given: bool, compares: bool) -> bool:
@@ -318,7 +322,7 @@ def _chosen(
     resume: Path | None,
     given: list[str] | None,
     length: str | None,
-    agreed: tuple[str, ...],
+    agreed: Sequence[str],
 ) -> tuple[Side, Series | None]:
     """What is measured where; of a series that is resumed, that, too. Raises ConfigError."""
     side, series = (

@@ -30,7 +30,7 @@ def left_on(addresses: Collection[str]) -> Iterator[str]:
             if is_unsafe and address in addresses:
                 value = safe_text(str(item.arguments.get("set")))
                 yield (
-                    f"{name} of {address} was set to {value} by the run {path}, which was ended before it could "
-                    "set it back: it changes what keeps the data of all pools there. "
+                    f"{name} of {address} was set to {value} by the run {path}, which was ended before it "
+                    "could set it back: it changes what keeps the data of all pools there. "
                     f"`hsp clean {path}` sets it back"
                 )

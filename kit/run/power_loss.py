@@ -163,10 +163,8 @@ def _unflushed(test: _Test) -> Iterator[None]:
     assert storage
     server = storage.server
     settings = tuple(Tunable(name, "1", 1) for name in other_pools.NO_FLUSH)
-    before, effects = (
-        read_tunables(server, list(other_pools.NO_FLUSH)),
-        read_effects(server, list(other_pools.NO_FLUSH)),
-    )
+    names = list(other_pools.NO_FLUSH)
+    before, effects = read_tunables(server, names), read_effects(server, names)
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
         with run.step(step):
             write_tunable(server, tunable.name, "1")

@@ -42,8 +42,9 @@ class SeriesMark:
 class Asked:
     """Options of a run that are not in its plan. `seed`: None derives it from the run's id.
 
-    `beside_other_pools`: settings of all pools may be changed although others are imported, `cut_other_pools`:
-    and these may lose their power with the server. `despite_warm_up`: the phases are measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
+    `beside_other_pools`: settings of all pools may be changed although others are imported;
+    `cut_other_pools`: and these may lose their power with the server. `despite_warm_up`: the phases are
+    measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
     `known`: failures beside those of the workload.
     `agreed`: what was agreed to, by what stands for it: commands of a testbed, a run to resume.
     `live`: what the tracer prints is fetched while a phase runs, so that it can be looked at.

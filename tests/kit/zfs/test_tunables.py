@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
-from kit.zfs import parameters, tunables
+from kit.zfs import other_pools, parameters, tunables
 from kit.zfs.tunables import TIME_TUNABLES_NS, tunable, write_tunable
 from tests.fakes import Answer, Command, ScriptedHost
 
