@@ -1,20 +1,30 @@
-"""The machine on which the kit runs."""
+"""The machine on which the kit runs.
+
+A command does not outlive the kit, even if the kit is killed: one watcher (kit/remote/processes.py) holds the
+other end of a pipe. When that closes before the kit has said that it is done, the watcher ends all processes
+with the kit's mark in their environment and all that these have started, in whatever session.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import secrets
 import select
 import selectors
 import shlex
 import signal as signals
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from kit.core.errors import HostError
+from kit.core.files import write_atomically
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     OUTPUT_LIMIT_BYTES,
@@ -32,6 +42,45 @@ from kit.hosts.base import (
 
 _KILL_GRACE_S = 5.0
 _CHUNK_BYTES = 256 << 10
+_WATCHER = Path(__file__).parents[1] / "remote" / "processes.py"
+MARK = "HSP_COMMANDS"
+"""Variable of the environment of each command. What is started without it may outlive the kit."""
+
+
+class _Watcher:
+    """Ends the commands of this process, if it is killed."""
+
+    def __init__(self) -> None:
+        self.mark = secrets.token_hex(16)
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        # A fork of this process has the pipe, too, but not the commands.
+        self._owner = os.getpid()
+
+    def start(self) -> None:
+        """Safe to call again. Raises OSError."""
+        with self._lock:
+            if self._process and self._process.poll() is None:
+                return
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _WATCHER.read_text(), "end", f"{MARK}={self.mark}"],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+
+    def end(self) -> None:
+        """The kit ends as it should, and has ended its commands itself."""
+        if self._process and self._owner == os.getpid():
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                self._process.communicate(b"done", timeout=_KILL_GRACE_S)
+
+
+_watcher = _Watcher()
+atexit.register(_watcher.end)
 
 
 class LocalProcess:
@@ -47,6 +96,7 @@ class LocalProcess:
         self.argv = argv
         self._host = host
         self._out, self._err = kept_outputs(limit_bytes)
+        _watcher.start()
         with output.open("xb") if output else contextlib.nullcontext(host.output_file) as file:
             self._child = subprocess.Popen(
                 argv,
@@ -56,7 +106,7 @@ class LocalProcess:
                 stderr=subprocess.STDOUT if host.output_file else subprocess.PIPE,
                 start_new_session=True,
                 cwd=host.cwd,
-                env={**os.environ, "LC_ALL": "C.UTF-8", **host.env},
+                env={**os.environ, "LC_ALL": "C.UTF-8", **host.env, MARK: _watcher.mark},
             )
 
     def send(self, stdin: bytes) -> None:
@@ -216,10 +266,8 @@ class LocalHost(DirectHost):
         return process
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
-        target = Path(path)
-        target.touch(mode=0o600)
-        target.chmod(0o600)
-        target.write_bytes(content)
+        """As Host.put. Never through a link, and into a file that no other program has open."""
+        write_atomically(Path(path), content, mode=0o600)
 
     def get(
         self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES

@@ -21,6 +21,7 @@ from kit.config.tables.setting_table import VALUE as COMMAND_VALUE
 from kit.core.errors import HostError
 from kit.core.text import safe_text
 from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Result
+from kit.hosts.local import MARK
 
 _NFSD_THREADS = "/proc/fs/nfsd/threads"
 _HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -164,8 +165,11 @@ class CommandSetting:
 
 
 def run_own(server: Host, argv: tuple[str, ...], deadline_s: float = DEFAULT_DEADLINE_S) -> Result:
-    """Run a command of the user's, as the user who logs in: no sudo is put in front."""
-    return server.run(("env", "LC_ALL=C.UTF-8", *argv), check=False, deadline_s=deadline_s)
+    """Run a command of the user's, as the user who logs in: no sudo is put in front.
+
+    Without the kit's mark (kit.hosts.local): what it starts, such as a machine, is not the kit's to end.
+    """
+    return server.run(("env", "LC_ALL=C.UTF-8", f"{MARK}=", *argv), check=False, deadline_s=deadline_s)
 
 
 def set_own(server: Host, setting: CommandSetting) -> str:

@@ -26,7 +26,7 @@ from kit.devices.locks import Locks
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host, open_when_up
 from kit.hosts.identity import HostIdentity, read_identity
-from kit.recovery import power_undos, registry, undo, work_directory
+from kit.recovery import power_undos, registry, undo, work_directory, writers
 from kit.recovery.journal import Journal, Leftover, Record, Undo, held_by, read_journal
 from kit.store import json_file
 
@@ -168,7 +168,7 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
         name, pending = run_id(run, journal.record), len(journal.pending)
         cleaner = _Cleaner(name, journal, stored, known)
         if not stored.in_lab:
-            cleaned.powered = _power_on(journal, cleaner, progress)
+            cleaned.powered = _power_on(cleaner, progress)
             keys = {item.host for item in journal.pending}
             patience_s = _BOOT_S if cleaned.powered else 0.0
             cleaner.hosts.update(_open_all(stored, keys, stack, cleaned, patience_s))
@@ -183,14 +183,21 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
     return cleaned
 
 
-def _power_on(journal: Journal, cleaner: _Cleaner, progress: Progress) -> int:
-    """Turn on what a run has cut, before a host is contacted: it may be the one. Returns how many."""
-    here = [each for each in journal.pending if each.host == power_undos.CONTROLLER]
+def _power_on(cleaner: _Cleaner, progress: Progress) -> int:
+    """Turn on what a run has cut, before a host is contacted: it may be the one. Returns how many.
+
+    What fails is left, and said with all that is left: hosts that are up are cleaned nevertheless.
+    """
+    here = [each for each in cleaner.journal.pending if each.host == power_undos.CONTROLLER]
+    turned_on = 0
     for item in here:
-        # What this machine's kit has not listed is refused later, with all that is left.
-        with contextlib.suppress(SafetyRefusal), progress.step(item.text):
-            journal.undo_now(item.number, lambda each: cleaner.undo(each, frozenset()))
-    return len(here)
+        try:
+            with progress.step(item.text):
+                cleaner.journal.undo_now(item.number, lambda each: cleaner.undo(each, frozenset()))
+            turned_on += 1
+        except KitError as error:
+            cleaner.failed[item.number] = error
+    return turned_on
 
 
 def _check_agreed(run: Path, record: Record, agreed: str) -> bool:
@@ -214,7 +221,10 @@ class _Cleaner:
 
     def __init__(self, run: str, journal: Journal, stored: StoredHosts, known: bool) -> None:
         self.hosts: dict[str, Host] = {}
-        self._run, self._journal, self._record = run, journal, journal.record
+        self.journal = journal
+        # What was tried before the hosts were contacted, by the undo's number: it is not tried twice.
+        self.failed: dict[int, KitError] = {}
+        self._run, self._record = run, journal.record
         self._stored, self._known = stored, known
         self._allowed: dict[str, Allowed | KitError] = {}
 
@@ -223,6 +233,8 @@ class _Cleaner:
         if self._stored.in_lab:
             # The guest ended with the run.
             return
+        if item.number in self.failed:
+            raise self.failed[item.number]
         proven = item.host in self.hosts and self._look(item.host) == "proven"
         undo.undo(item, self.hosts, left, self._run, real_devices=True, proven=proven)
 
@@ -253,6 +265,20 @@ class _Cleaner:
         return allowed
 
     def _allow(self, key: str, host: Host) -> Allowed:
+        allowed = self._allowed_by_token(key, host)
+        writers.refuse_any(host, self._run, self._devices(key))
+        return allowed
+
+    def _devices(self, key: str) -> list[str]:
+        """Those of the undos on a host. An undo that is damaged or foreign is refused later."""
+        used: list[str] = []
+        for item in self.journal.pending:
+            if item.host == key:
+                with contextlib.suppress(KitError):
+                    used += undo.action_of(item, self._run, real_devices=True).devices_used
+        return used
+
+    def _allowed_by_token(self, key: str, host: Host) -> Allowed:
         then, now = self._record.hosts.get(key), read_identity(host)
         if then and then.machine_id != now.machine_id:
             raise SafetyRefusal(
@@ -273,7 +299,7 @@ class _Cleaner:
             return "proven"
         # The directory is made first and removed last. It has no token where a run, or the removal, was
         # interrupted; it is gone after a restart, and where the journal could not be written any more.
-        only_directory = all(u.kind == work_directory.KIND for u in self._journal.pending if u.host == key)
+        only_directory = all(u.kind == work_directory.KIND for u in self.journal.pending if u.host == key)
         if owner == "none" and (only_directory or self._known or self._rebooted(key, now)):
             return "proven"
         if only_directory and self._known:

@@ -122,7 +122,11 @@ def smartpath(value: str = "") -> settings.CommandSetting:
 def test_the_users_command_is_run_as_the_user_and_a_pattern_takes_its_value() -> None:
     machine = ScriptedHost({"env": SHOW})
     assert smartpath().read(machine) == "enable"
-    assert elevated(machine.calls[0]) == machine.calls[0] == ("env", "LC_ALL=C.UTF-8", "ssacli", "show")
+    assert (
+        elevated(machine.calls[0])
+        == machine.calls[0]
+        == ("env", "LC_ALL=C.UTF-8", "HSP_COMMANDS=", "ssacli", "show")
+    )
 
 
 def test_without_a_pattern_it_is_all_that_is_printed() -> None:

@@ -25,6 +25,7 @@ RUN = "20260101T000000Z-abcdef"
 MACHINE, BOOT = "0123456789abcdef0123456789abcdef", "00000000-0000-0000-0000-000000000001"
 DIRECTORY, REMOVE = f"/run/hsp/{RUN}", ("rm", "-r", "-f", "--one-file-system", "--", f"/run/hsp/{RUN}")
 NOT_THERE = (1, "", "No such file or directory")
+LIVING = "python3 -I - list"
 
 
 def machine(token: str | None, boot: str = BOOT, more: dict[str, Answer] | None = None) -> ScriptedHost:
@@ -33,13 +34,14 @@ def machine(token: str | None, boot: str = BOOT, more: dict[str, Answer] | None 
         "cat /proc/sys/kernel/random/boot_id": f"{boot}\n{MACHINE}\n",
         f"cat {DIRECTORY}/token": NOT_THERE if token is None else token,
         "find": NOT_THERE if token is None else f"{DIRECTORY}/pool\n",
+        LIVING: "[]",
     }
     return ScriptedHost({**answers, **(more or {})})
 
 
 def changes(host: ScriptedHost) -> list[tuple[str, ...]]:
     """Commands that do more than look."""
-    return [argv for argv in host.calls if argv[0] not in ("cat", "find")]
+    return [argv for argv in host.calls if argv[0] not in ("cat", "find") and argv[3:4] != ("list",)]
 
 
 class World:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kit.core.errors import HostError, SafetyRefusal
+from kit.core.errors import SafetyRefusal
 from kit.core.progress import Progress
 from kit.hosts.base import HostLost
 from kit.recovery import clean, registry, undo
 from kit.recovery.journal import Journal
 from kit.recovery.power_undos import CONTROLLER, PowerOn
+from tests.fakes import Answer
 from tests.kit.recovery.test_clean import RUN, World, machine, make_run
 
 
@@ -71,14 +72,25 @@ def test_commands_are_allowed_by_what_they_are(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "bad").exists()
 
 
-def test_power_that_does_not_come_on_stays_to_be_undone(
+def test_power_that_does_not_come_on_stops_no_other_undo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, token = make_run(tmp_path)
-    cut(run, ["sh", "-c", "echo no such outlet >&2; exit 7"])
-    World(monkeypatch, nas=machine(token), c1=machine(token))
-    with pytest.raises(HostError, match=r"ended with 7: no such outlet"):
-        clean.clean(run, Progress(quiet=True))
+    run, token = make_run(tmp_path, pool=True)
+    tried = tmp_path / "tried"
+    cut(run, ["sh", "-c", f"echo x >>{tried}; echo no such outlet >&2; exit 7"])
+    pool: dict[str, Answer] = {
+        "zpool list": "hsp-abcdef\n", "zpool get": "7\n", "zfs get": f"{RUN}\n",
+    }  # fmt: skip
+    world = World(monkeypatch, nas=machine(token, more=pool), c1=machine(token))
+    done = clean.clean(run, Progress(quiet=True))
+    assert world.hosts["nas"].called("zpool", "destroy", "hsp-abcdef")
+    assert (done.undone, done.powered, done.unreachable) == (1, 0, [])
+    # The directories say on each host that something is left.
+    assert [left.text for left in done.left] == [
+        "turn the power of the server on",
+        *[f"remove /run/hsp/{RUN}"] * 2,
+    ]
+    assert "ended with 7: no such outlet" in done.left[0].why and tried.read_text() == "x\n"
     with Journal(run / "journal.jsonl") as journal:
         assert len(journal.pending) == 3
 
