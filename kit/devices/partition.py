@@ -9,15 +9,21 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kit.core.errors import HostError
+from kit.core.errors import HostError, SafetyRefusal
 from kit.devices import udev
 from kit.devices.serial import check_serial
-from kit.hosts.base import Host
+from kit.hosts.base import CommandFailed, Host
 
 # The usual start of partitioning tools: aligned to any flash page.
 _START_BYTES = 1 << 20
 HELPER = Path(__file__).parents[1] / "remote" / "partition.py"
 _PYTHON = ["/usr/bin/python3", "-I", "-"]
+# Exit code of the helper.
+_OTHER = 3
+
+
+class Repartitioned(SafetyRefusal):
+    """The partition is not the run's."""
 
 
 def path_of(device_path: str) -> str:
@@ -35,8 +41,10 @@ def create_command(device_path: str, size_bytes: int) -> list[str]:
     return [*_PYTHON, "add", device_path, str(_START_BYTES), str(size_bytes)]
 
 
-def remove_command(device_path: str) -> list[str]:
-    return [*_PYTHON, "del", device_path]
+def remove_command(device_path: str, size_bytes: int = 0) -> list[str]:
+    """argv; `size_bytes`: only if partition 1 is the one that `create_command` made, of that size."""
+    expected = [str(_START_BYTES), str(size_bytes)] if size_bytes else []
+    return [*_PYTHON, "del", device_path, *expected]
 
 
 def create(host: Host, device_path: str, size_bytes: int) -> str:
@@ -57,13 +65,33 @@ def exists(host: Host, device_path: str) -> bool:
     return host.run(["test", "-e", path_of(device_path)], check=False).returncode == 0
 
 
-def remove(host: Host, device_path: str, serial: str = "") -> None:
+def remove(host: Host, device_path: str, serial: str = "", size_bytes: int = 0) -> None:
     """Remove the partition. It is no error if it does not exist.
 
-    Raises SafetyRefusal if the device has another `serial` (not checked if it is ""), HostError.
+    Raises SafetyRefusal if the device has another `serial` (not checked if it is ""), Repartitioned if the
+    partition has another place or size (not checked if `size_bytes` is 0) or is in a table, HostError.
     """
-    if exists(host, device_path):
-        if serial:
-            check_serial(host, device_path, serial)
-        host.run(remove_command(device_path), stdin=HELPER.read_bytes())
-        udev.settle(host)
+    if not exists(host, device_path):
+        return
+    if serial:
+        check_serial(host, device_path, serial)
+    path = path_of(device_path)
+    probed = host.run(["blkid", "-p", "-o", "export", path], check=False).stdout
+    entry = dict(line.split("=", 1) for line in probed.splitlines() if "=" in line)
+    if "PART_ENTRY_UUID" in entry or "PART_ENTRY_TYPE" in entry:
+        raise Repartitioned(
+            f"{path} on {host.name} was left: it is in a partition table (type "
+            f"{entry.get('PART_ENTRY_TYPE', 'unknown')}, id {entry.get('PART_ENTRY_UUID', 'unknown')}), and "
+            "the run wrote no table",
+            "somebody has partitioned the disk since",
+        )
+    done = host.run(remove_command(device_path, size_bytes), stdin=HELPER.read_bytes(), check=False)
+    if done.returncode == _OTHER:
+        raise Repartitioned(
+            f"{path} on {host.name} was left: it has {done.stdout.strip()}, the run's {size_bytes} bytes at "
+            f"{_START_BYTES}",
+            "somebody has partitioned the disk since",
+        )
+    if done.returncode:
+        raise CommandFailed(done)
+    udev.settle(host)

@@ -146,7 +146,9 @@ def partitions(plan: Plan, names: Names) -> Iterator[Step]:
             argv = tuple(partition.create_command(path, size_bytes))
             details = {"device": device.name, "path": path, "bytes": size_bytes}
             commands = (Command(argv, "kit/remote/partition.py"),)
-            action = storage_undos.Partition(device_path=path, serial=device.serial or "")
+            action = storage_undos.Partition(
+                device_path=path, serial=device.serial or "", size_bytes=size_bytes
+            )
             yield Step("use a part", "server", commands, action, details)
 
 

@@ -45,12 +45,16 @@ class Pool(Action):
 
 
 class Partition(Action):
-    """The partition of a cache device. `serial` is empty for an emulated device, and in older journals."""
+    """The partition of a cache device. `serial` is empty for an emulated device, and in older journals.
+
+    `size_bytes`: 0 in older journals.
+    """
 
     kind = "partition"
     after = frozenset({"pool"})
     device_path: DevicePath
     serial: Annotated[str, Field(max_length=500)] = ""
+    size_bytes: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
 
     @property
     def devices_used(self) -> list[str]:
@@ -60,7 +64,10 @@ class Partition(Action):
         return f"remove the partition of {self.device_path}"
 
     def undo(self, host: Host) -> None:
-        partition.remove(host, self.device_path, self.serial)
+        try:
+            partition.remove(host, self.device_path, self.serial, self.size_bytes)
+        except partition.Repartitioned as error:
+            raise LeftAlone(error.message) from error
 
     def undo_proven(self, host: Host) -> None:
         if partition.exists(host, self.device_path):
@@ -73,7 +80,7 @@ class Partition(Action):
         return [["partx", "--delete", "--nr", "1", self.device_path]]
 
     def changes(self) -> list[tuple[list[str], str]]:
-        return [(partition.remove_command(self.device_path), "kit/remote/partition.py")]
+        return [(partition.remove_command(self.device_path, self.size_bytes), "kit/remote/partition.py")]
 
 
 class Array(Action):
@@ -130,13 +137,20 @@ class Device(Action):
         return f"remove the pool's label from {self.path}"
 
     def undo(self, host: Host) -> None:
-        clear_label.clear(host, self.path, self.serial, self.pool, self.guid)
+        try:
+            clear_label.clear(host, self.path, self.serial, self.pool, self.guid)
+        except clear_label.Foreign as error:
+            raise LeftAlone(error.message) from error
 
     def commands(self) -> list[list[str]]:
-        return [["wipefs", "--all", "--lock", path] for path in (f"{self.path}-part1", self.path)]
+        look = ["wipefs", "--no-act", f"{self.path}-part1", self.path]
+        return [look, ["zpool", "labelclear", f"{self.path}-part1"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
-        return [(clear_label.wipe_command(path), "") for path in (f"{self.path}-part1", self.path)]
+        removed = ((f"{self.path}-part1", "zfs_member"), (self.path, "gpt,PMBR"))
+        clear = [["zpool", "labelclear", f"{self.path}-part1"]]
+        wipe = [clear_label.wipe_command(path, self.pool, types) for path, types in removed]
+        return [(argv, "") for argv in clear + wipe]
 
 
 class Export(Action):

@@ -1,12 +1,12 @@
 """Finds processes of a run, and ends those of a killed hsp. Runs on a host with its Python (3.6 or later).
 
-    python3 -I -c TEXT end MARK         waits for the end of its input. If that is not "done", ends every process
-                                        with MARK in its environment, and all that these have started
-    python3 -I - list REQUEST           prints as JSON [[process, its name, what shows that it is the run's]...]
+    python3 -I -c TEXT end MARK     waits for the end of its input. If that is not "done", ends every process
+                                    with MARK in its environment, and all that these have started
+    python3 -I - list REQUEST       prints as JSON [[process, its name, what shows that it is the run's]...]
 
 REQUEST is JSON: `names` of the run, of which an argument or a variable HSP_... has one; `directory`, in which
-it has a file open or mapped, or works; `devices`: paths of those that it has open or mapped. The programs that
-lead to this one are left out, and those with a word of `but` in an argument.
+it has a file open or mapped, or works; `devices`: paths of those that it has open or mapped. The programs
+that lead to this one are left out, and those with a word of `but` in an argument.
 """
 
 import glob
@@ -120,7 +120,7 @@ def numbers_of(paths):
 
 def open_file(pid, request, numbers):
     """A file of the run that a process has open or mapped, or ""."""
-    links = [f"/proc/{pid}/cwd"] + glob.glob(f"/proc/{pid}/fd/*") + glob.glob(f"/proc/{pid}/map_files/*")
+    links = [f"/proc/{pid}/cwd", *glob.glob(f"/proc/{pid}/fd/*"), *glob.glob(f"/proc/{pid}/map_files/*")]
     for link in links:
         try:
             target = os.readlink(link)

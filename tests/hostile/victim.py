@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from kit.config.workload import TUNABLE
-from kit.devices import partition, write_cache
+from kit.devices import clear_label, partition, write_cache
 from kit.devices.array import node_of
 from kit.hosts import settings
 from kit.nfs import server_threads
+from kit.recovery.action import names_of
 from kit.trace import nfsd_tracer
 from tests.fakes import Answer, Command, ScriptedHost
+from tests.kit.devices.facts import one_device
 
 RUN, OTHER = "20260101T000000Z-abcdef", "20260102T030405Z-012345"
 MACHINE, BOOT = "0123456789abcdef0123456789abcdef", "00000000-0000-0000-0000-000000000001"
@@ -50,6 +53,8 @@ def _zpool(argv: tuple[str, ...]) -> bool:
         places = [word for word in argv[2:] if word not in ("-d", "-o", "cachefile=none", "-N")]
         devices = places[:-1] if "-N" in argv else places
         return all(map(_DEVICE.fullmatch, devices)) and ("-N" not in argv or bool(_GUID.fullmatch(last)))
+    if verb == "labelclear":
+        return len(argv) == 3 and bool(_DEVICE.fullmatch(last))
     if verb == "online":
         return argv[2] == POOL and len(argv) == 4 and bool(_DEVICE.fullmatch(last))
     return last == POOL and verb in ("get", "destroy", "export")
@@ -102,12 +107,31 @@ def _exportfs(argv: tuple[str, ...]) -> bool:
 
 
 def _partition(argv: tuple[str, ...]) -> bool:
-    return list(argv) == partition.remove_command(argv[-1]) and bool(_DEVICE.fullmatch(argv[-1]))
+    if argv[3] != "del":
+        return False
+    device, size = argv[4], argv[6] if len(argv) > 5 else "0"
+    return list(argv) == partition.remove_command(device, int(size)) and bool(_DEVICE.fullmatch(device))
+
+
+def _probe(argv: tuple[str, ...]) -> bool:
+    """What looks at devices, and at processes of the run."""
+    if argv[3:4] == ("list",):
+        asked = json.loads(argv[4])
+        right = asked["names"] == sorted(names_of(RUN) - {RUN}) and asked["directory"] == WORK
+        return right and all(map(_DEVICE.fullmatch, asked["devices"]))
+    asked = json.loads(argv[3]) if argv[3].startswith("{") else {}
+    return all(map(_DEVICE.fullmatch, asked.get("paths", [""])))
+
+
+def _sh(argv: tuple[str, ...]) -> bool:
+    ends = list(argv) == nfsd_tracer.end_left_command(WORK)
+    wipes = [clear_label.wipe_command(argv[-1], POOL, types) for types in ("zfs_member", "gpt,PMBR")]
+    return ends or (list(argv) in wipes and bool(_DEVICE.fullmatch(argv[-1])))
 
 
 def _nfsd(argv: tuple[str, ...]) -> bool:
     """Threads for a stopped nfsd, and what it listens on."""
-    threads, listeners = argv[4], argv[5:]
+    threads, listeners = argv[4] if len(argv) > 4 else "", argv[5:]
     known = argv == tuple(server_threads.start_command(threads, listeners)) and threads.isdecimal()
     return known and all(re.fullmatch(server_threads.LISTENER, each) for each in listeners)
 
@@ -129,11 +153,11 @@ _ALLOWED = {
     "zpool": _zpool,
     "zfs": lambda argv: argv[1] == "get" and argv[-1] == POOL,
     "umount": lambda argv: argv[-1] == TARGET and set(argv[1:-1]) <= {"-f", "-l"},
-    "mkdir": lambda argv: argv[1:] == ("-p", TARGET),
+    "mkdir": lambda argv: argv[1:] in (("-p", TARGET), ("-p", "-m", "0700", f"{clear_label.BACKUPS}/{POOL}")),
     "mount": _mount,
     "rmdir": lambda argv: argv[-1] in (TARGET, f"{TARGET}/{DIRECTORY}"),
     "exportfs": _exportfs,
-    "wipefs": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "wipefs": lambda argv: argv[1] == "--noheadings" and bool(_DEVICE.fullmatch(argv[-1])),
     "lsblk": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
     "zdb": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
     "blkid": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
@@ -141,8 +165,8 @@ _ALLOWED = {
     "test": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
     "udevadm": lambda argv: argv[1] == "settle",
     "sleep": lambda argv: argv[1] in ("1", "2"),
-    "sh": lambda argv: list(argv) == nfsd_tracer.end_left_command(WORK),
-    "python3": lambda argv: _partition(argv) or _nfsd(argv),
+    "sh": _sh,
+    "python3": lambda argv: _partition(argv) or _nfsd(argv) or _probe(argv),
     "rm": lambda argv: argv[1:] == ("-r", "-f", "--one-file-system", "--", WORK)
     or (argv[1:3] == ("-f", "--") and bool(_FILE.fullmatch(argv[3]) or argv[3] in (HELD, node_of(POOL)))),
 }  # fmt: skip
@@ -212,6 +236,11 @@ class Victim(ScriptedHost):
             self._value[argv[1]] = command.stdin.decode().strip()
         if argv[0] == "cat" and re.fullmatch(settings.PATH, argv[-1]):
             return f"{self._value.get(argv[-1], mood['value'])}\n"
+        if argv[:3] == ("/usr/bin/python3", "-I", "-") and argv[3] == "list":
+            return "[]"
+        if argv[:3] == ("/usr/bin/python3", "-I", "-") and argv[3].startswith("{"):
+            (path,) = json.loads(argv[3])["paths"]
+            return one_device(path, "sdz", 1 << 30, mood["serial"])
         if argv[0] == "sdparm":
             return self._cache(argv)
         for words, answer in looks.items():

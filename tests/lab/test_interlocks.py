@@ -206,7 +206,8 @@ def test_what_an_ended_zpool_create_leaves_goes_and_what_holds_anything_stays(
     # As if it had been ended between its partitions and its labels.
     run(["zpool", "labelclear", "-f", f"{path}-part1"])
     run(["mkswap", f"{path}-part1"])
-    clear_label.clear(rig.host, path, serial, "hsp-begun")
+    with pytest.raises(clear_label.Foreign, match="signature of swap"):
+        clear_label.clear(rig.host, path, serial, "hsp-begun")
     assert "swap" in run(["wipefs", "--noheadings", f"{path}-part1"]).stdout
     run(["wipefs", "--all", f"{path}-part1"])
     with pytest.raises(SafetyRefusal, match="SOMEBODYS"):

@@ -257,7 +257,7 @@ class Machine(ScriptedHost):
         self.values, self.linked = values, linked or {}
 
     def control(self, command: Command) -> str:
-        verb, word = command.argv[3:]
+        verb, word = command.argv[4:]
         name, _, value = word.partition("=")
         if verb == "set":
             self.values[name] = value
