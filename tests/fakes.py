@@ -19,6 +19,7 @@ import pytest
 
 from kit.core.errors import HostError
 from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, HostLost, Result, checked_argv
+from kit.hosts.held_device import HeldDevice
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class ScriptedHost(Host):
 
     @property
     def calls(self) -> list[tuple[str, ...]]:
-        """The argv of every command so far."""
-        return [command.argv for command in self.commands]
+        """The argv of every command so far; of one on a device that is held, the command itself."""
+        return [on_device(command.argv) for command in self.commands]
 
     def called(self, *prefix: str) -> list[tuple[str, ...]]:
         """The commands that begin with these words."""
@@ -149,6 +150,12 @@ class ScriptedHost(Host):
         if not isinstance(answer, tuple):
             answer = (0, answer, "") if isinstance(answer, str) else (answer, "", "")
         return Result(self.name, command.argv, *answer)
+
+
+def on_device(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that kit.hosts.held_device starts, with its device as descriptor; others as they are."""
+    start = tuple(HeldDevice("", "").command([]))
+    return argv[len(start) :] if argv[:5] == start[:5] else argv
 
 
 def not_isolated(argv: Sequence[str]) -> list[str]:

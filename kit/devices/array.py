@@ -14,6 +14,7 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.devices import udev
 from kit.devices.serial import check_serial
 from kit.hosts.base import Host
+from kit.hosts.held_device import HeldDevice
 
 _STOP_TRIES = 3
 
@@ -104,9 +105,16 @@ def check_tools(host: Host, levels: Sequence[str]) -> str:
     return (found.stderr or found.stdout).strip().removeprefix("mdadm - ")
 
 
-def create(host: Host, spec: ArraySpec) -> int:
-    """Make it; returns its size in bytes. Raises HostError, SafetyRefusal if the node is another's."""
+def create(host: Host, spec: ArraySpec, held: Sequence[HeldDevice] = ()) -> int:
+    """Make it; returns its size in bytes. `held`: the members as they were checked; mdadm takes names alone.
+
+    Raises HostError, SafetyRefusal if a member or the node is another's.
+    """
+    for member in held:
+        member.check(host)
     host.run(create_command(spec))
+    for member in held:
+        member.check(host)
     udev.settle(host)
     kernel = _kernel_name(host, spec.path)
     if _identity(host, "--detail", f"/dev/{kernel}") != (spec.name, spec.uuid):

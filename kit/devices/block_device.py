@@ -15,16 +15,21 @@ from kit.devices.check import check, refuse_any
 from kit.devices.reasons import CONTENT, Code, DeviceSpec
 from kit.devices.tool_output import nvme_warning
 from kit.hosts.base import Host
+from kit.hosts.held_device import HeldDevice
 
 _SECTOR_BYTES = 512
 _SECTORS_WRITTEN = 6  # the seventh number of /sys/block/NAME/stat
 _SMART_UNIT_BYTES = 512_000
 _NO_CAPACITORS = 0xFFFF
+_NOT_STORED = ("device_number", "sequence")
 
 
 @dataclass(frozen=True)
 class BlockDevice:
-    """`kernel_name` is below /sys/block; sizes in bytes; `transport` as lsblk has it ("nvme", ""...)."""
+    """`kernel_name` is below /sys/block; sizes in bytes; `transport` as lsblk has it ("nvme", ""...).
+
+    `device_number`, `sequence`: as kit.devices.inventory.Node has them; they are not stored.
+    """
 
     path: str
     kernel_name: str
@@ -34,13 +39,20 @@ class BlockDevice:
     serial: str
     model: str
     transport: str
+    device_number: str = ""
+    sequence: str = ""
+
+    @property
+    def held(self) -> HeldDevice | None:
+        """For commands that write to it."""
+        return HeldDevice(self.path, self.device_number, self.sequence) if self.device_number else None
 
     def identity(self) -> dict[str, Any]:
         """Values that identify it."""
         return {"path": self.path, "serial": self.serial, "size_bytes": self.size_bytes}
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key not in _NOT_STORED}
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,11 @@ def find_unused(
 def check_same(host: Host, device: BlockDevice) -> None:
     """Check that the path still leads to the same device, and it is unused. Raises SafetyRefusal."""
     current = _find(host, device.path, None, CONTENT | {Code.TOO_SMALL}, content=False)
-    if (current.identity(), current.kernel_name) != (device.identity(), device.kernel_name):
+    if (current.identity(), current.kernel_name, current.held) != (
+        device.identity(),
+        device.kernel_name,
+        device.held,
+    ):
         raise SafetyRefusal(
             f"{device.path} on {host.name} is not touched: it was {device.identity()}, it is now "
             f"{current.identity()}",

@@ -12,6 +12,7 @@ from kit.devices.locks import Claim, Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, DeviceSpec, Reason, reasons
 from kit.hosts.base import Host
+from kit.hosts.held_device import HeldDevice
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,11 @@ class Guard:
     def claimer(self) -> int | None:
         """The process that holds the devices on the host, None if they are not claimed."""
         return self._claim.pid if self._claim else None
+
+    def held(self, path: str) -> HeldDevice | None:
+        """The device of a path as it was checked, for commands that write to it."""
+        nodes = [device.node for device in self.checked if device.spec.path == path]
+        return HeldDevice(path, nodes[0].device_number, nodes[0].sequence) if nodes and nodes[0] else None
 
     def claim(self, but: str | None = None) -> None:
         """Claim all devices (but that path). Raises SafetyRefusal if one is in use, HostError."""

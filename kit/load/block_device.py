@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.core.errors import MeasurementUnknown
+from kit.hosts.held_device import HeldDevice, command_on, place_on
 from kit.load import fio
 
 FILL_BLOCK = 128 << 10
@@ -18,7 +19,7 @@ FILL_DEPTH = 32
 
 @dataclass(frozen=True)
 class Load:
-    """One call of fio on `path`. `depth`: 1 uses psync; `sync`: each write is O_DSYNC.
+    """One call of fio on `path`, or on `device`. `depth`: 1 uses psync; `sync`: each write is O_DSYNC.
 
     I/Os are in `span_bytes` from `offset_bytes`, in total `io_bytes`.
     """
@@ -32,6 +33,7 @@ class Load:
     offset_bytes: int = 0
     depth: int = 1
     sync: bool = False
+    device: HeldDevice | None = None
 
     def argv(self, output: str, log: str = "", runtime_us: int = 0) -> list[str]:
         """The command. JSON goes to `output`; with `log`, a line per I/O goes to `log`_lat.1.log.
@@ -40,7 +42,7 @@ class Load:
         """
         engine = ["--ioengine=psync"] if self.depth == 1 else ["--ioengine=libaio", f"--iodepth={self.depth}"]
         argv = [
-            "fio", "--name=device", f"--filename={fio.escaped(self.path)}",
+            "fio", "--name=device", f"--filename={fio.escaped(place_on(self.device, self.path))}",
             f"--rw={self.pattern}", f"--bs={self.block_bytes}", f"--offset={self.offset_bytes}",
             f"--size={self.span_bytes}", f"--io_size={self.io_bytes}", *engine, "--direct=1",
             "--thread=1", "--norandommap=1", f"--randseed={self.seed}", "--refill_buffers=1",
@@ -54,7 +56,7 @@ class Load:
             argv += [f"--write_lat_log={log}", "--log_avg_msec=0", "--per_job_logs=1", "--disable_slat=1"]
         if runtime_us:
             argv.append(f"--runtime={runtime_us}us")
-        return argv
+        return command_on(self.device, argv)
 
 
 def fill(path: str, capacity_bytes: int, seed: int) -> list[Load]:

@@ -23,6 +23,7 @@ from kit.config.tables.force_table import ForceJob
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, HostLost, Process
 from kit.hosts.clock_offset import Clocks
+from kit.hosts.held_device import command_on
 from kit.load import common_start, fio, fio_json, ordinary_user
 from kit.load.common_start import Member
 from kit.load.force_load import ForceLoad
@@ -102,7 +103,7 @@ class GroupLoad:
         try:
             for member in self._members:
                 command = fio.server_command(member.directory, member.socket)
-                member.server = member.host.start(self.spec.by(command))
+                member.server = member.host.start(command_on(member.worker.device, self.spec.by(command)))
             for member in self._members:
                 self._await_socket(member)
             self._forward_sockets()

@@ -4,7 +4,7 @@
  *     force_load run     SPEC... WINDOW_NS DURATION_NS
  *     force_load verify  SPEC... WRITTEN...
  *
- * SPEC is PATH METHOD RECORD PER_FORCE FILES THREADS SIZE FLAGS SEED. Each of THREADS threads writes groups of
+ * SPEC is PATH METHOD RECORD PER_FORCE FILES THREADS SIZE FLAGS SEED DEVICE. Each of THREADS threads writes groups of
  * PER_FORCE records of RECORD bytes, each with a write(2) of its own, and forces the group. Thread t writes to
  * file t modulo FILES. A file has SIZE bytes; records go into it in order, and from its start again when it is
  * full. METHOD is how a group gets to stable storage:
@@ -20,7 +20,7 @@
  * FLAGS are letters, or - for none of them:
  *
  *     a   append: the files are empty at first; else they are written before, in whole
- *     b   PATH is a block device; else the files are PATH.0, PATH.1...
+ *     b   PATH is a block device, DEVICE its MAJOR:MINOR:SEQUENCE; else the files are PATH.0, PATH.1...
  *     d   direct (O_DIRECT)
  *     g   group commit: threads of a file share a force; one of them forces for all that wait
  *
@@ -105,6 +105,7 @@ struct worker {
 	uint64_t first; /* sequence of the record that it writes first; IDLE: of none */
 };
 
+static struct held held;
 static struct log *logs;
 static struct worker *workers;
 static unsigned char *base; /* of every record */
@@ -169,7 +170,8 @@ static off_t place_of(const struct log *log, uint64_t sequence)
 
 static int opened(const struct log *log, int flags)
 {
-	return open(log->path, flags | O_CLOEXEC | O_NOFOLLOW | (spec.direct ? O_DIRECT : 0));
+	flags |= spec.direct ? O_DIRECT : 0;
+	return spec.is_device ? open_held(&held, flags) : open(log->path, flags | O_CLOEXEC | O_NOFOLLOW);
 }
 
 /* --- The load --- */
@@ -522,6 +524,8 @@ static void parse(char **words)
 	spec.direct = strchr(words[7], 'd');
 	spec.group = strchr(words[7], 'g');
 	spec.seed = number_of(words[8], words[8]);
+	if (spec.is_device)
+		held = hold(spec.path, words[9]);
 	if (!spec.method || spec.record < sizeof(struct head) || spec.record % sizeof(uint64_t) || !spec.per_force ||
 	    spec.record > UINT32_MAX || !spec.files || !spec.threads || spec.threads > MOST_THREADS ||
 	    spec.files > spec.threads || (spec.is_device && spec.files > 1) ||
@@ -549,15 +553,15 @@ static void parse(char **words)
 int main(int count, char **words)
 {
 	remove_itself();
-	if (count < 11)
+	if (count < 12)
 		die("usage", "force_load prepare|run|verify SPEC...");
 	parse(words + 2);
 	if (!strcmp(words[1], "prepare"))
 		prepare();
-	else if (!strcmp(words[1], "run") && count == 13)
-		run(number_of(words[11], words[11]), number_of(words[12], words[12]));
+	else if (!strcmp(words[1], "run") && count == 14)
+		run(number_of(words[12], words[12]), number_of(words[13], words[13]));
 	else if (!strcmp(words[1], "verify"))
-		verify(words + 11, count - 11);
+		verify(words + 12, count - 12);
 	else
 		die(words[1], "not a command");
 	return 0;

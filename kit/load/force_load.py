@@ -127,7 +127,10 @@ def _words(spec: LoadSpec, member: Member, number: int, files: str) -> list[str]
     job, worker = spec.job, member.worker
     assert isinstance(job, ForceJob)
     seed = int(spec.values(worker, number)["HSP_SEED"])
-    return words_of(job, files, worker.place, worker.size_bytes, seed, is_device=_is_device(worker.place))
+    is_device = _is_device(worker.place)
+    return words_of(
+        job, files, worker.place, worker.size_bytes, seed, is_device=is_device, device=worker.device
+    )
 
 
 def _is_device(place: str) -> bool:

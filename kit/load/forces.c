@@ -1,7 +1,8 @@
 /* Writes and forces them, and counts the latency of each write, of each force, and of both together.
  *
- *     forces PATH DILATION SEED TEST...
+ *     forces PATH DEVICE DILATION SEED TEST...
  *
+ * DEVICE is MAJOR:MINOR:SEQUENCE of the device that PATH must lead to, or - for a file. PATH is looked up once.
  * A TEST is METHOD:BYTES:COUNT:THREADS:ORDER:FIRST:SPAN. Each of THREADS threads makes COUNT writes of BYTES
  * bytes in a part of its own of the SPAN bytes from FIRST on, at random places or one after another (ORDER is
  * `random` or `sequential`). METHOD is how a write gets to stable storage:
@@ -68,6 +69,7 @@ struct worker {
 };
 
 static const char *path;
+static struct held held;
 static uint64_t dilation;
 static pthread_barrier_t start;
 
@@ -149,8 +151,8 @@ static void prepare(struct worker *worker, const struct test *test, uint64_t num
 		die(path, "it is too small for writes of this size by so many threads");
 	worker->buffer = buffer_of(test->bytes);
 	fill_random(worker->buffer, test->bytes, &worker->random);
-	worker->file = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC | test->method->flags);
-	worker->other = test->method->other ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	worker->file = open_held(&held, O_WRONLY | O_DIRECT | test->method->flags);
+	worker->other = test->method->other ? open_held(&held, O_RDWR) : -1;
 	if (worker->file < 0 || (test->method->other && worker->other < 0))
 		die(path, strerror(errno));
 }
@@ -277,17 +279,18 @@ int main(int count, char **arguments)
 	uint64_t seed;
 	char *end;
 
-	if (count < 5)
-		die("usage", "forces PATH DILATION SEED TEST...");
+	if (count < 6)
+		die("usage", "forces PATH DEVICE DILATION SEED TEST...");
 	remove_itself();
 	path = arguments[1];
-	dilation = strtoull(arguments[2], &end, 10);
+	held = hold(path, arguments[2]);
+	dilation = strtoull(arguments[3], &end, 10);
 	if (*end || !dilation)
-		die(arguments[2], "not a dilation");
-	seed = strtoull(arguments[3], &end, 10) * 2 + 1;
+		die(arguments[3], "not a dilation");
+	seed = strtoull(arguments[4], &end, 10) * 2 + 1;
 	if (*end)
-		die(arguments[3], "not a seed");
-	for (int n = 4; n < count; n++) {
+		die(arguments[4], "not a seed");
+	for (int n = 5; n < count; n++) {
 		struct test test = parsed(arguments[n]);
 
 		run(&test, &seed);

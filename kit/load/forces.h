@@ -3,14 +3,22 @@
 #define HSP_FORCES_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef BLKGETDISKSEQ
+#define BLKGETDISKSEQ _IOR(0x12, 128, uint64_t)
+#endif
 
 #define SECTOR 512
 #define ALIGNMENT 4096
@@ -83,6 +91,55 @@ static inline void fill_random(unsigned char *buffer, uint64_t bytes, uint64_t *
 
 		memcpy(buffer + at, &value, bytes - at < sizeof(value) ? bytes - at : sizeof(value));
 	}
+}
+
+/* What a name leads to, looked up once: all is opened through `path`, and a name that moves changes nothing.
+ * O_PATH does not use a device: its last close does more than others.
+ */
+struct held {
+	char path[32];
+	int is_device;
+	dev_t number;
+	uint64_t sequence; /* 0: not known */
+};
+
+/* `device` is MAJOR:MINOR:SEQUENCE, without a sequence before Linux 5.15, or - for a file. */
+static inline struct held hold(const char *path, const char *device)
+{
+	int handle = open(path, O_PATH | O_CLOEXEC);
+	unsigned long long sequence = 0;
+	unsigned major, minor;
+	struct held held = { 0 };
+
+	if (handle < 0)
+		die(path, strerror(errno));
+	snprintf(held.path, sizeof(held.path), "/proc/self/fd/%d", handle);
+	if (!strcmp(device, "-"))
+		return held;
+	if (sscanf(device, "%u:%u:%llu", &major, &minor, &sequence) < 2)
+		die(device, "not a device");
+	held.is_device = 1;
+	held.number = makedev(major, minor);
+	held.sequence = sequence;
+	return held;
+}
+
+/* Opens what is held; -1 with ENODEV if it is another device than the one that was asked for. */
+static inline int open_held(const struct held *held, int flags)
+{
+	int file = open(held->path, flags | O_CLOEXEC);
+	uint64_t sequence = 0;
+	struct stat status;
+
+	if (file < 0 || !held->is_device)
+		return file;
+	if (fstat(file, &status) || !S_ISBLK(status.st_mode) || status.st_rdev != held->number ||
+	    (held->sequence && (ioctl(file, BLKGETDISKSEQ, &sequence) || sequence != held->sequence))) {
+		close(file);
+		errno = ENODEV;
+		return -1;
+	}
+	return file;
 }
 
 /* The program and its directory, so that nothing is left of it when it is killed. */

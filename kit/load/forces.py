@@ -16,6 +16,7 @@ from kit.config.tables.force_table import ForceJob
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host
+from kit.hosts.held_device import HeldDevice
 from kit.store.parts.forces import Forces, Method
 
 _SOURCE = Path(__file__).with_suffix(".c")
@@ -76,14 +77,30 @@ def program() -> Path:
 
 
 def run(
-    host: Host, path: str, tests: Sequence[Test], clock: Clock, seed: int, deadline_s: float
+    host: Host,
+    path: str,
+    tests: Sequence[Test],
+    clock: Clock,
+    seed: int,
+    deadline_s: float,
+    device: HeldDevice | None = None,
 ) -> tuple[Forces, ...]:
     """Do the tests one after another; all of them write to `path`. Latencies are in experiment time.
 
     Raises HostError if the program fails or is killed, MeasurementUnknown for other output.
     """
     words = [test.word() for test in tests]
-    argv = ["sh", "-c", _RUN, "sh", path, str(clock.dilation), str(seed), *words]
+    argv = [
+        "sh",
+        "-c",
+        _RUN,
+        "sh",
+        path,
+        device.word if device else "-",
+        str(clock.dilation),
+        str(seed),
+        *words,
+    ]
     try:
         text = host.run(argv, stdin=program().read_bytes(), deadline_s=deadline_s).stdout
     except CommandFailed as error:
@@ -133,12 +150,30 @@ def command(work_dir: str, words: Sequence[str], start: str = "") -> list[str]:
 
 
 def words_of(
-    job: ForceJob, phase: str, place: str, size_bytes: int, seed: int, *, is_device: bool
+    job: ForceJob,
+    phase: str,
+    place: str,
+    size_bytes: int,
+    seed: int,
+    *,
+    is_device: bool,
+    device: HeldDevice | None = None,
 ) -> list[str]:
-    """The program's arguments for what it writes. `place`: see Worker; `size_bytes`: of a device."""
+    """The program's arguments for what it writes. `place`, `device`: see Worker; `size_bytes`: of a device.
+
+    A device that is not held, such as the run's own array, is whatever its node leads to at the start.
+    """
     force = job.force
     flags = "a" * force.append + "b" * is_device + "d" * force.direct + "g" * force.group_commit
     numbers = force.record, force.per_force, force.files, force.threads
     size = min(force.file, size_bytes) if is_device else force.file
     path = place if is_device else f"{place}/{DIRECTORY}/{phase}"
-    return [path, force.method, *map(str, numbers), str(size), flags or "-", str(seed)]
+    return [
+        path,
+        force.method,
+        *map(str, numbers),
+        str(size),
+        flags or "-",
+        str(seed),
+        device.word if device else "-",
+    ]

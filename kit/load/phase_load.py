@@ -16,6 +16,7 @@ from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.seed import seed_for
 from kit.hosts.base import LARGE_LIMIT_BYTES, Host, HostLost, Process
+from kit.hosts.held_device import HeldDevice, command_on, place_on
 from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
@@ -31,7 +32,7 @@ class Worker:
     """One fio of a load: on `host`, in `place`, a directory or a block device. `name`: in results.
 
     `size_bytes`: of the working set, or of the device. `by_client`: through what a client has mounted, not on
-    the server itself.
+    the server itself. `device`: which one `place` must lead to; fio gets it as a descriptor.
     """
 
     host: Host
@@ -39,6 +40,7 @@ class Worker:
     place: str
     size_bytes: int
     by_client: bool = True
+    device: HeldDevice | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class LoadSpec:
     def values(self, worker: Worker, number: int = 0) -> dict[str, str]:
         """Values of the job's variables for worker `number`; each draws its own random numbers."""
         seed = seed_for(self.seed, f"client {number}") if number else self.seed
-        return fio.variables(worker.place, worker.size_bytes, self.duration_ns, self.clock, seed)
+        place = place_on(worker.device, worker.place)
+        return fio.variables(place, worker.size_bytes, self.duration_ns, self.clock, seed)
 
     @property
     def window_ms(self) -> int | None:
@@ -149,7 +152,9 @@ class SingleLoad:
 
     def start(self) -> None:
         self._spec.check_files(self._worker)
-        self._process = self._host.start(self._spec.by(fio.command(self._files)))
+        self._process = self._host.start(
+            command_on(self._worker.device, self._spec.by(fio.command(self._files)))
+        )
 
     def running(self) -> bool:
         return self._process is not None and self._process.running()

@@ -14,6 +14,7 @@ from pathlib import Path
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.hosts.base import HostLost
 from kit.hosts.clock_offset import Clocks
+from kit.hosts.held_device import command_on
 from kit.load import common_start, fio, fio_json, ordinary_user
 from kit.load.common_start import Member
 from kit.load.fio_windows import ClientWindows, read_counts, with_totals
@@ -78,7 +79,8 @@ class StreamedLoad:
             command = fio.count_command(
                 member.directory, self.spec.window_ms or 1, ordinary=self.spec.ordinary
             )
-            member.server = member.host.start(self.spec.by(command), output)
+            command = command_on(member.worker.device, self.spec.by(command))
+            member.server = member.host.start(command, output)
         self._start_together()
 
     def _start_together(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.block_device import BlockDevice
 from kit.hosts.base import Host
+from kit.hosts.held_device import PLACE
 
 Requested = Literal["auto", "format", "sanitize", "discard"]
 _NAMESPACE = re.compile(r"(nvme\d+)(?:c\d+)?n(\d+)")
@@ -165,7 +166,16 @@ def purge(
 ) -> Purge:
     """Purge a device; returns the purge. Raises SafetyRefusal or HostError."""
     chosen = plan_purge(host, device, requested)
+    held = device.held
+    if held and chosen.method == "blkdiscard":
+        host.run(held.command(["blkdiscard", PLACE]), deadline_s=_DEADLINE_S)
+        return chosen
+    # nvme takes names alone.
+    if held:
+        held.check(host)
     host.run(list(chosen.argv), deadline_s=_DEADLINE_S)
+    if held:
+        held.check(host)
     if chosen.method == "nvme sanitize":
         _wait_sanitized(host, chosen.argv[2], pause)
     return chosen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,10 @@ class Work:
         else:
             check_same(self.host, self.device)
 
+    def argv(self, load: Load, output: str, log: str = "", runtime_us: int = 0) -> list[str]:
+        """The command of a load, on the device that was checked, whatever its name leads to now."""
+        return replace(load, device=self.device.held).argv(output, log, runtime_us)
+
     def counter(self) -> Written:
         """The device's write counters."""
         return read_written(self.host, self.device, self.smart)
@@ -139,7 +143,7 @@ def probe(work: Work) -> None:
 def _rate(work: Work, load: Load) -> float:
     """Run a load; returns its rate in bytes per second (experiment time)."""
     output = f"{work.work_dir}/probe.json"
-    work.host.run(load.argv(output), deadline_s=_MEASURE_DEADLINE_S)
+    work.host.run(work.argv(load, output), deadline_s=_MEASURE_DEADLINE_S)
     moved = block_device.parse_moved(work.host.get(output).decode(errors="replace"))
     return moved.written_bytes * 1e9 / max(work.clock.from_host_ns(moved.host_ns), 1)
 
@@ -222,7 +226,7 @@ def _run_load(work: Work, load: Load, stage_start_ns: int) -> block_device.Moved
         left_ns = time_ns - work.state.spent_ns - (work.now_ns() - stage_start_ns)
         limit_us = max(work.clock.to_host_ns(left_ns) // 1000, 1)
     output = f"{work.work_dir}/load.json"
-    process = work.host.start(load.argv(output, runtime_us=limit_us))
+    process = work.host.start(work.argv(load, output, runtime_us=limit_us))
     try:
         _wait(work, process, load.io_bytes)
         result = process.wait(_STOP_DEADLINE_S)
@@ -270,7 +274,7 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
     written = work.state.written_bytes + work.counter().kernel_bytes - before.kernel_bytes
     output, log = f"{directory}/measure.json", f"{directory}/measure"
     deadline_s = _MEASURE_DEADLINE_S + settings.ios * _IO_DEADLINE_S
-    work.host.run(load.argv(output, log), deadline_s=deadline_s)
+    work.host.run(work.argv(load, output, log), deadline_s=deadline_s)
     fio.parse_output(work.host.get(output).decode(errors="replace"))
     latencies = parse_latency_log(work.host.get(f"{log}_lat.1.log", limit_bytes=LARGE_LIMIT_BYTES)).latency_ns
     if latencies.size != settings.ios:

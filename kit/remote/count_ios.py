@@ -175,7 +175,9 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     counts = Counts(time.monotonic_ns())
-    fio = subprocess.Popen(["fio", "--output-format=json+", *arguments], stdout=subprocess.PIPE)
+    # fio has the descriptor of a device (open_device.py).
+    command = ["fio", "--output-format=json+", *arguments]
+    fio = subprocess.Popen(command, stdout=subprocess.PIPE, close_fds=False)
     documents, other = queue.Queue(), []
     reader = threading.Thread(target=read_documents, args=(fio.stdout, documents, other))
     reader.start()

@@ -4,7 +4,8 @@
     read LAYOUT...                print what is in each slot, as one JSON line for each layout
 
 LAYOUT is JSON: path, tag (run << 16 | number of the power loss), slots, workers: [[offset, bytes], ...],
-durable (O_DSYNC), direct (O_DIRECT). Record N of a worker is in its slot N % slots.
+durable (O_DSYNC), direct (O_DIRECT), device: MAJOR:MINOR:SEQUENCE that path must lead to, or empty. Record N
+of a worker is in its slot N % slots.
 Each completed write is one line of ACKNOWLEDGED: worker, number, CLOCK_MONOTONIC in ns.
 
 A record is its head (magic, tag, worker, bytes, number) and the SHAKE-128 of the head: it cannot be
@@ -14,6 +15,7 @@ What is in a slot: [0] nothing but zeroes; [1, tag, worker, number] a whole reco
 contents; [3] something else; [4] cannot be read. A slot's record of another place is [3].
 """
 
+import fcntl
 import hashlib
 import json
 import mmap
@@ -24,6 +26,7 @@ import sys
 import threading
 import time
 
+BLKGETDISKSEQ = 0x80081280
 HEAD = struct.Struct("<8sQIIQ")
 MAGIC = b"hspslot2"
 SECTOR = 512
@@ -55,13 +58,26 @@ def flags_of(layout):
     return flags | (os.O_DIRECT if layout["direct"] else 0)
 
 
+def opened(layout, flags):
+    """A descriptor; of a device only if it is the one that was checked. SEQUENCE: see open_device.py."""
+    file = os.open(layout["path"], flags)
+    if layout.get("device"):
+        number, _, sequence = layout["device"].rpartition(":")
+        status = os.fstat(file)
+        found = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        known = fcntl.ioctl(file, BLKGETDISKSEQ, bytes(8)) if sequence and found == number else b""
+        if found != number or (sequence and struct.unpack("Q", known)[0] != int(sequence)):
+            raise SystemExit(layout["path"] + " leads to another device now: it was not touched")
+    return file
+
+
 class Writer:
     """All workers. `failure`: what ended one of them early."""
 
     def __init__(self, layout, log):
         self.layout, self.log, self.failure, self.stopped = layout, log, "", False
         # Never O_CREAT: where a device is gone, its path must not become a file.
-        self.file = os.open(layout["path"], os.O_WRONLY | flags_of(layout))
+        self.file = opened(layout, os.O_WRONLY | flags_of(layout))
 
     def work(self, worker):
         offset, size = self.layout["workers"][worker]
@@ -121,7 +137,7 @@ def read(layout):
     if not os.path.exists(layout["path"]):
         print(json.dumps([[[UNREADABLE]] * slots for _ in layout["workers"]]))
         return
-    with open(layout["path"], "rb", buffering=0) as file:
+    with os.fdopen(opened(layout, os.O_RDONLY), "rb", buffering=0) as file:
         for worker, (offset, size) in enumerate(layout["workers"]):
             listed = []
             for slot in range(slots):

@@ -209,7 +209,9 @@ def _write_and_cut(
     cut, clock = test.cut, test.bench.site.clock
     _prepare(test, layout)
     log = f"{test.directory}/acknowledged-{layout.number}"
-    writer = cut.witness.start([*_helper(test, cut.witness), "write", layout.text(), log])
+    writer = cut.witness.start(
+        [*_helper(test, cut.witness), "write", layout.text(device=_device(test, layout)), log]
+    )
     begun, cut_ns, ended, still_on = False, None, None, ""
     try:
         answer = cut.witness.run(["sh", "-c", _AWAIT, "sh", log], deadline_s=_DEADLINE_S, check=False)
@@ -262,6 +264,13 @@ def _prepare(test: _Test, layout: Layout) -> None:
         guard.before_writing([layout.path], content=False)
 
 
+def _device(test: _Test, layout: Layout) -> str:
+    """The device of the records as it was checked last; "" for a file, and for an emulated one."""
+    storage, guard = test.bench.storage, test.bench.site.guard
+    held = guard.held(layout.path) if guard and not storage else None
+    return held.word if held else ""
+
+
 def _helper(test: _Test, host: Host) -> list[str]:
     """The program on the host. What a host had in memory went with its power."""
     if host.name not in test.helped:
@@ -275,7 +284,7 @@ def _read(test: _Test, *layouts: Layout) -> list[Found]:
     """What is in each slot, by layout."""
     storage, reader = test.bench.storage, test.cut.reader
     paths = [f"{storage.path}/power-loss-{layout.number}" if storage else layout.path for layout in layouts]
-    texts = [layout.text(path) for layout, path in zip(layouts, paths, strict=True)]
+    texts = [layout.text(path, _device(test, layout)) for layout, path in zip(layouts, paths, strict=True)]
     lines = reader.run([*_helper(test, reader), "read", *texts], deadline_s=_DEADLINE_S).stdout.splitlines()
     return [parse_found(line, layout) for line, layout in zip(lines, layouts, strict=True)]
 

@@ -44,15 +44,18 @@ class Layout:
         """Room of all records."""
         return self.slots * sum(self.sizes)
 
-    def text(self, path: str = "") -> str:
-        """The argument LAYOUT of the helper; `path`: where the reader has the file, if elsewhere."""
+    def text(self, path: str = "", device: str = "") -> str:
+        """The argument LAYOUT of the helper; `path`: where the reader has the file, if elsewhere.
+
+        `device`: MAJOR:MINOR:SEQUENCE of the device that the path must lead to.
+        """
         workers, offset = [], self.offset_bytes
         for size in self.sizes:
             workers.append([offset, size])
             offset += size * self.slots
         value = {
             "path": path or self.path, "tag": self.tag, "slots": self.slots, "workers": workers,
-            "durable": self.durable, "direct": self.direct,
+            "durable": self.durable, "direct": self.direct, "device": device,
         }  # fmt: skip
         return json.dumps(value)
 

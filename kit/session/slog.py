@@ -192,7 +192,7 @@ def _measured(
             _check_unchanged(site, host, found)
             part = seed_for(seed, f"slog {number}")
             deadline_s = max(_DEADLINE_S, _WRITE_DEADLINE_S * sum(test.ios * test.threads for test in group))
-            results += forces.run(host, path, group, site.clock, part, deadline_s)
+            results += forces.run(host, path, group, site.clock, part, deadline_s, found.held)
     return SlogTest(
         format=1,
         kit=__version__,

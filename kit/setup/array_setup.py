@@ -27,9 +27,10 @@ def assembled(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
         return
     spec = array_steps.spec_of(run.names, phase)
     with run.step(array_steps.make_array(run.plan, run.names, phase)) as number:
+        held = [guard.held(path) for path in spec.members] if guard else []
         if guard:
             guard.release()
-        size_bytes = array.create(server, spec)
+        size_bytes = array.create(server, spec, [each for each in held if each])
     yield replace(bench, array=Array(spec, phase.array, phase.devices, size_bytes))
     run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
     if guard:

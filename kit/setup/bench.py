@@ -89,7 +89,12 @@ class Bench:
             node, size_bytes = self.array.spec.node, self.array.size_bytes
             return [Worker(server, ARRAY, node, size_bytes, by_client=False)]
         paths, sizes = self.site.device_paths, self.device_bytes
-        return [Worker(server, name, paths[name], sizes[name], by_client=False) for name in devices]
+        guard = self.site.guard
+        held = {name: guard.held(paths[name]) if guard else None for name in devices}
+        return [
+            Worker(server, name, paths[name], sizes[name], by_client=False, device=held[name])
+            for name in devices
+        ]
 
     def spans(self, job: FioJob, devices: Sequence[str]) -> dict[str, dict[str, tuple[int, int]]]:
         """Of a load on `devices` the key `spans` of kit.store.phase.Phase; nothing of another."""

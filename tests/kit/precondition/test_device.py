@@ -18,10 +18,11 @@ from kit.config.tables.precondition_table import Precondition
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRefusal
 from kit.core.progress import Progress
+from kit.hosts.held_device import PLACE, HeldDevice
 from kit.precondition import checkpoint
 from kit.precondition.device import Outcome, Target, precondition
 from kit.precondition.latency_curve import Point
-from tests.fakes import Answer, Command, ScriptedHost
+from tests.fakes import Answer, Command, ScriptedHost, on_device
 from tests.kit.devices.facts import one_device
 
 MIB = 1 << 20
@@ -76,7 +77,7 @@ class HostWithDevice(ScriptedHost):
         self.files[self._argument(argv, "output")] = json.dumps(output).encode()
 
     def answer(self, command: Command) -> Answer:
-        argv = command.argv
+        argv = on_device(command.argv)
         if self.fails_at and self.fails_at in " ".join(argv):
             return 1, "", "I/O error"
         if argv[0] == "fio":
@@ -131,9 +132,13 @@ def test_fills_are_whole_sequential_and_each_with_data_of_its_own(case: Case) ->
     assert len(fills) == 3
     for load in fills:
         assert {"--rw=write", "--bs=131072", "--direct=1", "--refill_buffers=1"} <= set(load)
-        assert r"--filename=/dev/disk/by-id/x\:0" in load  # a colon separates file names for fio
+        assert f"--filename={PLACE}" in load
         assert "--allow_mounted_write=0" in load and not any("steadystate" in a for a in load)
     assert len({next(a for a in load if "randseed" in a) for load in fills}) == 3
+    # Whatever the name leads to meanwhile, it is the device that was checked.
+    held = tuple(HeldDevice("/dev/disk/by-id/x:0", "8:0", "1").command([]))
+    writers = [c.argv for c in case.host.commands if {"fio", "blkdiscard"} & set(c.argv[8:9])]
+    assert len(writers) > 10 and all(argv[:8] == held for argv in writers)
     assert [(p.stage, p.op) for p in done.points][:4] == [
         ("purge", "write"), ("purge", "read"), ("fill 1", "write"), ("fill 1", "read"),
     ]  # fmt: skip

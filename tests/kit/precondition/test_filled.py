@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.tables.precondition_table import Precondition
 from kit.precondition import budget, checkpoint, stage_loads
-from tests.fakes import Command
+from tests.fakes import Command, on_device
 from tests.kit.precondition.test_device import CAPACITY, MIB, Case, interrupt
 
 
@@ -21,7 +21,7 @@ class Half(Case):
         whole = self.host.answer
 
         def answer(command: Command) -> object:
-            argv = command.argv
+            argv = on_device(command.argv)
             if argv[0] == "fio" and f"--io_size={CAPACITY // 2}" in argv:
                 self.host.filled = True
             if argv[0] == "sh" and "base64" in argv[2]:
