@@ -31,9 +31,9 @@ def list_command(run: str, devices: Sequence[str]) -> list[str]:
     return ["/usr/bin/python3", "-I", "-", "list", json.dumps(request)]
 
 
-def refuse_any(host: Host, run: str, devices: Sequence[str], patience_s: float = _PATIENCE_S) -> None:
+def refuse_any(host: Host, run: str, devices: Sequence[str]) -> None:
     """Raises SafetyRefusal while a process of the run lives, or has one of `devices` open; HostError."""
-    end = time.monotonic() + patience_s
+    end = time.monotonic() + _PATIENCE_S
     while found := _found(host, run, devices):
         if time.monotonic() > end:
             numbers = " ".join(str(pid) for pid, _, _ in found)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from kit.core.errors import HostError
 from kit.hosts import local
 from kit.hosts.base import CommandFailed, DeadlineExceeded
 from kit.hosts.local import LocalHost
+from tests.process import ROOT
 
 from .conftest import running, until
 from .hostile_arguments import check_hostile_arguments
@@ -318,3 +321,59 @@ def test_output_does_not_replace_a_file(host: LocalHost, tmp_path: Path) -> None
     with pytest.raises(CommandFailed):
         host.start(["echo", "one"], output)
     assert output.read_text() == "kept"
+
+
+# --- The kit is killed -----------------------------------------------------------------------------------
+
+_KIT = """\
+import sys
+from kit.hosts import local, settings
+from kit.hosts.local import LocalHost
+host, how, word = LocalHost(), sys.argv[1], sys.argv[2:]
+settings.run_own(host, word) if how == "own" else host.run(word)
+print(local._watcher._process.pid, flush=True)
+host.run(["sleep", "1000"], deadline_s=1000)
+"""
+_WRITE = 'while :; do echo >>"$1"; sleep 0.02; done'
+# Started in the background: in the group of the command, in a session of its own, and of no parent any more.
+_LEAVING = {
+    "in the group": f"(trap '' TERM; {_WRITE}) >/dev/null 2>&1 &",
+    "in its own session": f'setsid sh -c \'trap "" TERM; {_WRITE}\' sh "$1" >/dev/null 2>&1 &',
+    "a daemon": f"(setsid sh -c '{_WRITE}' sh \"$1\" >/dev/null 2>&1 &) &",
+}
+
+
+def _kit_that_is_killed(tmp_path: Path, how: str, script: str) -> Path:
+    """What the script starts adds lines to the file."""
+    file = tmp_path / "lines"
+    argv = [sys.executable, "-c", _KIT, how, "sh", "-c", script, "sh", str(file)]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE) as kit:
+        assert kit.stdout
+        watcher = int(kit.stdout.readline())
+        until(file.exists)
+        kit.kill()
+    until(lambda: not alive(watcher))
+    return file
+
+
+def _writers(file: Path) -> list[int]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(file) in place.read_bytes().split(b"\0"):
+                found.append(int(place.parent.name))
+    return found
+
+
+@pytest.mark.one_python
+@pytest.mark.parametrize("where", _LEAVING)
+def test_no_command_outlives_the_kit_that_is_killed(tmp_path: Path, where: str) -> None:
+    assert _writers(_kit_that_is_killed(tmp_path, "run", _LEAVING[where])) == []
+
+
+@pytest.mark.one_python
+def test_what_a_command_of_the_users_has_started_is_not_ended(tmp_path: Path) -> None:
+    """Such as the machine whose power it turns on."""
+    file = _kit_that_is_killed(tmp_path, "own", _LEAVING["a daemon"])
+    (writer,) = _writers(file)
+    os.kill(writer, signal.SIGKILL)
