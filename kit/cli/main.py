@@ -166,7 +166,10 @@ def main() -> None:
     interrupt_at_end()
     try:
         app()
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    # Not Exception: a panic of a library in Rust is none, and Python's exit code would be 1.
+    except BaseException as error:
         shown = error if isinstance(error, KitError) else _unexpected(error)
         say_error(shown)
         sys.exit(shown.exit_code)
@@ -174,7 +177,7 @@ def main() -> None:
         drop_unwritten(sys.stderr)
 
 
-def _unexpected(error: Exception) -> HostError:
+def _unexpected(error: BaseException) -> HostError:
     """The error to show. Python's own exit code, 1, would mean that an expectation was not met."""
     if isinstance(error, OSError) and error.errno in _DISK:
         return HostError(

@@ -47,6 +47,6 @@ class MeasurementUnknown(KitError):
     exit_code = EXIT_UNKNOWN
 
 
-def error_text(error: Exception) -> str:
+def error_text(error: BaseException) -> str:
     """The message of an error, for a journal or a manifest. Other errors than KitError: with their type."""
     return error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"

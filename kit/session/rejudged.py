@@ -82,13 +82,18 @@ def rejudged(path: Path, known: Sequence[Known] = ()) -> Rejudged:
             manifest = read_manifest(run)
             summary = reports.judged(run, known)
     except ConfigError as error:
-        return Rejudged(str(path), None, (_line(Reason(id="RUN-FILES", text=error.message)),), error)
+        return unreadable(path, error)
     lines = [
         CheckLine("RUN-FILES", "ok", text=f"format {manifest.format}"),
         _plan_digest(run),
         _stored_summary(run, summary),
     ]
     return Rejudged(str(path), summary, (*lines, *check_lines(summary)))
+
+
+def unreadable(path: Path, error: ConfigError) -> Rejudged:
+    """A run or series that cannot be judged: it stops none of the others."""
+    return Rejudged(str(path), None, (_line(Reason(id="RUN-FILES", text=error.message)),), error)
 
 
 def _line(reason: Reason) -> CheckLine:

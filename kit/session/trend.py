@@ -19,12 +19,14 @@ from reports.trend.point import Point, point_of_run, point_of_series
 _MOST_ENTRIES = 10_000
 
 
-def points_of(names: Sequence[str]) -> list[Point]:
-    """The points of a trend. Raises ConfigError.
+def points_of(names: Sequence[str]) -> tuple[list[Point], list[ConfigError]]:
+    """The points of a trend, and why runs or series of it cannot be read. Raises ConfigError.
 
     A name is a run, a series, or a directory whose runs and series are taken: results/WORKLOAD, or one whose
     folders are such directories.
     """
+    for name in names:
+        _refuse_phase(name)
     paths = [path for name in names for path in _runs_of(Path(name))]
     series = [path for path in paths if is_series(path)]
     members = {member for path in series for member in _members(path)}
@@ -35,16 +37,35 @@ def points_of(names: Sequence[str]) -> list[Point]:
             "kind",
             "name the runs, or the series",
         )
-    if series:
-        return [_series_point(path) for path in series]
-    return [_run_point(path) for path in runs]
+    points: list[Point] = []
+    errors: list[ConfigError] = []
+    for path in series or runs:
+        try:
+            points.append(_series_point(path) if series else _run_point(path))
+        except ConfigError as error:
+            # It stops none of the others.
+            errors.append(error)
+    if errors and len(points) < 2:
+        raise errors[0]
+    return points, errors
 
 
-def _members(path: Path) -> Iterator[Path]:
-    """The runs of a series, which are beside it. Raises ConfigError."""
-    for build in read_series(named_series(path)).builds:
-        for each in build.runs:
-            yield named_series(path).parent / each.run
+def _refuse_phase(name: str) -> None:
+    """Raises ConfigError for RUN:PHASE."""
+    path, colon, phase = name.rpartition(":")
+    if colon and "/" not in phase and os.path.lexists(path) and not os.path.lexists(name):
+        raise ConfigError(
+            f"{name} is a phase: a trend is of whole runs, and has a figure for each phase", "name the run"
+        )
+
+
+def _members(path: Path) -> list[Path]:
+    """The runs of a series, which are beside it; without any if it cannot be read, which is told later."""
+    try:
+        builds = read_series(named_series(path)).builds
+        return [named_series(path).parent / each.run for build in builds for each in build.runs]
+    except ConfigError:
+        return []
 
 
 def _runs_of(path: Path) -> Iterator[Path]:
@@ -80,10 +101,6 @@ def _folders(path: Path) -> list[Path]:
 
 def _run_point(path: Path) -> Point:
     run = comparison.StoredRun(os.fspath(path))
-    if run.phase is not None:
-        raise ConfigError(
-            f"{path} is a phase: a trend is of whole runs, and has a figure for each phase", "name the run"
-        )
     stored = StoredRun(run.manifest, run.summary, latency.read(run.directory, run.manifest.phases))
     return point_of_run(run.name, stored, run.settings)
 

@@ -104,7 +104,8 @@ def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
 def read_latency(run: RunDir) -> pl.DataFrame:
     """latency.parquet, checked. Raises ConfigError."""
     path = run.path / "latency.parquet"
-    return _checked_latency(_read_parquet(path, _ENDED_EARLY), path)
+    with _readable(path, _ENDED_EARLY):
+        return _checked_latency(_read_parquet(path), path)
 
 
 def read_ageing(run: RunDir) -> pl.DataFrame:
@@ -112,7 +113,8 @@ def read_ageing(run: RunDir) -> pl.DataFrame:
     path = run.path / "ageing.parquet"
     if not os.path.lexists(path):
         return pl.DataFrame(schema=AGEING_SCHEMA)
-    return _checked_ageing(_read_parquet(path, "it was there a moment ago"), path)
+    with _readable(path, "it was there a moment ago"):
+        return _checked_ageing(_read_parquet(path), path)
 
 
 @contextmanager
@@ -156,11 +158,10 @@ def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Generat
             yield read
 
 
-def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
-    with _readable(path, missing_hint):
-        content = read_own(path, _MAX_BYTES)
-        _checked_rows(path, pl.scan_parquet(io.BytesIO(content)), len(content), _MAX_ROWS)
-        return pl.read_parquet(io.BytesIO(content))
+def _read_parquet(path: Path) -> pl.DataFrame:
+    content = read_own(path, _MAX_BYTES)
+    _checked_rows(path, pl.scan_parquet(io.BytesIO(content)), len(content), _MAX_ROWS)
+    return pl.read_parquet(io.BytesIO(content))
 
 
 @contextmanager
@@ -169,7 +170,8 @@ def _readable(path: Path, missing_hint: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
-    except (pl.exceptions.PolarsError, OSError) as error:
+    # A panic of polars is a BaseException: no other handler knows it.
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise ConfigError(f"{path}: not a readable Parquet file ({error})", DAMAGED) from error
 
 

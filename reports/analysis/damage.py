@@ -10,7 +10,10 @@ import polars as pl
 from kit.core.errors import ConfigError
 
 # What code raises that meets another value than the kit writes.
-_RAISED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pl.exceptions.PolarsError)
+_RAISED = (
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)  # fmt: skip
 
 
 @contextmanager
@@ -18,7 +21,5 @@ def damage_refused(what: str, hint: str, *more: type[Exception]) -> Iterator[Non
     """Raise ConfigError where work fails because `what` of a stored run is damaged; also for `more`."""
     try:
         yield
-    except Exception as error:
-        if not isinstance(error, (*_RAISED, *more)):
-            raise
+    except (*_RAISED, *more) as error:
         raise ConfigError(f"{what} is damaged ({type(error).__name__}: {error})", hint) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit_json, emit_text, say_error, write_target
 from kit.recovery.clean import is_made
 from kit.session.presentation import terminal_width
-from kit.session.rejudged import Rejudged, known_of_all, rejudged
+from kit.session.rejudged import Rejudged, known_of_all, rejudged, unreadable
 from kit.store.series import is_series, named_series, read_series
 from reports.output.junit import junit as junit_of
 from reports.output.result_table import wrapped
@@ -40,9 +40,14 @@ def check(
     something else than the counts. A failure that is known (--known, [[known]]) does not count.
     """
     check_target(junit)
-    paths = list(_runs(runs))
+    found = [_runs(path) for path in runs]
+    paths = [path for each in found if not isinstance(each, Rejudged) for path in each]
     failures = known_of_all(known, paths, [path for path in runs if is_series(path)]) if known else ()
-    judged = [rejudged(path, failures) for path in paths]
+    judged = [
+        made
+        for each in found
+        for made in ([each] if isinstance(each, Rejudged) else (rejudged(path, failures) for path in each))
+    ]
     if junit:
         write_target(junit, junit_of(*(each.summary for each in judged if each.summary)))
     if json_output:
@@ -58,20 +63,19 @@ def check(
     raise typer.Exit(code)
 
 
-def _runs(paths: Sequence[Path]) -> Iterator[Path]:
-    """The runs, those of a series one by one."""
-    for path in paths:
-        if not is_series(path):
-            yield path
-            continue
+def _runs(path: Path) -> list[Path] | Rejudged:
+    """The runs of a series, one that was deleted too: it is a line. A run by itself. What cannot be read."""
+    if not is_series(path):
+        return [path]
+    try:
         directory = named_series(path)
         found = [run for build in read_series(directory).builds for run in build.runs]
-        if not found:
-            hint = f"hsp run --resume {directory}" if is_made(directory) else "leave it out"
-            raise ConfigError(f"{path}: the series has no run yet", hint)
-        for each in found:
-            # One that was deleted is a line, and stops none of the others.
-            yield directory.parent / each.run
+    except ConfigError as error:
+        return unreadable(path, error)
+    if not found:
+        hint = f"hsp run --resume {directory}" if is_made(directory) else "leave it out"
+        raise ConfigError(f"{path}: the series has no run yet", hint)
+    return [directory.parent / each.run for each in found]
 
 
 def _json(judged: Rejudged) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from kit.cli.options import JsonOption, JunitOption
-from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
-from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
+from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
+from kit.core.output import check_target, emit, emit_json, emit_text, say, say_error, write_target
 from kit.session.presentation import terminal_width
 from kit.session.trend import points_of
 from reports.output import trend_table
@@ -61,14 +61,16 @@ def trend(
     """Show figures over days and versions on one time axis, what changed, and where a figure moved.
 
     Exit code 1 if a figure is slower by more than --worse-than, and with --junit also if a check failed last;
-    3 if --worse-than is given and the runs are too few to tell of any figure.
+    2 if a run cannot be read: it is left out; 3 if --worse-than is given and the runs are too few to tell of
+    any figure.
     """  # fmt: skip
     if json_output + markdown + csv > 1:
         raise ConfigError("--json, --markdown and --csv all print on stdout", "choose one of them")
     limit = _part(worse_than)
     for target in (html, junit):
         check_target(target)
-    found = trend_of(points_of(runs), by, across or [])
+    points, errors = points_of(runs)
+    found = trend_of(points, by, across or [])
     if html:
         write_target(html, trend_page.render(found, limit).encode())
         say(f"page: {html}")
@@ -80,6 +82,10 @@ def trend(
         emit((trend_table.markdown(found) if markdown else trend_table.table(found)).encode())
     else:
         emit_text(trend_table.plain(found, terminal_width()))
+    for error in errors:
+        say_error(error)
+    if errors:
+        raise typer.Exit(EXIT_USAGE)
     _end(found, limit, with_checks=junit is not None)
 
 
