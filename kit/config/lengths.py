@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from kit.config.sweep import class_of, known_keys, with_value
 from kit.config.toml import describe, nearest, printable
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_source import WorkloadSource, tables_of
 from kit.core.errors import ConfigError
 
 Length = Literal["smoke", "sanity", "full"]
@@ -60,8 +60,8 @@ def with_length(source: WorkloadSource, length: str) -> WorkloadSource:
     most = settings.get("min_count")
     document = copy.deepcopy(source.document)
     document["length"] = length
-    for wish in document.get("expect", ()) if most is not None else ():
-        if isinstance(wish, dict) and isinstance(wish.get("min_count", 1), int):
+    for wish in tables_of(document.get("expect")) if most is not None else ():
+        if isinstance(wish.get("min_count", 1), int):
             wish["min_count"] = min(wish.get("min_count", 1), most)
     source = replace(source, document=document, min_count=most)
     for key, value in settings.items():
@@ -74,7 +74,7 @@ def _check(source: WorkloadSource, tables: object) -> None:
     """Each table by itself, whichever is chosen. Raises ConfigError."""
     if not isinstance(tables, dict):
         source.refuse(("lengths",), f"expected tables [lengths.smoke], found {describe(tables)}")
-    phases = [str(each.get("name")) for each in source.document.get("phase", ()) if isinstance(each, dict)]
+    phases = [str(each.get("name")) for each in tables_of(source.document.get("phase"))]
     for length, settings in tables.items():
         place = ("lengths", length)
         if length not in LENGTHS or length == FULL:

@@ -232,9 +232,11 @@ def _with_base(
     own = {key: value for key, value in files[number].document.items() if key != "base"}
     beneath = {key: value for key, value in base.items() if key not in _OWN}
     merged = _merge(own, beneath)
-    # What is not an array of tables is refused when the document is validated.
-    if isinstance(own.get("phase"), list) and len(own["phase"]) == len(tables_of(own["phase"])):
-        known = list(zip(tables_of(beneath.get("phase")), origins, strict=True))
+    if "phase" in own and own["phase"] != tables_of(own["phase"]):
+        # Refused when the document is validated: until then, its phases come from nowhere.
+        return merged, []
+    if "phase" in own:
+        known = list(zip(tables_of(beneath.get("phase")), origins, strict=False))
         phases, origins = [], []
         for index, phase in enumerate(own["phase"]):
             made, origin = _phase(files[number], index, phase, known)

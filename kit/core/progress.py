@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TextIO, cast
 
-from rich.console import Console, ConsoleRenderable, Group, RenderableType
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, Group, RenderableType, RenderResult
 from rich.control import Control
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -23,6 +23,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from kit.core.errors import error_text
 from kit.core.output import MessageStream
 from kit.core.text import safe_text
 
@@ -73,6 +74,29 @@ def _rewritten(before: _Lines, lines: _Lines) -> Iterable[Segment]:
             yield Control(ControlType.CARRIAGE_RETURN, (ControlType.CURSOR_DOWN, up)).segment
 
 
+def _harmless() -> AbstractContextManager[None]:
+    """What cannot be drawn ends no step: the cleanup of a run is one."""
+    return suppress(Exception)
+
+
+class _Below:
+    """A view that may fail: then it is left out, and its error stands there."""
+
+    def __init__(self, view: RenderableType) -> None:
+        self._view, self._failure = view, ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        segments: list[Segment] = []
+        try:
+            if not self._failure:
+                segments = list(console.render(self._view, options))
+        except Exception as error:
+            self._failure = f"the view failed: {error_text(error)}"
+        if self._failure:
+            yield Text(safe_text(self._failure))
+        yield from segments
+
+
 class Progress:
     """Steps and notes on standard error; with `quiet`, only steps that fail."""
 
@@ -97,7 +121,7 @@ class Progress:
 
     def show_below(self, view: RenderableType) -> None:
         """Draw `view` below each open step; on a terminal only. It is asked anew at each drawing."""
-        self._below = view
+        self._below = _Below(view)
 
     @contextmanager
     def numbered(self, total: int) -> Iterator[None]:
@@ -141,7 +165,8 @@ class Progress:
     def note(self, text: str) -> None:
         """Print text, which may be several lines."""
         if not self._quiet:
-            self._console.print(Text("\n".join(map(safe_text, text.splitlines()))))
+            with _harmless():
+                self._console.print(Text("\n".join(map(safe_text, text.splitlines()))))
 
     def _begin(self, text: str, fraction: float | None) -> float:
         started = time.monotonic()
@@ -157,7 +182,8 @@ class Progress:
                 get_renderable=self._drawn,
                 vertical_overflow="crop",
             )
-            self._live.start()
+            with _harmless():
+                self._live.start()
         return started
 
     def _drawn(self) -> RenderableType:
@@ -181,11 +207,13 @@ class Progress:
             self._steps.remove((text, started))
             self._fraction, self._detail = None, ""
         if self._live is not None and not self._steps:
-            self._live.stop()
-            self._live = None
+            live, self._live = self._live, None
+            with _harmless():
+                live.stop()
         if self._quiet and not failure:
             return
         line = f"{text}: {failure}{time.monotonic() - started:.1f} s"
         right, wrong = ("✓", "✗") if self._unicode else ("ok", "!!")
         mark, style = (wrong, "red") if failure else (right, "green")
-        self._console.print(Text.assemble((mark, style), " ", line) if self._terminal else Text(line))
+        with _harmless():
+            self._console.print(Text.assemble((mark, style), " ", line) if self._terminal else Text(line))

@@ -16,6 +16,7 @@ _TEXT = (
     "names no check of this run: write an id of docs/verdict.md, ID:phase, or EXPECT:phase:op:tier:limit; "
     "`hsp check RUN` lists those of a run"
 )
+_WIDE = "names nearly every check: write the id, or as much of it as a family has, such as POWER-LOSS-*"
 _NEVER = "is never excused: nothing was measured, or the files are not what was stored; remove the entry"
 
 
@@ -56,7 +57,7 @@ def _refuse(
     problems = [
         (
             place_of(("known", number, "check")),
-            f"known[{number}].check: '{each.check}' {_NEVER if each.check in NEVER_KNOWN else _TEXT}",
+            f"known[{number}].check: '{each.check}' {_why(each)}",
         )
         for number, each in enumerate(known)
         if not names_something(each, names, expected)
@@ -64,6 +65,12 @@ def _refuse(
     if problems:
         raise placed_refusal(problems)
     return known
+
+
+def _why(known: Known) -> str:
+    if known.is_too_wide:
+        return _WIDE
+    return _NEVER if known.check in NEVER_KNOWN else _TEXT
 
 
 def stored(entry: KnownFailure) -> Known:

@@ -14,7 +14,7 @@ import polars as pl
 from kit.config.fio_job import FioJob
 from kit.config.tables.phase_table import Phase
 from kit.config.workload import Warmup
-from kit.core.errors import HostError, KitError, MeasurementUnknown, SafetyRefusal, error_text
+from kit.core.errors import HostError, MeasurementUnknown, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 from kit.hosts.base import Host, HostLost
@@ -143,16 +143,21 @@ def _store_last(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
     """As _store; an error is in the outcome."""
     try:
         _store(run_dir, outcome)
-    except (KitError, OSError) as error:
+    except Exception as error:
         outcome.failure = outcome.failure or error
 
 
 def _clean_up(run: Context, outcome: Outcome, before: settings_snapshot.Settings | None) -> None:
-    """Undo everything; what cannot be undone is in the outcome."""
-    with run.progress.step("cleaning up"):
-        outcome.left = tear_down(run.journal, run.site, before)
-    if run.journal.settled:
-        registry.leave(run.run_id)
+    """Undo everything; what cannot be undone is in the outcome, and so is what failed here."""
+    try:
+        with run.progress.step("cleaning up"):
+            outcome.left = tear_down(run.journal, run.site, before)
+        if run.journal.settled:
+            registry.leave(run.run_id)
+    except Exception as error:
+        # The manifest must be stored, and what is left told.
+        outcome.failure = outcome.failure or error
+        outcome.left.append(Leftover("cleaning up", error_text(error)))
     if (why := _why_gone(run.site)) and not (outcome.failure or outcome.interrupted):
         outcome.failure = _lab_ended(why)
         run.record.add_problems("error", error_text(outcome.failure))
@@ -208,8 +213,8 @@ def tear_down(journal: Journal, site: Site, before: settings_snapshot.Settings |
         return left
     try:
         after = _settings(site)
-    except KitError as error:
-        return [*left, Leftover("settings of the server", f"cannot be compared: {error.message}")]
+    except Exception as error:
+        return [*left, Leftover("settings of the server", f"cannot be compared: {error_text(error)}")]
     assert after is not None, "the site has its server still"
     return left + [
         Leftover(change, "it was changed and is not what it was")

@@ -83,7 +83,7 @@ def run_of_baseline(results: Path, name: str) -> RunDir:
     baseline = known[name]
     place = results / baseline.path
     for path in (place, *_elsewhere(results, Path(baseline.path).name)):
-        if path.is_dir() and not path.is_symlink():
+        if _is_directory(path):
             run = named_run(path)
             if (read_manifest(run).run or run.path.name) == baseline.run:
                 return run
@@ -92,6 +92,14 @@ def run_of_baseline(results: Path, name: str) -> RunDir:
         f"{safe_text(str(place))} any more, nor elsewhere in {results}",
         "put it back, or set another: hsp baseline set RUN --name NAME",
     )
+
+
+def _is_directory(path: Path) -> bool:
+    """No link; a name of a file that no system can have is none."""
+    try:
+        return path.is_dir() and not path.is_symlink()
+    except (OSError, ValueError):
+        return False
 
 
 def _elsewhere(results: Path, name: str) -> list[Path]:

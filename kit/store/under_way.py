@@ -15,6 +15,8 @@ from kit.store import json_file
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Many, Nanoseconds, Stored
 
+# 11 days: a phase takes less, and products with its clock and columns fit 64 bits.
+_LONGEST_NS = 10**15
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~%-]{0,250}$")]
 """A file in raw/: no path."""
 
@@ -28,8 +30,8 @@ class UnderWay(Stored):
 
     phase: Annotated[str, Field(max_length=250)]
     part: Annotated[int, Field(ge=1)]
-    duration_ns: Annotated[Nanoseconds, Field(gt=0)]
-    interval_ns: Annotated[Nanoseconds, Field(gt=0)]
+    duration_ns: Annotated[Nanoseconds, Field(gt=0, le=_LONGEST_NS)]
+    interval_ns: Annotated[Nanoseconds, Field(gt=0, le=_LONGEST_NS)]
     clock: Literal["real", "virtual"]
     dilation: Annotated[int, Field(ge=1, le=1 << 20)]
     trace: FileName | None

@@ -27,6 +27,8 @@ _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 # Keys of @counts that are not bins. Older programs counted ends, too.
 _STARTED, _DONE, _SUM, _LOG_BLOCKS = 4000, 4001, 4002, 4003
 _LONGEST_NS = (1 << 62) - 1
+# Of a map of bpftrace, which are 64 bits wide; sums of ns fit, too.
+_MOST = (1 << 63) - 1
 _PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT = 11, (1 << 11) - 1, 32
 
 # (op, seen, vdev): a class of requests, see nfsd.bt
@@ -111,12 +113,12 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
         if match := _LINE.fullmatch(data):
             _read_mark(trace, match)
         elif match := _FED.fullmatch(data):
-            trace.feeds_ns = tuple(sorted((*trace.feeds_ns, int(match[1]))))
+            trace.feeds_ns = tuple(sorted((*trace.feeds_ns, _time_ns(match[1]))))
     elif kind == "map":
         for name, content in data.items():
             _read_map(trace, name, content)
     elif kind == "lost_events":
-        trace.lost_events += int(data["events"])
+        trace.lost_events = _whole(trace.lost_events + _whole(data["events"]))
     elif kind in ("helper_error", "error"):
         trace.problems.append(f"the tracer reports: {json.dumps(data)[:200]}")
 
@@ -127,12 +129,12 @@ def _read_mark(trace: Trace, match: re.Match[str]) -> None:
         if trace.phase or not int(phase):
             raise ValueError("a second phase, or none")
         trace.phase = int(phase)
-        trace.snapshots.append(Snapshot(int(begin_ns), {}))
+        trace.snapshots.append(Snapshot(_time_ns(begin_ns), {}))
     elif not trace.phase:
         raise ValueError("before the begin of the phase")
     elif mark:
         trace.ended = trace.ended or mark == "end"
-        trace.snapshots.append(Snapshot(int(at_ns), {}))
+        trace.snapshots.append(Snapshot(_time_ns(at_ns), {}))
     else:
         if int(ended) != trace.phase or not trace.ended:
             raise ValueError("the end of another phase")
@@ -141,7 +143,7 @@ def _read_mark(trace: Trace, match: re.Match[str]) -> None:
 
 def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
     if name == "@fed":
-        trace.feeds_ns = tuple(sorted(int(key) for key in content))
+        trace.feeds_ns = tuple(sorted(map(_time_ns, content)))
     elif name in ("@counts", "@highest"):
         if not trace.phase:
             raise ValueError("before the begin of the phase")
@@ -164,22 +166,23 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     unjoined: dict[Class, int] = {}
     of_commits = 0
     for seen, number, value in entries:
-        if isinstance(value, bool) or value != int(value) or value < 0:
-            raise ValueError("invalid count")
+        _whole(value)
         if number in totals:
-            totals[number][_class(seen)[0]] = int(value)
+            totals[number][_class(seen)[0]] = value
         elif number == _SUM:
-            sums[_class(seen)] = int(value)
+            sums[_class(seen)] = value
         elif number == _LOG_BLOCKS:
             op, _, vdev = _class(seen)
-            blocks[vdev] = blocks.get(vdev, 0) + int(value)
-            of_commits += int(value) if op == "commit" else 0
+            blocks[vdev] = _whole(blocks.get(vdev, 0) + value)
+            of_commits += value if op == "commit" else 0
         elif number in split.PARTS or number == split.UNJOINED:
-            split.add(parts, unjoined, _class(seen), number, int(value))
+            split.add(parts, unjoined, _class(seen), number, value)
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
-            counts.setdefault(_class(seen), {})[number] = int(value)
+            counts.setdefault(_class(seen), {})[number] = value
+    # Sums of them are 64 bits wide, too.
+    _whole(sum(sum(bins.values()) for bins in counts.values()))
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
     if trace.ended:
         trace.started, trace.sums = totals[_STARTED], sums
@@ -198,12 +201,27 @@ def _by_op(counts: dict[Class, Counts]) -> dict[str, int]:
 def _read_extremes(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     """`entries`: @seen, which extreme, value."""
     for seen, which, value in entries:
-        if which not in (0, 1) or not 0 <= int(value) <= _LONGEST_NS:
+        if which not in (0, 1) or _whole(value) > _LONGEST_NS:
             raise ValueError("invalid extreme")
         if which:
-            trace.lowest[_class(seen)] = _LONGEST_NS - int(value)
+            trace.lowest[_class(seen)] = _LONGEST_NS - value
         else:
-            trace.highest[_class(seen)] = int(value)
+            trace.highest[_class(seen)] = value
+
+
+def _whole(value: Any) -> int:
+    """A count of bpftrace. Raises ValueError."""
+    if type(value) is not int or not 0 <= value <= _MOST:
+        raise ValueError("invalid count")
+    return value
+
+
+def _time_ns(text: str) -> int:
+    """Of the server's monotonic clock. Raises ValueError."""
+    value = int(text)
+    if not 0 <= value <= _LONGEST_NS:
+        raise ValueError("invalid time")
+    return value
 
 
 def _phase_of(seen: int) -> int:

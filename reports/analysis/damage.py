@@ -10,7 +10,7 @@ import polars as pl
 from kit.core.errors import ConfigError
 
 # What code raises that meets another value than the kit writes.
-_RAISED = (
+_RAISED: tuple[type[BaseException], ...] = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pl.exceptions.PolarsError,
     pl.exceptions.PanicException,
 )  # fmt: skip

@@ -61,7 +61,9 @@ def exported(
         return "".join(openmetrics(plain, summary, times)).encode()
     if kind == "csv":
         strings = [name for name, dtype in frame.schema.items() if dtype == pl.String]
-        return _made_safe(frame, strings, csv_text).write_csv().encode()
+        made = _made_safe(frame, strings, csv_text)
+        made.columns = _columns(made.columns)
+        return made.write_csv().encode()
     target = io.BytesIO()
     frame.write_parquet(target)
     return target.getvalue()
@@ -70,6 +72,15 @@ def exported(
 def csv_text(text: str) -> str:
     """`text` as a cell of CSV that is neither a formula nor obeyed by a terminal."""
     return ("'" if _FORMULA.match(text) else "") + safe_text(text)
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    """Names of columns as cells of CSV; what is alike then has a number."""
+    made: list[str] = []
+    for name in map(csv_text, names):
+        alike = sum(each == name or each.startswith(f"{name} #") for each in made)
+        made.append(f"{name} #{alike + 1}" if alike else name)
+    return made
 
 
 def _made_safe(frame: pl.DataFrame, columns: Sequence[str], safe: Callable[[str], str]) -> pl.DataFrame:

@@ -9,8 +9,11 @@ from collections.abc import Iterator, Sequence
 from kit.store.checks.ids import id_of_expectation, id_of_sum
 from kit.store.summary import JudgedExpectation, PhaseAccounting, Reason, Summary
 
-# What XML 1.0 (section 2.2) does not allow, not even escaped.
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What XML 1.0 (section 2.2) does not allow, not even escaped; C1, and what turns the direction of writing.
+_FORBIDDEN = re.compile(
+    "[^\t\n\r\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    "|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
 
 
 def junit(*summaries: Summary) -> bytes:
@@ -24,7 +27,7 @@ def junit(*summaries: Summary) -> bytes:
 
 
 def _suite(summary: Summary) -> ET.Element:
-    name = _xml_text(f"{summary.workload or 'hsp'}{f' ({summary.length})' if summary.length else ''}")
+    name = f"{summary.workload or 'hsp'}{f' ({summary.length})' if summary.length else ''}"
     suite = ET.Element("testsuite", name=name)
     _verdict(case(suite, name, "verdict"), summary)
     if summary.power_loss:
@@ -142,6 +145,10 @@ def document(*suites: ET.Element) -> bytes:
             suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
         suite.set("tests", str(len(suite.findall("testcase"))))
         root.append(suite)
+    for each in root.iter():
+        each.text = _xml_text(each.text) if each.text else None
+        for name, value in each.items():
+            each.set(name, _xml_text(value))
     ET.indent(root)
     text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
@@ -160,7 +167,7 @@ def _power_losses(suite: ET.Element, name: str, summary: Summary) -> None:
     elif summary.verdict == "unknown":
         add_outcome(made, "skipped", "the verdict is unknown", [])
     else:
-        ET.SubElement(made, "system-out").text = _xml_text(words)
+        ET.SubElement(made, "system-out").text = words
 
 
 def _checks(suite: ET.Element, name: str, phase: PhaseAccounting, summary: Summary) -> None:
@@ -183,15 +190,15 @@ def _checks(suite: ET.Element, name: str, phase: PhaseAccounting, summary: Summa
 
 def case(suite: ET.Element, group: str, name: str) -> ET.Element:
     """A new case of the suite."""
-    return ET.SubElement(suite, "testcase", classname=_xml_text(group), name=_xml_text(name))
+    return ET.SubElement(suite, "testcase", classname=group, name=name)
 
 
 def add_outcome(made: ET.Element, kind: str, message: str, reasons: Sequence[str]) -> None:
     """`kind`: failure, error or skipped."""
-    part = ET.SubElement(made, kind, message=_xml_text("; ".join([message, *map(str, reasons)])))
+    part = ET.SubElement(made, kind, message="; ".join([message, *map(str, reasons)]))
     if kind != "skipped":
         part.set("type", message)
-        part.text = _xml_text("\n".join(map(str, reasons)))
+        part.text = "\n".join(map(str, reasons))
 
 
 def _xml_text(text: object) -> str:

@@ -150,6 +150,8 @@ def export(
         text = f"the {BINS_PER_OCTAVE} stored bins of an octave do not make so many"
         raise ConfigError(f"--per-octave {per_octave}: {text}", "give 1, 2, 4, 8, 16 or 32")
     every_ns = _every_ns(every, totals)
+    if output is None and kind == "parquet" and sys.stdout.isatty():
+        raise ConfigError("Parquet is not text for a terminal", "give -o FILE, or send stdout to a file")
     if is_series(run):
         if phase or layer or percentiles or kind == "openmetrics":
             raise ConfigError(
@@ -164,8 +166,6 @@ def export(
             "leave out --percentiles, or use --format csv or parquet",
         )
     run_dir = named_run(run)
-    if output is None and kind == "parquet" and sys.stdout.isatty():
-        raise ConfigError("Parquet is not text for a terminal", "give -o FILE, or send stdout to a file")
     frame = chosen(tables.read_latency(run_dir), phase or [], layer or [])
     if percentiles:
         frame = over_time(frame)

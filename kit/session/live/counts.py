@@ -19,6 +19,8 @@ Group = tuple[str, str]
 MOST_COLUMNS = 240
 # Counts that are held at most, whatever a file says: some 50 MB.
 _MOST_CELLS = 400_000
+# I/Os of a phase, so that no sum of them is wider than 64 bits.
+_MOST_IOS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,14 @@ class LiveCounts:
     last: int = -1
     last_ios: Counter[Group] = field(default_factory=Counter)
     _cells: int = 0
+    _ios: int = 0
 
     def add(self, interval: int, group: Group, counts: Mapping[int, int]) -> None:
-        """I/Os of one interval, from 0."""
+        """I/Os of one interval, from 0. Raises ValueError for more than a phase can have."""
         interval = max(interval, 0)
+        self._ios += sum(counts.values())
+        if self._ios > _MOST_IOS:
+            raise ValueError("more I/Os than a phase can have")
         if interval > self.last:
             self.last, self.last_ios = interval, Counter()
         if interval == self.last:

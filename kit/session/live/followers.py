@@ -70,13 +70,12 @@ class TraceFollower:
             self._begin_ns = known[0].at_ns
         try:
             # The first is what was known already.
-            changes = list(differences(known))[1:]
+            for change in list(differences(known))[1:]:
+                self._add(counts, change)
         except ValueError as error:
             if len(self.problems) < _MOST_PROBLEMS:
                 self.problems.append(f"the tracer's counts cannot be used: {error}")
             return
-        for change in changes:
-            self._add(counts, change)
         # Output without counts says that nothing changed.
         latest = next((each.counts for each in reversed(known) if each.counts), {})
         self._trace.snapshots[0] = Snapshot(known[-1].at_ns, latest)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kit.core.bins import bin_edges
-from kit.core.errors import KitError
+from kit.core.errors import error_text
 from kit.core.text import safe_text
 from kit.core.units import format_latency
 from kit.session.live.counts import LiveCounts
@@ -54,21 +54,26 @@ class LiveView:
         self._failure = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        phase = self._phase()
+        made = None
+        if not self._failure:
+            # A view that fails must not end the run, whatever a host or a file says.
+            try:
+                made = self._drawn(console, options)
+            except Exception as error:
+                self._failure = f"live view: {error_text(error)}"
         if self._failure:
             yield Text(safe_text(self._failure))
-        elif phase is not None and phase.counts.last >= 0:
-            yield drawn(phase, console, options.max_width, options.size.height)
+        elif made is not None:
+            yield made
 
-    def _phase(self) -> PhaseSoFar | None:
-        """A view that fails must not end the run."""
-        if time.monotonic() >= self._next_s and not self._failure:
+    def _drawn(self, console: Console, options: ConsoleOptions) -> Group | None:
+        phase = self._reader.phase
+        if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + _POLL_S
-            try:
-                return self._reader.poll()
-            except (KitError, OSError, ValueError) as error:
-                self._failure = f"live view: {error.message if isinstance(error, KitError) else error}"
-        return self._reader.phase
+            phase = self._reader.poll()
+        if phase is None or phase.counts.last < 0:
+            return None
+        return drawn(phase, console, options.max_width, options.size.height)
 
 
 def drawn(phase: PhaseSoFar, console: Console, width: int, height: int) -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from datetime import date
 from fnmatch import fnmatchcase
@@ -12,13 +13,16 @@ from kit.store.stored import Stored
 
 # With one of these nothing was measured: no entry excuses it.
 NEVER_KNOWN = frozenset({"NOT-ENDED", "NO-PHASES", "NO-IO", "RUN-FILES", "PLAN-DIGEST", "STORED-SUMMARY"})
+# The largest family of ids, POWER-*, has fewer.
+_MOST_IDS = 12
 _ROW = frozenset({"min_count", "inside", "inside_share_min"})
 
 
 class Known(Stored):
     """A failure that is known. `check`: an id, `ID:phase` or an expectation's; `*` and `?` stand for others.
 
-    `until`: the last day (ISO, UTC) on which it is known.
+    What would name nearly everything names nothing: a run must not excuse itself. `until`: the last day (ISO,
+    UTC) on which it is known.
     """
 
     check: str
@@ -41,8 +45,23 @@ class Known(Stored):
 
     def names(self, id_: str, phase: str | None = None) -> bool:
         """Whether it names the id, of any phase or of this one."""
-        keys = [id_] if phase is None or id_.startswith(f"{EXPECT}:") else [id_, f"{id_}:{phase}"]
-        return any(fnmatchcase(key, self.check) for key in keys)
+        if id_.startswith(f"{EXPECT}:"):
+            return self.check.startswith(f"{EXPECT}:") and fnmatchcase(id_, self.check)
+        head, colon, of_phase = self.check.partition(":")
+        if self.is_too_wide or not fnmatchcase(id_, head):
+            return False
+        return not colon or (phase is not None and fnmatchcase(phase, of_phase))
+
+    @property
+    def is_too_wide(self) -> bool:
+        """Whether its pattern is of nearly every id."""
+        return _ids_of(self.check.partition(":")[0]) > _MOST_IDS
+
+
+@functools.lru_cache(1000)
+def _ids_of(pattern: str) -> int:
+    """How many ids of checks it is of."""
+    return sum(fnmatchcase(id_, pattern) for id_ in IDS)
 
 
 State = Literal["known", "passes", "open", "over"]
