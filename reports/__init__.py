@@ -23,12 +23,18 @@ from reports.published.references import Setup
 from reports.series.analyse import analysed_series
 from reports.series.cells import StoredRun
 
-__all__ = ["Analysed", "analyse", "analyse_series", "judged", "stored_run"]
+__all__ = ["Analysed", "analyse", "analyse_series", "judged", "page", "stored_run"]
 
 
 def judged(run: run_directory.RunDir, known: Sequence[Known] = ()) -> Summary:
     """The summary of `run` as it would be now, without bands; nothing is written. Raises ConfigError."""
     return summarise(*_read(run), with_bands=False, known=known)
+
+
+def page(run: run_directory.RunDir) -> bytes:
+    """The report of `run` as it would be now; nothing is written. Raises ConfigError."""
+    counts, manifest, aged = _read(run)
+    return render(counts, manifest, analysed(counts, manifest, aged), aged).encode()
 
 
 def analyse(

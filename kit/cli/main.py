@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from kit import __version__
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.output import drop_unwritten, emit, say, say_error
-from kit.core.signals import interrupt_at_end
+from kit.core.signals import interrupt_at_end, interrupt_waits
 
 EXIT_CODES = """\
 Exit codes:
@@ -100,6 +100,7 @@ def imported(name: str) -> Any:
     """The real command `name`."""
     module_name, _, function = Commands.targets[name].partition(":")
     module = import_module(module_name)
+    interrupt_waits()
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)

@@ -34,6 +34,15 @@ def interrupt_at_end() -> None:
         signal.signal(number, handle)
 
 
+def interrupt_waits() -> None:
+    """After the imports of a command: from now on Ctrl-C ends waits without a deadline, too.
+
+    polars puts a handler of its own before that of Python, with which system calls go on (SA_RESTART).
+    """
+    if signal.SIGINT in _not_ignored():
+        signal.siginterrupt(signal.SIGINT, True)
+
+
 @contextlib.contextmanager
 def ignore_interrupts(note: Callable[[str], None]) -> Iterator[None]:
     """During the block these signals only write a note. Has no effect outside the main thread."""

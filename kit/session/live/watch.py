@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import reports
 from kit.core.errors import ConfigError
-from kit.core.own_file import read_own
 from kit.core.text import safe_text
 from kit.core.units import format_latency
 from kit.session.live.run_reader import PhaseSoFar, RunReader, State
@@ -19,7 +20,8 @@ from kit.store.tables import CLIENT, SERVER
 from reports.analysis.tier_names import op_name, tier_name
 from reports.page import live_page
 
-_MOST_REPORT_BYTES = 256 << 20
+# Descriptors of this process or machine are used up: by the next round some may be free.
+_NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class Watch:
@@ -29,7 +31,7 @@ class Watch:
         self._run_dir, self._reader, self._channel = run_dir, RunReader(run_dir), Channel()
         self.state: State = self._reader.state()
         self._sent: tuple[str, int, bool] | None = None
-        self._problem = ""
+        self._report, self._drawing = b"", threading.Lock()
 
     @contextmanager
     def serving(self, port: int) -> Iterator[WatchServer]:
@@ -47,19 +49,29 @@ class Watch:
     def follow(self) -> None:
         """Until the run has ended: send what is new, once a second at most. Raises ConfigError, OSError."""
         while True:
-            # First the state: what came before the end is read after it.
-            self.state = self._reader.state()
             began = time.monotonic()
-            self._send()
-            if self.state != "running":
-                break
+            try:
+                # First the state: what came before the end is read after it.
+                self.state = self._reader.state()
+                self._send()
+            except OSError as error:
+                if error.errno not in _NO_MORE_FILES:
+                    raise
+            else:
+                if self.state != "running":
+                    break
             paused(time.monotonic() - began)
         self._channel.end(self.state)
 
     def page(self) -> bytes:
-        """The report once it is there. Raises ConfigError, OSError."""
+        """The report once it is there, drawn anew: scripts of whoever made the run are not served.
+
+        Raises ConfigError, OSError.
+        """
         if self.state == "finished":
-            return read_own(self._run_dir.report, _MOST_REPORT_BYTES)
+            with self._drawing:
+                self._report = self._report or reports.page(self._run_dir)
+            return self._report
         return live_page.page(workload_of(self._run_dir), self._run_dir.path.name).encode()
 
     def _send(self) -> None:

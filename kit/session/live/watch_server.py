@@ -6,13 +6,15 @@ has a random token, and a request must name the loopback address as its host. Th
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kit.core.errors import ConfigError
 
@@ -20,6 +22,8 @@ ADDRESS = "127.0.0.1"
 _HOSTS = frozenset({ADDRESS, "localhost"})
 # Streams of events at once: some browsers, and some that were closed and not noticed yet.
 MOST_STREAMS = 16
+# Of all kinds, a thread and a descriptor each: any local user may connect.
+MOST_CONNECTIONS = 48
 _REQUEST_DEADLINE_S, _HEARTBEAT_S = 20.0, 10.0
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -65,17 +69,36 @@ class _Handler(BaseHTTPRequestHandler):
     timeout: ClassVar[float] = _REQUEST_DEADLINE_S
     server: WatchServer
 
+    def handle(self) -> None:
+        # The deadline of the base class is of each byte.
+        ended = threading.Timer(_REQUEST_DEADLINE_S, self._hang_up)
+        ended.daemon, self._asked = True, ended
+        ended.start()
+        try:
+            super().handle()
+        finally:
+            ended.cancel()
+
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
     def do_GET(self) -> None:
+        self._asked.cancel()
         name = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if name not in _HOSTS:
             self._refuse(HTTPStatus.FORBIDDEN)
             return
-        _, token, rest = ([*self.path.split("/", 2), "", ""])[:3]
+        parts = self.path.split("/", 2)
+        token, rest = parts[1] if len(parts) > 1 else "", parts[2:]
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._refuse(HTTPStatus.NOT_FOUND)
-        elif rest == "":
+        elif not rest:
+            # The page asks for `events` beside itself.
+            self._answer(HTTPStatus.PERMANENT_REDIRECT, "text/plain", b"", Location=f"/{token}/")
+        elif rest == [""]:
             self._page()
-        elif rest == "events":
+        elif rest == ["events"]:
             self._events()
         else:
             self._refuse(HTTPStatus.NOT_FOUND)
@@ -89,9 +112,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: HTTPStatus) -> None:
         self._answer(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode())
 
-    def _answer(self, status: HTTPStatus, kind: str, content: bytes | None) -> None:
+    def _answer(self, status: HTTPStatus, kind: str, content: bytes | None, **more: str) -> None:
         self.send_response_only(status)
-        for name, value in {**_HEADERS, "Content-Type": kind, "Connection": "close"}.items():
+        for name, value in {**_HEADERS, "Content-Type": kind, "Connection": "close", **more}.items():
             self.send_header(name, value)
         if content is not None:
             self.send_header("Content-Length", str(len(content)))
@@ -137,6 +160,7 @@ class WatchServer(ThreadingHTTPServer):
     def __init__(self, port: int, page: Callable[[], bytes], channel: Channel) -> None:
         """Raises ConfigError if the port cannot be had."""
         self.page, self.channel, self.token = page, channel, secrets.token_urlsafe(24)
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         try:
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -157,6 +181,23 @@ class WatchServer(ThreadingHTTPServer):
     def wait(self) -> None:
         """Until Ctrl-C."""
         threading.Event().wait()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            # No thread was to be had.
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Nothing: a browser that was closed."""

@@ -88,12 +88,20 @@ def test_an_entry_that_passes_is_to_be_removed() -> None:
 
 @pytest.mark.parametrize(("check", "state"), [
     ("IMPACT", "open"), ("POWER-*", "open"), ("THERMAL", "open"),
-    ("LOST-EVENTS:read", "passes"), ("*", "passes"),
+    ("LOST-EVENTS:read", "passes"),
 ])  # fmt: skip
 def test_an_entry_of_a_check_that_was_not_made_stays(check: str, state: str) -> None:
     value = summary([{**ENTRY, "check": check}], slow=False)
     assert [each.state for each in value.known] == [state]
     assert ("could not be judged" in value.known_notes[0]) == (state == "open")
+
+
+@pytest.mark.parametrize("check", ["*", "?*", "*-*", "[A-Z]*", "*:*", "*:read", "*d", "*[!x]*"])
+def test_an_entry_of_nearly_every_check_excuses_nothing(check: str) -> None:
+    """A stranger's run could excuse itself."""
+    for lost, slow, code in ((3, False, 3), (0, True, 1)):
+        value = summary([{**ENTRY, "check": check}], slow=slow, lost=lost)
+        assert not value.is_known and code_of(value) == code
 
 
 @pytest.mark.parametrize(("check", "is_there"), [

@@ -1,3 +1,5 @@
+import contextlib
+import errno
 import http.client
 import json
 import socket
@@ -6,10 +8,13 @@ import zlib
 
 import pytest
 
+import reports
 from kit.core.errors import ConfigError
+from kit.session.live import watch_server
 from kit.session.live.watch import Watch
 from reports.figures.encoding import ALPHABET
 from tests.kit.session.live.rig import READ, WHOLE, going_on
+from tests.reports import synthetic
 
 
 def unpacked(text):
@@ -89,12 +94,75 @@ def test_events_have_the_counts_and_the_end(watched):
         ios = sum(int(row[1].replace(",", "")) for row in message["rows"])
         assert ios == sum(sum(bins.values()) for bins in WHOLE.values())
         assert any(trace["type"] == "heatmap" for trace in message["figure"]["data"])
-    run.report.write_text("the report")
+    frame = synthetic.latency(3)
+    synthetic.write(run.path, synthetic.manifest(frame, 3), frame)
+    run.report.write_text("<script>fetch('http://127.0.0.1:1')</script>")
     journal.close()
     for stream in streams:
         assert stream.read().endswith(b"event: end\ndata: finished\n\n")
     following.join(10)
-    assert ask(server, f"/{server.token}/").read() == b"the report"
+    # Drawn from the counts: a stranger's page has scripts of his own.
+    assert ask(server, f"/{server.token}/").read() == reports.page(run)
+    assert run.report.read_text().startswith("<script>") and not (run.path / "summary.json").exists()
+
+
+def test_a_finished_run_that_is_damaged_shows_no_page(watched):
+    run, journal, watch, server = watched
+    run.report.write_text("<script></script>")
+    journal.close()
+    watch.follow()
+    assert watch.state == "finished" and ask(server, f"/{server.token}/").status == 500
+
+
+def test_the_address_without_its_last_slash_leads_to_the_page(watched):
+    server = watched[3]
+    answer = ask(server, f"/{server.token}")
+    assert (answer.status, answer.getheader("Location")) == (308, f"/{server.token}/")
+
+
+def test_a_request_in_pieces_has_one_deadline(watched, monkeypatch):
+    """A byte now and then kept a thread and a descriptor for good."""
+    monkeypatch.setattr(watch_server, "_REQUEST_DEADLINE_S", 1.0)
+    with socket.create_connection(("127.0.0.1", watched[3].port), timeout=30) as slow:
+        slow.sendall(b"GET / HTTP/1.0\r\n")
+        with pytest.raises(OSError):
+            # Less than a second apart, until it is hung up.
+            for _ in range(100):
+                slow.sendall(b"X")
+                slow.settimeout(0.3)
+                try:
+                    if slow.recv(1) == b"":
+                        raise ConnectionResetError
+                except TimeoutError:
+                    continue
+
+
+def test_connections_are_bounded_and_come_back(watched):
+    server = watched[3]
+    kept = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(60)]
+    refused = [each for each in kept[watch_server.MOST_CONNECTIONS :] if each.recv(1) == b""]
+    assert len(refused) == 60 - watch_server.MOST_CONNECTIONS
+    for each in kept:
+        each.close()
+    for _ in range(200):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if ask(server, f"/{server.token}/").status == 200:
+                return
+    pytest.fail("no connection is free again")
+
+
+def test_no_descriptor_for_a_moment_does_not_end_it(watched, monkeypatch):
+    _, journal, watch, _ = watched
+    journal.close()
+    errors = [OSError(errno.EMFILE, "Too many open files"), OSError(errno.ENFILE, "too")]
+    state = watch._reader.state
+    monkeypatch.setattr(watch._reader, "state", lambda: state() if not errors else _raise(errors.pop()))
+    watch.follow()
+    assert watch.state == "killed" and not errors
+
+
+def _raise(error):
+    raise error
 
 
 def test_a_killed_run_is_told(watched):
