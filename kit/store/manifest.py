@@ -6,27 +6,82 @@ Tables that are only shown (pool, dataset, mount, preconditioning) stay JSON obj
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
+from kit.core.clock import ClockKind
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
+from kit.store.labels import Layer, Op, Tier
 from kit.store.parts import import_source
 from kit.store.parts.import_source import ImportSource
+from kit.store.parts.machine import Warmup
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_run
-from kit.store.stored import Count, Json, Many, Nanoseconds, Number, Stored, read_versioned
+from kit.store.stored import (
+    Count,
+    Json,
+    Many,
+    Nanoseconds,
+    Number,
+    Positive,
+    Share,
+    Stored,
+    contradiction,
+    read_versioned,
+)
 
 _MOST_PHASES = 10_000
+
+
+def _is_utc(text: str) -> str:
+    """Such as 2026-11-21T05:30:00Z. Raises ValueError."""
+    if not text.endswith("Z") or datetime.fromisoformat(text).utcoffset() != timedelta():
+        raise ValueError("expected a time such as 2026-11-21T05:30:00Z")
+    return text
 
 
 class Clock(Stored):
     """`dilation`: how many times slower the experiment ran than its stored times say."""
 
-    kind: str
+    kind: ClockKind
     dilation: Annotated[int, Field(ge=1, le=1 << 20)] = 1
+
+    @model_validator(mode="after")
+    def _is_a_clock(self) -> Self:
+        if self.kind == "real" and self.dilation != 1:
+            raise contradiction(f"a real clock has no dilation, {self.dilation}")
+        return self
+
+
+class Device(Stored):
+    """A device of the testbed, as far as numbers depend on it."""
+
+    name: str | None = None
+    role: str | None = None
+    size_bytes: Annotated[Count, Field(ge=1)] | None = None
+    latency_ns: Count | None = None
+    parameters: Json | None = None
+    path: str | None = None
+    identity: Json | None = None
+    price: Positive | None = None
+    endurance_bytes: Count | None = None
+
+    @model_validator(mode="after")
+    def _is_one_device(self) -> Self:
+        size = (self.identity or {}).get("size_bytes", self.size_bytes)
+        if self.size_bytes is not None and size != self.size_bytes:
+            raise contradiction(f"size_bytes is {self.size_bytes}, that of its identity {str(size)[:40]}")
+        return self
+
+
+def _is_device(value: Json) -> Json:
+    # Those who show devices know them as tables.
+    Device.model_validate(value)
+    return value
 
 
 class Testbed(Stored):
@@ -37,7 +92,7 @@ class Testbed(Stored):
     server: str | None = None
     clients: Many[str] = ()
     emulated: bool | None = None
-    devices: Many[Json] = ()
+    devices: Many[Annotated[Json, AfterValidator(_is_device)]] = ()
 
 
 class Tunable(Stored):
@@ -89,7 +144,7 @@ class Export(Stored):
 class Tracing(Stored):
     """`kind`: "full" or "none"; of "none", why. `missing`: functions and tracepoints the kernel lacks."""
 
-    kind: str
+    kind: Literal["full", "none"]
     bpftrace: str = ""
     reason: str = ""
     missing: Many[str] = ()
@@ -100,28 +155,28 @@ class RatioTo(Stored):
     """The row that a row is compared with; None: the same as of the row."""
 
     phase: str | None = None
-    op: str | None = None
-    tier: str | None = None
+    op: Op | None = None
+    tier: Tier | None = None
 
 
 class Expectation(Stored):
     """A row that the workload expects, and its limits; latencies in us, shares of 1."""
 
     phase: str
-    op: str
-    tier: str
-    layer: str = "nfs-server"
+    op: Op
+    tier: Tier
+    layer: Layer = "nfs-server"
     min_count: Count
     inside: bool = False
-    inside_share_min: Number | None = None
+    inside_share_min: Share | None = None
     p50_us_max: Number | None = None
     p95_us_max: Number | None = None
     p99_us_max: Number | None = None
     p999_us_max: Number | None = None
     max_us_max: Number | None = None
     stall_ms_max: Number | None = None
-    share_min: Number | None = None
-    share_max: Number | None = None
+    share_min: Share | None = None
+    share_max: Share | None = None
     ratio_to: RatioTo | None = None
     p50_ratio_min: Number | None = None
     p50_ratio_max: Number | None = None
@@ -143,7 +198,7 @@ class Impact(Stored):
 
     alone: str
     beside: str
-    op: str
+    op: Op
     p50_ratio_max: Number | None = None
     p99_ratio_max: Number | None = None
 
@@ -216,9 +271,9 @@ class PowerLoss(Stored):
     moments: Many[Moment]
     acknowledged: Count = 0
     lost: Count = 0
-    scope: str = ""
+    scope: Annotated[str, Field(pattern="^(?:|lab|server|device)$")] = ""
     asked: Count = 0
-    control: str = ""
+    control: Annotated[str, Field(pattern="^(?:|none|no-sync|no-flush)$")] = ""
     control_moments: Many[Moment] = ()
     stopped: str = ""
 
@@ -227,18 +282,24 @@ class ObserverStretch(Stored):
     """A short load by so many threads, with the tracer or without; latencies at the client, in ns."""
 
     traced: bool
-    threads: Count
-    ios: Count
-    p50_ns: Number
-    p99_ns: Number
+    threads: Annotated[Count, Field(ge=1)]
+    ios: Annotated[Count, Field(ge=1)]
+    p50_ns: Positive
+    p99_ns: Positive
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Self:
+        if self.p50_ns > self.p99_ns:
+            raise contradiction(f"p50_ns is {self.p50_ns}, above p99_ns, {self.p99_ns}")
+        return self
 
 
 class ObserverEffect(Stored):
     """Stretches in their order: with the tracer and without, interleaved. All I/Os are `op` from `tier`."""
 
-    op: str
-    tier: str
-    block_bytes: Count
+    op: Op
+    tier: Tier
+    block_bytes: Annotated[Count, Field(ge=1)]
     stretches: Many[ObserverStretch] = ()
 
 
@@ -284,7 +345,7 @@ class Manifest(Stored):
     notes: Many[str] = ()
     format: int = 1
     run: str | None = None
-    started_utc: str | None = None
+    started_utc: Annotated[str, AfterValidator(_is_utc)] | None = None
     command: Many[str] = ()
     seed: Annotated[int, Field(ge=0, lt=1 << SEED_BITS)] | None = None
     clock: Clock | None = None
@@ -303,12 +364,12 @@ class Manifest(Stored):
     dataset: DatasetState | None = None
     export: Export | None = None
     mount: Mount | None = None
-    warmup: Json | None = None
+    warmup: Warmup | None = None
     power_loss: PowerLoss | None = None
     observer_effect: ObserverEffect | None = None
     import_: Annotated[Import | None, Field(alias="import")] = None
     events: Many[Event] = ()
-    wall_s: Number | None = None
+    wall_s: Positive | None = None
 
     @property
     def traced(self) -> bool:

@@ -17,11 +17,13 @@ from pydantic import (
     model_validator,
 )
 
+from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import PhaseForces
+from kit.store.parts.machine import Machine
 from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse
 from kit.store.parts.schedule import Schedule
 from kit.store.parts.split import PhaseSplit
-from kit.store.stored import Count, Json, Many, Nanoseconds, Stored, contradiction
+from kit.store.stored import Count, Many, Nanoseconds, Signed, Stored, contradiction
 
 ProblemCode = Literal[
     "arc-zil-counters",
@@ -54,6 +56,10 @@ UNCLASSIFIED = "unclassified"
 STOP_RULE = "stop-rule"
 
 
+# Where a load went to, but for NFS: the dataset, bare devices of a role, or an array of them.
+_TARGETS = "^(?:dataset|array|device:(?:data|cache|log))$"
+
+
 class Check(Stored):
     """One sum that must close. `source` names the counter; unit of all numbers: I/Os, if `name` has none.
 
@@ -62,11 +68,16 @@ class Check(Stored):
 
     name: str
     source: str
-    expected: int
-    found: int
-    tolerance: int
+    expected: Signed
+    found: Signed
+    tolerance: Count
     ok: bool
     instrument: str | None = None
+
+    @property
+    def closes(self) -> bool:
+        """By its numbers, whatever `ok` says; what was stored as not ok stays so."""
+        return self.ok and abs(self.expected - self.found) <= self.tolerance
 
     @classmethod
     def of(cls, name: str, source: str, expected: int, found: int, tolerance: int) -> Self:
@@ -134,10 +145,10 @@ class Event(Stored):
 class Extreme(Stored):
     """The exact smallest and largest latency of a host, op and tier; the bins know them only roughly."""
 
-    layer: str
+    layer: Layer
     host: str
-    op: str
-    tier: str
+    op: Op
+    tier: Tier
     min_ns: Nanoseconds
     max_ns: Nanoseconds
 
@@ -145,10 +156,10 @@ class Extreme(Stored):
 class Sum(Stored):
     """The exact sum of the latencies of a host, op and tier, and of how many I/Os it is."""
 
-    layer: str
+    layer: Layer
     host: str
-    op: str
-    tier: str
+    op: Op
+    tier: Tier
     ios: Count
     sum_ns: Annotated[int, Field(ge=0)]
 
@@ -162,7 +173,7 @@ class ClientRow(Stored):
     last_ns: Nanoseconds | None
     skew_ns: Nanoseconds | None
     clock_offset_ns: Nanoseconds
-    clock_error_ns: Nanoseconds
+    clock_error_ns: Count
 
 
 class Shares(Stored):
@@ -170,15 +181,15 @@ class Shares(Stored):
 
     unit: str
     source: str
-    counts: dict[str, int]
+    counts: dict[Tier, Count]
 
 
 class Slowest(Stored):
     """The slowest I/O of a client and op, and between which times it ended."""
 
     host: str
-    op: str
-    latency_ns: Nanoseconds
+    op: Op
+    latency_ns: Count
     from_ns: Nanoseconds
     to_ns: Nanoseconds
 
@@ -219,7 +230,7 @@ class Part(Stored):
 class ArrayOf(Stored):
     """The md array that a load went to. `members`: names of devices, in order."""
 
-    level: str
+    level: Annotated[str, Field(pattern="^raid(?:0|1|5|10)$")]
     chunk_bytes: Annotated[Count, Field(ge=1)]
     members: Annotated[Many[str], Field(min_length=1)]
 
@@ -244,15 +255,15 @@ class Phase(Stored):
 
     name: str
     title: str | None = None
-    op: str | None = None
-    expected_tiers: Many[str] = ()
-    tiers: Many[str] = ()
-    target: str | None = None
+    op: Annotated[str, Field(pattern="^(?:read|write|mixed)$")] | None = None
+    expected_tiers: Many[Tier] = ()
+    tiers: Many[Tier] = ()
+    target: Annotated[str, Field(pattern=_TARGETS)] | None = None
     spans: dict[str, tuple[Count, Count]] = Field(default_factory=dict)
     job: str | None = None
     is_random: bool | None = None
     block_bytes: Count | None = None
-    block_bytes_by_op: dict[str, Count] = Field(default_factory=dict)
+    block_bytes_by_op: dict[Op, Count] = Field(default_factory=dict)
     outstanding: Count | None = None
     interval_ns: Annotated[Nanoseconds, Field(gt=0)]
     client_ios: Count
@@ -268,7 +279,7 @@ class Phase(Stored):
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     shares: Shares | None = None
-    machines: Many[Json] = ()
+    machines: Many[Machine] = ()
     client_log: ClientLog | None = None
     parts: Many[Part] = ()
     cpu: Many[CpuUse] = ()

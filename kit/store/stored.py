@@ -21,8 +21,12 @@ Json = dict[str, Any]
 _BITS_63 = (1 << 63) - 1
 Count = Annotated[int, Field(ge=0, le=_BITS_63)]
 Nanoseconds = Annotated[int, Field(ge=-_BITS_63, le=_BITS_63)]
+# Change of a counter, or anything else that fits 64 bits.
+Signed = Nanoseconds
 # A double holds every integer up to here, so that what was read is what is written again.
 Number = Annotated[float, Field(ge=-(1 << 53), le=1 << 53)]
+Positive = Annotated[float, Field(ge=0, le=1 << 53)]
+Share = Annotated[float, Field(ge=0, le=1)]
 T = TypeVar("T")
 # The first element that is wrong is enough: a hostile file could have millions.
 Many = Annotated[tuple[T, ...], FailFast()]

@@ -19,19 +19,14 @@ from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
 from kit.core.own_file import open_own, read_own, too_large
 from kit.store.json_file import DAMAGED
+from kit.store.labels import CLIENT, DEVICE, ISSUERS, LAYERS, OPS, SERVER, TIERS
 from kit.store.run_directory import RunDir
 
-SERVER = "nfs-server"
-CLIENT = "client"
-# What fio saw of a bare device.
-DEVICE = "device"
-LAYERS = (CLIENT, SERVER, "vdev", DEVICE)
-# Of who issued the I/Os: fio.
-ISSUERS = (CLIENT, DEVICE)
-OPS = ("read", "write", "commit")
-# `indirect` is a request that had to read an indirect block or a dnode from a device
-# first; `shared` waited for an I/O that another thread had issued.
-TIERS = ("dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct", "all")
+__all__ = [
+    "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "LATENCY_SCHEMA", "LAYERS", "OPS", "SERVER", "TIERS",
+    "check_labels", "deciding_layer", "latency_parts", "read_ageing", "read_latency", "write_ageing",
+    "write_latency",
+]  # fmt: skip
 
 LATENCY_SCHEMA = {
     "time_ns": pl.Int64(),  # start of the interval, since the run began

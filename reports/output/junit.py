@@ -174,7 +174,7 @@ def _checks(suite: ET.Element, name: str, phase: PhaseAccounting, summary: Summa
     for check in phase.checks:
         id_ = id_of_sum(check.name)
         made = case(suite, f"{name}.{phase.phase}", f"{id_}: {check.name} ({check.source})")
-        if not check.ok:
+        if not check.closes:
             values = check.as_json()
             words = ", ".join(f"{k} {values[k]}" for k in ("source", "expected", "found", "tolerance"))
             known = (each.known for each in summary.causes if (each.id, each.phase) == (id_, phase.phase))

@@ -105,7 +105,7 @@ def _verdict(summary: Summary, headline: Headline) -> str:
     others = sum(phase.client_ios or 0 for phase in accounting.phases if phase.server_ios is None)
     if at_server and others:
         parts.append(f"{others:,} on the server itself")
-    checks = [check.ok for phase in accounting.phases for check in phase.checks]
+    checks = [check.closes for phase in accounting.phases for check in phase.checks]
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
     if checks:
         parts.append(f"{sum(checks)}/{len(checks)} checks" + (f" ({missing} unavailable)" if missing else ""))

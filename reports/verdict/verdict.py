@@ -122,7 +122,7 @@ def _problems(problems: Iterable[Problem], phase: str | None = None) -> Iterator
 def _open_sums(phase: Phase) -> Iterator[Reason]:
     """The sums of a phase that do not close."""
     for check in phase.checks:
-        if not check.ok:
+        if not check.closes:
             yield Reason(id=id_of_sum(check.name), phase=phase.name, text=str(check))
 
 

@@ -5,6 +5,10 @@ Times in ns of the experiment. A sample's `at_ns` is since the run began; its su
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from kit.store.stored import Count, Many, Nanoseconds, Stored
 
 # So begins the name of what is `unavailable` in a phase because it could not be sampled.
@@ -15,10 +19,10 @@ class CpuSample(Stored):
     """Time of all CPUs together. `idle_ns`: with the time in which they waited for I/O."""
 
     at_ns: Nanoseconds
-    idle_ns: Nanoseconds
-    user_ns: Nanoseconds
-    system_ns: Nanoseconds
-    softirq_ns: Nanoseconds
+    idle_ns: Count
+    user_ns: Count
+    system_ns: Count
+    softirq_ns: Count
 
 
 class CpuUse(Stored):
@@ -28,7 +32,7 @@ class CpuUse(Stored):
     """
 
     host: str
-    cpus: Count
+    cpus: Annotated[Count, Field(ge=1, le=1 << 16)]
     memory_bytes: Count | None = None
     samples: Many[CpuSample]
 
@@ -42,16 +46,16 @@ class DeviceSample(Stored):
     at_ns: Nanoseconds
     reads: Count
     read_bytes: Count
-    read_ns: Nanoseconds
+    read_ns: Count
     writes: Count
     written_bytes: Count
-    write_ns: Nanoseconds
+    write_ns: Count
     in_flight: Count
-    busy_ns: Nanoseconds
-    queue_ns: Nanoseconds
+    busy_ns: Count
+    queue_ns: Count
     discards: Count | None = None
     flushes: Count | None = None
-    flush_ns: Nanoseconds | None = None
+    flush_ns: Count | None = None
 
 
 class ModelUse(Stored):
@@ -84,7 +88,7 @@ class ArcUse(Stored):
     `pool_log_bytes` to the pool. None: this OpenZFS does not say.
     """
 
-    span_ns: Nanoseconds
+    span_ns: Count
     size_bytes: Count | None = None
     data_bytes: Count | None = None
     metadata_bytes: Count | None = None
