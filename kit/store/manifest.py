@@ -219,6 +219,10 @@ class Appliance(Stored):
     skipped: Many[Skipped] = ()
 
 
+# That a device may count for one: of its own, its enclosure, and the power cycle that verifies.
+_MOST_POWER_LOSSES = 16
+
+
 class PowerProof(Stored):
     """A device's own count of its power losses, before a power loss and after it."""
 
@@ -226,6 +230,12 @@ class PowerProof(Stored):
     counter: str
     before: Count
     after: Count
+
+    @model_validator(mode="after")
+    def _counts_a_few(self) -> Self:
+        if not 0 <= self.after - self.before <= _MOST_POWER_LOSSES:
+            raise contradiction(f"{self.counter} is {self.before} before and {self.after} after a power loss")
+        return self
 
 
 class Classes(Stored):
@@ -260,6 +270,14 @@ class Moment(Classes):
     again: Classes | None = None
     proof: Many[PowerProof] = ()
 
+    @model_validator(mode="after")
+    def _are_of_acknowledged(self) -> Self:
+        for found in (self, self.again or self):
+            bad = found.lost + found.torn + found.old + found.foreign + found.gone
+            if bad > self.acknowledged:
+                raise contradiction(f"{bad} of {self.acknowledged} acknowledged writes were not there")
+        return self
+
 
 class PowerLoss(Stored):
     """Every power loss of the run, and the sums.
@@ -276,6 +294,15 @@ class PowerLoss(Stored):
     control: Annotated[str, Field(pattern="^(?:|none|no-sync|no-flush)$")] = ""
     control_moments: Many[Moment] = ()
     stopped: str = ""
+
+    @model_validator(mode="after")
+    def _are_sums(self) -> Self:
+        """Runs of older versions may have no sums."""
+        for name in {"acknowledged", "lost"} & self.model_fields_set:
+            total = sum(getattr(moment, name) for moment in self.moments)
+            if getattr(self, name) != total:
+                raise contradiction(f"{name} is {getattr(self, name)}, its moments have {total}")
+        return self
 
 
 class ObserverStretch(Stored):

@@ -59,7 +59,7 @@ def summarise(
     names = dict.fromkeys((*named, *bins["phase"].unique().sort()))
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
     rows = _rows(bins, phases, reference, shown, reasons)
-    by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
+    by_nature = verdict.judge_accounting(manifest, latency, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised = _power_losses(manifest, reasons)
     faults = recovery.judge(manifest, latency, reasons)

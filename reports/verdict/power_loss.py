@@ -204,6 +204,9 @@ def _open(power_loss: PowerLoss) -> list[Reason]:
         causes.append(
             Reason(id=STOPPED, text=f"There were fewer power losses than asked for: {power_loss.stopped}.")
         )
+    elif power_loss.asked and len(moments) != power_loss.asked:
+        text = f"There were {len(moments)} power losses of {power_loss.asked}, and nothing says why."
+        causes.append(Reason(id=STOPPED, text=text))
     unproven = [str(number) for number, moment in enumerate(moments, 1) if not is_proven(moment)]
     if unproven:
         more = ", ..." if len(unproven) > _NOT_PROVEN_SHOWN else ""

@@ -9,12 +9,14 @@ import polars as pl
 
 from kit.store.checks.ids import id_of_problem, id_of_sum
 from kit.store.checks.known import Known
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
 from kit.store.summary import Reason, Verdict
 from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance, recovery
 from reports.verdict.known import excused
+from reports.verdict.stored_values import contradictions
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
 Json = dict[str, Any]
@@ -39,15 +41,12 @@ def of(reasons: Sequence[Reason], unmet: Sequence[Reason], by_nature: str | None
 
 def judge_accounting(
     manifest: Manifest,
-    intervals: pl.DataFrame,
+    latency: Latency,
     aged: pl.DataFrame | None,
     rows: Sequence[Json],
     reasons: list[Reason],
 ) -> str | None:
-    """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have.
-
-    `intervals`: kit.store.latency.
-    """
+    """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have."""
     phases = manifest.phases
     reasons += _strays(phases, rows)
     reasons += _problems(manifest.problems)
@@ -63,12 +62,14 @@ def judge_accounting(
             troubles = [*_trouble(manifest, phase, rows)]
             reasons += troubles
             reasons += _faults(phase) if troubles else ()
+        # What is not whole anyway has contradictions that nobody made.
+        reasons += () if reasons else contradictions(manifest, latency)
     if not phases:
         reasons.append(Reason(id="NO-PHASES", text="The run has no phases."))
     if manifest.appliance:
         by_nature = appliance.UNSEEN
         reasons.insert(0, Reason(id="APPLIANCE", text=appliance.verdict_reason(phases, not reasons)))
-    reasons += _gaps(manifest, intervals, aged)
+    reasons += _gaps(manifest, latency.intervals, aged)
     return by_nature
 
 

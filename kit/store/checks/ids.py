@@ -41,6 +41,11 @@ _WHOLE_RUN = (
     CheckId("NO-HOSTS", "`manifest.json` lacks the server or the clients.", "Copy the run directory again."),
     CheckId("NO-AGEING", "`ageing.parquet` of preconditioned devices is missing.", "Copy it again."),
     CheckId(
+        "MANIFEST-VALUES",
+        "Values of `manifest.json` contradict one another, or the counts.",
+        "Copy the run directory again; ask who changed it.",
+    ),
+    CheckId(
         "REFERENCE-UNREADABLE", "The published ranges cannot be read.", "Install the kit again, or mend them."
     ),
 )

@@ -5,14 +5,29 @@ Times in ns of the experiment. A sample's `at_ns` is since the run began; its su
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from kit.store.stored import Count, Many, Nanoseconds, Stored
+from kit.store.stored import Count, Many, Nanoseconds, Stored, contradiction
 
 # So begins the name of what is `unavailable` in a phase because it could not be sampled.
 NOT_SAMPLED = "resource use of "
+
+
+# Counters of the kernel are read a little later than the clock, and some in jiffies of up to 10 ms, which a
+# machine may count late.
+_LATE, _JIFFIES_NS = 1.2, 200_000_000
+
+
+def refuse_falling(samples: Sequence[Stored], names: Iterable[str]) -> None:
+    """Raises a contradiction if a counter, or the time, goes back from one sample to the next."""
+    for name in names:
+        values = [value for each in samples if (value := getattr(each, name)) is not None]
+        if any(one > other for one, other in pairwise(values)):
+            raise contradiction(f"{name} of the samples goes back")
 
 
 class CpuSample(Stored):
@@ -35,6 +50,17 @@ class CpuUse(Stored):
     cpus: Annotated[Count, Field(ge=1, le=1 << 16)]
     memory_bytes: Count | None = None
     samples: Many[CpuSample]
+
+    @model_validator(mode="after")
+    def _counters_grow(self) -> Self:
+        refuse_falling(self.samples, ("at_ns", "idle_ns", "user_ns", "system_ns", "softirq_ns"))
+        first, last = self.samples[:1], self.samples[-1:]
+        for one, other in zip(first, last, strict=True):
+            most = (other.at_ns - one.at_ns) * self.cpus * _LATE + _JIFFIES_NS * self.cpus
+            for name in ("idle_ns", "user_ns", "system_ns", "softirq_ns"):
+                if (used := getattr(other, name) - getattr(one, name)) > most:
+                    raise contradiction(f"{name} grows by {used}, {self.cpus} CPUs had {most:.0f} at most")
+        return self
 
 
 class DeviceSample(Stored):
@@ -79,6 +105,16 @@ class DeviceUse(Stored):
     device: str
     samples: Many[DeviceSample]
     model: ModelUse | None = None
+
+    @model_validator(mode="after")
+    def _counters_grow(self) -> Self:
+        names = [name for name in DeviceSample.model_fields if name != "in_flight"]
+        refuse_falling(self.samples, names)
+        for one, other in zip(self.samples[:1], self.samples[-1:], strict=True):
+            most = (other.at_ns - one.at_ns) * _LATE + _JIFFIES_NS
+            if (busy := other.busy_ns - one.busy_ns) > most:
+                raise contradiction(f"busy_ns grows by {busy}, in {most:.0f} ns at most")
+        return self
 
 
 class ArcUse(Stored):

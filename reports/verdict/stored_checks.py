@@ -1,0 +1,191 @@
+"""The checks that a stored phase must have, and what their numbers can be. Pure.
+
+A run stores the sums that its instruments made, each with a tolerance. Whether they close is not enough: a
+sum may be missing, its tolerance may let everything pass, and it may be of other I/Os than the phase has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from kit.store.checks.ids import UNKNOWN_ID, id_of_sum
+from kit.store.manifest import Manifest
+from kit.store.phase import Check, Missing, Phase
+from kit.store.tables import SERVER
+from reports.verdict.stored_phase import Counted
+
+# Of the instruments (kit.instruments), as docs/verdict.md has them.
+_IOS, _READ_SHARE, _DBUF_SHARE, _ZIL_SHARE, _ASYNC_SHARE = 10, 0.02, 1 / 32, 0.005, 0.01
+_STEP_US = 1_001_000
+_SPLICE_BYTES = 16 * 4096
+_MOST_CPUS = 1 << 16
+_READS = ("ARC-HITS", "ARC-MISSES", "L2ARC-HITS")
+_COMMITS = ("ZIL-COMMITS", "ZIL-SLOG-BLOCKS", "ZIL-POOL-BLOCKS")
+_WRITTEN = re.compile(r".* of (\d{1,19}) written asynchronously")
+
+
+def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+    """Sentences without their phase."""
+    for check in phase.checks:
+        if check.tolerance > (most := _most(manifest, phase, check, ios)):
+            yield f"{check.name} ({check.source}) has the tolerance {check.tolerance}, at most {most} can be"
+    if manifest.format >= 2 or any(check.instrument for check in phase.checks):
+        missing = _required(manifest, phase, ios) - _made(phase)
+        for id_, count in missing.items():
+            yield f"{count} of its checks {id_} {'is' if count == 1 else 'are'} missing"
+        yield from _of_its_ios(phase, ios)
+    elif phase.target is None and not phase.checks and not phase.unavailable:
+        yield "it has no checks"
+    yield from _machines(phase)
+
+
+def _made(phase: Phase) -> Counter[str]:
+    made: list[Check | Missing] = [*phase.checks, *phase.unavailable]
+    return Counter(id_of_sum(each.name) for each in made)
+
+
+def _ops(phase: Phase) -> list[str]:
+    return list(phase.block_bytes_by_op) or {"mixed": ["read", "write"], None: []}.get(
+        phase.op, [str(phase.op)]
+    )
+
+
+def _whole_parts(phase: Phase) -> int:
+    """Those with their own checks: of one that was lost there is a line that says so."""
+    return sum(part.end != "lost" for part in phase.parts) if phase.parts else 1
+
+
+def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
+    """How many of each id the configuration implies; what a host cannot make is `unavailable`."""
+    need: Counter[str] = Counter()
+    parts = _whole_parts(phase)
+    for machine in phase.machines:
+        need += Counter({"CLOCK-STEP": 1, "THERMAL": 1}) if machine.host else Counter()
+    if phase.on_devices or not manifest.testbed.server:
+        return need
+    if manifest.appliance:
+        need["NFS-CALLS"] = sum(1 for row in phase.clients if row.ios)
+        return need
+    need += Counter(dict.fromkeys(("TRIM", "DIRECT-IO", "CPU-STEAL"), parts))
+    if phase.target is None:
+        need["NFS-CALLS"] = parts * (len(_ops(phase)) if phase.forces is None else 1)
+        if phase.forces is None and not _asynchronous(phase):
+            need["NFS-BYTES"] = need["NFS-CALLS"]
+    if phase.target is None and ios.of(SERVER):
+        if ios.of(SERVER, op="read"):
+            need += Counter({**dict.fromkeys(_READS, 1), "L2ARC-ERRORS": 3})
+        if ios.of(SERVER, op="write") or ios.of(SERVER, op="commit"):
+            need += Counter({**dict.fromkeys(_COMMITS, 1), "ZIL-ERRORS": 2})
+    elif phase.target is None:
+        need["TIERS-TRACED"] = need["SERVER-LATENCY"] = 1
+    return need
+
+
+def _asynchronous(phase: Phase) -> bool:
+    return bool(_made(phase)["ZIL-ASYNC-BYTES"])
+
+
+def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
+    """The largest tolerance that an instrument gives."""
+    id_ = id_of_sum(check.name)
+    reads = ios.of(SERVER, op="read")
+    written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
+    of_reads = _IOS + int(reads * _READ_SHARE) + ios.of(SERVER, op="read", tiers=("indirect",))
+    # The time in which counters were read is at most the run's.
+    wall_s = manifest.wall_s or 0.0
+    cpus = sum(each.cpus for each in phase.cpu) or _MOST_CPUS
+    # Calls that clients sent again, and pages of a page cache, may be more.
+    loose = phase.schedule is not None or phase.forces is not None
+    sums = {
+        "ARC-MISSES": of_reads, "L2ARC-HITS": of_reads + _failed(phase),
+        "ARC-HITS": of_reads + _IOS + int(reads * _DBUF_SHARE),
+        **dict.fromkeys(_COMMITS, _IOS + int(max(written, phase.client_ios) * _ZIL_SHARE)),
+        "ZIL-ASYNC-BYTES": int(_written(check) * _ASYNC_SHARE),
+        "CPU-STEAL": int(wall_s * 100 * cpus * 0.01) + 1,
+        "THERMAL": int(wall_s * 1000 * 0.01) + 1,
+        "CLOCK-STEP": _STEP_US, "OTHER-POOL": _IOS,
+        "NFS-CALLS": phase.client_ios if loose else 0,
+        "NFS-BYTES": abs(check.expected) + _pages(phase) if loose or _asynchronous(phase) else 0,
+    }  # fmt: skip
+    if id_ == UNKNOWN_ID:
+        # Of a run of another version. Those of its machine have units.
+        return max(_STEP_US if ", in " in check.name else 0, _IOS + abs(check.expected) // 20)
+    return sums.get(id_, 0)
+
+
+def _pages(phase: Phase) -> int:
+    return 4096 * phase.client_ios
+
+
+def _failed(phase: Phase) -> int:
+    return max((check.found for check in phase.checks if id_of_sum(check.name) == "L2ARC-ERRORS"), default=0)
+
+
+def _written(check: Check) -> int:
+    found = _WRITTEN.fullmatch(check.name)
+    return int(found[1]) if found else 0
+
+
+def _of_its_ios(phase: Phase, ios: Counted) -> Iterator[str]:
+    """Whether the sums are of the I/Os that the phase has."""
+    if phase.forces is not None or phase.schedule is not None or phase.target is not None:
+        return
+    for id_, name in (("NFS-CALLS", "calls"), ("NFS-BYTES", "bytes")):
+        yield from _nfs(phase, ios, id_, name)
+    if not ios.of(SERVER) or phase.parts:
+        return
+    expected = {id_of_sum(check.name): check.expected for check in phase.checks}
+    reads = {tier: ios.of(SERVER, op="read", tiers=(tier,)) for tier in ("dram", "l2arc", "disk", "indirect")}
+    written = [(tier, n) for (layer, _, op, tier), n in ios.ios.items() if layer == SERVER and op != "read"]
+    exact = {
+        "L2ARC-HITS": reads["l2arc"] + _failed(phase),
+        "ARC-MISSES": reads["l2arc"] + reads["disk"] + reads["indirect"],
+        "ZIL-COMMITS": sum(n for tier, n in written if tier != "dram"),
+    }
+    if not written and (phase.block_bytes or 0) <= _SPLICE_BYTES:
+        # With writes, and reads in pieces, ARC hits are not requests.
+        exact["ARC-HITS"] = reads["dram"]
+    for id_, count in exact.items():
+        if expected.get(id_, count) != count:
+            yield f"the check {id_} is of {expected[id_]} I/Os, latency.parquet has {count}"
+
+
+def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
+    """Over all clients and parts; a part that was lost has no check."""
+    checks = [check for check in phase.checks if id_of_sum(check.name) == id_]
+    if not checks or any(id_of_sum(each.name) in (id_, "PART-COUNTERS") for each in phase.unavailable):
+        return
+    issued = ios.layers() - {SERVER}
+    for op in ("read", "write"):
+        mine = [check for check in checks if f"NFS {op.upper()} " in check.name]
+        if not mine:
+            continue
+        held = sum(ios.of(layer, op=op) for layer in issued)
+        if not issued:
+            held = phase.client_ios if len(_ops(phase)) == 1 else sum(check.expected for check in mine)
+        size = phase.block_bytes_by_op.get(op, phase.block_bytes) if name == "bytes" else 1
+        if size is not None and (total := sum(check.expected for check in mine)) != held * size:
+            yield f"its checks {id_} are of {total} {name} of {op}s, the clients had {held * size}"
+
+
+def _machines(phase: Phase) -> Iterator[str]:
+    checks = {check.name: check for check in phase.checks}
+    for machine in phase.machines:
+        step = checks.get(f"wall clock step of {machine.host}, in us")
+        step_ns = machine.clock_step_ns
+        if step and step_ns is not None and not phase.parts and abs(step_ns) // 1000 != abs(step.found):
+            yield f"clock_step_ns of {machine.host} is {step_ns}, its check found {step.found} us"
+        heat = checks.get(f"thermal throttling of {machine.host}, in ms")
+        if (
+            heat
+            and machine.throttled_ms is not None
+            and not phase.parts
+            and machine.throttled_ms != heat.found
+        ):
+            yield f"throttled_ms of {machine.host} is {machine.throttled_ms}, its check found {heat.found}"
+        if machine.slept_ns:
+            yield f"{machine.host} slept for {machine.slept_ns} ns, and nothing was said"
+        if machine.throttled_ms and not machine.throttled:
+            yield f"{machine.host} throttled for {machine.throttled_ms} ms in no event"

@@ -1,0 +1,245 @@
+"""Values of a stored phase that cannot all be true: each is held against what else determines it. Pure.
+
+Texts of contradictions. A phase that the kit has measured has none; one that was damaged or changed does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import polars as pl
+
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from kit.store.tables import CLIENT, DEVICE, SERVER
+
+# Of the counts of an array, where a load goes to one.
+_ARRAY = "array"
+# So many I/Os an interval leave no interval without I/O between two that have some, everywhere.
+_DENSE = 4
+_UNITED = {"read": {"read"}, "write": {"write"}, "mixed": {"read", "write"}}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The I/Os of a phase in latency.parquet: by (layer, host, op, tier), and by the begin of intervals."""
+
+    ios: Counter[tuple[str, str, str, str]]
+    times_ns: Sequence[int]
+
+    def of(
+        self, layer: str, *, op: str | None = None, tiers: Sequence[str] = (), host: str | None = None
+    ) -> int:
+        """The sum of those that match."""
+        return sum(
+            count
+            for (at, by, what, tier), count in self.ios.items()
+            if at == layer and op in (None, what) and host in (None, by) and (not tiers or tier in tiers)
+        )
+
+    def layers(self) -> set[str]:
+        return {layer for (layer, *_), count in self.ios.items() if count}
+
+
+def counted(latency: Latency, names: Sequence[str]) -> dict[str, Counted]:
+    """Of each phase; times of rows without I/Os count, too."""
+    keys = ("layer", "host", "op", "tier")
+    found = {name: Counted(Counter(), []) for name in names}
+    sums = latency.bins.group_by("phase", *keys).agg(pl.col("count").sum())
+    for phase, layer, host, op, tier, count in sums.iter_rows():
+        if phase in found:
+            found[phase].ios[layer, host, op, tier] += count
+    times = latency.intervals.select("phase", "time_ns").unique().sort("time_ns")
+    for phase, time_ns in times.iter_rows():
+        if phase in found:
+            found[phase].times_ns.append(time_ns)  # type: ignore[attr-defined]
+    return found
+
+
+def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+    """Sentences without their phase."""
+    yield from _ops(phase, ios)
+    yield from _hosts(manifest, phase, ios)
+    yield from _exact(phase, ios)
+    yield from _clients(phase)
+    yield from _parts(phase)
+    yield from _times(manifest, phase, ios)
+    yield from _sizes(phase)
+    yield from _loads(manifest, phase, ios)
+    yield from _split(phase, ios)
+
+
+def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
+    seen = {op for (layer, _, op, _), count in ios.ios.items() if count and layer in (CLIENT, DEVICE)}
+    if phase.op and seen and seen != _UNITED[phase.op]:
+        yield f"op is {phase.op}, its I/Os are {' and '.join(sorted(seen))}"
+    if phase.block_bytes_by_op and phase.op and set(phase.block_bytes_by_op) != _UNITED[phase.op]:
+        yield f"op is {phase.op}, block_bytes_by_op is of {' and '.join(sorted(phase.block_bytes_by_op))}"
+    served = {op for (layer, _, op, _), count in ios.ios.items() if count and layer == SERVER} - {"commit"}
+    if phase.op and served - _UNITED[phase.op]:
+        yield f"op is {phase.op}, the server's I/Os are {' and '.join(sorted(served))}"
+    traced = phase.target is None and SERVER in ios.layers()
+    if traced and phase.expected_tiers and not ios.of(SERVER, tiers=phase.expected_tiers):
+        yield f"no I/O is of the expected tiers, {', '.join(phase.expected_tiers)}"
+
+
+def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+    names = {row.host for row in phase.clients}
+    devices = {str(each.get("name")) for each in manifest.testbed.devices} | {_ARRAY}
+    known: dict[str, set[str]] = {
+        CLIENT: names or set(manifest.testbed.clients),
+        DEVICE: names or devices,
+        SERVER: {str(manifest.testbed.server)},
+    }
+    for layer, hosts in known.items():
+        strange = sorted({host for at, host, *_ in ios.ios if at == layer} - hosts)
+        if strange:
+            yield f"latency.parquet has I/Os of {layer} {strange[0]}, which the manifest does not have"
+    if phase.on_devices and names - devices:
+        yield f"the testbed has no device {min(names - devices)}"
+    of_testbed = set(manifest.testbed.clients) | {str(manifest.testbed.server)}
+    if not phase.on_devices and phase.target is None and manifest.testbed.clients and names - of_testbed:
+        yield f"the testbed has no client {min(names - of_testbed)}"
+    stored = DEVICE if phase.on_devices else CLIENT
+    if ios.of(stored):
+        for row in phase.clients:
+            if (held := ios.of(stored, host=row.host)) != row.ios:
+                yield f"clients says {row.ios} I/Os of {row.host}, latency.parquet has {held}"
+
+
+def _exact(phase: Phase, ios: Counted) -> Iterator[str]:
+    """Extremes and sums of what has no I/O; reports.analysis.summary holds the others against the bins."""
+    for name, entries in (("extremes", phase.extremes), ("sums", phase.sums)):
+        keys = [(each.layer, each.host, each.op, each.tier) for each in entries]
+        if len(set(keys)) < len(keys):
+            yield f"{name} has a row twice"
+        if lone := [key for key in keys if not ios.ios[key]]:
+            yield f"{name} has {' '.join(lone[0])}, which has no I/O"
+    issued = {(each.host, each.op): each.max_ns for each in phase.extremes if each.layer in (CLIENT, DEVICE)}
+    for slow in phase.client_log.slowest if phase.client_log else ():
+        if issued.get((slow.host, slow.op), slow.latency_ns) != slow.latency_ns:
+            yield f"the slowest {slow.op} of {slow.host} took {slow.latency_ns} ns, not as by extremes"
+    if phase.in_order_ns and len(phase.in_order_ns) != phase.client_ios:
+        yield f"in_order_ns has {len(phase.in_order_ns)} latencies of {phase.client_ios} I/Os"
+
+
+def _clients(phase: Phase) -> Iterator[str]:
+    rows = phase.clients
+    if len({row.host for row in rows}) < len(rows):
+        yield "clients has a host twice"
+    if rows and (total := sum(row.ios for row in rows)) != phase.client_ios:
+        yield f"clients has {total} I/Os, client_ios is {phase.client_ios}"
+    begun = min((row.first_ns for row in rows if row.first_ns is not None), default=0)
+    span_ns = phase.end_ns - phase.start_ns
+    late_ns = max(phase.interval_ns, span_ns // 10) + phase.interval_ns
+    for row in rows:
+        times = (row.first_ns, row.last_ns, row.skew_ns)
+        if (row.ios == 0) != (None in times) or (None in times and any(time is not None for time in times)):
+            yield f"{row.host} has {row.ios} I/Os, and its times are {times}"
+            continue
+        if row.first_ns is None or row.last_ns is None or row.skew_ns is None:
+            continue
+        low, high = phase.start_ns - phase.interval_ns, phase.end_ns + phase.interval_ns
+        if not low <= row.first_ns <= row.last_ns <= high:
+            yield f"{row.host} began at {row.first_ns} and ended at {row.last_ns} ns, outside of the phase"
+        # A phase in parts has the largest skew of them.
+        if not phase.parts and abs(row.first_ns - begun - row.skew_ns) > 1:
+            yield f"skew_ns of {row.host} is {row.skew_ns}, by first_ns it is {row.first_ns - begun}"
+        if row.skew_ns < 0 or row.skew_ns > late_ns:
+            yield f"{row.host} began {row.skew_ns} ns after the first client, and nothing was said"
+        if row.clock_error_ns > max(span_ns, phase.interval_ns):
+            yield f"clock_error_ns of {row.host} is {row.clock_error_ns}, more than the phase"
+
+
+def _parts(phase: Phase) -> Iterator[str]:
+    parts = phase.parts
+    if not parts:
+        return
+    if [part.number for part in parts] != list(range(1, len(parts) + 1)):
+        yield "parts are not numbered from 1"
+    if (total := sum(part.client_ios for part in parts)) != phase.client_ios:
+        yield f"parts have {total} I/Os, client_ios is {phase.client_ios}"
+    served = [part.server_ios for part in parts]
+    if None not in served and sum(each or 0 for each in served) != phase.server_ios:
+        yield f"parts have other I/Os of the server than server_ios, {phase.server_ios}"
+    if any(part.apart_ios and part.end != "lost" for part in parts):
+        yield "apart_ios is of a part that was not lost"
+    edges = [edge for part in parts for edge in (part.start_ns, part.end_ns)]
+    if (
+        any(one > other for one, other in pairwise(edges))
+        or edges[0] < phase.start_ns
+        or edges[-1] > phase.end_ns
+    ):
+        yield "parts overlap, or are outside of the phase"
+
+
+def _times(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+    start, end, interval = phase.start_ns, phase.end_ns, phase.interval_ns
+    if start < 0 or end < start:
+        yield f"it is from {start} to {end} ns"
+        return
+    for event in phase.events:
+        if event.time_ns > end or (event.end_ns if event.end_ns is not None else event.time_ns) < start:
+            yield f"the event {event.kind} at {event.time_ns} ns is outside of it"
+        elif event.end_ns is not None and event.end_ns < event.time_ns:
+            yield f"the event {event.kind} ends before it begins"
+    times = ios.times_ns
+    # What was imported, or made by hand, has times of its own; runs of format 1 may, too.
+    if not times or manifest.format < 2 or phase.parts:
+        return
+    gaps = [other - one for one, other in pairwise(times)]
+    if (times[0] - start) % interval or any(gap % interval for gap in gaps):
+        yield f"interval_ns is {interval}, its counts are of other intervals"
+    elif times[0] != start:
+        yield f"start_ns is {start}, its counts begin at {times[0]}"
+    elif end != times[-1] + interval:
+        yield f"end_ns is {end}, its counts end at {times[-1] + interval}"
+    elif gaps and min(gaps) > interval and phase.client_ios * interval >= _DENSE * (end - start):
+        yield f"interval_ns is {interval}, its counts are {min(gaps)} ns apart"
+
+
+def _sizes(phase: Phase) -> Iterator[str]:
+    sizes = set(phase.block_bytes_by_op.values())
+    if sizes and phase.block_bytes != (next(iter(sizes)) if len(sizes) == 1 else None):
+        yield f"block_bytes is {phase.block_bytes}, block_bytes_by_op has {sorted(sizes)}"
+    if 0 in (phase.block_bytes, *sizes):
+        yield "block_bytes is 0"
+    if phase.outstanding == 0:
+        yield "outstanding is 0"
+    if phase.target is not None and phase.shares:
+        yield "shares are of a load over NFS"
+
+
+def _loads(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+    devices = {str(each.get("name")) for each in manifest.testbed.devices}
+    if phase.array and not set(phase.array.members) <= devices:
+        yield "array has members that the testbed does not have"
+    if (phase.array is not None) != (phase.target == _ARRAY):
+        yield f"target is {phase.target}, and array is {'there' if phase.array else 'missing'}"
+    if phase.on_devices and (strange := set(phase.spans) - devices - {_ARRAY}):
+        yield f"spans has {min(strange)}, which the testbed does not have"
+    if any(first >= last for first, last in phase.spans.values()):
+        yield "a span of spans is empty"
+    untraced = manifest.tracing is not None and manifest.tracing.kind == "none"
+    if phase.shares and not untraced:
+        yield "shares are of a server that is not traced, and tracing says that it was"
+    if untraced and ios.of(SERVER):
+        yield "tracing says that the server was not traced, and latency.parquet has its I/Os"
+    schedule = phase.schedule
+    for action in schedule.actions if schedule else ():
+        ends = (action.begin_ns, action.end_ns)
+        if None not in ends and action.end_ns < action.begin_ns:  # type: ignore[operator]
+            yield f"{action.kind} {action.what} ends before it begins"
+
+
+def _split(phase: Phase, ios: Counted) -> Iterator[str]:
+    for row in phase.split.rows if phase.split else ():
+        held = ios.of(SERVER, op=row.op, tiers=(row.tier,))
+        if row.ios != held or row.unjoined > row.ios:
+            yield f"split has {row.ios} I/Os of {row.op}/{row.tier}, latency.parquet has {held}"
+        if sum(row.parts.values()) != row.sum_ns:
+            yield f"split of {row.op}/{row.tier}: its parts are not sum_ns, {row.sum_ns}"
