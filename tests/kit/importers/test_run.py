@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import functools
 import gzip
 import lzma
 import threading
@@ -70,9 +71,15 @@ def test_progress_over_many_files_never_goes_back(tmp_path: Path, pack: Callable
     assert told == sorted(told) and told[-1] == 1 and told[0] < 0.5
 
 
+@functools.cache
+def little() -> bytes:
+    """300 MiB that are packed."""
+    return gzip.compress(bytes(300 << 20), 1)
+
+
 @pytest.mark.parametrize("format_", BY_NAME)
 def test_little_that_inflates_to_much_is_refused_in_little_memory(tmp_path: Path, format_: str) -> None:
-    path = put(tmp_path, gzip.compress(bytes(300 << 20), 1), "x.gz")
+    path = put(tmp_path, little(), "x.gz")
     tracemalloc.start()
     try:
         with pytest.raises(ConfigError):

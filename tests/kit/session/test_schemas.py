@@ -1,5 +1,6 @@
 """The published JSON Schemas against what the kit stores, and against the files that it reads."""
 
+import functools
 import json
 import tomllib
 from pathlib import Path
@@ -20,11 +21,16 @@ ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "docs/schemas"
 
 
-def mistakes(name, value):
-    """Where `value` is not as the published schema says."""
+@functools.cache
+def validator(name):
     schema = json.loads((PUBLISHED / schemas.file_name(name)).read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    found = jsonschema.Draft202012Validator(schema).iter_errors(json.loads(json.dumps(value)))
+    return jsonschema.Draft202012Validator(schema)
+
+
+def mistakes(name, value):
+    """Where `value` is not as the published schema says."""
+    found = validator(name).iter_errors(json.loads(json.dumps(value)))
     return [f"{error.json_path}: {error.message[:200]}" for error in found]
 
 
