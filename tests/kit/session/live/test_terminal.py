@@ -13,6 +13,7 @@ from kit.core.progress import Progress
 from kit.session.live import terminal
 from kit.session.live.run_reader import RunReader
 from kit.session.live.terminal import LiveView, why_off
+from tests.kit.hosts.conftest import until
 from tests.kit.session.live.rig import READ, going_on
 
 pytestmark = pytest.mark.any_python
@@ -73,12 +74,9 @@ def test_a_terminal_gets_the_view_below_the_step(run, monkeypatch):
         reader.start()
         progress = Progress(stream=stream)
         progress.show_below(LiveView(run))
-        done = threading.Event()
         with progress.step("measuring read"):
-            for _ in range(100):
-                if b"DRAM (ARC)" in seen or done.wait(0.1):
-                    break
-    reader.join(10)
+            assert until(lambda: b"DRAM (ARC)" in seen)
+    reader.join(60)
     text = seen.decode()
     assert "measuring read" in text and "DRAM (ARC), reads" in text and "p99" in text
     # The view goes with the step: what stays is its line.
