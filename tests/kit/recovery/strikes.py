@@ -107,7 +107,7 @@ PHASE = """\
 [[phase]]
 name = "{name}"
 title = "T"
-job = "{job}.fio"
+{load}
 duration = "6s"
 interval = "100ms"
 {more}
@@ -137,7 +137,7 @@ POWER = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A run: phases by name with their job and keys, and what else workload and testbed have."""
+    """A run: phases by name with their load and keys, and what else workload and testbed have."""
 
     phases: tuple[tuple[str, str, str], ...]
     head: str = HEAD.format(name="small", more="", properties="")
@@ -147,9 +147,11 @@ class Kind:
     is_appliance: bool = False
 
 
-_READ = ("read", "read", 'tiers = ["dram"]')
-_WRITE = ("write", "write", 'tiers = ["slog"]')
-_POOL_ONLY = ("pool", "write", 'tiers = ["pool"]\nremove = "log"')
+_READ = ("read", 'job = "read.fio"', 'tiers = ["dram"]')
+_WRITE = ("write", 'job = "write.fio"', 'tiers = ["slog"]')
+_POOL_ONLY = ("pool", 'job = "write.fio"', 'tiers = ["pool"]\nremove = "log"')
+_FORCED = ("forced", 'force = { record = "600B", append = true }', 'tiers = ["slog"]')
+_DEVICE = 'job = "device.fio"'
 _TUNED = '[tunables]\nzfs_arc_max = "256MiB"\nzfs_arc_min = "128MiB"\nzfs_txg_timeout = "2s"\n'
 _LAYOUT = '[pool]\ndata = "mirror"\ncache_size = "64MiB"\n'
 _SWITCHED = """\
@@ -164,11 +166,11 @@ _DEVICES = 'format = 1\nname = "small"\ntitle = "T"\nprecondition = "none"\n'
 _PRECONDITIONED = HEAD.format(name="small", more="", properties="").replace('"none"', '"fills"\nfills = 1')
 KINDS = {
     "pool": Kind((_READ, _WRITE, _POOL_ONLY), more=_TUNED + _LAYOUT),
-    "traced, preconditioned": Kind((_READ, _WRITE), _PRECONDITIONED, trace="auto"),
+    "traced, preconditioned, forced writes": Kind((_READ, _WRITE, _FORCED), _PRECONDITIONED, trace="auto"),
     "devices": Kind(
         (
-            ("alone", "device", 'target = "device:log"'),
-            ("array", "device", 'target = "array"\narray = { level = "raid1" }'),
+            ("alone", _DEVICE, 'target = "device:log"'),
+            ("array", _DEVICE, 'target = "array"\narray = { level = "raid1" }'),
         ),
         _DEVICES,
         _SWITCHED,
@@ -185,7 +187,7 @@ def write(kind: Kind, folder: Path) -> Plan:
     device = JOB.replace("directory=${HSP_DIRECTORY}\nfilename=working-set", "filename=${HSP_DEVICE}")
     for name, text in (("read", JOB + READ), ("write", JOB + WRITE), ("device", device + WRITE)):
         (folder / f"{name}.fio").write_text(text)
-    phases = (PHASE.format(name=name, job=job, more=more) for name, job, more in kind.phases)
+    phases = (PHASE.format(name=name, load=load, more=more) for name, load, more in kind.phases)
     workload, testbed = folder / "small.toml", folder / "bed.toml"
     workload.write_text(kind.head + kind.more + "".join(phases))
     devices = "".join(DEVICE.format(name, role, BY_ID) for name, role in DISKS.items())

@@ -317,13 +317,16 @@ CACHE_LABEL = f"LABEL 0\n    state: 4\n    guid: 7\nL2ARC device header\n    poo
         ("", False),
     ],
 )
-def test_the_labels_of_cache_devices_go_with_the_pool(label: str, cleared: bool) -> None:
-    """A pool's end is not written to them, and they do not name it."""
-    server = server_of_run({"zdb -l": label})
+@pytest.mark.parametrize("is_destroyed", [False, True])
+def test_the_labels_of_cache_devices_go_with_the_pool(label: str, cleared: bool, is_destroyed: bool) -> None:
+    """A pool's end is not written to them, and they do not name it. Also of a pool that is destroyed already."""
+    gone: dict[str, Any] = {"zpool list": "", "zpool import": 1} if is_destroyed else {}
+    server = server_of_run({"zdb -l": label, **gone})
     devices = ("/dev/disk/by-id/whole", "/dev/disk/by-id/partly-part1", "/dev/ublkb0")
     pools.remove(server, OURS.name, OURS.run_id, str(OURS.guid), devices)
     places = [argv[2] for argv in server.called("zpool", "labelclear")]
     assert places == (["/dev/disk/by-id/whole-part1", "/dev/disk/by-id/partly-part1"] if cleared else [])
     assert not any("-f" in argv for argv in server.called("zpool"))
     # While it is imported it has them open: labelclear comes after the destruction.
-    assert [argv[1] for argv in server.called("zpool")][-1] in ("destroy", "labelclear")
+    assert [argv[1] for argv in server.called("zpool")][-1] in ("destroy", "labelclear", "import")
+    assert bool(server.called("zpool", "destroy")) != is_destroyed
