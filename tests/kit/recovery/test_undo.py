@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.hosts.base import HostLost
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, LeftAlone, Undo, read_journal
-from tests.fakes import Command, ScriptedHost
+from tests.fakes import Answer, Command, ScriptedHost
 
 
 def item(kind: str, host: str = "server", **arguments: object) -> Undo:
@@ -203,6 +204,30 @@ def test_an_undo_waits_for_those_before_it(kind: str, before: str) -> None:
     with pytest.raises(HostError, match=before):
         undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset({before}))
     assert host.calls == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers"),
+    [
+        ("partition", {"test -e": 0}),
+        ("fault-command", {"cat": f"{'0' * 8}-0000-0000-0000-{'0' * 12}\nm\n", "env": 1}),
+    ],
+)
+def test_without_the_runs_directory_what_proves_nothing_is_left_and_holds_up_nothing(
+    tmp_path: Path, kind: str, answers: dict[str, Answer]
+) -> None:
+    """A partition of the kernel's does not say whose it is, and who removed the directory has looked."""
+    host = ScriptedHost(answers, name="host")
+    registry.enter(RUN, tmp_path)
+    action = undo.action_of(item(kind, **ARGUMENTS[kind]))
+    if action.permit:
+        registry.allow(RUN, action.permit)
+    with pytest.raises(LeftAlone):
+        undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset(), RUN, proven=True)
+    assert host.called("/usr/bin/python3") == []
+    host.lost = True
+    with pytest.raises(HostLost):
+        undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset(), RUN, proven=True)
 
 
 def test_the_work_directory_is_undone_last() -> None:

@@ -319,7 +319,7 @@ CACHE_LABEL = f"LABEL 0\n    state: 4\n    guid: 7\nL2ARC device header\n    poo
 )
 @pytest.mark.parametrize("is_destroyed", [False, True])
 def test_the_labels_of_cache_devices_go_with_the_pool(label: str, cleared: bool, is_destroyed: bool) -> None:
-    """A pool's end is not written to them, and they do not name it. Also of a pool that is destroyed already."""
+    """A pool's end is not written to them, and they do not name it. It may be destroyed already."""
     gone: dict[str, Any] = {"zpool list": "", "zpool import": 1} if is_destroyed else {}
     server = server_of_run({"zdb -l": label, **gone})
     devices = ("/dev/disk/by-id/whole", "/dev/disk/by-id/partly-part1", "/dev/ublkb0")
