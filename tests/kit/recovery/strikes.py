@@ -176,8 +176,7 @@ KINDS = {
         _SWITCHED,
         testbed=SETTING.format("a") + SETTING.format("b"),
     ),
-    "faults": Kind((_WRITE,), more=FAULTS),
-    "power": Kind((_WRITE,), more="[power_loss]\nmoments = 1\n", testbed=POWER),
+    "faults, power": Kind((_WRITE,), more=FAULTS + "[power_loss]\nmoments = 1\n", testbed=POWER),
     "appliance": Kind((_READ,), is_appliance=True),
 }  # fmt: skip
 
