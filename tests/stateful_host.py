@@ -53,7 +53,7 @@ class StatefulProcess(ScriptedProcess):
         self._host, self._pid = host, pid
 
     def running(self) -> bool:
-        return not self._host.wire.lost and self._pid in self._host.machine.processes
+        return self._host.key not in self._host.wire.lost and self._pid in self._host.machine.processes
 
     def wait(self, deadline_s: float) -> Result:
         return self.stop(deadline_s)
@@ -65,7 +65,7 @@ class StatefulProcess(ScriptedProcess):
                 self._host.machine.tree.pop(name, None)
             return ""
 
-        self._host.wire.carry(f"stop {self.argv[0]}", end)
+        self._host.wire.carry(self._host.key, f"stop {self.argv[0]}", end)
         return self.result
 
 
@@ -74,15 +74,15 @@ class StatefulHost(ScriptedHost):
 
     def __init__(self, wire: Wire, name: str) -> None:
         super().__init__({}, name=name)
-        self.wire, self._key, self._stdin = wire, name, ""
+        self.wire, self.key, self._stdin = wire, name, ""
 
     @property
     def machine(self) -> Machine:
-        return self.wire.world.machines[self._key]
+        return self.wire.world.machines[self.key]
 
     def answer(self, command: Command) -> Answer:
         text = f"{self.name}: {' '.join(command.argv)[:150]}"
-        return self.wire.carry(text, lambda: self._act(command.argv, command.stdin), self._key)
+        return self.wire.carry(self.key, text, lambda: self._act(command.argv, command.stdin))
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> ScriptedProcess:
         words = checked_argv(argv)
@@ -92,7 +92,7 @@ class StatefulHost(ScriptedHost):
             started.append(self._start(words))
             return ""
 
-        self.wire.carry(f"{self.name}: start {words[0]}", begin)
+        self.wire.carry(self.key, f"{self.name}: start {words[0]}", begin)
         return started[0]
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
@@ -101,7 +101,7 @@ class StatefulHost(ScriptedHost):
             tree[place] = content.decode()
             return ""
 
-        self.wire.carry(f"{self.name}: put {path}", write)
+        self.wire.carry(self.key, f"{self.name}: put {path}", write)
 
     def get(
         self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES

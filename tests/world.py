@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from kit.hosts.base import HostLost
@@ -93,8 +93,9 @@ class World:
         copied: World = pickle.loads(pickle.dumps(self))
         return copied
 
-    def connections_end(self) -> None:
-        for machine in self.machines.values():
+    def connections_end(self, to: Collection[str] = ()) -> None:
+        """Those to some machines, or to all."""
+        for machine in (self.machines[name] for name in to or self.machines):
             gone = [pid for pid, each in machine.processes.items() if each.with_connection]
             for pid in gone:
                 del machine.processes[pid]
@@ -131,8 +132,8 @@ def differences(before: World, after: World) -> list[str]:
 class Wire:
     """The connections of one process of the kit, which may break at the command of number `breaks_at`.
 
-    `when`: before it has changed anything, in its middle, or after it. `look` is called after each command
-    and in the middle of some.
+    `when`: all of them before it has changed anything, or the one to its machine, in its middle or after it.
+    `look` is called after each command and in the middle of some.
     """
 
     def __init__(
@@ -143,20 +144,20 @@ class Wire:
         look: Callable[[str], None] | None = None,
     ) -> None:
         self.world, self.breaks_at, self.when, self.look = world, breaks_at, when, look
-        self.number, self.lost = 0, False
+        self.number, self.lost, self._machine = 0, set[str](), ""
         # By number the moments at which a break leaves something else.
         self.moments: dict[int, list[str]] = {}
 
-    def carry(self, text: str, do: Callable[[], Answer], machine: str = "") -> Answer:
-        """`machine`: that of the kit itself needs no connection."""
+    def carry(self, machine: str, text: str, do: Callable[[], Answer]) -> Answer:
+        """A command. That of the kit's own machine needs no connection."""
         if machine == HERE:
             answer = do()
             if self.look:
                 self.look(text)
             return answer
-        if self.lost or LIT not in self.world.machines[HERE].tree:
+        if machine in self.lost or LIT not in self.world.machines[HERE].tree:
             raise HostLost("the connection broke")
-        self.number += 1
+        self.number, self._machine = self.number + 1, machine
         is_last = self.number == self.breaks_at
         before = repr(self.world) if self.look else ""
         self.moments[self.number] = ["before"]
@@ -179,6 +180,6 @@ class Wire:
             self.look(f"middle of {text}")
 
     def _break(self) -> None:
-        self.lost = True
-        self.world.connections_end()
+        self.lost = {*self.world.machines} if self.when == "before" else {self._machine}
+        self.world.connections_end(self.lost)
         raise HostLost("the connection broke")

@@ -90,7 +90,7 @@ def test_cut_off_at_every_command(whole: Whole) -> None:
     for number, when in whole.breaks:
         wire = Wire(new_world(), number, when)
         outcome = struck.execute(wire)
-        assert wire.lost, "the run is another one each time"
+        assert wire.lost, "the run is not another one each time"
         if outcome and not (outcome.failure or outcome.left):
             found.append(f"{when} command {number}: it says nothing")
         if outcome and is_told(struck.moment("", wire.world)):
