@@ -308,9 +308,9 @@ class Struck:
     def execute(self, wire: Wire, earlier: Earlier | None = None) -> Outcome | None:
         """The run from its begin, or as it goes on; None if its connections break before that."""
         if earlier is None:
-            self._entry.unlink(missing_ok=True)
-            for name in _FILES:
-                (self.run.path / name).unlink(missing_ok=True)
+            paths = (self._entry, *(self.run.path / name for name in _FILES), *self.run.raw.iterdir())
+            for path in paths:
+                path.unlink(missing_ok=True)
         self.patch.setattr(power_undos, "controller", lambda: StatefulHost(wire, HERE))
         self.measured.clear()
         with Journal(self.run.journal) as journal:
