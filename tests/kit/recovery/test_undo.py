@@ -309,15 +309,18 @@ def undo_settings(host: ScriptedHost, path: Path, given: dict[str, object]) -> N
     undo.undo(item("settings", **given), {"server": host}, frozenset(), RUN)
 
 
-def test_the_users_settings_are_set_back_also_where_one_changes_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", [("cache", "path"), ("path", "cache")])
+def test_the_users_settings_are_set_back_also_where_one_changes_another(
+    tmp_path: Path, order: tuple[str, ...]
+) -> None:
     host = Machine({("path", "on"): ("cache", "off")}, path="off", cache="off")
-    undo_settings(host, tmp_path, own_settings(cache=("on", "off"), path=("on", "off")))
+    given = own_settings(**dict.fromkeys(order, ("on", "off")))
+    undo_settings(host, tmp_path, given)
     assert host.values == {"path": "on", "cache": "on"}
-    before = len(host.called("env", "LC_ALL=C.UTF-8", "HSP_COMMANDS=", "ctl", "set"))
-    undo_settings(host, tmp_path, own_settings(cache=("on", "off"), path=("on", "off")))
-    assert len(host.called("env", "LC_ALL=C.UTF-8", "HSP_COMMANDS=", "ctl", "set")) == before, (
-        "it is safe to repeat"
-    )
+    sets = "env", "LC_ALL=C.UTF-8", "HSP_COMMANDS=", "ctl", "set"
+    before = len(host.called(*sets))
+    undo_settings(host, tmp_path, given)
+    assert len(host.called(*sets)) == before, "it is safe to repeat"
 
 
 def test_a_setting_that_somebody_else_changed_is_left_and_said(tmp_path: Path) -> None:
