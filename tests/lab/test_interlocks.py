@@ -226,15 +226,13 @@ def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
     assert "serial is 'HSPSD0', the testbed says 'OTHER'" in message
     assert f"it has {SIZE} bytes, the testbed says {SIZE + 512}" in message
     # Two by-id links of one disk.
-    links = probe(rig.host).links
-    first = rig.by_id["sd0"]
-    other = next(
-        link
-        for link, name in links.items()
-        if name == links[first] and link != first and link.startswith("/dev/disk/by-id/")
-    )
-    two = [DeviceSpec(link, "HSPSD0", SIZE) for link in (first, other)]
-    assert "is the same disk" in refusal(rig, *two)
+    second = "/dev/disk/by-id/scsi-second-HSPSD0"
+    rig.host.run(["ln", "-s", node, second])
+    two = [DeviceSpec(link, "HSPSD0", SIZE) for link in (rig.by_id["sd0"], second)]
+    try:
+        assert "is the same disk" in refusal(rig, *two)
+    finally:
+        rig.host.run(["rm", second])
     assert "no such block device" in refusal(rig, DeviceSpec("/dev/disk/by-id/virtio-NOT-THERE", "x", SIZE))
     assert "no such block device" in refusal(
         rig, DeviceSpec("/dev/disk/by-id/../../sda; rm -rf /", "x", SIZE)
