@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.own_file import open_own
 
 _BLOCK_BYTES = 1 << 16
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINE_BYTES = 16 << 20
 
 
@@ -36,20 +37,28 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Replace a file: after a crash it has the old or the new content. Raises HostError."""
+    """Replace a file: after a crash it has the old or the new content. Raises HostError.
+
+    The directory may be another user's: nothing that was opened is named again, but to rename it.
+    """
+    temporary = f".{path.name[:200]}-{secrets.token_hex(4)}"
     with writing(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, mode)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+            handle = os.open(temporary, _NEW_FILE, 0o600, dir_fd=directory)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                    os.fchmod(file.fileno(), mode)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+        finally:
+            os.close(directory)
 
 
 class AppendLog:

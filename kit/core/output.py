@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, TextIO
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.core.files import write_atomically, writing
 from kit.core.text import encoded, safe_text
+
+_OF_THE_SYSTEM = frozenset({"/dev", "/dev/fd", "/dev/pts", "/proc/self/fd"})
 
 # A closed terminal; a signal's handler that writes while its thread is writing; a closed file; none (`2>&-`).
 _UNWRITABLE = (OSError, RuntimeError, ValueError, AttributeError)
@@ -117,10 +120,41 @@ def check_target(path: Path | None) -> None:
 
 
 def write_target(path: Path, content: bytes) -> None:
-    """Write a file atomically; write through devices, pipes and links. Raises HostError."""
+    """Write a file atomically; write through devices, pipes, and your own links. Raises HostError.
+
+    Another user may own the directory: each name is looked at once, and then used as a descriptor.
+    """
     with writing(path):
         # Replacing /dev/null or /dev/stdout by a file would break every program of the host.
-        if path.is_symlink() or (path.exists() and not path.is_file()):
+        if str(path.parent) in _OF_THE_SYSTEM:
             path.write_bytes(content)
-        else:
+            return
+        try:
+            handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
             write_atomically(path, content)
+            return
+        try:
+            _write_over(path, handle, content)
+        finally:
+            os.close(handle)
+
+
+def _write_over(path: Path, handle: int, content: bytes) -> None:
+    """Write what the descriptor (O_PATH) of `path` is."""
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode):
+        write_atomically(path, content)
+        return
+    if stat.S_ISLNK(status.st_mode):
+        if status.st_uid not in (0, os.geteuid()):
+            raise OSError(errno.EPERM, "it is a link of another user, and was not followed")
+        target = path.parent / os.readlink("", dir_fd=handle)
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, f"it is a link to a link, {target}; name the file itself")
+        write_target(target, content)
+        return
+    with open(f"/proc/self/fd/{handle}", "wb", buffering=0) as file:
+        left = memoryview(content)
+        while left:
+            left = left[file.write(left) :]

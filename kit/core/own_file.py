@@ -7,6 +7,7 @@ not be writable by others. A group may write only if it is the caller's primary 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pwd
@@ -106,6 +107,25 @@ def too_large(path: Path, max_bytes: int) -> ConfigError:
 def check_own_directory(path: Path) -> None:
     """Raises ConfigError for a directory that is a link, another user's, or writable by others; OSError."""
     os.close(_open_directory(path))
+
+
+def own_directory(path: Path) -> None:
+    """Make a directory for results, if it is not there; a link is followed.
+
+    Raises ConfigError if it is not the caller's own: its owner could put files in the place of the caller's;
+    OSError.
+    """
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o755)
+    try:
+        check_own_directory(path)
+    except ConfigError as error:
+        raise ConfigError(
+            f"results are not written there: {error.message}",
+            "choose a directory of your own with --results; in /tmp, a new one in it",
+        ) from None
 
 
 def _open_directory(path: Path) -> int:

@@ -24,6 +24,7 @@ from typing import Any
 
 from kit.core.errors import SafetyRefusal
 from kit.core.files import writing
+from kit.core.own_file import own_directory
 from kit.devices.check import Checked
 from kit.devices.inventory import Node
 from kit.devices.tool_output import Signature
@@ -120,7 +121,8 @@ def _read(host: Host, path: str, region: Region) -> bytes:
 def _new_folder(parent: Path, serial: str) -> Path:
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{_UNSAFE.sub('_', serial)[:60]}"
     with writing(parent):
-        parent.mkdir(parents=True, exist_ok=True)
+        own_directory(parent.parent)
+        own_directory(parent)
         for number in range(1, 1000):
             folder = parent / (name if number == 1 else f"{name}-{number}")
             try:

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from kit.config.tables.precondition_table import Precondition
 from kit.core.errors import ConfigError, HostError
-from kit.core.own_file import read_own
+from kit.core.own_file import own_directory, read_own
 from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
@@ -78,7 +78,7 @@ class State:
 
     def save(self, path: Path) -> None:
         """Write the file."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        own_directory(path.parent)
         write_json(path, asdict(self))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import reports
 from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
 from kit.core.output import check_target, say
+from kit.core.own_file import own_directory
 from kit.core.progress import Progress
 from kit.lab import run_time
 from kit.lab.image.image import ImageInputs
@@ -177,7 +178,7 @@ def _steps(plan: Plan) -> int:
 
 def _create_run(results: Path, plan: Plan, asked: Asked) -> run_directory.RunDir:
     try:
-        results.mkdir(parents=True, exist_ok=True)
+        own_directory(results)
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = run_directory.create_run(results, plan.workload.name)
         given: dict[str, Any] = {} if asked.seed is None else {"seed": asked.seed}

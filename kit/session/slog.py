@@ -15,6 +15,7 @@ from kit.config.tables.precondition_table import Precondition
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.testbed_devices import Device, resolve_devices
 from kit.core.errors import ConfigError, HostError, SafetyRefusal
+from kit.core.own_file import own_directory
 from kit.core.progress import Progress
 from kit.core.seed import seed_for, seed_of_run
 from kit.core.units import format_decimal_bytes, format_size_bytes, utc_now
@@ -154,7 +155,8 @@ def measure_slog(
     (device,) = target.device
     folder = results / _FOLDER
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        own_directory(results)
+        own_directory(folder)
     except OSError as error:
         raise HostError(f"{folder}: {error.strerror}", "choose another place with --results") from error
     with _opened(target, inputs, run_id, seed, progress) as site:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.core.errors import ConfigError, HostError
-from kit.core.own_file import check_own_directory
+from kit.core.own_file import check_own_directory, own_directory
 from kit.core.seed import RUN_ID
 
 
@@ -53,12 +53,16 @@ def new_run_id() -> str:
 
 
 def create_run(results: Path, workload: str) -> RunDir:
-    """Make results/<workload>/<UTC time>-<id>/, for others to read at most."""
+    """Make results/<workload>/<UTC time>-<id>/, for others to read at most.
+
+    Raises ConfigError if the first two are another user's, or writable by others; OSError.
+    """
+    own_directory(results)
+    own_directory(results / workload)
     path = results / workload / new_run_id()
-    (path / "raw").mkdir(parents=True)
-    for directory in (path, path / "raw"):
-        # Whatever the umask: a run directory that others can write is not read.
-        directory.chmod(directory.stat().st_mode & 0o755)
+    # Whatever the umask: a run directory that others can write is not read.
+    path.mkdir(mode=0o755)
+    (path / "raw").mkdir(mode=0o755)
     return RunDir(path)
 
 

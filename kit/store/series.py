@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kit.core.errors import ConfigError
+from kit.core.own_file import own_directory
 from kit.core.seed import RUN_ID
 from kit.store import json_file
 from kit.store.checks.ids import id_of_ratio
@@ -273,8 +274,9 @@ def create_series(results: Path, workload: str) -> Path:
     """Make the directory of a new series; returns its path."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = results / workload / f"{PREFIX}{stamp}-{secrets.token_hex(3)}"
-    path.mkdir(parents=True)
-    path.chmod(path.stat().st_mode & 0o755)
+    own_directory(results)
+    own_directory(path.parent)
+    path.mkdir(mode=0o755)
     return path
 
 

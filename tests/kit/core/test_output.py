@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.core.errors import HostError
 from kit.core.output import MessageStream, write_target
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
@@ -66,6 +67,17 @@ def test_devices_and_links_are_written_through(tmp_path: Path) -> None:
     link.symlink_to("real")
     write_target(link, b"new")
     assert link.is_symlink() and real.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
+    link, real = tmp_path / "out.csv", tmp_path / "shadow"
+    real.write_bytes(b"secret")
+    link.symlink_to(real)
+    os.lchown(link, 12345, 12345)
+    with pytest.raises(HostError, match="a link of another user"):
+        write_target(link, b"new")
+    assert real.read_bytes() == b"secret"
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")

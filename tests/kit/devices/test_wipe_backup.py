@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.errors import HostError, SafetyRefusal
+from kit.core.errors import ConfigError, SafetyRefusal
 from kit.devices import wipe_backup
 from kit.devices.check import Checked, judge
 from kit.devices.tool_output import Signature
@@ -96,7 +96,7 @@ def test_nothing_is_wiped_without_its_copy(tmp_path: Path) -> None:
         wipe(host, planned, tmp_path)
     host.short = False
     (tmp_path / "wiped").write_text("a file is in the way")
-    with pytest.raises(HostError, match="cannot be written"):
+    with pytest.raises(ConfigError, match="wiped is not a directory"):
         wipe(host, planned, tmp_path)
     assert host.writes() == []
     # The copies come first; the recorded disk is as before afterwards, so the check at the end refuses it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from kit.core.errors import ConfigError, HostError
 from kit.core.files import write_atomically
 from kit.store import run_directory
+from kit.store.run_directory import create_run
+from kit.store.series import create_series
 
 
 def test_a_run_gets_a_directory_and_latest_points_at_the_newest(tmp_path: Path) -> None:
@@ -68,7 +71,7 @@ def test_a_file_is_written_whole_and_readable_for_others(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("failing", ["fsync", "replace", "chmod"])
+@pytest.mark.parametrize("failing", ["fsync", "replace", "fchmod"])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
@@ -84,3 +87,34 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     monkeypatch.undo()
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def _of_another(place: Path) -> None:
+    os.chown(place, 12345, 12345)
+
+
+def _for_everybody(place: Path) -> None:
+    place.chmod(0o1777)
+
+
+@pytest.mark.parametrize("whose", [_of_another, _for_everybody])
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("create", [create_run, create_series])
+def test_results_are_not_put_where_somebody_else_can_change_them(
+    tmp_path: Path,
+    whose: Callable[[Path], None],
+    inner: bool,
+    create: Callable[[Path, str], object],
+) -> None:
+    if whose is _of_another and os.geteuid():
+        pytest.skip("only root can give a directory away")
+    results = tmp_path / "results"
+    place = results / "small" if inner else results
+    place.mkdir(parents=True)
+    whose(place)
+    with pytest.raises(ConfigError, match="results are not written there") as caught:
+        create(results, "small")
+    assert "--results" in caught.value.hint and list(place.iterdir()) == []
+    # One of your own in a directory for everybody is as good as any.
+    if whose is _for_everybody and not inner:
+        create(results / "mine", "small")
