@@ -65,14 +65,18 @@ class AppendLog:
     """Opens or creates the caller's own file. An incomplete last line (from a crash) is removed.
 
     `exclusive`: locked until it is closed, also by a crash; raises BlockingIOError if it is locked already.
+    No other user can open it then: who can read a file can lock it, too, and would keep its owner out.
     Raises OSError, ConfigError for a file that is not the caller's own.
     """
 
     def __init__(self, path: Path, *, exclusive: bool = False) -> None:
         self._path = path
-        self._fd = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        mode = 0o600 if exclusive else 0o644
+        self._fd = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode)
         try:
             if exclusive:
+                # Of an older version of the kit.
+                os.fchmod(self._fd, mode)
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._remove_incomplete_line()
         except BaseException:

@@ -20,15 +20,15 @@ _COPY = "do not use it if somebody else made it; if you trust it, `cp -r` makes 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of the regular file. With O_CREAT in `flags` it is made, readable by all.
+def open_own(path: Path, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    """A descriptor of the regular file. With O_CREAT in `flags` it is made with that mode.
 
     Raises FileNotFoundError, other OSError, ConfigError for anything else than an own file.
     """
     directory = _open_directory(path.parent)
     try:
         handle = os.open(
-            path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644, dir_fd=directory
+            path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=directory
         )
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):

@@ -17,6 +17,7 @@ BY_ID = "/dev/disk/by-id/"
 NO_HEALTH = Health()
 _IDENTITY = ("kernel_name", "device_number", "sequence", "serial", "wwn", "model", "size_bytes")
 # With NVMe multipath each path to a namespace is a hidden device of its own.
+_BLANKS, _PREFIX = re.compile(r"[\s_.:-]+"), re.compile(r"^(0x|naa|eui|t10)")
 _PATH_OF_A_NAMESPACE = re.compile(r"nvme\d+c\d+n\d+")
 
 
@@ -154,6 +155,11 @@ class Inventory:
             if name != node.kernel_name and _same_disk(node, other)
         )
 
+    def doubtful(self, node: Node) -> tuple[tuple[Node, str], ...]:
+        """Disks of which it cannot be told whether they are other paths to this one, and what they share."""
+        pairs = ((other, _likeness(node, other)) for other in self.nodes.values() if other != node)
+        return tuple((other, what) for other, what in pairs if what and not _same_disk(node, other))
+
     def siblings(self, node: Node) -> tuple[Node, ...]:
         """Other namespaces of the same NVMe controller."""
         if not node.kernel_name.startswith("nvme") or not node.controller:
@@ -175,6 +181,39 @@ def _same_disk(a: Node, b: Node) -> bool:
         return False
     # Namespaces of one controller have one serial, and old kernels report no WWN of them.
     return not (a.namespace and b.namespace and a.namespace != b.namespace)
+
+
+def _likeness(a: Node, b: Node) -> str:
+    """What two disks share that no two disks should, however each path spells it; or "".
+
+    A disk with a host protected area has another size by each path.
+    """
+    if (a.kind, b.kind) != ("disk", "disk") or (a.namespace and b.namespace and a.namespace != b.namespace):
+        return ""
+    if any(_PATH_OF_A_NAMESPACE.match(node.kernel_name) for node in (a, b)):
+        return ""
+    serials, wwns, models = (
+        [_spelling(text) for text in pair]
+        for pair in ((a.serial, b.serial), (a.wwn, b.wwn), (a.model, b.model))
+    )
+    if wwns[0] and wwns[0] == wwns[1]:
+        return f"WWN '{a.wwn}'"
+    # Namespaces of one controller have one serial and one model; their WWNs tell them apart.
+    are_namespaces = all(node.kernel_name.startswith("nvme") for node in (a, b)) and all(wwns)
+    if models[0] != models[1] or are_namespaces:
+        return ""
+    if serials[0] and serials[0] == serials[1]:
+        return f"serial '{a.serial}' and model '{a.model}'"
+    is_unnamed = not (a.serial or a.wwn) or not (b.serial or b.wwn)
+    if models[0] and is_unnamed and a.size_bytes == b.size_bytes:
+        return f"size and model '{a.model}', and one of them reports neither serial nor WWN"
+    return ""
+
+
+def _spelling(text: str) -> str:
+    """Without what tools and drivers spell differently."""
+    plain = _BLANKS.sub("", text.casefold())
+    return _PREFIX.sub("", plain).lstrip("0")
 
 
 def preferred_link(node: Node) -> str | None:

@@ -224,6 +224,13 @@ def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
         for reason in _path_reasons(inventory, path):
             text = f"{reason.text} (as /dev/{path.kernel_name}, another path to it: {_same(disk, path)})"
             yield Reason(reason.code, text, reason.remedy)
+    for other, what in inventory.doubtful(disk):
+        yield Reason(
+            Code.UNDETERMINED,
+            f"it could not be determined whether /dev/{other.kernel_name} is another path to it: both have "
+            + what,
+            "let multipathd join the paths, or remove one of them; of two disks, use one that says who it is",
+        )
     yield from (_undetermined(problem) for problem in inventory.problems)
 
 

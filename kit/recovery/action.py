@@ -50,7 +50,7 @@ def names_of(run: str) -> frozenset[str]:
 
 
 class Action(BaseModel):
-    """An undo. `after`: kinds that must be undone on all hosts before this one.
+    """An undo. `after`: kinds that must be undone on all hosts before this one; `is_last`: all others must.
 
     `named`: its arguments that are names of the run.
     """
@@ -58,6 +58,7 @@ class Action(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
     after: ClassVar[frozenset[str]] = frozenset()
+    is_last: ClassVar[bool] = False
     named: ClassVar[tuple[str, ...]] = ()
 
     @property

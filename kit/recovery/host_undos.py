@@ -21,26 +21,7 @@ class WorkDirectory(Action):
     """Undone last: the directory shows other runs that something may be left."""
 
     kind = work_directory.KIND
-    after = frozenset(
-        {
-            "array",
-            "power",
-            "export-directory",
-            "mount",
-            "export",
-            "pool",
-            "partition",
-            "tunable",
-            "host-setting",
-            "write-cache",
-            "settings",
-            "online",
-            "nfsd-threads",
-            "fault-command",
-            "device",
-            "tracer",
-        }
-    )
+    is_last = True
     named = ("path",)
     path: WorkDirectoryPath
 

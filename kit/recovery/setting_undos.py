@@ -100,11 +100,13 @@ class Settings(Action):
     """All of the testbed's own settings: one may change another, also on the way back.
 
     They outlive a restart of the server, so the boot is not compared. Their commands are run only if this
-    machine's kit has listed them (kit.recovery.registry), whatever the journal says.
+    machine's kit has listed them (kit.recovery.registry), whatever the journal says. `known`: all were set,
+    and what became of each is in its `set`.
     """
 
     kind = "settings"
     settings: Annotated[list[OneSetting], Field(min_length=1, max_length=100)]
+    known: bool = False
     machine_id: str
 
     @property
@@ -137,9 +139,13 @@ class Settings(Action):
             )
         if foreign:
             texts = [f"{one.name} is {found[one.name]}, the run had set {one.set}" for one in foreign]
-            raise LeftAlone(
-                f"on {host.name} and left so: {'; '.join(texts)}: somebody else has changed it since"
+            who = (
+                "somebody else has changed it since"
+                if self.known
+                else "the run was ended while it set them, so this may be an effect of its own; before, "
+                f"it was {', '.join(f'{one.name} {one.value}' for one in foreign)}"
             )
+            raise LeftAlone(f"on {host.name} and left so: {'; '.join(texts)}: {who}")
 
     def commands(self) -> list[list[str]]:
         return [one.back for one in reversed(self.settings)]

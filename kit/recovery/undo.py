@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.core.text import safe_text
 from kit.hosts.base import Host
 from kit.recovery import (
     host_undos,
@@ -68,9 +69,10 @@ def undo(
             f"the commands of the journal's undo {item.number} are not in this machine's list of runs",
             "so it is not known whether they are yours, and none was run; look at the setting by hand",
         )
-    blocking = sorted(action.after & left)
+    # What another version of the kit has written may be of a kind that this one does not know.
+    blocking = sorted(left - {action.kind} if action.is_last else action.after & left)
     if blocking:
-        raise HostError(f"not tried, because this could not be undone: {', '.join(blocking)}")
+        raise HostError(f"not tried, because this could not be undone: {', '.join(map(safe_text, blocking))}")
     # Only the power is turned on from here.
     is_here = isinstance(action, power_undos.PowerOn) and item.host == power_undos.CONTROLLER
     if item.host not in hosts and not is_here:

@@ -93,6 +93,7 @@ def _switch_own(
             finally:
                 _look(run, server, setting.name, setting.value)
                 know(number)
+        run.journal.know(number, known=True)
     for setting in settings:
         now = next(each.value for each in run.switched if each.label == setting.name)
         _store(run, setting.name, shlex.join(setting.get), before[setting.name], now)

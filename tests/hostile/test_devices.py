@@ -61,18 +61,35 @@ def test_a_use_of_one_path_is_a_use_of_the_other() -> None:
         assert "another path to it: both have serial 'HSPSD2'" in reason.text and reason.remedy
 
 
-@pytest.mark.parametrize(
-    "values", [{"serial": "OTHER"}, {"wwn": "0x5000c500a1b2c3d5"}, {"serial": None, "wwn": None}]
-)
-def test_disks_that_differ_in_serial_or_wwn_are_two(values: dict[str, str | None]) -> None:
-    inventory = parse("server", two_paths("used", "vde", **values))
-    assert Code.SWAP not in codes(inventory, UNUSED)
+@pytest.mark.parametrize("values", [{"serial": "OTHER"}, {"serial": None, "wwn": None, "model": "OTHER"}])
+def test_disks_that_differ_in_serial_or_model_are_two(values: dict[str, str | None]) -> None:
+    inventory = parse("server", two_paths("used", "vde", **{"wwn": None, **values}))
+    assert not {Code.SWAP, Code.UNDETERMINED} & codes(inventory, UNUSED)
 
 
-def test_disks_of_another_size_are_two() -> None:
-    facts = two_paths("used", "vde", size=str(64 << 20))
-    facts["devices"]["vde"]["sectors"] = str((64 << 20) // 512)
-    assert Code.SWAP not in codes(parse("server", facts), UNUSED)
+# What the other path says of the same disk.
+SPELLINGS: dict[str, dict[str, str | None]] = {
+    "another WWN": {"wwn": "0x5000c500a1b2c3d5"},
+    "a serial in small letters": {"serial": "hspsd2"},
+    "a serial with blanks": {"serial": "  HSP SD2 "},
+    "a WWN without its prefix": {"serial": "OTHER", "wwn": "5000C500A1B2C3D4"},
+    "a WWN of another kind": {"serial": None, "wwn": "naa.5000c500a1b2c3d4"},
+    "neither serial nor WWN": {"serial": None, "wwn": None},
+    "a host protected area": {"size": str(64 << 20)},
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_whether_two_paths_are_one_disk_is_undetermined_where_they_differ(spelling: str) -> None:
+    values = SPELLINGS[spelling]
+    facts = two_paths("used", "vde", **{"wwn": "0x5000c500a1b2c3d4", "model": "QEMU HARDDISK", **values})
+    for entry in (facts["devices"]["vde"],) if "size" in values else ():
+        entry["sectors"] = str((64 << 20) // 512)
+    facts = with_identity(facts, "sdc", wwn="0x5000c500a1b2c3d4")
+    (reason,) = (
+        reason for reason in reasons(parse("server", facts), UNUSED) if reason.code is Code.UNDETERMINED
+    )
+    assert "whether /dev/vde is another path to it" in reason.text
 
 
 def test_namespaces_are_two_disks_even_if_nothing_but_their_number_differs() -> None:

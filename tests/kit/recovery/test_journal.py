@@ -305,3 +305,20 @@ def test_a_full_disk_stops_no_teardown(tmp_path: Path, monkeypatch: pytest.Monke
     with Journal(path) as again:
         assert again.teardown(do) == []
     assert read_journal(path).finished and len(undone) == 6
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("older", [False, True])
+def test_no_other_user_can_lock_a_journal(tmp_path: Path, older: bool) -> None:
+    """Who can open it can hold a shared lock, and keep `hsp clean` out for good."""
+    path = tmp_path / "journal.jsonl"
+    if older:
+        path.touch(mode=0o644)
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    Journal(path, "20260101T000000Z-abcdef", "plan").close()
+    locks = "import fcntl, os, sys; os.setuid(65534); fcntl.flock(os.open(sys.argv[1], 0), fcntl.LOCK_SH)"
+    done = subprocess.run(
+        [sys.executable, "-c", locks, str(path)], capture_output=True, text=True, check=False
+    )
+    assert "PermissionError" in done.stderr

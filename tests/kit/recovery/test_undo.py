@@ -230,9 +230,15 @@ def test_without_the_runs_directory_what_proves_nothing_is_left_and_holds_up_not
         undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset(), RUN, proven=True)
 
 
-def test_the_work_directory_is_undone_last() -> None:
-    others = set(undo.KINDS) - {"work-directory"}
-    assert undo.KINDS["work-directory"].after == others
+@pytest.mark.parametrize("kind", [*sorted(set(undo.KINDS) - {"work-directory"}), "of-another-version", ""])
+def test_the_work_directory_is_undone_last(kind: str) -> None:
+    host, last = ScriptedHost(), item("work-directory", **ARGUMENTS["work-directory"])
+    with pytest.raises(HostError, match="could not be undone"):
+        undo.undo(last, {"server": host}, frozenset({kind}))
+    assert host.calls == []
+    # Each host has one.
+    undo.undo(last, {"server": host}, frozenset({"work-directory"}))
+    assert host.called("rm")
 
 
 def test_an_unknown_kind_or_host_is_an_error_not_a_crash() -> None:
@@ -328,6 +334,18 @@ def test_a_setting_that_somebody_else_changed_is_left_and_said(tmp_path: Path) -
     with pytest.raises(LeftAlone, match=r"setting\.path is third, the run had set off"):
         undo_settings(host, tmp_path, own_settings(cache=("on", "off"), path=("on", "off")))
     assert host.values == {"path": "third", "cache": "on"}
+
+
+@pytest.mark.parametrize(("known", "why"), [(True, "somebody else"), (False, "an effect of its own")])
+def test_what_a_killed_run_may_have_done_itself_is_not_laid_on_others(
+    tmp_path: Path, known: bool, why: str
+) -> None:
+    """Between a switch and the line that says what else it has changed."""
+    host = Machine(path="off", cache="third")
+    given = {**own_settings(cache=("on", "on"), path=("on", "off")), "known": known}
+    with pytest.raises(LeftAlone, match=why):
+        undo_settings(host, tmp_path, given)
+    assert host.values == {"path": "on", "cache": "third"}
 
 
 def test_a_setting_that_does_not_come_back_stays_in_the_journal(tmp_path: Path) -> None:
