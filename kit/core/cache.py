@@ -11,7 +11,9 @@ from pathlib import Path
 
 import filelock
 
-from kit.core.errors import HostError
+from kit.core.errors import ConfigError, HostError
+from kit.core.files import cache_dir
+from kit.core.own_file import check_own_directory
 from kit.core.progress import Progress
 
 _LOCK_DEADLINE_S = 3600.0
@@ -26,11 +28,11 @@ def lock_of(directory: Path, digest: str) -> filelock.BaseFileLock:
 def locked(directory: Path, digest: str, holder: str, progress: Progress) -> Iterator[None]:
     """Hold the lock of an entry. `holder`: what to call the process that may hold it already.
 
-    Raises HostError after an hour of waiting, or if files cannot be created there.
+    Raises HostError after an hour of waiting, if files cannot be created there, or if others can.
     """
+    make_own(directory)
     lock = lock_of(directory, digest)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
@@ -46,6 +48,26 @@ def locked(directory: Path, digest: str, holder: str, progress: Progress) -> Ite
         raise cannot_use(directory, error) from error
     finally:
         lock.release()
+
+
+def make_own(directory: Path) -> None:
+    """Make a directory of the cache. What lies there is run as the caller, who is often root, and on hosts.
+
+    Raises HostError if it, or the cache that it is in, is another user's or writable by others.
+    """
+    root = cache_dir()
+    above = [root] if directory.is_relative_to(root) else []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for level in (*above, directory):
+            check_own_directory(level.resolve())
+    except OSError as error:
+        raise cannot_use(directory, error) from error
+    except ConfigError as error:
+        raise HostError(
+            f"the cache is not used: {error.message}; what lies there would be run as you",
+            "remove it, or choose a directory of your own with XDG_CACHE_HOME",
+        ) from None
 
 
 def cannot_use(path: Path, error: OSError) -> HostError:

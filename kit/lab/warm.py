@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import shlex
+import struct
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from kit.lab.image.prune import is_still_made
 from kit.lab.qemu import QEMU, QEMU_PACKAGE, WAITING_LINE, LabSpec, Saved, command_line, installed, monitor
 
 FORMAT = 3
+_QCOW2, _EXTERNAL_DATA = struct.Struct(">4sIQI52xQ"), 1 << 2
 _TOKEN = re.compile(r"[0-9a-f]{8}")
 _SPEC = TypeAdapter(LabSpec)
 QEMU_IMG = "qemu-img"
@@ -81,7 +83,7 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
     with locked(folder, digest, "another process that checks or saves the same guest", progress):
         path = folder / digest
         if not rebuild:
-            reason = damage(path)
+            reason = damage(path, image.path / "root.img")
             if not reason:
                 return _files(path)
             if path.exists():
@@ -103,8 +105,11 @@ def digest_of(spec: LabSpec, image: Image) -> str:
     return content_digest(json.dumps(parts))
 
 
-def damage(path: Path) -> str:
-    """Why the saved guest at `path` cannot be resumed; "" if it can."""
+def damage(path: Path, image_disk: Path | None = None) -> str:
+    """Why the saved guest at `path` cannot be resumed; "" if it can.
+
+    `image_disk`: what its disk must lie on.
+    """
     try:
         manifest = json.loads((path / "manifest.json").read_text())
         if manifest["format"] != FORMAT:
@@ -115,11 +120,32 @@ def damage(path: Path) -> str:
                 return f"{file} has {file.stat().st_size} bytes, {recorded['bytes']} were written"
             if sha256(file) != recorded["sha256"]:
                 return f"{file} was changed after it was written"
+        if image_disk is not None and (other := _foreign_file(_files(path).root, image_disk)):
+            return f"{_files(path).root} is on {other}, not on {image_disk}"
     except OSError as error:
         return f"{error.filename or path}: {error.strerror}"
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error):
         return f"{path / 'manifest.json'} is damaged"
     return ""
+
+
+def _foreign_file(overlay: Path, image_disk: Path) -> str:
+    """What QEMU would open beside the overlay, but the image's disk; "" if nothing. Raises OSError,
+    ValueError.
+
+    Source: docs/interop/qcow2.rst of QEMU (magic, version, place and length of the backing file's name; from
+    byte 72 the incompatible features, of which bit 2 is an external data file).
+    """
+    with overlay.open("rb") as file:
+        header = file.read(_QCOW2.size)
+        magic, version, place, length, features = _QCOW2.unpack(header)
+        if (magic, version) != (b"QFI\xfb", 3):
+            raise ValueError("not a qcow2 file")
+        file.seek(place)
+        backing = file.read(length)
+    if features & _EXTERNAL_DATA:
+        return "a data file of its own"
+    return "" if backing == os.fsencode(image_disk) else repr(backing[:200].decode("utf-8", "replace"))
 
 
 def _files(path: Path) -> Saved:

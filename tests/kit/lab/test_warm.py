@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,31 @@ def place(tmp_path: Path) -> Path:
 
 def test_what_is_whole_is_used(place: Path) -> None:
     assert warm.damage(place) == ""
+
+
+@pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+@pytest.mark.parametrize("has_data_file", [False, True])
+def test_a_disk_that_lies_on_another_file_is_not_resumed(
+    place: Path, tmp_path: Path, has_data_file: bool
+) -> None:
+    image, shadow, root = tmp_path / "root.img", tmp_path / "shadow", place / "root-01234567"
+    for file in (image, shadow):
+        file.write_bytes(bytes(1 << 20))
+
+    def make(backing: Path, *more: str) -> str:
+        root.unlink()
+        base = ["-F", "raw", "-b", str(backing)]
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *more, *base, str(root)], check=True)
+        manifest = json.loads((place / "manifest.json").read_text())
+        manifest["files"][root.name] = {"bytes": root.stat().st_size, "sha256": sha256(root)}
+        (place / "manifest.json").write_text(json.dumps(manifest))
+        return warm.damage(place, image)
+
+    assert make(image) == ""
+    if has_data_file:
+        assert "a data file of its own" in make(image, "-o", f"data_file={tmp_path / 'data'}")
+    else:
+        assert str(shadow) in make(shadow)
 
 
 def test_what_is_cut_short_or_changed_or_missing_is_named(place: Path) -> None:

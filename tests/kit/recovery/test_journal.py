@@ -318,7 +318,6 @@ def test_no_other_user_can_lock_a_journal(tmp_path: Path, older: bool) -> None:
         folder.chmod(0o755)
     Journal(path, "20260101T000000Z-abcdef", "plan").close()
     locks = "import fcntl, os, sys; os.setuid(65534); fcntl.flock(os.open(sys.argv[1], 0), fcntl.LOCK_SH)"
-    done = subprocess.run(
-        [sys.executable, "-c", locks, str(path)], capture_output=True, text=True, check=False
-    )
+    argv = [sys.executable, "-c", locks, str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert "PermissionError" in done.stderr
