@@ -65,25 +65,17 @@ def block_device(name: str) -> Any:
     partition = text_of(place + "/partition")
     owner = os.path.dirname(real) if partition is not None else real
     return {
-        "dev": text_of(place + "/dev"),
-        "sectors": text_of(place + "/size"),
-        "ro": text_of(place + "/ro"),
-        "removable": text_of(owner + "/removable"),
-        "diskseq": text_of(owner + "/diskseq"),
-        "hidden": text_of(place + "/hidden"),
-        "nsid": text_of(place + "/nsid"),
-        "partition": partition,
+        "dev": text_of(place + "/dev"), "sectors": text_of(place + "/size"), "ro": text_of(place + "/ro"),
+        "removable": text_of(owner + "/removable"), "diskseq": text_of(owner + "/diskseq"),
+        "hidden": text_of(place + "/hidden"), "nsid": text_of(place + "/nsid"), "partition": partition,
         "parent": os.path.basename(owner) if partition is not None else None,
-        "holders": names_in(place + "/holders"),
-        "slaves": names_in(place + "/slaves"),
+        "holders": names_in(place + "/holders"), "slaves": names_in(place + "/slaves"),
         "queue": {key: text_of(owner + "/queue/" + key) for key in QUEUE},
         "controller": os.path.realpath(owner + "/device") if os.path.exists(owner + "/device") else None,
         "firmware": text_of(owner + "/device/firmware_rev") or text_of(owner + "/device/rev"),
-        "driver": driver_of(owner),
-        "dm": [text_of(place + "/dm/name"), text_of(place + "/dm/uuid")],
-        "md": text_of(place + "/md/level"),
-        "loop": text_of(place + "/loop/backing_file"),
-    }
+        "driver": driver_of(owner), "dm": [text_of(place + "/dm/name"), text_of(place + "/dm/uuid")],
+        "md": text_of(place + "/md/level"), "loop": text_of(place + "/loop/backing_file"),
+    }  # fmt: skip
 
 
 def driver_of(disk: str) -> Any:
@@ -234,14 +226,35 @@ def is_remote(process: str, number: str, remote: Any) -> bool:
         return any(line.split()[1] in remote for line in file if line.startswith("mnt_id:"))
 
 
+def mapped_files(process: str) -> Any:
+    """Links to devices that a process has mapped: it may have closed their descriptors. Raises OSError."""
+    with open(f"/proc/{process}/maps", errors="backslashreplace") as file:
+        ranges = {line.split()[5]: line.split()[0].split("-") for line in file if " /dev/" in line}
+    return [f"/proc/{process}/map_files/{int(a, 16):x}-{int(b, 16):x}" for a, b in ranges.values()]
+
+
+def fixed_files(process: str, number: str) -> Any:
+    """Devices that are registered with an io_uring, whose descriptors may be closed. Raises OSError."""
+    lines = (
+        str(text_of(f"/proc/{process}/fdinfo/{number}"))
+        .partition("UserFiles:")[2]
+        .partition("UserBufs:")[0]
+        .splitlines()
+    )
+    paths = [f"/proc/{process}/root{line.split()[1]}" for line in lines if " /dev/" in line]
+    return filter(os.path.exists, paths)
+
+
 def open_files(process: str, numbers: Any) -> Any:
-    """Names of the devices that a process has open. Raises OSError."""
-    found = set()
+    """Names of the devices that a process has open or mapped. Raises OSError."""
+    found = {numbers.get(device_of(path)) for path in mapped_files(process) if os.path.exists(path)}
     folder = f"/proc/{process}/fd/"
     remote = None
     for number in os.listdir(folder):
         try:
             target = os.readlink(folder + number)
+            if "io_uring" in target:
+                found |= {numbers.get(device_of(path)) for path in fixed_files(process, number)}
             if not target.startswith("/"):
                 continue  # a socket, a pipe...
             if not target.startswith("/dev/"):
@@ -426,18 +439,10 @@ def main(request: Any) -> Any:
     if request["content"]:
         results["wipefs"] = wipefs_of_all
     return {
-        "format": 1,
-        "devices": devices,
-        "links": {path: os.path.realpath(path) for path in paths},
-        "mounts": mount_lines,
-        "unread": unread,
-        "open": users,
-        "unread_files": unread_files,
-        "own": os.readlink("/proc/self/ns/mnt"),
-        "swaps": swaps,
-        "tools": results,
-        "disks": disk_facts,
-    }
+        "format": 1, "devices": devices, "links": {path: os.path.realpath(path) for path in paths},
+        "mounts": mount_lines, "unread": unread, "open": users, "unread_files": unread_files,
+        "own": os.readlink("/proc/self/ns/mnt"), "swaps": swaps, "tools": results, "disks": disk_facts,
+    }  # fmt: skip
 
 
 def in_sysfs(paths: Any) -> Any:

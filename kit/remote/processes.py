@@ -120,6 +120,7 @@ def numbers_of(paths):
 
 def open_file(pid, request, numbers):
     """A file of the run that a process has open or mapped, or ""."""
+    # A mapped file may be closed.
     links = [f"/proc/{pid}/cwd", *glob.glob(f"/proc/{pid}/fd/*"), *glob.glob(f"/proc/{pid}/map_files/*")]
     for link in links:
         try:

@@ -25,6 +25,23 @@ from tests.kit.devices.facts import codes
 HOST = LocalHost("server")
 HOLDS = 'import os, sys, time; os.open(sys.argv[1], os.O_RDWR); print("open", flush=True); time.sleep(600)'
 
+# Without a descriptor of it: as a mapping, and as a file that is registered with an io_uring.
+MAPPED = """
+import mmap, os, sys, time
+file = os.open(sys.argv[1], os.O_RDWR)
+kept = mmap.mmap(file, 4096)
+os.close(file); print("open", flush=True); time.sleep(600)
+"""
+RING = """
+import ctypes, os, sys, time
+call = ctypes.CDLL(None, use_errno=True).syscall
+ring = call(425, 4, ctypes.create_string_buffer(120))
+file = ctypes.c_int(os.open(sys.argv[1], os.O_RDWR))
+if ring < 0 or call(427, ring, 2, ctypes.byref(file), 1):
+    print("no io_uring", flush=True); sys.exit()
+os.close(file.value); print("open", flush=True); time.sleep(600)
+"""
+
 
 def losetup(*words: str) -> str:
     return subprocess.run(["losetup", *words], capture_output=True, text=True, check=True, timeout=30).stdout
@@ -57,12 +74,15 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.contextmanager
-def held(path: str) -> Iterator[int]:
+def held(path: str, how: str = HOLDS) -> Iterator[int]:
     """Another process has it open, without O_EXCL."""
-    argv = [sys.executable, "-c", HOLDS, path]
+    argv = [sys.executable, "-c", how, path]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout and process.stdout.readline() == "open\n"
+            assert process.stdout
+            if (said := process.stdout.readline()) == "no io_uring\n":
+                pytest.skip("this kernel has no io_uring for us")
+            assert said == "open\n"
             yield process.pid
         finally:
             process.kill()
@@ -96,6 +116,13 @@ def test_a_process_that_has_the_disk_open_is_named(disk: str, tmp_path: Path) ->
         if "open" in str(error):
             pytest.skip("device nodes cannot be opened here (nodev)")
         raise
+
+
+@pytest.mark.one_python
+@pytest.mark.parametrize("how", [MAPPED, RING], ids=["mapped", "io_uring"])
+def test_a_disk_in_use_without_a_descriptor_is_in_use(disk: str, how: str) -> None:
+    with held(disk, how) as pid:
+        assert f"process {pid} (python" in texts(disk) and f"has {disk} open" in texts(disk)
 
 
 def test_a_loop_device_over_the_disk_is_a_use(disk: str) -> None:
