@@ -67,8 +67,6 @@ class Device(Stored):
     parameters: Json | None = None
     path: str | None = None
     identity: Json | None = None
-    price: Positive | None = None
-    endurance_bytes: Count | None = None
 
     @model_validator(mode="after")
     def _is_one_device(self) -> Self:
@@ -251,6 +249,11 @@ class Classes(Stored):
     foreign: Count = 0
     gone: Count = 0
 
+    @property
+    def not_there(self) -> int:
+        """Of all classes."""
+        return self.lost + self.torn + self.old + self.foreign + self.gone
+
 
 class Moment(Classes):
     """One power loss: writes that were acknowledged before it, and those that were gone after it.
@@ -273,8 +276,7 @@ class Moment(Classes):
     @model_validator(mode="after")
     def _are_of_acknowledged(self) -> Self:
         for found in (self, self.again or self):
-            bad = found.lost + found.torn + found.old + found.foreign + found.gone
-            if bad > self.acknowledged:
+            if (bad := found.not_there) > self.acknowledged:
                 raise contradiction(f"{bad} of {self.acknowledged} acknowledged writes were not there")
         return self
 
@@ -298,10 +300,12 @@ class PowerLoss(Stored):
     @model_validator(mode="after")
     def _are_sums(self) -> Self:
         """Runs of older versions may have no sums."""
-        for name in {"acknowledged", "lost"} & self.model_fields_set:
-            total = sum(getattr(moment, name) for moment in self.moments)
-            if getattr(self, name) != total:
-                raise contradiction(f"{name} is {getattr(self, name)}, its moments have {total}")
+        given, moments = self.model_fields_set, self.moments
+        if "acknowledged" in given and self.acknowledged != (total := sum(m.acknowledged for m in moments)):
+            raise contradiction(f"acknowledged is {self.acknowledged}, its moments have {total}")
+        bad = {sum(m.lost for m in moments), sum(m.not_there for m in moments)}
+        if "lost" in given and self.lost not in bad:
+            raise contradiction(f"lost is {self.lost}, its moments have {max(bad)}")
         return self
 
 

@@ -36,8 +36,8 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
         for id_, count in missing.items():
             yield f"{count} of its checks {id_} {'is' if count == 1 else 'are'} missing"
         yield from _of_its_ios(phase, ios)
-    elif phase.target is None and not phase.checks and not phase.unavailable:
-        yield "it has no checks"
+    elif not (manifest.appliance or _made(phase)) and any(each.checks for each in manifest.phases):
+        yield "it has no checks, and other phases have"
     yield from _machines(phase)
 
 
@@ -101,7 +101,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     sums = {
         "ARC-MISSES": of_reads, "L2ARC-HITS": of_reads + _failed(phase),
         "ARC-HITS": of_reads + _IOS + int(reads * _DBUF_SHARE),
-        **dict.fromkeys(_COMMITS, _IOS + int(max(written, phase.client_ios) * _ZIL_SHARE)),
+        **dict.fromkeys(_COMMITS, _IOS + int(max(written, _calls(phase)) * _ZIL_SHARE)),
         "ZIL-ASYNC-BYTES": int(_written(check) * _ASYNC_SHARE),
         "CPU-STEAL": int(wall_s * 100 * cpus * 0.01) + 1,
         "THERMAL": int(wall_s * 1000 * 0.01) + 1,
@@ -115,8 +115,14 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     return sums.get(id_, 0)
 
 
+def _calls(phase: Phase) -> int:
+    """Writes that the storage gets at most, where they are known."""
+    return phase.client_ios * ((phase.forces.writes_per_group if phase.forces else None) or 1)
+
+
 def _pages(phase: Phase) -> int:
-    return 4096 * phase.client_ios
+    """A page cache writes whole pages: up to two more at each end."""
+    return 4 * 4096 * _calls(phase)
 
 
 def _failed(phase: Phase) -> int:

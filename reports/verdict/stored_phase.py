@@ -210,8 +210,6 @@ def _sizes(phase: Phase) -> Iterator[str]:
         yield "block_bytes is 0"
     if phase.outstanding == 0:
         yield "outstanding is 0"
-    if phase.target is not None and phase.shares:
-        yield "shares are of a load over NFS"
 
 
 def _loads(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
@@ -225,7 +223,7 @@ def _loads(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     if any(first >= last for first, last in phase.spans.values()):
         yield "a span of spans is empty"
     untraced = manifest.tracing is not None and manifest.tracing.kind == "none"
-    if phase.shares and not untraced:
+    if phase.shares and phase.target is None and not untraced:
         yield "shares are of a server that is not traced, and tracing says that it was"
     if untraced and ios.of(SERVER):
         yield "tracing says that the server was not traced, and latency.parquet has its I/Os"

@@ -73,6 +73,8 @@ def _names(manifest: Manifest) -> Iterator[str]:
 
 
 def _times(manifest: Manifest) -> Iterator[str]:
+    if manifest.format < 2:
+        return
     stamp = (manifest.run or "").partition("-")[0]
     if manifest.started_utc and manifest.run:
         try:

@@ -268,7 +268,7 @@ def test_no_text_of_the_run_is_markup(calm):
     )
     manifest = synthetic.manifest(with_one(calm, 3, 400))
     manifest["phases"][2] |= {
-        "op": ATTACK, "title": ATTACK, "expected_tiers": ["x" * 10_000, ATTACK],
+        "title": ATTACK, "job": ATTACK,
         "events": [{"time_ns": POOL + 3 * SECOND, "end_ns": None, "kind": ATTACK, "text": ATTACK}],
     }  # fmt: skip
     listed = of(frame, manifest)

@@ -339,7 +339,7 @@ def test_foreign_text_is_escaped(attack):
     manifest["versions"][attack] = attack
     manifest["testbed"]["devices"][0] |= {"name": attack, "model": attack}
     for phase in manifest["phases"]:
-        phase |= {"title": attack, "tiers": [attack], "expected_tiers": [attack, f"{attack}2"]}
+        phase |= {"title": attack, "job": attack}
         phase["checks"][0]["name"] = attack
         phase["events"] = [{"time_ns": phase["start_ns"], "kind": attack, "text": attack}]
     html = rendered(frame, manifest)

@@ -89,13 +89,17 @@ def test_where_nobody_counted_calls_it_says_so() -> None:
 
 def test_a_check_of_a_clients_clock_says_nothing_of_its_calls() -> None:
     latency, manifest = run()
-    clock = {"name": "wall clock of c", "source": "CLOCK_REALTIME - CLOCK_BOOTTIME", "expected": 0}
+    clock = {
+        "name": "wall clock step of c, in us",
+        "source": "CLOCK_REALTIME - CLOCK_BOOTTIME",
+        "expected": 0,
+    }
     manifest["phases"][2]["checks"] = [{**clock, "found": 0, "tolerance": 1_001_000, "ok": True}]
     [reason] = summarise(latency, manifest)["reasons"]
     assert "is not known either" in reason
     manifest["phases"][2]["checks"][0] |= {"found": 2_000_000, "ok": False}
     first, second = summarise(latency, manifest)["reasons"]
-    assert first == appliance.UNSEEN and "wall clock of c" in second
+    assert first == appliance.UNSEEN and "wall clock step of c" in second
 
 
 def test_marks_are_drawn_on_the_map_of_the_clients() -> None:

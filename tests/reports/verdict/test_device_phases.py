@@ -50,6 +50,7 @@ def manifest() -> dict[str, Any]:
     for key in ("pool", "dataset", "mount", "working_set", "tunables", "expect", "reference"):
         del value[key]
     value["testbed"]["clients"] = []
+    value["testbed"]["devices"] = [{"name": name, "role": "log", "size_bytes": 1 << 29} for name in "ab"]
     return {**value, "phases": phases}
 
 

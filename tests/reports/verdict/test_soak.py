@@ -93,7 +93,7 @@ def test_without_limits_nothing_is_judged():
 
 
 def test_a_rule_that_stopped_it_is_named():
-    event = {"time_ns": 5000 * SECOND, "kind": "stop-rule", "text": "stopped by its limits: log0 got 9MiB"}
+    event = {"time_ns": 2999 * SECOND, "kind": "stop-rule", "text": "stopped by its limits: log0 got 9MiB"}
     frame = hours((1,)).filter(pl.col("time_ns") < 3000 * SECOND)
     summary = described(frame, events=[event], seconds=3000)
     assert summary["verdict"] == "invalid"
