@@ -369,12 +369,12 @@ class Manifest(Stored):
     testbed: Testbed = Testbed()
     tunables: Many[Tunable] = ()
     host_settings: Many[HostSetting] = ()
-    working_set: Json | None = None
+    working_set: dict[str, Annotated[Count, Field(ge=1)]] | None = None
     phases: Annotated[Many[Phase], Field(max_length=_MOST_PHASES)] = ()
     ended: bool = True
     problems: Many[Problem] = ()
     notes: Many[str] = ()
-    format: int = 1
+    format: Annotated[int, Field(ge=1, le=MANIFEST_FORMAT)] = 1
     run: str | None = None
     started_utc: Annotated[str, AfterValidator(_is_utc)] | None = None
     command: Many[str] = ()

@@ -23,6 +23,19 @@ _SPLICE_BYTES = 16 * 4096
 _MOST_CPUS = 1 << 16
 _READS = ("ARC-HITS", "ARC-MISSES", "L2ARC-HITS")
 _COMMITS = ("ZIL-COMMITS", "ZIL-SLOG-BLOCKS", "ZIL-POOL-BLOCKS")
+_BYTES = re.compile(r"bytes (read from|written to) (\S+)")
+# Sums of what must not be: nothing is expected.
+_ZERO = frozenset({
+    "NFS-RETRANSMISSIONS", "L2ARC-ERRORS", "ZIL-INDIRECT", "ZIL-ERRORS", "ZIL-ASYNC-BYTES", "TRIM",
+    "DIRECT-IO", "OTHER-POOL", "CPU-STEAL", "THERMAL", "CLOCK-STEP",
+})  # fmt: skip
+_INSTRUMENTS = {
+    "ARC-": ("arc-zil-counters",), "L2ARC-": ("arc-zil-counters",), "ZIL-": ("arc-zil-counters",),
+    "NFS-": ("server-activity", "mount-statistics"), "TRIM": ("server-activity",),
+    "DIRECT-IO": ("server-activity",), "OTHER-POOL": ("server-activity",), "CPU-STEAL": ("server-activity",),
+    "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
+    "CLOCK-STEP": ("host-health",),
+}  # fmt: skip
 _WRITTEN = re.compile(r".* of (\d{1,19}) written asynchronously")
 
 
@@ -35,10 +48,48 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
         missing = _required(manifest, phase, ios) - _made(phase)
         for id_, count in missing.items():
             yield f"{count} of its checks {id_} {'is' if count == 1 else 'are'} missing"
-        yield from _of_its_ios(phase, ios)
+        yield from _instruments(phase)
+        yield from _devices(phase)
     elif not (manifest.appliance or _made(phase)) and any(each.checks for each in manifest.phases):
         yield "it has no checks, and other phases have"
+    yield from _of_its_ios(phase, ios)
     yield from _machines(phase)
+
+
+def _instruments(phase: Phase) -> Iterator[str]:
+    for check in phase.checks:
+        id_ = id_of_sum(check.name)
+        by = next((names for prefix, names in _INSTRUMENTS.items() if id_.startswith(prefix)), ())
+        if by and check.instrument not in by:
+            yield f"{check.name} ({check.source}) is of the instrument {check.instrument}"
+        if id_ in _ZERO and check.expected != 0:
+            yield f"{check.name} ({check.source}) expects {check.expected}, it can expect 0 alone"
+        if id_ != "CLOCK-STEP" and check.found < 0:
+            yield f"{check.name} ({check.source}) found {check.found}, a counter cannot go back"
+
+
+def _devices(phase: Phase) -> Iterator[str]:
+    """Bytes of a device: of fio, of the kernel's counters and of its model, as the samples have them."""
+    issued = {row.host: row.ios for row in phase.clients}
+    for check in phase.checks if not phase.parts else ():
+        found = _BYTES.fullmatch(check.name)
+        used = next((each for each in phase.devices if found and each.device == found[2]), None)
+        if found is None or used is None or not used.samples:
+            continue
+        is_read = found[1] == "read from"
+        last, model = used.samples[-1], used.model
+        known = {last.read_bytes if is_read else last.written_bytes}
+        known |= {model.read_bytes if is_read else model.written_bytes} if model else set()
+        op = "read" if is_read else "write"
+        size = phase.block_bytes_by_op.get(op, 0 if phase.block_bytes_by_op else phase.block_bytes or 0)
+        if len(phase.block_bytes_by_op) < 2:
+            known.add(issued.get(used.device, 0) * size)
+        if (
+            phase.forces is None
+            and len(phase.block_bytes_by_op) < 2
+            and not {check.expected, check.found} <= known
+        ):
+            yield f"{check.name} ({check.source}) has bytes that neither samples nor I/Os have"
 
 
 def _made(phase: Phase) -> Counter[str]:
@@ -63,10 +114,8 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     parts = _whole_parts(phase)
     for machine in phase.machines:
         need += Counter({"CLOCK-STEP": 1, "THERMAL": 1}) if machine.host else Counter()
-    if phase.on_devices or not manifest.testbed.server:
-        return need
-    if manifest.appliance:
-        need["NFS-CALLS"] = sum(1 for row in phase.clients if row.ios)
+    # Clients without a mount of the kernel's count no calls.
+    if phase.on_devices or manifest.appliance or not manifest.testbed.server:
         return need
     need += Counter(dict.fromkeys(("TRIM", "DIRECT-IO", "CPU-STEAL"), parts))
     if phase.target is None:
@@ -78,6 +127,8 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
             need += Counter({**dict.fromkeys(_READS, 1), "L2ARC-ERRORS": 3})
         if ios.of(SERVER, op="write") or ios.of(SERVER, op="commit"):
             need += Counter({**dict.fromkeys(_COMMITS, 1), "ZIL-ERRORS": 2})
+            slog = any(id_of_sum(each.name) == "ZIL-SLOG-BLOCKS" and each.expected for each in phase.checks)
+            need += Counter({"ZIL-INDIRECT": int(slog)})
     elif phase.target is None:
         need["TIERS-TRACED"] = need["SERVER-LATENCY"] = 1
     return need
@@ -191,6 +242,9 @@ def _machines(phase: Phase) -> Iterator[str]:
             and machine.throttled_ms != heat.found
         ):
             yield f"throttled_ms of {machine.host} is {machine.throttled_ms}, its check found {heat.found}"
+        lacks = any(each.name == f"thermal throttling of {machine.host}" for each in phase.unavailable)
+        if lacks and not phase.parts and (machine.throttled is not None or machine.throttled_ms is not None):
+            yield f"{machine.host} cannot say whether it throttles, and throttled is {machine.throttled}"
         if machine.slept_ns:
             yield f"{machine.host} slept for {machine.slept_ns} ns, and nothing was said"
         if machine.throttled_ms and not machine.throttled:

@@ -91,8 +91,8 @@ def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     names = {row.host for row in phase.clients}
     devices = {str(each.get("name")) for each in manifest.testbed.devices} | {_ARRAY}
     known: dict[str, set[str]] = {
-        CLIENT: names or set(manifest.testbed.clients),
-        DEVICE: names or devices,
+        CLIENT: names if manifest.format > 1 else names or set(manifest.testbed.clients),
+        DEVICE: names if manifest.format > 1 else names or devices,
         SERVER: {str(manifest.testbed.server)},
     }
     for layer, hosts in known.items():
@@ -147,8 +147,9 @@ def _clients(phase: Phase) -> Iterator[str]:
         if not low <= row.first_ns <= row.last_ns <= high:
             yield f"{row.host} began at {row.first_ns} and ended at {row.last_ns} ns, outside of the phase"
         # A phase in parts has the largest skew of them.
-        if not phase.parts and abs(row.first_ns - begun - row.skew_ns) > 1:
-            yield f"skew_ns of {row.host} is {row.skew_ns}, by first_ns it is {row.first_ns - begun}"
+        late = row.first_ns - begun
+        if not phase.parts and abs(late - row.skew_ns) > (late > 0):
+            yield f"skew_ns of {row.host} is {row.skew_ns}, by first_ns it is {late}"
         if row.skew_ns < 0 or row.skew_ns > late_ns:
             yield f"{row.host} began {row.skew_ns} ns after the first client, and nothing was said"
         if row.clock_error_ns > max(span_ns, phase.interval_ns):
@@ -210,6 +211,12 @@ def _sizes(phase: Phase) -> Iterator[str]:
         yield "block_bytes is 0"
     if phase.outstanding == 0:
         yield "outstanding is 0"
+    if (
+        phase.arc
+        and not phase.parts
+        and phase.arc.span_ns < phase.end_ns - phase.start_ns - 2 * phase.interval_ns
+    ):
+        yield f"arc is of {phase.arc.span_ns} ns, less than the phase"
 
 
 def _loads(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:

@@ -7,6 +7,7 @@ the counts, determine the one that was changed; kit.store refuses what no run ca
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +20,7 @@ MANIFEST_VALUES = "MANIFEST-VALUES"
 _MOST_SHOWN = 5
 # A run's id is made before its manifest, by the same clock.
 _EARLY = timedelta(seconds=2)
+_LOAD = re.compile(r"closed loop, (\d{1,9}) outstanding")
 
 
 def contradictions(manifest: Manifest, latency: Latency) -> Iterator[Reason]:
@@ -47,8 +49,10 @@ def _of_the_run(manifest: Manifest) -> Iterator[str]:
     yield from _names(manifest)
     yield from _times(manifest)
     yield from _devices(manifest)
-    if manifest.warmup and manifest.warmup.problems:
-        yield f"the warm-up had a problem that is none of the run: {manifest.warmup.problems[0][:200]}"
+    if manifest.warmup and (manifest.warmup.problems or any(manifest.warmup.trouble.values())):
+        yield "the warm-up had problems, and the run has none"
+    if manifest.format < 2 and any(check.instrument for phase in manifest.phases for check in phase.checks):
+        yield "format is 1, and checks have instruments, which came with format 2"
 
 
 def _order(manifest: Manifest) -> Iterator[str]:
@@ -98,6 +102,15 @@ def _devices(manifest: Manifest) -> Iterator[str]:
     if testbed.emulated is False and any(each.get("parameters") for each in testbed.devices):
         yield "emulated is false, and devices have the parameters of a model"
     known = set(map(str, names)) | {"array"}
+    loop = _LOAD.fullmatch(manifest.load or "")
+    hosts = {str(testbed.server), *testbed.clients}
     for phase in manifest.phases:
+        if loop and (phase.outstanding or 0) > int(loop[1]):
+            yield f"outstanding of {phase.name} is {phase.outstanding}, load says {loop[1]} at most"
+        machines = [*(each.host for each in phase.machines), *(each.host for each in phase.cpu)]
+        for host in machines if manifest.format > 1 else ():
+            # Of a lab whose clients are namespaces, the lab.
+            if host not in hosts and not any(each.startswith(f"{host}/") for each in hosts):
+                yield f"{phase.name} has the machine {host}, which the testbed does not have"
         if strange := [each.device for each in phase.devices if each.device not in known]:
             yield f"{phase.name} has the use of {strange[0]}, which the testbed does not have"

@@ -20,6 +20,11 @@ NOT_SAMPLED = "resource use of "
 # Counters of the kernel are read a little later than the clock, and some in jiffies of up to 10 ms, which a
 # machine may count late.
 _LATE, _JIFFIES_NS = 1.2, 200_000_000
+# The rest is interrupts, and what a hypervisor takes.
+_EARLY = 0.6
+_CPU_TIMES = ("idle_ns", "user_ns", "system_ns", "softirq_ns")
+# No device moves more: 100 GB/s.
+_BYTES_PER_NS, _SECTOR_BYTES = 100, 512
 
 
 def refuse_falling(samples: Sequence[Stored], names: Iterable[str]) -> None:
@@ -53,13 +58,13 @@ class CpuUse(Stored):
 
     @model_validator(mode="after")
     def _counters_grow(self) -> Self:
-        refuse_falling(self.samples, ("at_ns", "idle_ns", "user_ns", "system_ns", "softirq_ns"))
-        first, last = self.samples[:1], self.samples[-1:]
-        for one, other in zip(first, last, strict=True):
-            most = (other.at_ns - one.at_ns) * self.cpus * _LATE + _JIFFIES_NS * self.cpus
-            for name in ("idle_ns", "user_ns", "system_ns", "softirq_ns"):
-                if (used := getattr(other, name) - getattr(one, name)) > most:
-                    raise contradiction(f"{name} grows by {used}, {self.cpus} CPUs had {most:.0f} at most")
+        refuse_falling(self.samples, ("at_ns", *_CPU_TIMES))
+        for one, other in zip(self.samples[:1], self.samples[-1:], strict=True):
+            span_ns = (other.at_ns - one.at_ns) * self.cpus
+            used = sum(getattr(other, name) - getattr(one, name) for name in _CPU_TIMES)
+            spare = _JIFFIES_NS * self.cpus
+            if not span_ns * _EARLY - spare <= used <= span_ns * _LATE + spare:
+                raise contradiction(f"the times of {self.cpus} CPUs are {used} ns together, of {span_ns}")
         return self
 
 
@@ -114,6 +119,10 @@ class DeviceUse(Stored):
             most = (other.at_ns - one.at_ns) * _LATE + _JIFFIES_NS
             if (busy := other.busy_ns - one.busy_ns) > most:
                 raise contradiction(f"busy_ns grows by {busy}, in {most:.0f} ns at most")
+            for ios, name in (("reads", "read_bytes"), ("writes", "written_bytes")):
+                count, moved = getattr(other, ios), getattr(other, name)
+                if moved % _SECTOR_BYTES or moved > most * _BYTES_PER_NS or moved < count * _SECTOR_BYTES:
+                    raise contradiction(f"{name} is {moved} of {count} {ios}")
         return self
 
 
