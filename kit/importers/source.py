@@ -19,6 +19,7 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 
 from kit.core.errors import ConfigError
+from kit.core.own_file import is_of_kernel
 
 # Large enough that a call of polars is little beside it (at 512 KiB 8 % more of the time is that), small
 # enough that the few blocks that are worked on at once stay below 50 MiB.
@@ -76,7 +77,7 @@ class Source:
             raise ConfigError(
                 f"{str(path)!r}: not the name of a file", "give a path that the shell can list"
             ) from None
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode) or is_of_kernel(status):
             raise ConfigError(
                 f"{path}: not a regular file", "give the log itself; a pipe cannot be read twice"
             )

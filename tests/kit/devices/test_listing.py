@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.config.testbed_devices import Device
 from kit.core.text import safe_text
 from kit.devices.listing import describe, device_block, list_devices
 from kit.devices.locks import lock_names
 from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import recorded, spec_of
+
+LISTED = list_devices(ScriptedHost(default=recorded("pools")))
 
 
 @settings(max_examples=40, deadline=None)
@@ -46,3 +50,13 @@ def test_the_listing_has_a_table_for_the_testbed() -> None:
     shown = describe(listed["nvme0n1"])
     assert "QEMU NVMe Ctrl, serial HSPNVME0, 128MiB, nvme" in shown and "wear 0 %, 50 C" in shown
     assert "available: no, because" in shown and "pool 'broken'" in shown
+
+
+@given(
+    st.integers(min_value=64 << 20, max_value=1 << 60) | st.integers(64, 1 << 40).map(lambda mib: mib << 20)
+)
+def test_a_testbed_takes_the_table_of_a_disk_of_any_size(size_bytes: int) -> None:
+    (disk,) = [each for each in LISTED if each.node.kernel_name == "sdc"]
+    block = device_block(replace(disk, node=replace(disk.node, size_bytes=size_bytes)))
+    (table,) = tomllib.loads(block)["device"]
+    assert Device.model_validate_json(json.dumps(table)).size == size_bytes
