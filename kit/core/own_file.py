@@ -66,17 +66,17 @@ def read_beside(path: Path, by: Path, max_bytes: int) -> bytes:
     only that user may write to it. Raises FileNotFoundError, other OSError, ConfigError: before it is read.
     """
     if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise _not_beside(path, by)
+        raise _not_beside(path)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise _not_beside(path, by) from None
+            raise _not_beside(path) from None
         raise
     with open(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or is_of_kernel(status):
-            raise _not_beside(path, by)
+            raise _not_beside(path)
         _check_owner(path, status, (os.geteuid(), 0, os.stat(by).st_uid))
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
@@ -159,10 +159,10 @@ def _not_a_file(path: Path) -> ConfigError:
     )
 
 
-def _not_beside(path: Path, by: Path) -> ConfigError:
+def _not_beside(path: Path) -> ConfigError:
     return ConfigError(
         f"{path}: not a file, but a link, a FIFO or a device",
-        f"what {by.name} names must be a file beside it: copy it there",
+        "a file may name another one beside it, not what that leads to: copy it there",
     )
 
 

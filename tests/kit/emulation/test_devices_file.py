@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from kit.config.testbed import read_testbed
 from kit.config.testbed_devices import ages
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
-from kit.emulation.devices_file import read_emulation, served_devices
-from kit.emulation.served import description
+from kit.emulation.devices_file import load_states, read_emulation, served_devices
+from kit.emulation.served import Served, description
 from tests.conftest import Called
+from tests.fakes import ScriptedHost
 from tests.process import hsp
 
 GOOD = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\n'
@@ -172,3 +174,30 @@ def test_the_server_is_compiled_and_says_how_it_is_used() -> None:
             input=bad, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert refused.returncode == 2, bad
+
+
+@pytest.mark.parametrize("name", ["../kept", "/etc/shadow", ".bashrc", "a/b", ""])
+def test_what_is_kept_is_beside_the_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"devices\.toml:5: device\[0\]\.keep: .* is a path"):
+        read_emulation(written(tmp_path, f'{GOOD}keep = "{name}"\n'))
+
+
+def to_shadow(path: Path) -> None:
+    path.symlink_to("/etc/shadow")
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(4 << 30)
+
+
+@pytest.mark.parametrize("kind", [to_shadow, os.mkfifo, Path.mkdir, huge])
+def test_only_an_own_file_of_a_likely_size_is_given_to_a_device(
+    tmp_path: Path, kind: Callable[[Path], object]
+) -> None:
+    (device,) = read_emulation(written(tmp_path, f'{GOOD}keep = "kept"\n')).device
+    kind(tmp_path / "kept")
+    host = ScriptedHost(default="")
+    with pytest.raises(ConfigError, match=r"a link, a FIFO or a device|larger than"):
+        load_states(Served(host), [device])
+    assert {command.argv[0] for command in host.commands} <= {"rm"}

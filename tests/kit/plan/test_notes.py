@@ -113,3 +113,38 @@ def test_a_part_of_the_working_set_is_noted(tmp_path: Path, size: str, part: str
         f"read.fio:9: [read] size={size}: only the first {part} of the working set (72MiB)"
     )
     assert noted(tmp_path, READ.replace("size=${HSP_SIZE}", "size=100%")) == []
+
+
+NAS = WORKLOADS.parent / "docs" / "examples" / "mynas.toml"
+POWER = '[power]\nscope = "server"\noff = ["pdu", "off"]\non = ["pdu", "on"]\n'
+RESTART = '[[fault]]\nat = "9s"\nwhat = "nfsd-restart"\nfor = "1s"\nphase = "read-1"\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", ""),
+        (RESTART, "nfsd of ssh://root@nas is stopped for 1s (fault nfsd-restart): all its exports stall"),
+        ("[host]\nnfsd_threads = 8\n", "host.nfsd_threads = 8: all exports of ssh://root@nas"),
+        ("[tunables]\nzfs_recover = 1\n", "zfs_recover of ssh://root@nas: for all its pools"),
+        (
+            '[power_loss]\nmoments = 1\ncontrol = "no-flush"\n',
+            "zil_nocacheflush and zfs_nocacheflush of ssh://root@nas: for all its pools",
+        ),
+        (
+            "[power_loss]\nmoments = 1\n",
+            "the power of ssh://root@nas is cut, and with it that of all its pools",
+        ),
+    ],
+)
+def test_what_hits_more_than_the_own_pool_is_said(tmp_path: Path, more: str, words: str) -> None:
+    shutil.copy(WORKLOADS / "top-speeds-warm-up.fio", tmp_path)
+    (tmp_path / "read.fio").write_text(READ)
+    file, bed = tmp_path / "mine.toml", tmp_path / "bed.toml"
+    file.write_text(WORKLOAD.format(warmup="", job="", more='duration = "20s"\n' + more))
+    bed.write_text(NAS.read_text() + (POWER if "power_loss" in more else ""))
+    workload = read_workload(file).model_copy(update={"precondition": None})
+    found = list(notes.of_server(workload, read_testbed(bed)))
+    assert words in " ".join(found) and bool(found) == bool(words)
+    # A guest has nobody else's pools and exports.
+    assert list(notes.of_server(workload, read_testbed(LAB_TESTBED))) == []
