@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.clock import Clock
-from kit.core.errors import EXIT_HOST
+from kit.core.errors import EXIT_HOST, KitError
 from kit.core.progress import Progress
 from kit.devices import udev
 from kit.hosts.ssh import SshHost
@@ -25,6 +25,8 @@ from kit.lab.guest import Lab
 from kit.lab.image.image import Image
 from kit.lab.qemu import Disk, LabSpec, disk_device, monitor
 from kit.lab.warm import open_lab
+from kit.session.agreement import commands
+from kit.session.side import Side
 from tests.lab.relay import Relay
 from tests.lab.template import Strike, hsp
 
@@ -227,10 +229,20 @@ class Bed:
 
     def run_words(self, workload: Path) -> list[str]:
         """The command that runs `workload` here; where its results go is to be added."""
-        return ["run", os.fspath(workload), "--testbed", os.fspath(self.path), *self.agreed]
+        agreed = [*self.agreed, *agreed_commands(workload, self.path)]
+        return ["run", os.fspath(workload), "--testbed", os.fspath(self.path), *agreed]
 
     def hsp(self, *words: str, strike: Strike | None = None) -> subprocess.CompletedProcess[str]:
         return call(words, strike)
+
+
+def agreed_commands(workload: Path, testbed: Path) -> list[str]:
+    """The option that agrees to what the testbed makes a run of the workload execute."""
+    with contextlib.suppress(KitError):
+        lines = commands.listed(Side(os.fspath(workload), testbed).plan())
+        return ["--agree", commands.code_of(lines)] if lines else []
+    # The command itself is to say what is wrong.
+    return []
 
 
 def call(words: Sequence[str], strike: Strike | None = None) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ from kit.lab.image.image import Image
 from kit.recovery.journal import read_journal
 from tests.lab import powered
 from tests.lab.conftest import ROOT
+from tests.lab.rig import agreed_commands
 from tests.lab.workloads import HEAD, JOB
 
 PROTECTS = ("kit/recovery/power_undos.py",)
@@ -147,8 +148,10 @@ def run(world: World, folder: Path) -> tuple[dict[str, Any], Path]:
     text = HEAD.format(name="small", more="", properties="").replace("[nfs]\n", "[nfs]\nversion = 3\n")
     workload = folder / "small.toml"
     workload.write_text(text + _MORE)
-    where = ("--testbed", os.fspath(world.testbed()), "--results", os.fspath(folder))
+    testbed = world.testbed()
+    where = ("--testbed", os.fspath(testbed), "--results", os.fspath(folder))
     agreed = [word for name in _DISKS for word in ("--erase-serial", name.upper())]
+    agreed += agreed_commands(workload, testbed)
     done = world.hsp("run", os.fspath(workload), *where, *agreed, "--json")
     assert done.stdout, done.stderr
     return json.loads(done.stdout), (folder / "small" / "latest").resolve()

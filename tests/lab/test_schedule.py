@@ -17,6 +17,7 @@ PROTECTS = ("kit/run/schedule.py", "kit/remote/run_schedule.py", "kit/emulation/
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 BED = LAB_TESTBED.parent / "soak-testbed.toml"
+COMMAND = '[[command]]\nname = "touch"\nrun = ["touch", "/tmp/hsp-fault"]\nundo = ["rm", "/tmp/hsp-fault"]\n'
 PHASE = """\
 [[phase]]
 name = "soak"
@@ -46,8 +47,7 @@ expect = "unaffected"
 [[fault]]
 at = "21s"
 what = "command"
-run = ["touch", "/tmp/hsp-fault"]
-undo = ["rm", "/tmp/hsp-fault"]
+command = "touch"
 for = "500ms"
 [[event]]
 at = "25s"
@@ -60,8 +60,9 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     tmp_path.joinpath("write.fio").write_text(job)
     path = tmp_path / "small.toml"
     path.write_text(head("small", "4KiB", more='[pool]\ndata = "mirror"\n') + PHASE)
-    xml = tmp_path / "junit.xml"
-    words = ("--testbed", str(BED), "--junit", str(xml))
+    xml, bed = tmp_path / "junit.xml", tmp_path / "bed.toml"
+    bed.write_text(BED.read_text() + COMMAND)
+    words = ("--testbed", str(bed), "--junit", str(xml))
     done = finish(hsp("run", str(path), *words, results=tmp_path), tmp_path, "small")
     assert done.code == 1, done.stderr
     # Of all that was declared one alone does not hold, and it is named.

@@ -188,9 +188,22 @@ _COMMAND = """\
 [[fault]]
 at = "5200ms"
 what = "command"
+command = "make"
+for = "200ms"
+"""
+_COMMANDS = """
+[[command]]
+name = "make"
 run = ["mkdir", "/tmp/hsp-fault"]
 undo = ["rmdir", "/tmp/hsp-fault"]
-for = "200ms"
+[[command]]
+name = "no-way-back"
+run = ["true"]
+undo = ["false"]
+[[command]]
+name = "stop-nfsd"
+run = ["rpc.nfsd", "0"]
+undo = ["rpc.nfsd", "4"]
 """
 _EVENTS = """\
 [[event]]
@@ -221,8 +234,14 @@ def write_workload(folder: Path, duration: str, *tables: str) -> Path:
     return path
 
 
+def bed_with(commands: str, rig: Rig, folder: Path, trace: str = "") -> Bed:
+    bed = Bed(rig, folder, MIRRORED, trace)
+    bed.path.write_text(bed.path.read_text() + commands)
+    return bed
+
+
 def test_faults_and_events_are_each_done_at_their_time_and_undone(rig: Rig, tmp_path: Path) -> None:
-    bed = Bed(rig, tmp_path, MIRRORED)
+    bed = bed_with(_COMMANDS, rig, tmp_path)
     workload = write_workload(tmp_path, "9s", _OFFLINE, _NFSD, _COMMAND, _EVENTS)
     shown = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--commands")
     assert shown.returncode == 0, shown.stderr
@@ -271,10 +290,11 @@ def test_what_cannot_work_is_refused_before_anything_is_touched(rig: Rig, tmp_pa
         assert refused.returncode == EXIT_USAGE, refused.stderr
         assert f'"stall" is for emulated devices, and the server is {rig.address}' in refused.stderr
     for old, missing in (('["mkdir"', "run"), ('["rmdir"', "undo")):
-        workload = write_workload(tmp_path, "6s", _COMMAND.replace(old, '["/usr/sbin/hsp-not-there"'))
+        bed = bed_with(_COMMANDS.replace(old, '["/usr/sbin/hsp-not-there"'), rig, tmp_path)
+        workload = write_workload(tmp_path, "6s", _COMMAND)
         refused = bed.hsp(*bed.run_words(workload), *bed.results)
         assert refused.returncode == EXIT_HOST, refused.stderr
-        words = f"has no program /usr/sbin/hsp-not-there, which {missing} of a [[fault]] runs"
+        words = f"has no program /usr/sbin/hsp-not-there, which {missing} of a [[command]] runs"
         assert words in refused.stderr, refused.stderr
         assert differences(before, state_of(rig.host)) == []
 
@@ -283,8 +303,7 @@ _NO_WAY_BACK = """\
 [[fault]]
 at = "1s"
 what = "command"
-run = ["true"]
-undo = ["false"]
+command = "no-way-back"
 for = "100ms"
 recover_within = "500ms"
 """
@@ -292,8 +311,7 @@ _LASTS = """\
 [[fault]]
 at = "2s"
 what = "command"
-run = ["rpc.nfsd", "0"]
-undo = ["rpc.nfsd", "4"]
+command = "stop-nfsd"
 """
 
 
@@ -301,12 +319,12 @@ undo = ["rpc.nfsd", "4"]
 def test_a_load_that_waits_for_a_fault_ends_and_is_kept_with_an_undo_that_fails(
     rig: Rig, tmp_path: Path
 ) -> None:
-    bed = Bed(rig, tmp_path, MIRRORED, "none")
+    bed = bed_with(_COMMANDS, rig, tmp_path, "none")
     workload = write_workload(tmp_path, "3s", _NO_WAY_BACK, _LASTS)
     before = state_of(rig.host)
     done = bed.hsp(*bed.run_words(workload), "--json", *bed.results)
     assert (
-        done.returncode == EXIT_HOST and "it is `undo` of a [[fault]]: end the fault by hand" in done.stderr
+        done.returncode == EXIT_HOST and "it is `undo` of a [[command]]: end the fault by hand" in done.stderr
     )
     run = (tmp_path / "small" / "latest").resolve()
     (phase,) = json.loads((run / "manifest.json").read_text())["phases"]
