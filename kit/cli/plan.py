@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from kit.cli.options import OUTPUT, SWEEP, JsonOption, LengthOption, OnlyOption, QuickOption, SetOption
-from kit.cli.plan_sweep import sweep_json, sweep_lines
+from kit.cli.plan_sweep import files_of, kept_lines, sweep_json, sweep_lines
 from kit.config.lengths import as_set
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
@@ -24,7 +24,7 @@ from kit.plan.names import planned_names
 from kit.plan.plan import Plan
 from kit.plan.steps import listed
 from kit.rules import operations
-from kit.session.agreement import commands as commands_of_testbed
+from kit.session.agreement import commands
 from kit.session.side import Side
 from kit.sizes.tier_sizes import ArcContent, Tiers, content
 from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
@@ -75,7 +75,7 @@ def plan_command(
 
 def _show(plan: Plan, json_output: bool, whole: bool) -> None:
     """One plan. `whole`: commands are not cut."""
-    commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
+    listed_, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
     aged_s, anew_s = (run_time.expected_s(plan, aged=aged) for aged in (True, False))
     held = planned_tiers(operations.reading(plan.workload, plan.jobs), plan.testbed)
     sizes = sizes_of(plan.workload, plan.testbed) if held else None
@@ -89,9 +89,9 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
             "format": 1, "digest": plan.digest, "workload": plan.workload.name, "testbed": plan.testbed.name,
             "hosts": plan.hosts, "devices": devices, "written": [entry.__dict__ for entry in bytes_],
             "seconds": {"at_least": times[0], "if_slow": times[1], "expected": aged_s, "aged_anew": anew_s},
-            "testbed_commands": commands_of_testbed.listed(plan), "files": _files(plan),
+            "testbed_commands": commands.listed(plan), "files": files_of(plan),
             "tiers": held.__dict__ if held else None, "arc": arc.__dict__ if arc else None,
-            "notes": plan.notes, "commands": commands,
+            "notes": plan.notes, "commands": listed_,
         })  # fmt: skip
         return
     # A file or a program gets them whole.
@@ -99,9 +99,9 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
     width = shutil.get_terminal_size().columns if narrow else None
     notes = [f"note: {note}" for note in plan.notes]
     parts = (
-        _head(plan), _own_commands(plan), _kept(plan), _devices(plan), _tiers(plan, held, arc),
-        [*notes, ""] if notes else [], _written(bytes_), _loaded(plan), _time(times, aged_s, anew_s),
-        _commands(commands, width),
+        _head(plan), commands.words(commands.listed(plan)), kept_lines(plan), _devices(plan),
+        _tiers(plan, held, arc), [*notes, ""] if notes else [], _written(bytes_), _loaded(plan),
+        _time(times, aged_s, anew_s), _commands(listed_, width),
     )  # fmt: skip
     emit_text([line for part in parts for line in part])
 
@@ -109,31 +109,6 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
 def _head(plan: Plan) -> list[str]:
     title = f"plan {plan.digest[:16]}: {plan.workload.title}, on the testbed {plan.testbed.name}"
     return [title, "", *(f"  {key:9} {host}" for key, host in plan.hosts.items()), ""]
-
-
-def _own_commands(plan: Plan) -> list[str]:
-    """What the testbed makes the run execute."""
-    lines = commands_of_testbed.listed(plan)
-    if not lines:
-        return []
-    agree = f"  agree with --agree {commands_of_testbed.code_of(lines)}"
-    return ["the testbed makes the run execute:", *(f"  {line}" for line in lines), agree, ""]
-
-
-def _files(plan: Plan) -> list[dict[str, str]]:
-    """Files of this machine that devices of the lab are read from, or kept in."""
-    return [
-        {"device": device.name, "key": key, "path": path}
-        for device in plan.testbed.device
-        for key in ("file", "keep")
-        if (path := getattr(device, key))
-    ]
-
-
-def _kept(plan: Plan) -> list[str]:
-    words = {"file": "its model is read from", "keep": "its content is read from and written to"}
-    lines = [f"  {each['device']:9} {words[each['key']]} {each['path']}" for each in _files(plan)]
-    return ["files of this machine:", *lines, ""] if lines else []
 
 
 def _devices(plan: Plan) -> list[str]:

@@ -14,6 +14,7 @@ from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
+from kit.session.agreement import commands
 
 
 def sweep_json(planned: SweepPlan) -> dict[str, Any]:
@@ -41,6 +42,8 @@ def sweep_json(planned: SweepPlan) -> dict[str, Any]:
             }
             for build in planned.builds
         ],
+        "testbed_commands": commands.of_all(each.plan for each in planned.builds),
+        "files": files_of(planned.builds[0].plan),
         "skipped": [
             {"name": name_of(each.at), "phase": each.phase, "reason": each.reason} for each in planned.skipped
         ],
@@ -76,6 +79,8 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     for skipped in planned.skipped:
         yield f"  skipped: {skipped.phase} {name_of(skipped.at)}: {skipped.reason}"
     yield ""
+    yield from commands.words(commands.of_all(each.plan for each in planned.builds))
+    yield from kept_lines(first)
     sizes = written_bytes(planned)
     if sizes:
         yield "written before anything is measured, by all builds:"
@@ -92,6 +97,22 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     anew = f"; {_seconds(total_s + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
     yield f"time {where}: about {_seconds(total_s)}{anew}{pace}"
     yield "`hsp plan WORKLOAD --build NAME` shows the commands of one of them"
+
+
+def files_of(plan: Plan) -> list[dict[str, str]]:
+    """Files of this machine that devices of the lab are read from, or kept in."""
+    return [
+        {"device": device.name, "key": key, "path": path}
+        for device in plan.testbed.device
+        for key in ("file", "keep")
+        if (path := getattr(device, key))
+    ]
+
+
+def kept_lines(plan: Plan) -> list[str]:
+    words = {"file": "its model is read from", "keep": "its content is read from and written to"}
+    lines = [f"  {each['device']:9} {words[each['key']]} {each['path']}" for each in files_of(plan)]
+    return ["files of this machine:", *lines, ""] if lines else []
 
 
 def _of_no_cell(build: Build) -> list[str]:

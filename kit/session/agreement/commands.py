@@ -33,6 +33,19 @@ def listed(plan: Plan) -> list[str]:
     return list(dict.fromkeys(map(safe_text, lines)))
 
 
+def of_all(plans: Iterable[Plan]) -> list[str]:
+    """Those of several runs, such as the builds of a sweep."""
+    return list(dict.fromkeys(line for plan in plans for line in listed(plan)))
+
+
+def words(lines: Sequence[str]) -> list[str]:
+    """As `hsp plan` prints them."""
+    if not lines:
+        return []
+    agree = f"  agree with --agree {code_of(lines)}"
+    return ["the testbed makes the run execute:", *(f"  {line}" for line in lines), agree, ""]
+
+
 def _line(where: str, what: str, argv: Sequence[str] | None) -> list[str]:
     return [f"{where}: {what}: {shlex.join(argv)}"] if argv else []
 
@@ -87,7 +100,7 @@ def agree(plans: Iterable[Plan], given: Sequence[str], ask: Ask | None) -> None:
 
     `given`: of --agree; `ask`: None without a terminal. Raises SafetyRefusal: nothing was run or contacted.
     """
-    lines = list(dict.fromkeys(line for plan in plans for line in listed(plan)))
+    lines = of_all(plans)
     code = code_of(lines)
     if not lines or registry.is_agreed(code):
         return
