@@ -46,7 +46,7 @@ CLASSES: Mapping[str, Class] = {
     "testbed.command.[].run.[]": "program",
     "testbed.command.[].undo.[]": "program",
     "device.controller.backing": "kit",
-    # Of a run that is resumed: kit.session.resumption.
+    # Of what is resumed: kit.session.agreement.resuming.
     "series.sources.[]": "program",
 }
 # Their files are as trusted as the program itself.

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kit.config.named_files import CLASSES
 from kit.config.testbed import read_testbed
 from kit.core.errors import ConfigError, KitError, SafetyRefusal
 from kit.core.output import say
@@ -27,7 +26,6 @@ def agree(path: Path, sources: tuple[str, str], given: Sequence[str], ask: Ask |
 
     `sources`: its workload and its testbed. `given`: of --agree. Raises SafetyRefusal, ConfigError.
     """
-    assert CLASSES["series.sources.[]"] == "program"
     for source in sources:
         _refuse_inside(path, Path(source))
     if is_made(path):
@@ -53,7 +51,7 @@ def _refuse_inside(path: Path, source: Path) -> None:
     """What came with a run directory is not used. Raises ConfigError."""
     if not source.is_absolute():
         raise ConfigError(f"{path} names the source '{safe_text(str(source))[:200]}', which is no whole path")
-    for folder in source.resolve().parents:
+    for folder in (*source.parents, *source.resolve().parents):
         if any(os.path.lexists(folder / name) for name in _OF_A_RUN):
             raise ConfigError(
                 f"{path} is from {safe_text(str(source))[:200]}, which is inside a run directory, {folder}",
@@ -67,7 +65,6 @@ def _shown(path: Path, sources: tuple[str, str]) -> Iterator[str]:
     yield f"workload: {workload}"
     yield f"testbed: {testbed}"
     try:
-        # It is not beside the run, but as little to be trusted as what a run names.
         bed = read_testbed(Path(testbed))
     except ConfigError as error:
         yield f"  which cannot be read: {error.message}"

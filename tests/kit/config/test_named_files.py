@@ -15,6 +15,7 @@ from kit.config import named_files
 from kit.config.named_files import CLASSES, beside
 from kit.config.toml import read_text
 from kit.core.errors import ConfigError
+from kit.importers.source import Source
 from kit.session import schemas
 
 # Texts that are compared, shown, or passed on as a checked word; nothing is opened, contacted or run by them.
@@ -173,6 +174,8 @@ def test_no_file_of_the_kernel_is_read(path: str) -> None:
     for by in (None, Path("/proc/self/status")):
         with pytest.raises(ConfigError, match=r"not a file|no such file"):
             read_text(Path(path), by)
+    with pytest.raises(ConfigError, match=r"not a regular file|cannot be read"):
+        Source(Path(path))
 
 
 def test_files_of_the_kit_are_as_trusted_as_the_kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

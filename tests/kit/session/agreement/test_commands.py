@@ -22,6 +22,7 @@ SETTING = '[[setting]]\nname = "path"\nget = ["show"]\nset = ["modify", "x={valu
 OTHER = SETTING.replace("path", "other").replace("show", "look")
 POWER = '[power]\nscope = "server"\noff = ["pdu", "off"]\non = ["pdu", "on"]\n'
 FAULT = '[[fault]]\nat = "9s"\nphase = "read"\nwhat = "command"\ncommand = "swap"\n'
+SWEEP = '[sweep.t]\nset = "tunables.zfs_txg_timeout"\nto = ["5s", "6s"]\n'
 WORKLOAD = """
 format = 1
 name = "mine"
@@ -123,6 +124,11 @@ def test_the_plan_shows_them_and_a_run_without_agreement_contacts_nobody(
     shown = hsp_here("plan", *words).stdout
     assert "the testbed makes the run execute:" in shown and f"--agree {code}" in shown
     assert json.loads(hsp_here("plan", *words, "--json").stdout)["testbed_commands"] == commands.listed(made)
+    # Of a sweep, those of all its builds.
+    (tmp_path / "w.toml").write_text(WORKLOAD + FAULT + SWEEP)
+    assert f"--agree {code}" in hsp_here("plan", *words).stdout
+    assert json.loads(hsp_here("plan", *words, "--json").stdout)["testbed_commands"] == commands.listed(made)
+    (tmp_path / "w.toml").write_text(WORKLOAD + FAULT)
     results = ("--results", os.fspath(tmp_path / "results"))
     done = hsp_here("run", *words, *results)
     assert done.returncode == 4 and "run of [[command]] swap: failover 'nas 2'" in done.stderr
