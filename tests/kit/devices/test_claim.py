@@ -118,7 +118,6 @@ def test_a_process_that_has_the_disk_open_is_named(disk: str, tmp_path: Path) ->
         raise
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("how", [MAPPED, RING], ids=["mapped", "io_uring"])
 def test_a_disk_in_use_without_a_descriptor_is_in_use(disk: str, how: str) -> None:
     with held(disk, how) as pid:

@@ -100,7 +100,6 @@ exit 1
 """
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("make", ["mkfs.ext4 -q -F", "mkswap"])
 def test_a_new_file_system_over_the_label_stays_whole(tmp_path: Path, make: str) -> None:
     with loop_device(tmp_path) as loop:
@@ -114,7 +113,6 @@ def test_a_new_file_system_over_the_label_stays_whole(tmp_path: Path, make: str)
         assert loop.content() == before
 
 
-@pytest.mark.one_python
 def test_a_partition_that_the_owner_has_made_since_stays(tmp_path: Path) -> None:
     with loop_device(tmp_path) as loop:
         helper = [sys.executable, "-I", str(partition.HELPER)]

@@ -13,8 +13,6 @@ import pytest
 
 from tests.kit.emulation.seen_reads import SeenReads
 
-pytestmark = pytest.mark.one_python
-
 STORED = json.loads((Path(__file__).parent / "data" / "l2arc-queue.json").read_text())["phases"]
 SEEN = [SeenReads(**phase) for phase in STORED]
 

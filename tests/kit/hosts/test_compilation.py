@@ -9,8 +9,6 @@ import pytest
 
 from kit.hosts.compilation import compiled
 
-pytestmark = pytest.mark.one_python
-
 
 def _said(folder: Path) -> tuple[Path, bytes]:
     program = compiled("told", folder, [folder / "told.c"], (), (), "tests")

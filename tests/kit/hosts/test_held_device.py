@@ -24,7 +24,6 @@ from kit.run.power_records import Layout
 from tests.fakes import ScriptedHost
 from tests.loops import Loop, loop_device
 
-pytestmark = pytest.mark.one_python
 MIB = 1 << 20
 REAL = Clock("real", 1)
 RECORDS = Path(forces.__file__).parents[1] / "remote" / "power_loss_records.py"

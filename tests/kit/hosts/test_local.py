@@ -365,13 +365,11 @@ def _writers(file: Path) -> list[int]:
     return found
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("where", _LEAVING)
 def test_no_command_outlives_the_kit_that_is_killed(tmp_path: Path, where: str) -> None:
     assert _writers(_kit_that_is_killed(tmp_path, "run", _LEAVING[where])) == []
 
 
-@pytest.mark.one_python
 def test_what_a_command_of_the_users_has_started_is_not_ended(tmp_path: Path) -> None:
     """Such as the machine whose power it turns on."""
     file = _kit_that_is_killed(tmp_path, "own", _LEAVING["a daemon"])

@@ -63,7 +63,6 @@ def test_a_command_that_names_the_run_is_one_of_it() -> None:
         writers.refuse_any(LocalHost(), RUN, [])
 
 
-@pytest.mark.one_python
 def test_who_has_a_device_open_or_mapped_may_write_to_it(tmp_path: Path) -> None:
     with loop_device(tmp_path) as mine, loop_device(tmp_path) as other:
         for code in (OPEN, MAPPED):
