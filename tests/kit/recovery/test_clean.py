@@ -189,6 +189,26 @@ def test_a_moved_directory_is_not_known(tmp_path: Path, monkeypatch: pytest.Monk
         clean.clean(run, Progress(quiet=True))
 
 
+def test_another_runs_directory_is_left_also_where_nothing_else_is_to_be_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, token = make_run(tmp_path)
+    world = World(monkeypatch, nas=machine(token), c1=machine("f" * 32))
+    (left,) = clean.clean(run, Progress(quiet=True)).left
+    assert "has the token of another run" in left.why and changes(world.hosts["c1"]) == []
+
+
+def test_a_run_with_another_token_than_the_listed_one_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, token = make_run(tmp_path)
+    world = World(monkeypatch, nas=machine(token), c1=machine(token))
+    registry.enter(RUN, run)
+    with pytest.raises(SafetyRefusal, match="nothing was contacted"):
+        clean.clean(run, Progress(quiet=True))
+    assert [host.calls for host in world.hosts.values()] == [[], []]
+
+
 def test_the_copy_of_a_live_run_is_refused_even_if_a_person_agrees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from kit.core.signals import ENDING, interrupt_at_end
 from kit.hosts.base import HostLost
 from kit.recovery import undo
 from kit.run.resume import read_earlier
+from kit.store import tables
 from tests.kit.recovery.strikes import KINDS, Moment, Struck, each_line, new_world
 from tests.world import Wire, differences
 
@@ -183,6 +184,7 @@ def test_a_killed_run_goes_on(whole: Whole) -> None:
         assert outcome and outcome.failure is None and struck.after(world) == [], moment.text
         assert struck.measured == phases[len(stored) :], moment.text
         assert [phase.name for phase in outcome.record.manifest.phases] == phases
+        assert tables.read_latency(struck.run)["phase"].to_list() == phases
 
 
 def test_every_kind_of_undo_is_struck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

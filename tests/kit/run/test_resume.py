@@ -73,6 +73,13 @@ def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: P
     assert RunRecord(manifest).end_ns > 7 and RunRecord(NEW).end_ns == 0
 
 
+def test_a_phase_with_a_problem_is_measured_again(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PHASE, "problems", [{"code": "load", "text": "fio failed"}])
+    assert handed_on(stored(tmp_path, plan, ["cache0", "log0"], ("read",))).phases == ()
+
+
 def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None:
     # Killed before it had stored anything: the one that was asked for, or else that of its id.
     assert stored(tmp_path, plan).seed is None
