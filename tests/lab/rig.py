@@ -52,8 +52,9 @@ and resumed by all files that need no other disks."""
 NVME_DISKS = (
     *(disk for disk in SAVED_DISKS if disk.name in ("vd0", "vd1", "vd2", "sd0")),
     *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
+    Disk("nvme", "nvme", "HSPNVME1", 128 * MIB),
 )
-"""Some of them, and two namespaces of one NVMe: a guest with such has to boot."""
+"""Some of them, two namespaces of one NVMe, and an NVMe with one: a guest with such has to boot."""
 
 # NVMe and SCSI are not in the initramfs, and what its udevd knew is gone.
 _SETTLE = "modprobe -a sd_mod virtio_scsi; udevadm trigger --action=add --subsystem-match=block --settle"
@@ -168,8 +169,8 @@ class Rig:
         for line in self.host.run(["sh", "-c", _LINKS]).stdout.splitlines():
             kernel_name, link = line.split(" ", 1)
             links.setdefault(kernel_name, []).append(link)
-        namespaces = [disk.name for disk in self.disks.values() if disk.kind == "nvme"]
         for name, disk in self.disks.items():
+            namespaces = [other.name for other in self.disks.values() if other.serial == disk.serial]
             found = [
                 link
                 for own in links.values()

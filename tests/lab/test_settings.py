@@ -65,7 +65,8 @@ class Host:
         return self.rig.host.run(["sysctl", "-n", f"vm.{name}"]).stdout.strip()
 
     def cache(self) -> str:
-        answer = self.rig.host.run(["nvme", "get-feature", "/dev/nvme0", "-f", "6"]).stdout
+        controller = self.rig.nodes["nvme"].removesuffix("n1")
+        answer = self.rig.host.run(["nvme", "get-feature", controller, "-f", "6"]).stdout
         return answer.strip()[-1]
 
     def all(self) -> list[str]:
@@ -95,7 +96,7 @@ class SettingsBed(Bed):
 
 
 def test_all_are_read_back_watched_and_restored(host: Host, rig: Rig, tmp_path: Path) -> None:
-    bed, before, state = SettingsBed(rig, tmp_path, ("ns1", "vd0")), host.all(), state_of(rig.host)
+    bed, before, state = SettingsBed(rig, tmp_path, ("nvme", "vd0")), host.all(), state_of(rig.host)
     assert before[0] == "1", "QEMU's NVMe has its cache on"
     done = bed.run('[host]\nwrite_cache = "off"\n[setting]\nswappiness = 10\n')
     run, manifest = bed.newest()
@@ -131,7 +132,7 @@ def test_a_setting_that_changes_by_itself_is_named_and_comes_back(
 def test_a_setting_that_does_not_read_back_ends_the_run_and_is_undone(
     host: Host, rig: Rig, tmp_path: Path
 ) -> None:
-    bed, before = SettingsBed(rig, tmp_path, ("ns1",), SETTINGS + DEAF), host.all()
+    bed, before = SettingsBed(rig, tmp_path, ("nvme",), SETTINGS + DEAF), host.all()
     done = bed.run('[setting]\nswappiness = 10\ndeaf = "1"\n')
     assert done.returncode == EXIT_HOST
     assert "setting.deaf was set to 1 but is 10" in done.stderr and "`true 1` ended with 0" in done.stderr
