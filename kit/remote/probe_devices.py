@@ -235,13 +235,8 @@ def mapped_files(process: str) -> Any:
 
 def fixed_files(process: str, number: str) -> Any:
     """Devices that are registered with an io_uring, whose descriptors may be closed. Raises OSError."""
-    lines = (
-        str(text_of(f"/proc/{process}/fdinfo/{number}"))
-        .partition("UserFiles:")[2]
-        .partition("UserBufs:")[0]
-        .splitlines()
-    )
-    paths = [f"/proc/{process}/root{line.split()[1]}" for line in lines if " /dev/" in line]
+    text = str(text_of(f"/proc/{process}/fdinfo/{number}")).partition("UserFiles:")[2]
+    paths = [f"/proc/{process}/root{line.split()[1]}" for line in text.splitlines() if " /dev/" in line]
     return filter(os.path.exists, paths)
 
 

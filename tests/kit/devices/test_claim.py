@@ -27,9 +27,12 @@ HOLDS = 'import os, sys, time; os.open(sys.argv[1], os.O_RDWR); print("open", fl
 
 # Without a descriptor of it: as a mapping, and as a file that is registered with an io_uring.
 MAPPED = """
-import mmap, os, sys, time
+import ctypes, os, sys, time
 file = os.open(sys.argv[1], os.O_RDWR)
-kept = mmap.mmap(file, 4096)
+place, size = ctypes.c_void_p, ctypes.c_size_t
+mmap = ctypes.CDLL(None).mmap
+mmap.argtypes = [place, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+mmap(None, 4096, 3, 1, file, 0)
 os.close(file); print("open", flush=True); time.sleep(600)
 """
 RING = """

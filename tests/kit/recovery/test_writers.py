@@ -22,7 +22,11 @@ from tests.loops import loop_device
 
 # Says that it is ready, then waits for the end of its input.
 WAIT = "print('ready', flush=True); import sys; sys.stdin.read()"
-MAPPED = f"import mmap, os; f = os.open(sys.argv[1], os.O_RDWR); m = mmap.mmap(f, 4096); os.close(f); {WAIT}"
+MAPPED = (
+    "import ctypes, os; f = os.open(sys.argv[1], os.O_RDWR); call = ctypes.CDLL(None).mmap; "
+    "call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]; "
+    f"call(None, 4096, 3, 1, f, 0); os.close(f); {WAIT}"
+)
 OPEN = f"f = open(sys.argv[1], 'rb'); {WAIT}"
 
 
