@@ -55,11 +55,11 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
         tracing = Tracing("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))
     manifests.add_limits(run.record, server, zfs, tracing, run.progress)
-    _refuse_other_pools(run, server)
+    refuse_other_pools(run, server)
     return zfs, tracing
 
 
-def _refuse_other_pools(run: Context, server: Host) -> None:
+def refuse_other_pools(run: Context, server: Host) -> None:
     """What would hit pools that are not the run's. Raises SafetyRefusal, HostError."""
     asked, power = run.plan.workload.power_loss, run.plan.testbed.power
     settings = run.plan.tunables

@@ -1,0 +1,61 @@
+"""kit.setup.server_setup: what a run asks of a server where others have pools, too."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kit.config.tables.power_table import Power, PowerLoss
+from kit.core.clock import Clock
+from kit.core.errors import SafetyRefusal
+from kit.setup import server_setup
+from kit.setup.context import Context
+from kit.zfs.tunables import tunable
+from tests.kit.zfs.test_tunables import Server
+
+POWER = Power(scope="server", off=("pdu", "off"), on=("pdu", "on"))
+DEVICE = POWER.model_copy(update={"scope": "device"})
+NO_FLUSH = PowerLoss(moments=1, control="no-flush")
+
+
+def refuse(
+    tunables: dict[str, int], asked: PowerLoss | None, power: Power | None, **agreed: bool
+) -> list[str]:
+    """The notes of the run, on a server with somebody else's pool."""
+    server, notes = Server(zil_nocacheflush="0", zfs_nocacheflush="0", zfs_recover="0"), list[str]()
+    server.answers["zpool list -H -o name"] = "tank\n"
+    given = {"beside_other_pools": False, "cut_other_pools": False, **agreed}
+    plan = SimpleNamespace(
+        workload=SimpleNamespace(power_loss=asked),
+        testbed=SimpleNamespace(power=power),
+        tunables=tuple(tunable(name, value, Clock("real")) for name, value in tunables.items()),
+    )
+    record = SimpleNamespace(add_notes=lambda *texts: notes.extend(texts))
+    run: Any = SimpleNamespace(plan=plan, site=SimpleNamespace(**given), record=record)
+    server_setup.refuse_other_pools(cast(Context, run), server)
+    return notes
+
+
+@pytest.mark.parametrize(
+    ("tunables", "asked", "power", "words", "option"),
+    [
+        ({"zfs_recover": 1}, None, None, "zfs_recover = 1", "beside_other_pools"),
+        ({}, NO_FLUSH, DEVICE, "zil_nocacheflush = 1", "beside_other_pools"),
+        ({}, PowerLoss(moments=1), POWER, "cuts the power of", "cut_other_pools"),
+    ],
+)
+def test_another_pool_is_neither_weakened_nor_cut(
+    tunables: dict[str, int], asked: PowerLoss | None, power: Power | None, words: str, option: str
+) -> None:
+    other = {"beside_other_pools", "cut_other_pools"} - {option}
+    with pytest.raises(SafetyRefusal, match=words):
+        refuse(tunables, asked, power, **dict.fromkeys(other, True))
+    notes = refuse(tunables, asked, power, **{option: True})
+    assert any(words in note and f"(--{option.replace('_', '-')})" in note for note in notes)
+
+
+def test_a_run_that_touches_no_other_pool_goes_on() -> None:
+    assert refuse({"zfs_recover": 0}, None, POWER) == []
+    assert refuse({}, PowerLoss(moments=1), DEVICE) == []
