@@ -10,6 +10,7 @@ import pytest
 
 from kit.config.tables.power_table import PowerLoss as Settings
 from kit.core.clock import Clock
+from kit.core.errors import SafetyRefusal
 from kit.hosts.base import Host
 from kit.hosts.local import LocalHost
 from kit.run import power_cut, power_loss
@@ -18,6 +19,7 @@ from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import PowerLoss
 from reports.verdict import power_loss as verdict
+from tests.fakes import ScriptedHost
 
 OFF = "server still answers 60 s after `pdu off`: its power was not cut"
 
@@ -106,3 +108,16 @@ def test_power_that_did_not_go_ends_them_and_proves_nothing(
     if number == 3:
         assert not verdict.is_proven(told.moments[1]) and told.moments[1].acknowledged
         assert judged.told and judged.told["bound"]["of"] == 1, "what was not cut does not count"
+
+
+def test_a_pool_that_was_imported_since_the_run_began_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut, server = Cut(LocalHost("here")), ScriptedHost(default="hsp-abcdef\ntank\n")
+    cut.scope = "server"
+    site = SimpleNamespace(seed=1, cut_other_pools=False)
+    storage = SimpleNamespace(server=server, pool=SimpleNamespace(name="hsp-abcdef"))
+    bench = SimpleNamespace(site=site, storage=storage, work_dir="/x")
+    run = SimpleNamespace(site=site, progress=SimpleNamespace(note=print))
+    monkeypatch.setattr(power_cut, "of_run", lambda *_: cut)
+    with pytest.raises(SafetyRefusal, match="other pools are imported: tank; nothing was cut"):
+        power_loss.run_power_losses(cast(Context, run), cast(Bench, bench), Settings(moments=1))
+    assert cut.tries == 0
