@@ -16,6 +16,7 @@ import polars as pl
 
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.errors import ConfigError
+from kit.core.text import safe_text
 from kit.store import tables
 from kit.store.json_file import DAMAGED
 from kit.store.phase import Phase
@@ -31,6 +32,7 @@ MAX_COLUMNS = 4000
 _MAX_INTERVALS, _MAX_BINS = 8_000_000, 5_000_000
 # Rows at a time: 30 MB.
 _PART = 1 << 18
+_MAX_STRAYS = 8
 _LABELS = ("phase", "layer", "host", "op", "tier")
 # A code of 63 bits: label, column (from half of them on), bin.
 _LABEL_BITS, _COLUMN_BITS, _BIN_BITS = 18, 22, 23
@@ -66,13 +68,26 @@ def read(run: RunDir, phases: Sequence[Phase], whole_rows: int = WHOLE_ROWS) -> 
 
     With more than `whole_rows` rows it is summed up, over columns that leave MAX_CELLS cells at most.
     """
+    path = run.path / "latency.parquet"
     with tables.latency_parts(run, _PART) as (rows, parts):
         if rows > whole_rows:
-            sums = _Sums(run.path / "latency.parquet", phases, rows)
+            sums = _Sums(path, phases, rows)
             for part in parts:
                 sums.add(part)
-            return sums.latency()
-    return Latency.of(tables.read_latency(run))
+            return _without_strays(sums.latency(), phases, path)
+    return _without_strays(Latency.of(tables.read_latency(run)), phases, path)
+
+
+def _without_strays(latency: Latency, phases: Sequence[Phase], path: Path) -> Latency:
+    """Raises ConfigError for many phases that the manifest lacks: each would be analysed and drawn.
+
+    A run that was killed between two files may have one.
+    """
+    strays = set(latency.bins["phase"].unique()) - {phase.name for phase in phases}
+    if len(strays) > _MAX_STRAYS:
+        text = f"{path}: I/Os of {len(strays)} phases that manifest.json does not have, such as"
+        raise ConfigError(f"{text} {safe_text(min(strays))[:60]}", DAMAGED)
+    return latency
 
 
 @dataclass(frozen=True)

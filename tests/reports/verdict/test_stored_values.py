@@ -1,0 +1,217 @@
+"""A stored value that was changed: refused, unknown or invalid, or listed as one that nothing determines.
+
+Each number, name and flag of manifests of real runs is changed by itself. What stays valid must be in FREE.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kit.core.errors import ConfigError
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest
+from reports.analysis.summary import summarise
+from tests.kit.store.mutations import Path, places
+from tests.kit.store.stored_runs import Json, counts_of, stored
+
+# Runs of format 2: reads of three tiers with mixed I/Os; asynchronous writes; devices, a dataset and forced
+# writes; few phases of one with samples. Format 1 has fewer rules, see docs/verdict.md.
+RUNS = ("mixed", "asynchronous", "dataset")
+# A path as a regular expression, and why no other value, and no count, determines what it has.
+FREE = {
+    # What was asked for, and how: the results are beside it.
+    r"(command|export\.lines|resumed)\b.*": "how it was done, as text",
+    r"(title|workload|load|seed|length|reference)": "asked for",
+    r"(expect|known|soak|impact)\..*": "limits that were asked for: they judge, and are not judged",
+    r"working_set\..*|precondition\b.*": "asked for; what was done is in devices of it and ageing.parquet",
+    r"phases\.\d+\.(title|job|is_random|expected_tiers\.\d+|tiers\.\d+|outstanding)": "asked for",
+    r"phases\.\d+\.spans\..*": "asked for",
+    r"(tunables|host_settings|dataset|pool|mount)\b.*": "texts of the system, read once",
+    r"versions\..*|tracing\.(bpftrace|reason|missing.*|asked_for)": "texts of the system, read once",
+    r"testbed\.(name|file)|testbed\.clients\.\d+": "texts of the testbed",
+    r"testbed\.devices\.\d+\..*": "of the testbed and of the system, read once; the size of a real one twice",
+    r"testbed\.emulated": "of the testbed, without a model's parameters beside it",
+    # Measured once, by one counter or clock.
+    r"(run|started_utc|wall_s)": "one clock; bounded by the phases, and by each other",
+    r"clock\.dilation": "bounded by wall_s",
+    r"clock\.kind": "a virtual clock may have a dilation of 1",
+    r"warmup\.(l2arc_bytes|fed_bytes\.\d+|arc\..*)": "one counter each",
+    r"phases\.\d+\.arc\..*": "one counter each; span_ns is bounded by the phase",
+    r"phases\.\d+\.events\.\d+\..*": "a mark, seen once; its time is bounded by the phase",
+    r"phases\.\d+\.(cpu|devices)\.\d+\..*": "samples: bounded by their neighbours, the time, and each other",
+    r"phases\.\d+\.machines\.\d+\.(hottest_mdegc\.\d+|throttled)": "one counter each",
+    r"phases\.\d+\.machines\.\d+\.clock_step_ns": "known to a microsecond by its check",
+    r"phases\.\d+\.clients\.\d+\.clock_(offset|error)_ns": "measured once; the error is bounded by the phase",
+    r"phases\.\d+\.clients\.\d+\.(first|last)_ns": "known to an interval by the counts",
+    r"phases\.\d+\.extremes\.\d+\.(min|max)_ns": "exact; the counts know its bin",
+    r"phases\.\d+\.sums\.\d+\.sum_ns": "exact; the counts know its bins",
+    r"phases\.\d+\.sums\.\d+": "without one its mean is withheld",
+    r"phases\.\d+\.shares\b.*": "the server's own counters: it was not traced",
+    r"phases\.\d+\.forces\..*": "exact latencies, and what was asked for; bounded by one another",
+    # Of checks: within the tolerance two counts say the same.
+    r"phases\.\d+\.checks\.\d+\.(expected|found)": "within the tolerance",
+    r"phases\.\d+\.checks\.\d+\.tolerance": "what closes with less, or within what an instrument gives",
+    r"phases\.\d+\.checks\.\d+\.source": "text",
+    r"phases\.\d+\.unavailable\.\d+\.(source|why)": "text",
+    r"phases\.\d+\.(unavailable|checks)\.\d+(\.name)?": "made only if a device was quiet, or of another "
+    "pool: whether it should be there is not stored",
+    r"phases\.\d+\.lost_events": "of a load without a server",
+}  # fmt: skip
+_FREE = [re.compile(pattern) for pattern in FREE]
+Change = tuple[Path, Any]
+
+
+def _at(value: Any, path: Path) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def changes_of(manifest: Json) -> list[Change]:
+    """Every leaf in several ways; ... deletes an element of what has rows."""
+    made: list[Change] = []
+    for path in places(manifest):
+        value = _at(manifest, path)
+        if isinstance(value, list | dict):
+            if isinstance(path[-1], int) and path[-2] in (
+                "phases",
+                "checks",
+                "unavailable",
+                "clients",
+                "sums",
+            ):
+                made.append((path, ...))
+            continue
+        made += [(path, new) for new in _others(value)]
+    return made
+
+
+def _others(value: Any) -> Iterator[Any]:
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int | float):
+        yield from (value + 1, value - 1, 2 * value + 3, value + 10**12, -value - 1)
+    else:
+        yield from ("other", "read", "pool", "client", 3) if isinstance(value, str) else (3,)
+
+
+def changed(manifest: Json, change: Change) -> Json:
+    (*above, last), new = change
+    made = copy.deepcopy(manifest)
+    parent = _at(made, tuple(above))
+    if new is ...:
+        del parent[last]
+    else:
+        parent[last] = new
+    return made
+
+
+def verdict_of(manifest: Json, counts: Latency) -> str:
+    try:
+        return summarise(counts, Manifest.from_json(manifest, "manifest.json"), with_bands=False).verdict
+    except ConfigError as error:
+        assert error.exit_code == 2 and error.message.startswith("manifest.json: ")
+        return "refused"
+
+
+def _assert_found(name: str, seed: int, most: int) -> None:
+    manifest = stored(name)
+    counts = Latency.of(counts_of(manifest))
+    assert verdict_of(manifest, counts) == "valid"
+    made = changes_of(manifest)
+    random.Random(seed).shuffle(made)
+    valid = []
+    for change in made[:most]:
+        path = ".".join(map(str, change[0]))
+        if verdict_of(changed(manifest, change), counts) == "valid" and not any(
+            e.fullmatch(path) for e in _FREE
+        ):
+            valid.append((path, _at(manifest, change[0]), change[1]))
+    assert valid == []
+
+
+@pytest.mark.one_python
+@pytest.mark.parametrize("name", RUNS)
+def test_a_value_that_others_determine_is_never_valid(name: str) -> None:
+    _assert_found(name, 1, 150)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RUNS)
+def test_no_value_that_others_determine_is_valid(name: str) -> None:
+    _assert_found(name, 0, 1 << 30)
+
+
+_PROOF = {"device": "log0", "counter": "unsafe_shutdowns", "before": 1, "after": 1001}
+
+
+def _observed(**ns: int) -> Json:
+    stretch = {"traced": True, "threads": 1, "ios": 5, **ns}
+    return {"op": "read", "tier": "dram", "block_bytes": 1, "stretches": [stretch]}
+
+
+def _lost(**changes: Any) -> Json:
+    return {"moments": [{"acknowledged": 1}], **changes}
+
+
+# As a stranger would write it: the value, and that it does not stay valid.
+IMPOSSIBLE: dict[str, Change] = {
+    "a sum that does not close, and says so": (("phases", 0, "checks", 0, "found"), 5),
+    "a tolerance that lets all pass": (("phases", 0, "checks", 0, "tolerance"), 10**18),
+    "a negative tolerance": (("phases", 0, "checks", 0, "tolerance"), -1),
+    "no checks": (("phases", 0, "checks"), []),
+    "a clock that is none": (("clock", "kind"), "sundial"),
+    "an op that is none": (("phases", 0, "op"), "teleport"),
+    "another op": (("phases", 0, "op"), "write"),
+    "a tier that is none": (("phases", 0, "expected_tiers"), ["quantum"]),
+    "tiers that answered nothing": (("phases", 0, "expected_tiers"), ["pool"]),
+    "another interval": (("phases", 0, "interval_ns"), 7),
+    "half an interval": (("phases", 0, "interval_ns"), 25_000_000),
+    "a phase inside another": (("phases", 1, "start_ns"), 0),
+    "no tracer": (("tracing", "kind"), "none"),
+    "a tracer that is none": (("tracing", "kind"), "psychic"),
+    "another server": (("testbed", "server"), "other"),
+    "I/Os of no client": (("phases", 0, "clients", 0, "ios"), 5),
+    "an end before the begin": (("phases", 0, "clients", 0, "last_ns"), 5),
+    "a clock that nobody knows": (("phases", 0, "clients", 0, "clock_error_ns"), 3600 * 10**9),
+    "a client that came late": (("phases", 0, "clients", 0, "skew_ns"), 9 * 10**9),
+    "a text instead of a heat": (("phases", 0, "machines", 0, "hottest_mdegc"), ["nan", 0]),
+    "a machine hotter than the sun": (("phases", 0, "machines", 0, "hottest_mdegc"), [0, 2_147_483_000]),
+    "a machine that slept": (("phases", 0, "machines", 0, "slept_ns"), 10**12),
+    "no CPUs": (("phases", 0, "cpu", 0, "cpus"), 0),
+    "CPUs that run backwards": (("phases", 0, "cpu", 0, "samples", 0, "at_ns"), 10**15),
+    "less than no time": (("phases", 0, "cpu", 0, "samples", 1, "user_ns"), -1),
+    "a soak of no phase": (("soak",), [{"phase": "none", "row_ns": 1}]),
+    "an impact of no phase": (("impact", 0, "alone"), "none"),
+    "a start that is no time": (("started_utc",), "never"),
+    "a warm-up with a problem": (("warmup", "problems"), ["not warm"]),
+    "a device of no bytes": (("testbed", "devices", 0, "size_bytes"), -1),
+    "percentiles that descend": (("observer_effect",), _observed(p50_ns=9, p99_ns=5)),
+    "less than no latency": (("observer_effect",), _observed(p50_ns=-5, p99_ns=5)),
+    "more acknowledged than there were": (("power_loss",), _lost(acknowledged=10**9)),
+    "more lost than there were": (("power_loss",), _lost(moments=[{"acknowledged": 1, "lost": 5}])),
+    "a thousand losses at one": (("power_loss",), _lost(moments=[{"acknowledged": 1, "proof": [_PROOF]}])),
+    "a scope that is none": (("power_loss",), _lost(scope="moon")),
+    "fewer losses than asked for": (("power_loss",), _lost(scope="lab", asked=9)),
+    "parts that do not add up": (("phases", 0, "parts"), [
+        {"number": 1, "start_ns": 1, "end_ns": 2, "client_ios": 5, "server_ios": 5, "end": "itself"}]),
+    "format 1 with what came later": (("format",), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_cannot_be_is_never_valid(change: Change) -> None:
+    manifest = stored("mixed")
+    assert verdict_of(changed(manifest, change), Latency.of(counts_of(manifest))) in ("refused", "unknown")
+
+
+@pytest.mark.parametrize("name", ["traced", "mixed", "asynchronous", "dataset"])
+def test_what_real_runs_store_does_not_contradict_itself(name: str) -> None:
+    manifest = stored(name)
+    assert verdict_of(manifest, Latency.of(counts_of(manifest))) == "valid"
