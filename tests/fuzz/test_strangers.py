@@ -15,7 +15,6 @@ def _findings(kind: str, last: int) -> list[str]:
     return [each for each in found(kind, 0, last) if not (kind == "parquet" and _ABORTED in each)]
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_of_a_stranger_is_read_or_refused(kind: str) -> None:
     assert _findings(kind, 100) == []

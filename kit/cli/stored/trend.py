@@ -61,8 +61,7 @@ def trend(
     """Show figures over days and versions on one time axis, what changed, and where a figure moved.
 
     Exit code 1 if a figure is slower by more than --worse-than, and with --junit also if a check failed last;
-    2 if a run cannot be read: it is left out; 3 if --worse-than is given and the runs are too few to tell of
-    any figure.
+    2 if a run cannot be read: it is left out; 3 with --worse-than if the runs are too few for each figure.
     """  # fmt: skip
     if json_output + markdown + csv > 1:
         raise ConfigError("--json, --markdown and --csv all print on stdout", "choose one of them")
@@ -78,15 +77,20 @@ def trend(
         write_target(junit, trend_table.junit(found, limit))
     if json_output:
         emit_json(as_json(found, limit))
-    elif markdown or csv:
-        emit((trend_table.markdown(found) if markdown else trend_table.table(found)).encode())
     else:
-        emit_text(trend_table.plain(found, terminal_width()))
+        _print(found, markdown, csv)
     for error in errors:
         say_error(error)
     if errors:
         raise typer.Exit(EXIT_USAGE)
     _end(found, limit, with_checks=junit is not None)
+
+
+def _print(found: Trend, markdown: bool, csv: bool) -> None:
+    if markdown or csv:
+        emit((trend_table.markdown(found) if markdown else trend_table.table(found)).encode())
+    else:
+        emit_text(trend_table.plain(found, terminal_width()))
 
 
 def _part(text: str | None) -> float | None:

@@ -21,7 +21,7 @@ from kit.core.errors import MeasurementUnknown, SafetyRefusal
 from kit.precondition.device import Outcome
 from tests.fakes import Answer, Command
 from tests.kit.emulation.model_library import ModelDevice, Op, requests
-from tests.kit.precondition.test_device import CAPACITY, MIB, Case, HostWithDevice
+from tests.kit.precondition.test_device import CAPACITY, MIB, Case, HostWithDevice, on_device
 
 DILATION = 4
 
@@ -78,7 +78,7 @@ class HostWithModel(HostWithDevice):
         self.files[self._argument(argv, "output")] = json.dumps(output).encode()
 
     def answer(self, command: Command) -> Answer:
-        if command.argv[0] == "blkdiscard":
+        if on_device(command.argv)[0] == "blkdiscard":
             self.now_ns, error = self.device.submit(self.now_ns, Op.DISCARD, 0, self.device.sectors)
             assert not error and self.device.counters()["flash_pages_mapped"] == 0
         return super().answer(command)

@@ -136,7 +136,6 @@ def _assert_found(name: str, seed: int, most: int) -> None:
     assert valid == []
 
 
-@pytest.mark.one_python
 @pytest.mark.parametrize("name", RUNS)
 def test_a_value_that_others_determine_is_never_valid(name: str) -> None:
     _assert_found(name, 1, 150)
