@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -79,11 +80,7 @@ def trend(
         emit_json(as_json(found, limit))
     else:
         _print(found, markdown, csv)
-    for error in errors:
-        say_error(error)
-    if errors:
-        raise typer.Exit(EXIT_USAGE)
-    _end(found, limit, with_checks=junit is not None)
+    _end(found, limit, errors, with_checks=junit is not None)
 
 
 def _print(found: Trend, markdown: bool, csv: bool) -> None:
@@ -103,7 +100,11 @@ def _part(text: str | None) -> float | None:
     return float(match[1]) / 100
 
 
-def _end(found: Trend, limit: float | None, *, with_checks: bool) -> None:
+def _end(found: Trend, limit: float | None, errors: Sequence[ConfigError], *, with_checks: bool) -> None:
+    for error in errors:
+        say_error(error)
+    if errors:
+        raise typer.Exit(EXIT_USAGE)
     worse = [] if limit is None else found.worse_than(limit)
     if worse:
         allowed = f"{100 * (limit or 0):g} %"
