@@ -110,11 +110,11 @@ def test_nothing_writes_to_a_device_after_kill_9(loop: Loop, tmp_path: Path, wha
     if what != "slog" and not shutil.which("fio"):
         pytest.skip("fio is not installed")
     path = host_with_serials(tmp_path, {loop.kernel_name: loop.serial}, FAKES).env["PATH"]
-    words = [str(tmp_path), sys.executable, "-m", "kit.cli", *words_of(what, loop, tmp_path)]
-    with subprocess.Popen(
-        [*NAMESPACE, "sh", "-c", KILLED, "sh", *words],
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
-    ) as around:
+    state = str(tmp_path / "state")
+    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": state}
+    hsp = [sys.executable, "-m", "kit.cli"]
+    words = [str(tmp_path), *hsp, *words_of(what, loop, tmp_path)]
+    with subprocess.Popen([*NAMESPACE, "sh", "-c", KILLED, "sh", *words], env=environ) as around:
         try:
             begun = written(loop)
             while written(loop) < begun + 1000:
@@ -132,3 +132,7 @@ def test_nothing_writes_to_a_device_after_kill_9(loop: Loop, tmp_path: Path, wha
             assert written(loop) == last
         finally:
             around.kill()
+    # Nothing but its directory is left of the run.
+    clean = [*NAMESPACE, *hsp, "clean", "--results", str(tmp_path / "results")]
+    done = subprocess.run(clean, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
