@@ -13,9 +13,9 @@ import os
 import secrets
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kit.core.errors import ConfigError
 from kit.core.own_file import own_directory
@@ -24,13 +24,26 @@ from kit.store import json_file
 from kit.store.checks.ids import id_of_ratio
 from kit.store.checks.known import Known
 from kit.store.run_directory import RunDir, named_run
-from kit.store.stored import Count, Many, Stored, read_versioned
+from kit.store.stored import Count, Many, Share, Stored, contradiction, read_versioned
 from kit.store.summary import BytesOnTheWay, ForcesRow, Range, Verdict
 
 SERIES_FORMAT = 1
 PREFIX = "series-"
 # The name of a run directory: it stands in a file of a stranger, and becomes a path.
 RunName = Annotated[str, Field(pattern=f"^(?:{RUN_ID})$")]
+
+
+# 146 years: 62 bits of ns, as the counts have them.
+_Us = Annotated[float, Field(ge=0, le=5e12)]
+_Rate = Annotated[float, Field(ge=0, le=1e18)]
+_Ratio = Annotated[float, Field(ge=0, le=1e13)]
+_Round = Annotated[Count, Field(ge=1, le=10_000)]
+
+
+def _holds(name: str, value: float | None, span: Range | None) -> None:
+    """Raises a contradiction unless a figure is inside of its range."""
+    if span is not None and (span[0] > span[1] or value is None or not span[0] <= value <= span[1]):
+        raise contradiction(f"{name} is {value}, its range {span[0]} to {span[1]}")
 
 
 class Claim(Stored):
@@ -62,7 +75,7 @@ class SeriesRun(Stored):
     """A run of a build; `round` from 1. `verdict`: None until it has ended."""
 
     run: RunName
-    round: Count
+    round: _Round
     verdict: Verdict | None = None
     problem: str | None = None
 
@@ -82,13 +95,21 @@ class CellRow(Stored):
     op: str
     tier: str
     count: Count
-    share: float
-    p50_us: float | None
+    share: Share
+    p50_us: _Us | None
     p50_range_us: Range | None
-    p99_us: float | None
+    p99_us: _Us | None
     p99_range_us: Range | None = None
-    mean_us: float | None = None
+    mean_us: _Us | None = None
     published_us: Range | None = None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        _holds("p50_us", self.p50_us, self.p50_range_us)
+        _holds("p99_us", self.p99_us, self.p99_range_us)
+        if self.p50_us is not None and self.p99_us is not None and self.p50_us > self.p99_us:
+            raise contradiction(f"p50_us is {self.p50_us}, above p99_us, {self.p99_us}")
+        return self
 
 
 class CellRun(Stored):
@@ -101,17 +122,17 @@ class CellRun(Stored):
     """
 
     run: RunName
-    round: Count
+    round: _Round
     verdict: Verdict
     reasons: Many[str] = ()
     known: bool = False
-    ios_per_s: float | None = None
+    ios_per_s: _Rate | None = None
     ios_per_s_range: Range | None = None
-    bytes_per_s: float | None = None
-    cpu_busy: float | None = None
+    bytes_per_s: _Rate | None = None
+    cpu_busy: Share | None = None
     bytes: BytesOnTheWay | None = None
     forces: ForcesRow | None = None
-    never_written: float = 0.0
+    never_written: Share = 0.0
     rotating: bool | None = None
     rows: Many[CellRow] = ()
 
@@ -164,10 +185,17 @@ class Ratio(Stored):
     op: str
     tier: str
     figure: Literal["p50", "p99", "ios_per_s"]
-    ratio: float
+    ratio: _Ratio
     interval: Range | None = None
     range: Range | None = None
-    rounds: Count = 1
+    rounds: _Round = 1
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        _holds("ratio", self.ratio, self.range)
+        if self.interval is not None and (self.interval[0] > self.interval[1] or self.rounds < 2):
+            raise contradiction(f"interval is {list(self.interval)}, of {self.rounds} rounds")
+        return self
 
 
 class Drift(Stored):
@@ -178,8 +206,8 @@ class Drift(Stored):
     layer: str
     op: str
     tier: str
-    round: Count
-    ratio: float
+    round: _Round
+    ratio: _Ratio
     ok: bool
 
 

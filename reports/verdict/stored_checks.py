@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from kit.store.checks.ids import UNKNOWN_ID, id_of_sum
 from kit.store.manifest import Manifest
+from kit.store.parts.resource_use import CpuSample, DeviceSample
 from kit.store.phase import Check, Missing, Phase
 from kit.store.tables import SERVER
 from reports.verdict.stored_phase import Counted
@@ -36,6 +38,13 @@ _INSTRUMENTS = {
     "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
     "CLOCK-STEP": ("host-health",),
 }  # fmt: skip
+# Counters of the kernel are read a little later than the clock, are counted in jiffies of up to 10 ms, and may
+# go back by some of them (idle time, proc(5)). The rest of the CPUs' time is interrupts and a hypervisor's.
+_LATE, _EARLY, _JIFFIES_NS = 1.2, 0.3, 200_000_000
+_CPU_TIMES = ("idle_ns", "user_ns", "system_ns", "softirq_ns")
+_DEVICE_SUMS = tuple(name for name in DeviceSample.model_fields if name not in ("at_ns", "in_flight"))
+# No device moves more: 100 GB/s.
+_BYTES_PER_NS, _SECTOR_BYTES = 100, 512
 _WRITTEN = re.compile(r".* of (\d{1,19}) written asynchronously")
 
 
@@ -54,6 +63,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
         yield "it has no checks, and other phases have"
     yield from _of_its_ios(phase, ios)
     yield from _machines(phase)
+    yield from _samples(phase)
 
 
 def _instruments(phase: Phase) -> Iterator[str]:
@@ -249,3 +259,34 @@ def _machines(phase: Phase) -> Iterator[str]:
             yield f"{machine.host} slept for {machine.slept_ns} ns, and nothing was said"
         if machine.throttled_ms and not machine.throttled:
             yield f"{machine.host} throttled for {machine.throttled_ms} ms in no event"
+
+
+def _samples(phase: Phase) -> Iterator[str]:
+    for cpu in phase.cpu:
+        spare = _JIFFIES_NS * cpu.cpus
+        yield from _falling(cpu.host, cpu.samples, ("at_ns",), 0)
+        yield from _falling(cpu.host, cpu.samples, _CPU_TIMES, spare)
+        for one, other in zip(cpu.samples[:1], cpu.samples[-1:], strict=True):
+            span_ns = (other.at_ns - one.at_ns) * cpu.cpus
+            used = sum(getattr(other, name) - getattr(one, name) for name in _CPU_TIMES)
+            if not span_ns * _EARLY - spare <= used <= span_ns * _LATE + spare:
+                yield f"the times of {cpu.cpus} CPUs of {cpu.host} are {used} ns together, of {span_ns}"
+    for device in phase.devices:
+        yield from _falling(device.device, device.samples, ("at_ns", *_DEVICE_SUMS), 0)
+        for one, other in zip(device.samples[:1], device.samples[-1:], strict=True):
+            most = (other.at_ns - one.at_ns) * _LATE + _JIFFIES_NS
+            if other.busy_ns - one.busy_ns > most:
+                yield f"{device.device} was busy for {other.busy_ns - one.busy_ns} ns, in {most:.0f} at most"
+            for ios, moved in ((other.reads, other.read_bytes), (other.writes, other.written_bytes)):
+                if moved % _SECTOR_BYTES or moved > most * _BYTES_PER_NS or moved < ios * _SECTOR_BYTES:
+                    yield f"{device.device} moved {moved} bytes in {ios} I/Os"
+
+
+def _falling(
+    name: str, samples: Sequence[CpuSample | DeviceSample], keys: Sequence[str], spare: int
+) -> Iterator[str]:
+    """Counters that go back by more than `spare`; a device may count none of some."""
+    for key in keys:
+        values = [value for each in samples if (value := getattr(each, key)) is not None]
+        if any(one - other > spare for one, other in pairwise(values)):
+            yield f"{key} of {name} goes back"

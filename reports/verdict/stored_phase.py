@@ -119,8 +119,14 @@ def _exact(phase: Phase, ios: Counted) -> Iterator[str]:
             yield f"{name} has a row twice"
         if lone := [key for key in keys if not ios.ios[key]]:
             yield f"{name} has {' '.join(lone[0])}, which has no I/O"
+    log, spare_ns = phase.client_log, 2 * phase.interval_ns
+    if log and max(log.ios_after_windows, log.ios_guessed) > phase.client_ios:
+        yield "client_log has more I/Os than the phase"
+    for slow in log.slowest if log else ():
+        if not phase.start_ns - spare_ns <= slow.from_ns <= slow.to_ns <= phase.end_ns + spare_ns:
+            yield f"the slowest {slow.op} of {slow.host} ended outside of the phase"
     issued = {(each.host, each.op): each.max_ns for each in phase.extremes if each.layer in (CLIENT, DEVICE)}
-    for slow in phase.client_log.slowest if phase.client_log else ():
+    for slow in log.slowest if log else ():
         if issued.get((slow.host, slow.op), slow.latency_ns) != slow.latency_ns:
             yield f"the slowest {slow.op} of {slow.host} took {slow.latency_ns} ns, not as by extremes"
     if phase.in_order_ns and len(phase.in_order_ns) != phase.client_ios:

@@ -132,8 +132,8 @@ def test_a_cleanup_that_fails_leaves_its_word(monkeypatch: pytest.MonkeyPatch, w
     problems: list[str] = []
     record = SimpleNamespace(add_problems=lambda code, *texts: problems.extend(texts))
     run = SimpleNamespace(
-        progress=Progress(quiet=True, stream=io.StringIO()), journal=SimpleNamespace(settled=True), record=record,
-        site=SimpleNamespace(gone=None), run_id="x",
+        progress=Progress(quiet=True, stream=io.StringIO()), journal=SimpleNamespace(settled=True),
+        record=record, site=SimpleNamespace(gone=None), run_id="x",
     )  # fmt: skip
     outcome = execute.Outcome(record)  # type: ignore[arg-type]
     execute._clean_up(run, outcome, None)  # type: ignore[arg-type]

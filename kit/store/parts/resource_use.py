@@ -5,34 +5,14 @@ Times in ns of the experiment. A sample's `at_ns` is since the run began; its su
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from kit.store.stored import Count, Many, Nanoseconds, Stored, contradiction
+from kit.store.stored import Count, Many, Nanoseconds, Stored
 
 # So begins the name of what is `unavailable` in a phase because it could not be sampled.
 NOT_SAMPLED = "resource use of "
-
-
-# Counters of the kernel are read a little later than the clock, and some in jiffies of up to 10 ms, which a
-# machine may count late.
-_LATE, _JIFFIES_NS = 1.2, 200_000_000
-# The rest is interrupts, and what a hypervisor takes.
-_EARLY = 0.6
-_CPU_TIMES = ("idle_ns", "user_ns", "system_ns", "softirq_ns")
-# No device moves more: 100 GB/s.
-_BYTES_PER_NS, _SECTOR_BYTES = 100, 512
-
-
-def refuse_falling(samples: Sequence[Stored], names: Iterable[str]) -> None:
-    """Raises a contradiction if a counter, or the time, goes back from one sample to the next."""
-    for name in names:
-        values = [value for each in samples if (value := getattr(each, name)) is not None]
-        if any(one > other for one, other in pairwise(values)):
-            raise contradiction(f"{name} of the samples goes back")
 
 
 class CpuSample(Stored):
@@ -55,17 +35,6 @@ class CpuUse(Stored):
     cpus: Annotated[Count, Field(ge=1, le=1 << 16)]
     memory_bytes: Count | None = None
     samples: Many[CpuSample]
-
-    @model_validator(mode="after")
-    def _counters_grow(self) -> Self:
-        refuse_falling(self.samples, ("at_ns", *_CPU_TIMES))
-        for one, other in zip(self.samples[:1], self.samples[-1:], strict=True):
-            span_ns = (other.at_ns - one.at_ns) * self.cpus
-            used = sum(getattr(other, name) - getattr(one, name) for name in _CPU_TIMES)
-            spare = _JIFFIES_NS * self.cpus
-            if not span_ns * _EARLY - spare <= used <= span_ns * _LATE + spare:
-                raise contradiction(f"the times of {self.cpus} CPUs are {used} ns together, of {span_ns}")
-        return self
 
 
 class DeviceSample(Stored):
@@ -110,20 +79,6 @@ class DeviceUse(Stored):
     device: str
     samples: Many[DeviceSample]
     model: ModelUse | None = None
-
-    @model_validator(mode="after")
-    def _counters_grow(self) -> Self:
-        names = [name for name in DeviceSample.model_fields if name != "in_flight"]
-        refuse_falling(self.samples, names)
-        for one, other in zip(self.samples[:1], self.samples[-1:], strict=True):
-            most = (other.at_ns - one.at_ns) * _LATE + _JIFFIES_NS
-            if (busy := other.busy_ns - one.busy_ns) > most:
-                raise contradiction(f"busy_ns grows by {busy}, in {most:.0f} ns at most")
-            for ios, name in (("reads", "read_bytes"), ("writes", "written_bytes")):
-                count, moved = getattr(other, ios), getattr(other, name)
-                if moved % _SECTOR_BYTES or moved > most * _BYTES_PER_NS or moved < count * _SECTOR_BYTES:
-                    raise contradiction(f"{name} is {moved} of {count} {ios}")
-        return self
 
 
 class ArcUse(Stored):

@@ -182,7 +182,7 @@ def test_runs_of_before_have_none(name: str) -> None:
     assert resource_use.describe(manifest) == []
 
 
-@pytest.mark.parametrize("samples", [[], [cpu(10, 0)], [cpu(10, 0), cpu(10, 0)]])
+@pytest.mark.parametrize("samples", [[], [cpu(10, 0)], [cpu(20, 5), cpu(10, 0)], [cpu(10, 0), cpu(10, 99)]])
 def test_samples_that_cannot_be_make_no_share_beyond_1(samples: list[dict[str, int]]) -> None:
     (machine,) = described(cpu=[{"host": "s", "cpus": 1, "samples": samples}]).cpu
     assert 0 <= machine.busy <= 1

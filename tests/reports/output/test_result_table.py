@@ -39,7 +39,8 @@ def row_of(lines: list[str], name: str) -> str:
 def test_a_phase_bound_by_cpu_is_said(idle_s: int, said: bool) -> None:
     manifest = synthetic.manifest()
     nothing = {"at_ns": 0, "idle_ns": 0, "user_ns": 0, "system_ns": 0, "softirq_ns": 0}
-    later = {**nothing, "at_ns": 12 * synthetic.SECOND, "idle_ns": idle_s * synthetic.SECOND}
+    times = {"idle_ns": idle_s * synthetic.SECOND, "user_ns": (12 - idle_s) * synthetic.SECOND}
+    later = {**nothing, "at_ns": 12 * synthetic.SECOND, **times}
     manifest["phases"][0]["cpu"] = [{"host": "lab", "cpus": 1, "samples": [nothing, later]}]
     lines = [line for line in lines_of(manifest) if line.startswith("! ")]
     assert [line.startswith("! read was bound by CPU: lab was 92 % busy") for line in lines] == [True] * said
