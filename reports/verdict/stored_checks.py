@@ -38,8 +38,8 @@ _INSTRUMENTS = {
     "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
     "CLOCK-STEP": ("host-health",),
 }  # fmt: skip
-# Counters of the kernel are read a little later than the clock, are counted in jiffies of up to 10 ms, and may
-# go back by some of them (idle time, proc(5)). The rest of the CPUs' time is interrupts and a hypervisor's.
+# Counters of the kernel are read a little later than the clock, are counted in jiffies of up to 10 ms, and
+# may go back by some of them (idle time, proc(5)). The rest of the CPUs' time is interrupts and a hypervisor's.
 _LATE, _EARLY, _JIFFIES_NS = 1.2, 0.3, 200_000_000
 _CPU_TIMES = ("idle_ns", "user_ns", "system_ns", "softirq_ns")
 _DEVICE_SUMS = tuple(name for name in DeviceSample.model_fields if name not in ("at_ns", "in_flight"))
@@ -273,11 +273,11 @@ def _samples(phase: Phase) -> Iterator[str]:
                 yield f"the times of {cpu.cpus} CPUs of {cpu.host} are {used} ns together, of {span_ns}"
     for device in phase.devices:
         yield from _falling(device.device, device.samples, ("at_ns", *_DEVICE_SUMS), 0)
-        for one, other in zip(device.samples[:1], device.samples[-1:], strict=True):
-            most = (other.at_ns - one.at_ns) * _LATE + _JIFFIES_NS
-            if other.busy_ns - one.busy_ns > most:
-                yield f"{device.device} was busy for {other.busy_ns - one.busy_ns} ns, in {most:.0f} at most"
-            for ios, moved in ((other.reads, other.read_bytes), (other.writes, other.written_bytes)):
+        for first, last in zip(device.samples[:1], device.samples[-1:], strict=True):
+            most = (last.at_ns - first.at_ns) * _LATE + _JIFFIES_NS
+            if last.busy_ns - first.busy_ns > most:
+                yield f"{device.device} was busy for {last.busy_ns - first.busy_ns} ns, in {most:.0f} at most"
+            for ios, moved in ((last.reads, last.read_bytes), (last.writes, last.written_bytes)):
                 if moved % _SECTOR_BYTES or moved > most * _BYTES_PER_NS or moved < ios * _SECTOR_BYTES:
                     yield f"{device.device} moved {moved} bytes in {ios} I/Os"
 
