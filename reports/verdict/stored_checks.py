@@ -39,7 +39,7 @@ _INSTRUMENTS = {
     "CLOCK-STEP": ("host-health",),
 }  # fmt: skip
 # Counters of the kernel are read a little later than the clock, are counted in jiffies of up to 10 ms, and
-# may go back by some of them (idle time, proc(5)). The rest of the CPUs' time is interrupts, and a hypervisor's.
+# may go back by some of them (idle time, proc(5)). The rest of the CPUs is interrupts, and a hypervisor.
 _LATE, _EARLY, _JIFFIES_NS = 1.2, 0.3, 200_000_000
 _CPU_TIMES = ("idle_ns", "user_ns", "system_ns", "softirq_ns")
 _DEVICE_SUMS = tuple(name for name in DeviceSample.model_fields if name not in ("at_ns", "in_flight"))
