@@ -184,7 +184,10 @@ def _parquet(chance: random.Random, place: Place) -> None:
         frame.write_parquet(target)
         path.write_bytes(target.getvalue())
     else:
-        path.write_bytes(spoilt(_PARQUET, chance))
+        content = bytearray(_PARQUET)
+        for _ in range(chance.randint(1, 4)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        path.write_bytes(bytes(content) if chance.random() < 0.8 else spoilt(_PARQUET, chance))
     manifest = synthetic.parsed(synthetic.manifest(frame, 3))
     summarise(latency.read(place.run, manifest.phases), manifest, with_bands=False)
 
