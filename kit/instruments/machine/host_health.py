@@ -128,7 +128,7 @@ def _as_json(change: Change) -> dict[str, Any]:
         "host": change.host,
         "throttled": heat.events if heat else None,
         "throttled_ms": heat.time_ms if heat else None,
-        "hottest_mdegc": list(change.hottest_mdegc),
+        "hottest_mdegc": change.hottest_mdegc,
         "clock_step_ns": wall.step_ns if wall else None,
         "slept_ns": wall.slept_ns if wall else None,
     }

@@ -4,8 +4,7 @@ A run that is killed leaves what is there at that moment: its machines, its jour
 of unfinished runs. So one whole run is copied at each of its moments, and is not run again for each. A run
 whose connections break goes on without them, and is run again for each command.
 
-The load of a phase and the reading of disks before a write are replaced: what they change is a process and a
-directory, and nothing. All other steps are those of the kit.
+The load of a phase is replaced: what it changes is a process and a directory. All other steps are the kit's.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,9 +27,7 @@ from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.clock import Clock
 from kit.core.progress import Progress
-from kit.devices import check as device_check
-from kit.devices.check import Checked, Guard
-from kit.devices.inventory import Node
+from kit.devices.check import Guard, check, refuse_any
 from kit.devices.locks import Locks
 from kit.devices.reasons import DeviceSpec
 from kit.hosts.base import HostLost
@@ -51,8 +48,8 @@ from kit.setup.site import Site, SiteClient
 from kit.store import json_file, run_directory, tables
 from kit.store.phase import Phase as StoredPhase
 from tests.lab.workloads import HEAD, JOB
-from tests.stateful_host import StatefulHost
-from tests.world import HERE, LIT, Disk, Machine, Pool, Running, Wire, World, differences
+from tests.machines.host import StatefulHost
+from tests.machines.world import DISK_BYTES, HERE, LIT, Disk, Machine, Pool, Running, Wire, World, differences
 
 QUIET = Progress(quiet=True)
 BY_ID = "/dev/disk/by-id/ata-"
@@ -126,9 +123,14 @@ for = "100ms"
 [[fault]]
 at = "4500ms"
 what = "command"
+command = "make"
+for = "100ms"
+"""
+COMMAND = """\
+[[command]]
+name = "make"
 run = ["mkdir", "-p", "/tmp/fault"]
 undo = ["rm", "-r", "-f", "--", "/tmp/fault"]
-for = "100ms"
 """
 POWER = (
     f'[power]\nscope = "server"\nhost = "controller"\noff = ["rm", "-f", "{LIT}"]\non = ["touch", "{LIT}"]\n'
@@ -176,7 +178,7 @@ KINDS = {
         _SWITCHED,
         testbed=SETTING.format("a") + SETTING.format("b"),
     ),
-    "faults, power": Kind((_WRITE,), more=FAULTS + "[power_loss]\nmoments = 1\n", testbed=POWER),
+    "faults, power": Kind((_WRITE,), more=FAULTS + "[power_loss]\nmoments = 1\n", testbed=COMMAND + POWER),
     "appliance": Kind((_READ,), is_appliance=True),
 }  # fmt: skip
 
@@ -205,20 +207,16 @@ def site_of(plan: Plan, wire: Wire, run: str) -> Site:
     if plan.testbed.is_appliance:
         return Site((SiteClient(hosts["c0"], "", ""),), Clock(), False)
     server, paths = hosts["nas"], {device.name: device.path or "" for device in plan.testbed.device}
-    checked = tuple(
-        Checked(
-            DeviceSpec(path, f"S-{name}", 128 << 20),
-            cast(Node, SimpleNamespace(kernel_name=f"sd{name}", transport="sata")), (), (f"sd{name}",),
-        )
-        for name, path in paths.items()
-    )  # fmt: skip
+    specs = [DeviceSpec(path, f"S-{name}", DISK_BYTES) for name, path in paths.items()]
+    checked = check(server, specs)
+    refuse_any(server.name, checked)
     guard = Guard(server, checked, Locks(server, [], run), run)
     guard.claim()
     clients = tuple(
         SiteClient(hosts[n], address, "10.0.0.1") for address, n in ADDRESSES.items() if n != "nas"
     )
     return Site(
-        clients, Clock(), False, server, paths, guard=guard, beside_other_pools=True,
+        clients, Clock(), False, server, paths, guard=guard, beside_other_pools=True, cut_other_pools=True,
         controller=hosts[HERE],
     )  # fmt: skip
 
@@ -295,7 +293,6 @@ class Struck:
         patch.setattr(execute_module, "run_phase", self._load)
         patch.setattr(precondition_devices, "precondition", precondition)
         patch.setattr(execute_module.power_loss, "run_power_losses", lose_power)
-        patch.setattr(device_check, "recheck", lambda *_, **__: None)
         # This machine does not lose its power here, and there are thousands of lines.
         patch.setattr(os, "fsync", lambda _: None)
 

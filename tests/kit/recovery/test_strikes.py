@@ -19,7 +19,7 @@ from kit.recovery import undo
 from kit.run.resume import read_earlier
 from kit.store import tables
 from tests.kit.recovery.strikes import KINDS, Moment, Struck, each_line, new_world
-from tests.world import Wire, differences
+from tests.machines.world import Wire, differences
 
 
 @dataclass(frozen=True)

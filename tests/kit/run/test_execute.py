@@ -266,3 +266,9 @@ def test_a_cold_l2arc_ends_the_run_unless_the_user_wants_it(
         assert caught.value.exit_code == 3 and "--despite-warm-up" in caught.value.hint
         execute_module._warm_up(context, bench, warmup, job, despite=True)
     assert [problem.code for problem in record.manifest.problems] == ["warm-up", "warm-up"]
+    stored = record.manifest.warmup
+    assert stored and (stored.l2arc_bytes, stored.fed_bytes, stored.problems) == (
+        5,
+        (0,),
+        tuple(gate.problems),
+    )

@@ -49,7 +49,7 @@ def test_nothing_happened() -> None:
     assert len(observed["checks"]) == 3 and broken(observed) == []
     assert observed["events"] == observed["problems"] == observed["unavailable"] == []
     assert list(observed["machines"]) == [
-        {"host": "s", "throttled": 0, "throttled_ms": 0, "hottest_mdegc": [40_000, 40_000],
+        {"host": "s", "throttled": 0, "throttled_ms": 0, "hottest_mdegc": (40_000, 40_000),
          "clock_step_ns": 0, "slept_ns": 0}
     ]  # fmt: skip
 
@@ -79,7 +79,7 @@ def test_changes_are_events_failed_checks_and_problems(
     observed = filled(Machine(COOL, CLOCK), later, duration_s * SECOND)
     assert broken(observed) == names and observed["problems"] == problems
     assert [(e.kind, e.text, e.time_ns, e.end_ns) for e in observed["events"]] == [(*event, 100, 900)]
-    assert observed["machines"][0]["hottest_mdegc"] == [40_000, later.throttling.hottest_mdegc]  # type: ignore[union-attr]
+    assert observed["machines"][0]["hottest_mdegc"] == (40_000, later.throttling.hottest_mdegc)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -14,6 +14,9 @@ HERE = "here"
 LIT = "/lit"
 """A file there: without it the others have no power, and do not answer."""
 LOCKS = "/run/hsp/locks"
+KEPT = "/var/lib/hsp/removed/"
+"""Where copies of removed signatures are kept for good."""
+DISK_BYTES = 128 << 20
 Tree = dict[str, str | None]
 """By path the content of a file, or None for a directory."""
 
@@ -32,6 +35,21 @@ class Disk:
     label: tuple[str, str, str] | None = None
     superblock: tuple[str, str] | None = None
     cache: str = "1"
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """Sizes in bytes, by number."""
+        if self.table:
+            return {"1": DISK_BYTES - (10 << 20), "9": 8 << 20}
+        return {"1": self.part_bytes} if self.part_bytes else {}
+
+    @property
+    def signatures(self) -> list[tuple[str, str, str]]:
+        """Kernel name, kind and offset, as wipefs finds them."""
+        of_disk = [("gpt", "0x200"), ("PMBR", "0x1fe")] if self.table else []
+        of_disk += [("linux_raid_member", "0x1000")] if self.superblock else []
+        of_part = [(f"{self.kernel_name}1", "zfs_member", "0x3f000")] if self.label and self.parts else []
+        return [(self.kernel_name, kind, offset) for kind, offset in of_disk] + of_part
 
 
 @dataclass
@@ -78,6 +96,28 @@ class Machine:
     def machine_id(self) -> str:
         return str(self.number) * 32
 
+    def disk(self, path: str) -> tuple[Disk, str] | None:
+        """The disk of a path, and the number of the partition or ""."""
+        base, _, number = path.partition("-part")
+        return (self.disks[base], number) if base in self.disks else None
+
+    def has_node(self, path: str) -> bool:
+        found = self.disk(path)
+        return found is not None and (not found[1] or found[1] in found[0].parts)
+
+    def label(self, path: str) -> tuple[str, str, str] | None:
+        disk, number = self.disk(path) or (None, "")
+        return disk.label if disk and number == "1" and self.has_node(path) else None
+
+    def in_use(self, path: str, but: int | None = None) -> bool:
+        """By an imported pool, an array, or a process that has claimed it; `but`: that process."""
+        base = path.partition("-part")[0]
+        claims = {name for pid, each in self.processes.items() if pid != but for name in each.holds}
+        pools = [pool for pool in self.pools.values() if pool.imported]
+        used = {device.partition("-part")[0] for pool in pools for device in pool.devices}
+        used |= {*self.array[2]} if self.array else set()
+        return base in used or (base in self.disks and f"/dev/{self.disks[base].kernel_name}" in claims)
+
 
 @dataclass
 class World:
@@ -107,6 +147,7 @@ class World:
         old = self.machines[name]
         now: Machine = pickle.loads(pickle.dumps(fresh))
         now.boot, now.disks, now.settings = old.boot + 1, old.disks, old.settings
+        now.tree |= {path: content for path, content in old.tree.items() if path.startswith(KEPT)}
         for disk in now.disks.values():
             disk.part_bytes, disk.cache = 0, "1"
             # It lies in a partition that is gone: nobody can see it any more.
@@ -124,6 +165,8 @@ def differences(before: World, after: World) -> list[str]:
     for name, old in before.machines.items():
         for key, value in vars(old).items():
             now = vars(after.machines[name])[key]
+            if key == "tree":
+                now = {path: content for path, content in now.items() if not path.startswith(KEPT)}
             if now != value:
                 found.append(f"{name}: {key} was {value}, is {now}")
     return found
