@@ -18,7 +18,7 @@ class Machine(Stored):
     host: str
     throttled: Count | None = None
     throttled_ms: Count | None = None
-    hottest_mdegc: tuple[_Mdegc | None, _Mdegc | None] = (None, None)
+    hottest_mdegc: Annotated[tuple[_Mdegc | None, _Mdegc | None], Field(strict=False)] = (None, None)
     clock_step_ns: Nanoseconds | None = None
     slept_ns: Nanoseconds | None = None
 
