@@ -217,10 +217,6 @@ class Appliance(Stored):
     skipped: Many[Skipped] = ()
 
 
-# That a device may count for one: of its own, its enclosure, and the power cycle that verifies.
-_MOST_POWER_LOSSES = 16
-
-
 class PowerProof(Stored):
     """A device's own count of its power losses, before a power loss and after it."""
 
@@ -228,12 +224,6 @@ class PowerProof(Stored):
     counter: str
     before: Count
     after: Count
-
-    @model_validator(mode="after")
-    def _counts_a_few(self) -> Self:
-        if not 0 <= self.after - self.before <= _MOST_POWER_LOSSES:
-            raise contradiction(f"{self.counter} is {self.before} before and {self.after} after a power loss")
-        return self
 
 
 class Classes(Stored):
@@ -314,7 +304,7 @@ class ObserverStretch(Stored):
 
     traced: bool
     threads: Annotated[Count, Field(ge=1)]
-    ios: Annotated[Count, Field(ge=1)]
+    ios: Count
     p50_ns: Positive
     p99_ns: Positive
 

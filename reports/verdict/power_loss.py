@@ -32,6 +32,8 @@ _CONTROLS = {
     "no-flush": "the control, whose writes were acknowledged without a FLUSH,",
 }
 _NOT_PROVEN_SHOWN = 5
+# That a device may count for one: of its own, its enclosure, and the power cycle that verifies.
+_MOST_COUNTED = 16
 # In the order of the page.
 _SHOWN = ("lost", "torn", "old", "foreign", "gone")
 
@@ -80,7 +82,7 @@ def is_proven(moment: Moment) -> bool:
     """Whether some count of each device has grown. A run of an older version has no proof to give."""
     grown: dict[str, bool] = {}
     for each in moment.proof:
-        grown[each.device] = grown.get(each.device, False) or each.after > each.before
+        grown[each.device] = grown.get(each.device, False) or (0 < each.after - each.before <= _MOST_COUNTED)
     return bool(grown) and all(grown.values())
 
 

@@ -69,7 +69,7 @@ def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: P
     manifest = handed_on(stored(tmp_path, plan, ["cache0", "log0"], ("read", "write-pool")))
     assert [phase.name for phase in manifest.phases] == ["read"]
     assert manifest.started_utc == "before"
-    assert manifest.resumed == ({"utc": "later"},)
+    assert manifest.resumed == ({"utc": "2026-01-01T00:00:00Z"},)
     assert RunRecord(manifest).end_ns > 7 and RunRecord(NEW).end_ns == 0
 
 
