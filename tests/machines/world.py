@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ LIT = "/lit"
 LOCKS = "/run/hsp/locks"
 KEPT = "/var/lib/hsp/removed/"
 """Where copies of removed signatures are kept for good."""
+_COPY = re.compile(rf"{KEPT}hsp-[0-9a-f]+(/wipefs-\w+-0x[0-9a-f]+\.bak)?")
 DISK_BYTES = 128 << 20
 Tree = dict[str, str | None]
 """By path the content of a file, or None for a directory."""
@@ -166,7 +168,7 @@ def differences(before: World, after: World) -> list[str]:
         for key, value in vars(old).items():
             now = vars(after.machines[name])[key]
             if key == "tree":
-                now = {path: content for path, content in now.items() if not path.startswith(KEPT)}
+                now = {path: content for path, content in now.items() if not _COPY.fullmatch(path)}
             if now != value:
                 found.append(f"{name}: {key} was {value}, is {now}")
     return found
