@@ -3,8 +3,9 @@
 Modelled are pools on disks (partitions, labels, L2ARC headers, what is left after `zpool destroy`), datasets,
 exports and what nfsd still holds, NFS mounts, module parameters and the ARC's limits in effect, partitions of
 the kernel's own, md arrays and their superblocks, copies of removed signatures, write caches, settings that a
-user's program sets, files, directories, and processes, with those that end with their connection. Two mistakes
-that hang a real client are kept in `World.hangs`. A command of several changes can be broken off in its middle.
+user's program sets, files, directories, and processes, with those that end with their connection. Two
+mistakes that hang a real client are kept in `World.hangs`. A command of several changes can be broken off in
+its middle.
 
 Not modelled, so that strikes in the lab still show them: what udev and systemd do with a device, the kernel's
 delays, a lazy unmount, the output of a load or a tracer, and commands and writers that go on after their
