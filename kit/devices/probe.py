@@ -153,9 +153,16 @@ def probe(
         "claimer": claimer,
     }
     argv = ["/usr/bin/python3", "-I", "-", json.dumps(request)]
-    try:
+
+    def read() -> Inventory:
         result = host.run(argv, stdin=_HELPER.read_bytes(), deadline_s=_DEADLINE_S, limit_bytes=_LIMIT_BYTES)
         return parse(host.name, result.stdout, content=content)
+
+    try:
+        try:
+            return read()
+        except Changing:
+            return read()
     except (CommandFailed, DeadlineExceeded, OutputTooLarge, ValueError, RecursionError) as error:
         if isinstance(error, HostError):
             reason = error.message[-400:]
@@ -226,12 +233,16 @@ def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
     )
 
 
+class Changing(ValueError):
+    """A device changed while it was read, as loop devices do that others attach and detach."""
+
+
 def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[str, ...]) -> Node:
     """Sizes and flags from the kernel; serial, model and WWN from lsblk."""
     queue = entry.queue
     size_bytes = int(entry.sectors or 0) * _SECTOR_BYTES
     if lsblk is not None and lsblk.size_bytes != size_bytes:
-        raise ValueError(f"{name} has {size_bytes} bytes, {lsblk.size_bytes} according to lsblk")
+        raise Changing(f"{name} has {size_bytes} bytes, {lsblk.size_bytes} according to lsblk")
     return Node(
         kernel_name=name,
         device_number=entry.dev,

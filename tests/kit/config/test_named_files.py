@@ -39,7 +39,8 @@ STORED = {
     "manifest": (
         "appliance.export command.[] host_settings.[].path import.files.[].file import.source.files "
         "import.source.program mount.source phases.[].checks.[].source phases.[].client_log.slowest.[].host "
-        "phases.[].clients.[].host phases.[].cpu.[].host phases.[].extremes.[].host phases.[].shares.source "
+        "phases.[].machines.[].host phases.[].clients.[].host phases.[].cpu.[].host "
+        "phases.[].extremes.[].host phases.[].shares.source "
         "phases.[].sums.[].host phases.[].unavailable.[].source testbed.file"
     ),
     "summary": (

@@ -115,7 +115,7 @@ def test_a_part_of_the_working_set_is_noted(tmp_path: Path, size: str, part: str
     assert noted(tmp_path, READ.replace("size=${HSP_SIZE}", "size=100%")) == []
 
 
-NAS = WORKLOADS.parent / "docs" / "examples" / "mynas.toml"
+NAS = Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
 POWER = '[power]\nscope = "server"\noff = ["pdu", "off"]\non = ["pdu", "on"]\n'
 RESTART = '[[fault]]\nat = "9s"\nwhat = "nfsd-restart"\nfor = "1s"\nphase = "read-1"\n'
 

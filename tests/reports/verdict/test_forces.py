@@ -30,7 +30,8 @@ def manifest(
 ) -> dict[str, Any]:
     counters = {"at_ns": 0, "reads": 0, "read_bytes": 0, "read_ns": 0, "writes": 0, "written_bytes": 0,
                 "write_ns": 0, "in_flight": 0, "busy_ns": 0, "queue_ns": 0}  # fmt: skip
-    last = {**counters, "writes": 1000, **({} if flushes is None else {"flushes": flushes})}
+    moved = {"at_ns": SECOND, "writes": 1000, "written_bytes": 8_192_000}
+    last = {**counters, **moved, **({} if flushes is None else {"flushes": flushes})}
     phase = {
         "name": "log", "title": "Log", "target": "device:log", "op": "write", "block_bytes": 8192,
         "outstanding": 1, "start_ns": 0, "end_ns": SECOND, "interval_ns": SECOND, "client_ios": 1000,

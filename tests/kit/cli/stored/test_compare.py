@@ -113,7 +113,11 @@ def test_one_run_each_is_no_statement(hsp, make_run):
 
 def two_reads(manifest):
     """The phase write-slog is one of reads, by two threads."""
-    manifest["phases"][1] |= {"op": "read", "outstanding": 2, "job": "two.fio"}
+    tiers = manifest["phases"][0]["tiers"]
+    changes = {"tiers": tiers, "expected_tiers": tiers, "op": "read", "outstanding": 2, "job": "two.fio"}
+    manifest["phases"][1] |= changes
+    manifest["load"] = "closed loop, 1 and 2 outstanding"
+    manifest["expect"] = [each for each in manifest["expect"] if each["phase"] == "read"]
 
 
 def as_reads(frame):
@@ -172,8 +176,13 @@ def test_phases_of_several_runs(hsp, phases_run):
     assert hsp("compare", f"{a[0]}:read", "--", f"{other}:write-slog", "--across", "versions")[0] == 0
 
 
+def four_reads(manifest):
+    manifest["phases"][0]["outstanding"] = 4
+    manifest["load"] = "closed loop, 1 and 4 outstanding"
+
+
 def test_a_phase_of_the_same_name_must_be_the_same(hsp, make_run):
-    a, b = make_run("a"), make_run("b", 2, lambda m: m["phases"][0].update(outstanding=4))
+    a, b = make_run("a"), make_run("b", 2, four_reads)
     code, _, err = hsp("compare", f"{a}:read", "--", f"{b}:read")
     assert code == 2 and "phase.outstanding: A has 1, B has 4" in err
     assert "--across phase.outstanding" in err
