@@ -23,6 +23,7 @@ _IOS, _READ_SHARE, _DBUF_SHARE, _ZIL_SHARE, _ASYNC_SHARE = 10, 0.02, 1 / 32, 0.0
 _STEP_US = 1_001_000
 _SPLICE_BYTES = 16 * 4096
 _MOST_CPUS = 1 << 16
+_OTHER_CLOCK = 2
 _READS = ("ARC-HITS", "ARC-MISSES", "L2ARC-HITS")
 _COMMITS = ("ZIL-COMMITS", "ZIL-SLOG-BLOCKS", "ZIL-POOL-BLOCKS")
 _BYTES = re.compile(r"bytes (read from|written to) (\S+)")
@@ -154,8 +155,10 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     reads = ios.of(SERVER, op="read")
     written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
     of_reads = _IOS + int(reads * _READ_SHARE) + ios.of(SERVER, op="read", tiers=("indirect",))
-    # The time in which counters were read is at most the run's.
-    wall_s = manifest.wall_s or 0.0
+    # Counters are read by a server's clock, which may be another than that of the run's wall_s.
+    dilation = manifest.clock.dilation if manifest.clock else 1
+    took_s = sum(each.end_ns - each.start_ns for each in manifest.phases) * dilation / 1e9
+    longest_s = (manifest.wall_s or 0.0) + _OTHER_CLOCK * took_s
     cpus = sum(each.cpus for each in phase.cpu) or _MOST_CPUS
     # Calls that clients sent again, and pages of a page cache, may be more.
     loose = phase.schedule is not None or phase.forces is not None
@@ -164,8 +167,8 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         "ARC-HITS": of_reads + _IOS + int(reads * _DBUF_SHARE),
         **dict.fromkeys(_COMMITS, _IOS + int(max(written, _calls(phase)) * _ZIL_SHARE)),
         "ZIL-ASYNC-BYTES": int(_written(check) * _ASYNC_SHARE),
-        "CPU-STEAL": int(wall_s * 100 * cpus * 0.01) + 1,
-        "THERMAL": int(wall_s * 1000 * 0.01) + 1,
+        "CPU-STEAL": int(longest_s * 100 * cpus * 0.01) + 1,
+        "THERMAL": int(longest_s * 1000 * 0.01) + 1,
         "CLOCK-STEP": _STEP_US, "OTHER-POOL": _IOS,
         "NFS-CALLS": phase.client_ios if loose else 0,
         "NFS-BYTES": abs(check.expected) + _pages(phase) if loose or _asynchronous(phase) else 0,
@@ -277,8 +280,11 @@ def _samples(phase: Phase) -> Iterator[str]:
             most = (last.at_ns - first.at_ns) * _LATE + _JIFFIES_NS
             if last.busy_ns - first.busy_ns > most:
                 yield f"{device.device} was busy for {last.busy_ns - first.busy_ns} ns, in {most:.0f} at most"
-            for ios, moved in ((last.reads, last.read_bytes), (last.writes, last.written_bytes)):
-                if moved % _SECTOR_BYTES or moved > most * _BYTES_PER_NS or moved < ios * _SECTOR_BYTES:
+            # The kernel counts a flush without data as a write (block/blk-mq.c, blk_account_io_done).
+            for ios, least, moved in (
+                (last.reads, last.reads, last.read_bytes), (last.writes, 0, last.written_bytes),
+            ):  # fmt: skip
+                if moved % _SECTOR_BYTES or moved > most * _BYTES_PER_NS or moved < least * _SECTOR_BYTES:
                     yield f"{device.device} moved {moved} bytes in {ios} I/Os"
 
 

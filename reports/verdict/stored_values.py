@@ -88,10 +88,6 @@ def _times(manifest: Manifest) -> Iterator[str]:
         started = datetime.fromisoformat(manifest.started_utc)
         if started < made - _EARLY:
             yield f"started_utc is {manifest.started_utc}, before the run {manifest.run} was made"
-    dilation = manifest.clock.dilation if manifest.clock else 1
-    took_s = sum(phase.end_ns - phase.start_ns for phase in manifest.phases) * dilation / 1e9
-    if manifest.wall_s is not None and not manifest.resumed and manifest.wall_s < 0.9 * took_s:
-        yield f"wall_s is {manifest.wall_s}, its phases took {took_s:.1f} s"
 
 
 def _devices(manifest: Manifest) -> Iterator[str]:
