@@ -94,7 +94,9 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
         def mount(size_mib: int) -> Path:
             path = tmp_path / f"disk-{size_mib}"
             path.mkdir()
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", path], check=True)
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m,mode=0755", "tmpfs", path], check=True
+            )
             stack.callback(subprocess.run, ["umount", path], check=True)
             return path
 

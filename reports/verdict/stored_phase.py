@@ -119,6 +119,13 @@ def _exact(phase: Phase, ios: Counted) -> Iterator[str]:
             yield f"{name} has a row twice"
         if lone := [key for key in keys if not ios.ios[key]]:
             yield f"{name} has {' '.join(lone[0])}, which has no I/O"
+    yield from _slowest(phase)
+    if phase.in_order_ns and len(phase.in_order_ns) != phase.client_ios:
+        yield f"in_order_ns has {len(phase.in_order_ns)} latencies of {phase.client_ios} I/Os"
+
+
+def _slowest(phase: Phase) -> Iterator[str]:
+    """What the clients say of their slowest I/Os."""
     log, spare_ns = phase.client_log, 2 * phase.interval_ns
     if log and max(log.ios_after_windows, log.ios_guessed) > phase.client_ios:
         yield "client_log has more I/Os than the phase"
@@ -132,8 +139,6 @@ def _exact(phase: Phase, ios: Counted) -> Iterator[str]:
             yield f"the slowest {slow.op} is of {slow.host}, which clients does not have"
         if issued.get((slow.host, slow.op), slow.latency_ns) != slow.latency_ns:
             yield f"the slowest {slow.op} of {slow.host} took {slow.latency_ns} ns, not as by extremes"
-    if phase.in_order_ns and len(phase.in_order_ns) != phase.client_ios:
-        yield f"in_order_ns has {len(phase.in_order_ns)} latencies of {phase.client_ios} I/Os"
 
 
 def _clients(phase: Phase) -> Iterator[str]:

@@ -28,7 +28,7 @@ from kit.store.slog import SlogTest
 from tests.lab.conftest import ROOT
 from tests.lab.diskstates import States
 from tests.lab.hoststate import differences, state_of
-from tests.lab.rig import Bed, Rig, call
+from tests.lab.rig import Bed, Rig, agreed_commands, call
 from tests.lab.workloads import write_device_phases, write_small
 
 PROTECTS = ("kit/hosts", "kit/load/ordinary_user.py", "kit/remote")
@@ -219,6 +219,8 @@ def test_the_power_of_a_disk_is_cut_by_commands_of_the_users_own(rig: Rig, tmp_p
     agreed = ("--erase-serial", disk.serial)
     words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *agreed]
     done = bed.hsp(*words, *bed.results, "--json")
+    assert done.returncode == EXIT_SAFETY and "the commands of the testbed were not agreed to" in done.stderr
+    done = bed.hsp(*words, *agreed_commands(workload, bed.path), *bed.results, "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["power_loss"]
     assert (told["scope"], told["moments"], told["proven"], told["lost"]) == ("device", 2, 2, 0)
