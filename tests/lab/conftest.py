@@ -29,36 +29,35 @@ ROOT = Path(__file__).parents[2]
 RUN_DEADLINE_S = 1200
 
 
-# Longest files first, for two of them run at a time: the short ones then fill up what is left at the end.
+# Longest files first (`tox -e durations`), for two of them run at a time: the short ones fill up the end.
 # A file that is not listed comes before those of _SHORTEST.
 _LONGEST = (
-    "test_own_workloads",
-    "test_struck",
-    "test_device_runs",
     "test_real_testbed",
-    "test_interlocks",
-    "test_precondition",
-    "test_beside_live_runs",
+    "test_settings",
+    "test_struck",
+    "test_device_families",
+    "test_own_workloads",
     "test_ordinary_user",
     "test_main_job",
-    "test_sweep",
-    "test_l2arc_queue",
-    "test_streamed",
-    "test_faults",
+    "test_device_runs",
+    "test_interlocks",
     "test_appliance",
-    "test_nfs",
-    "test_image_faults",
-    "test_untraced",
+    "test_parts",
+    "test_slog",
+    "test_warm",
+    "test_faults",
+    "test_sweep",
+    "test_beside_live_runs",
 )
 _SHORTEST = (
-    "test_clients",
-    "test_slog",
-    "test_settings",
-    "test_write_clock",
     "test_split",
-    "test_warm",
-    "test_devices",
-    "test_parts",
+    "test_schedule",
+    "test_write_clock",
+    "test_image_faults",
+    "test_nfs",
+    "test_streamed",
+    "test_untraced",
+    "test_addresses",
     "test_doctor",
 )
 
