@@ -21,7 +21,7 @@ from kit.hosts.connect import connect
 from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
 from kit.hosts.supervision import Supervision
 
-from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, until
+from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, sleeping, until
 from .hostile_arguments import check_hostile_arguments
 from .test_supervision import STUBBORN
 
@@ -222,21 +222,21 @@ class TestRootsProcesses:
         script = 'trap "trap : INT; echo stopped; exit 3" INT; sleep "$1" >/dev/null 2>&1 & sleep "$1"'
         process = host.start(["sh", "-c", script, "sh", mark])
         # Both sleep, so the shell has its trap. Sudo, and its monitor with a pty, carry the mark as well.
-        assert until(lambda: [_comm(pid) for pid in running(mark)].count("sleep") == 2)
+        assert until(lambda: sleeping(mark) == 2)
         assert all(os.stat(f"/proc/{pid}").st_uid == 0 for pid in running(mark) if _comm(pid) == "sleep")
         result = process.stop(60, "INT")
         assert (result.returncode, result.stdout) == (3, "stopped\n")
 
     def test_a_deadline_ends_them(self, host: SudoHost, mark: str) -> None:
         process = host.start(["sh", "-c", STUBBORN, "sh", mark])
-        assert until(lambda: len(running(mark)) >= 3)
+        assert until(lambda: sleeping(mark) >= 2)
         with pytest.raises(DeadlineExceeded):
             process.wait(0.1)
         assert gone(mark)
 
     def test_they_end_with_the_connection(self, host: SudoHost, mark: str) -> None:
         process = host.start(["sh", "-c", STUBBORN, "sh", mark])
-        assert until(lambda: len(running(mark)) >= 3)
+        assert until(lambda: sleeping(mark) >= 2)
         abort(host.inner)  # type: ignore[arg-type]
         with pytest.raises(HostLost):
             process.wait(60)

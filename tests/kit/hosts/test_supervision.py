@@ -20,7 +20,7 @@ from kit.hosts.ssh import SshHost
 from kit.hosts.sudo import SudoHost
 from kit.hosts.supervision import Supervision
 
-from .conftest import Sshd, abort, gone, running, until
+from .conftest import Sshd, abort, gone, running, sleeping, until
 
 ROOT = Path(__file__).parents[3]
 SHELLS = [["sh"], *(([["busybox", "sh"]]) if shutil.which("busybox") else []), ["bash", "--posix"]]
@@ -67,8 +67,7 @@ def test_the_kit_is_killed(config: Path, mark: str, script: str) -> None:
         "h.run(['sh', '-c', sys.argv[2], 'sh', sys.argv[3]])\n"
     )
     kit = subprocess.Popen([sys.executable, "-c", program, str(config), script, mark], cwd=ROOT)
-    # The kit's own arguments, the command, and two sleeps.
-    assert until(lambda: len(running(mark)) >= 4)
+    assert until(lambda: sleeping(mark) >= 2)
     kit.kill()
     kit.wait()
     assert gone(mark)
@@ -123,7 +122,7 @@ def test_the_signal_is_the_status(opened: Callable[..., SshHost], mark: str, nam
 
 def test_a_deadline_kills_a_command_that_ignores_signals(opened: Callable[..., SshHost], mark: str) -> None:
     process = opened().start(["sh", "-c", STUBBORN, "sh", mark])
-    assert until(lambda: len(running(mark)) >= 3)
+    assert until(lambda: sleeping(mark) >= 2)
     with pytest.raises(DeadlineExceeded):
         process.wait(0.1)
     assert gone(mark)
@@ -207,7 +206,7 @@ class TestText:
     def test_kill(self, shell: list[str], mark: str) -> None:
         script = "trap '' TERM INT; " + FAMILY
         argv = ["sh", "-c", script, "sh", mark]
-        code, _, _ = supervised(shell, argv, b"TERM\nKILL\n", ready=lambda: len(running(mark)) >= 3)
+        code, _, _ = supervised(shell, argv, b"TERM\nKILL\n", ready=lambda: sleeping(mark) >= 2)
         assert code == -signal.SIGKILL
         assert gone(mark)
 
