@@ -62,7 +62,7 @@ def read_own(path: Path, max_bytes: int) -> bytes:
 def read_beside(path: Path, by: Path, max_bytes: int) -> bytes:
     """The content of a file that the file `by`, in the same directory, names.
 
-    It must be a regular file, not a link, and belong to the caller, to root, or to whoever wrote `by`, and
+    It must be a regular file, not a link, and belong to the caller, to root, or to the owner of `by`, and
     only that user may write to it. Raises FileNotFoundError, other OSError, ConfigError: before it is read.
     """
     if not stat.S_ISREG(os.lstat(path).st_mode):

@@ -64,7 +64,7 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             continue
         copy, kept = served.state_path(device.name), Path(device.keep)
         try:
-            # Whoever owns the directory can put there what he likes.
+            # The owner of the directory can put any file there.
             content = read_beside(kept, kept.parent, state_limit_bytes(device.size))
             served.host.put(content, copy, deadline_s=TRANSFER_DEADLINE_S)
             served.tell(device.name, "load", copy)

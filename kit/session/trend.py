@@ -60,7 +60,7 @@ def _refuse_phase(name: str) -> None:
 
 
 def _members(path: Path) -> list[Path]:
-    """The runs of a series, which are beside it; without any if it cannot be read, which is told later."""
+    """The runs of a series, which are beside it; none if the series cannot be read: the error comes later."""
     try:
         builds = read_series(named_series(path)).builds
         return [named_series(path).parent / each.run for build in builds for each in build.runs]

@@ -158,7 +158,7 @@ def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, 
         # Exit code 1: no pool can be imported from these devices.
         importable = server.run(["zpool", "import", *_places(devices)], check=False).stdout
         if guid not in _LABEL_ID.findall(importable):
-            # Whoever destroyed it may have been stopped right after that.
+            # The command that destroyed it may have been stopped right after that.
             _clear_cache_labels(server, guid, devices)
             return
         import_pool(server, Pool(name, int(guid), run_id), devices)

@@ -62,7 +62,7 @@ def judge_accounting(
             troubles = [*_trouble(manifest, phase, rows)]
             reasons += troubles
             reasons += _faults(phase) if troubles else ()
-        # What is not whole anyway has contradictions that nobody made.
+        # An incomplete run has contradictions although no file was changed.
         reasons += () if reasons else contradictions(manifest, latency)
     if not phases:
         reasons.append(Reason(id="NO-PHASES", text="The run has no phases."))

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kit.config.testbed import Testbed
-from kit.core.errors import SafetyRefusal
-from kit.core.output import say
 from kit.core.text import safe_text
 from kit.hosts.ssh_config import lines_that_run
 from kit.plan.plan import Plan
 from kit.recovery import registry
+from kit.session.agreement import asking
 from kit.session.agreement.erasing import Ask
 
 _DIGITS = 16
@@ -104,17 +103,7 @@ def agree(plans: Iterable[Plan], given: Sequence[str], ask: Ask | None) -> None:
     code = code_of(lines)
     if not lines or registry.is_agreed(code):
         return
-    if code not in given:
-        say("the testbed makes this run execute, which has not been agreed to on this machine:")
-        for line in lines:
-            say(f"  {line}")
-        try:
-            answer = ask(f"Type {code} to agree to these commands: ").strip() if ask else ""
-        except EOFError:
-            answer = ""
-        if answer != code:
-            raise SafetyRefusal(
-                "the commands of the testbed were not agreed to; nothing was run and nothing was contacted",
-                f"if they are what you want, add --agree {code}",
-            )
+    title = "the testbed makes this run execute, which has not been agreed to on this machine:"
+    refusal = "the commands of the testbed were not agreed to", "if they are what you want"
+    asking.agree(code, given, ask, (title, lines), "these commands", refusal)
     registry.agree(code)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kit.config.testbed import read_testbed
-from kit.core.errors import ConfigError, KitError, SafetyRefusal
-from kit.core.output import say
+from kit.core.errors import ConfigError, KitError
 from kit.core.text import safe_text
 from kit.recovery import registry
 from kit.recovery.clean import describe, is_made
+from kit.session.agreement import asking
 from kit.session.agreement.erasing import Ask
 
 # Of these a directory is one of a run or a series.
@@ -31,19 +31,9 @@ def agree(path: Path, sources: tuple[str, str], given: Sequence[str], ask: Ask |
     if is_made(path):
         return
     name = path.name
-    if name not in given:
-        say(f"{path} is not a run or series that this machine's kit knows it made. To resume it uses:")
-        for line in _shown(path, sources):
-            say(f"  {safe_text(line)}")
-        try:
-            answer = ask(f"Type {name} to agree to this testbed and these hosts: ").strip() if ask else ""
-        except EOFError:
-            answer = ""
-        if answer != name:
-            raise SafetyRefusal(
-                f"resuming {path} was not agreed to; nothing was run and nothing was contacted",
-                f"if you know where it comes from, add --agree {name}",
-            )
+    title = f"{path} is not a run or series that this machine's kit knows it made. To resume it uses:"
+    refusal = f"resuming {path} was not agreed to", "if you know where it comes from"
+    asking.agree(name, given, ask, (title, _shown(path, sources)), "this testbed and these hosts", refusal)
     registry.remember(name, path)
 
 

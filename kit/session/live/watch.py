@@ -64,7 +64,7 @@ class Watch:
         self._channel.end(self.state)
 
     def page(self) -> bytes:
-        """The report once it is there, drawn anew: scripts of whoever made the run are not served.
+        """The report once it is there, drawn anew: scripts of a stored report are not served.
 
         Raises ConfigError, OSError.
         """
