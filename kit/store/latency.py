@@ -75,7 +75,9 @@ def read(run: RunDir, phases: Sequence[Phase], whole_rows: int = WHOLE_ROWS) -> 
             for part in parts:
                 sums.add(part)
             return _without_strays(sums.latency(), phases, path)
-    return _without_strays(Latency.of(tables.read_latency(run)), phases, path)
+        frame = pl.concat(list(parts), rechunk=True)
+    tables.check_labels(frame, path)
+    return _without_strays(Latency.of(frame), phases, path)
 
 
 def _without_strays(latency: Latency, phases: Sequence[Phase], path: Path) -> Latency:

@@ -17,10 +17,11 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
-from kit.core.own_file import open_own, read_own, too_large
+from kit.core.own_file import open_own, too_large
 from kit.store.json_file import DAMAGED
 from kit.store.labels import CLIENT, DEVICE, ISSUERS, LAYERS, OPS, SERVER, TIERS
 from kit.store.run_directory import RunDir
+from kit.store.trial.readable import check_readable
 
 __all__ = [
     "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "LATENCY_SCHEMA", "LAYERS", "OPS", "SERVER", "TIERS",
@@ -121,6 +122,7 @@ def latency_parts(run: RunDir, rows_each: int) -> Iterator[tuple[int, Iterator[p
     path = run.path / "latency.parquet"
     with _readable(path, _ENDED_EARLY), open(open_own(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
+        check_readable(path, file.fileno(), min(_MAX_STREAMED_ROWS, _most_rows(size)))
         # By its descriptor: whatever has the name now, this is the file that was checked.
         scan = pl.scan_parquet(f"/dev/fd/{file.fileno()}", glob=False)
         rows = _checked_rows(path, scan, size, _MAX_STREAMED_ROWS)
@@ -144,7 +146,7 @@ def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Generat
     # The next part is read while the last is summed up.
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(part, 0)
-        for first in range(rows_each, rows + rows_each, rows_each):
+        for first in range(rows_each, max(rows, 1) + rows_each, rows_each):
             read = coming.result()
             if first < rows:
                 coming = reader.submit(part, first)
@@ -154,7 +156,11 @@ def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Generat
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
-    content = read_own(path, _MAX_BYTES)
+    with open(open_own(path), "rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise too_large(path, _MAX_BYTES)
+        check_readable(path, file.fileno(), min(_MAX_ROWS, _most_rows(len(content))))
     _checked_rows(path, pl.scan_parquet(io.BytesIO(content)), len(content), _MAX_ROWS)
     return pl.read_parquet(io.BytesIO(content))
 
@@ -180,9 +186,13 @@ def _checked_rows(path: Path, scan: pl.LazyFrame, size: int, most: int) -> int:
         if rows <= _MAX_STREAMED_ROWS:
             hint = f"only `hsp report` reads so many; {hint}"
         raise ConfigError(f"{path}: {rows} rows, more than {most}", hint)
-    if rows > _FREE_ROWS + _MAX_ROWS_PER_BYTE * size:
+    if rows > _most_rows(size):
         raise ConfigError(f"{path}: {rows} rows in {size} bytes: the same rows again and again", DAMAGED)
     return rows
+
+
+def _most_rows(size: int) -> int:
+    return _FREE_ROWS + _MAX_ROWS_PER_BYTE * size
 
 
 def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:

@@ -19,6 +19,10 @@ from tests.reports import synthetic
 PANICS = [(2555, 50), (2826, 104)]
 
 
+# Two kilobytes with a run of 2^61 values that are no null: polars aborts its process.
+ENDS_ITS_READER = Path(__file__).with_name("ends-its-reader.parquet")
+
+
 def a_run(path: Path, day: int, frame: pl.DataFrame | None = None) -> RunDir:
     frame = synthetic.latency(3) if frame is None else frame
     manifest = synthetic.manifest(synthetic.latency(3), 3)
@@ -45,6 +49,25 @@ def test_a_panic_of_polars_is_a_damaged_file(
     done = hsp_here(command, str(run.path), *options)
     assert done.returncode == 2 and "latency.parquet" in done.stderr, done.stderr
     assert "a defect" not in done.stderr
+
+
+def test_a_file_that_ends_its_reader_stops_no_other_run(tmp_path: Path, hsp_here: Called) -> None:
+    for day in range(1, 4):
+        run = a_run(tmp_path, day)
+    (run.path / "latency.parquet").write_bytes(ENDS_ITS_READER.read_bytes())
+    done = hsp_here("check", *map(str, sorted(tmp_path.iterdir())))
+    assert done.returncode == 2 and done.stdout.count(": INVALID") == 2, done.stdout
+    assert "ended by signal 6" in done.stdout + done.stderr and str(run.path) in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("whole_rows", [0, 1 << 30])
+def test_after_such_a_file_others_are_read(tmp_path: Path, whole_rows: int) -> None:
+    damaged, run = a_run(tmp_path, 1), a_run(tmp_path, 2)
+    (damaged.path / "latency.parquet").write_bytes(ENDS_ITS_READER.read_bytes())
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"latency\.parquet: not a readable Parquet file .*signal 6"):
+            latency.read(damaged, read_manifest(damaged).phases, whole_rows)
+    assert latency.read(run, read_manifest(run).phases, whole_rows).bins.height
 
 
 def test_a_panic_while_rows_are_checked_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
