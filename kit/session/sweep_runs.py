@@ -56,20 +56,19 @@ def measure_sweep(
     `resume`: the directory of a series that was interrupted.
     """
     check_target(junit)
-    path = resume or _create(side, planned, results, repeat, asked)
-    series = store.read_series(path)
-    _check_same(path, series, planned)
-    if set(asked.known) - set(series.known):
-        series = series.model_copy(update={"known": tuple(dict.fromkeys((*series.known, *asked.known)))})
-        store.write_series(path, series)
-    asked = replace(asked, known=series.known)
-    results = path.parent.parent
-    say(f"series: {path}")
+    if resume:
+        _check_same(resume, store.read_series(resume), planned)
+        results = resume.parent.parent
     code = 0
     with ExitStack() as stack:
         testbed = planned.in_use(side.read_testbed())
         plans = [build.plan for build in planned.builds]
         site = SharedSite(plans, testbed, inputs, results, erase_serials, progress, asked, stack)
+        # Not before: a series that is refused leaves nothing.
+        path = resume or _create(side, planned, results, repeat, asked)
+        say(f"series: {path}")
+        series = _with_known(path, asked)
+        asked = replace(asked, known=series.known)
         todo = list(_todo(series, planned))
         for number, (build, turn) in enumerate(todo, start=1):
             cells = ", ".join(dict.fromkeys(cell.name for cell in build.cells))
@@ -96,6 +95,15 @@ def measure_sweep(
     present_series(series, path, json_output, junit)
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
     return max(code, code_of_series(series))
+
+
+def _with_known(path: Path, asked: Asked) -> Series:
+    """The series, with the known failures that are named now."""
+    series = store.read_series(path)
+    if set(asked.known) - set(series.known):
+        series = series.model_copy(update={"known": tuple(dict.fromkeys((*series.known, *asked.known)))})
+        store.write_series(path, series)
+    return series
 
 
 def _is_cut_off(measured: Measured) -> bool:

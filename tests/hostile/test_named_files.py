@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kit.recovery import registry
+from kit.session.live.watch_server import WatchServer
 from tests.conftest import Called
 from tests.reports import synthetic_series
 
@@ -197,7 +198,10 @@ def test_what_came_with_a_run_is_not_used(
     assert not (stranger / MARK).exists()
 
 
-def test_nobody_is_told_to_resume_what_is_not_known(hsp_here: Called, stranger: Path) -> None:
+def test_nobody_is_told_to_resume_what_is_not_known(
+    hsp_here: Called, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WatchServer, "wait", lambda _: None)
     workload, testbed = stranger / "nice.toml", stranger / "bed.toml"
     workload.write_text(HEAD)
     testbed.write_text(NAS)
@@ -210,7 +214,9 @@ def test_nobody_is_told_to_resume_what_is_not_known(hsp_here: Called, stranger: 
     told = {
         "list": hsp_here("list", "--results", os.fspath(stranger / "results")),
         "check": hsp_here("check", os.fspath(whole)),
+        "watch": hsp_here("watch", os.fspath(run)),
     }
+    assert f"hsp clean {run}" in told["watch"].stderr
     plan = json.loads((run / "plan.json").read_text())
     plan["hosts"]["client0"] = "ssh://c"
     (run / "plan.json").write_text(json.dumps(plan))
@@ -222,5 +228,7 @@ def test_nobody_is_told_to_resume_what_is_not_known(hsp_here: Called, stranger: 
     for done in told.values():
         assert "--resume" not in done.stdout + done.stderr
     registry.remember(whole.name, whole)
+    registry.remember(run.name, run)
+    assert f"hsp run --resume {run}" in hsp_here("watch", os.fspath(run)).stderr
     again = hsp_here("list", "--results", os.fspath(stranger / "results"), "--json")
     assert f"hsp run --resume {whole}" in again.stdout

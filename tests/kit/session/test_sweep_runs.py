@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from kit.config.testbed import LAB_TESTBED
-from kit.core.errors import ConfigError, HostError
+from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.core.progress import Progress
 from kit.core.seed import seed_of_build
 from kit.lab.image.image import ImageInputs
@@ -149,6 +149,16 @@ def test_a_host_that_is_lost_ends_the_series_and_it_goes_on(
     sweep.run(sweep.path)
     assert [build for build, _, _ in sweep.calls] == [*BUILDS[:2], *BUILDS[1:]]
     assert sweep.calls[2][2] is not None, "in the directory that it had begun"
+
+
+def test_a_series_that_is_refused_leaves_nothing(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise SafetyRefusal("erasing was not agreed to")
+
+    monkeypatch.setattr(sweep_runs, "SharedSite", refuse)
+    with pytest.raises(SafetyRefusal):
+        sweep.run()
+    assert not sweep.results.exists()
 
 
 def test_another_plan_does_not_go_on(sweep: Sweep, tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import reports
 from kit.core.errors import ConfigError
 from kit.store.series import Series, create_series, is_series, read_series, run_of, write_series
+from tests.reports import synthetic_series
 from tests.reports.synthetic_series import document
 
 
@@ -76,3 +79,42 @@ def test_where_two_axes_have_a_key_only_one_has_a_value(tmp_path: Path) -> None:
     record = size.model_copy(update=named)
     both = series.model_copy(update={"axes": (size, record)})
     assert [both.value_of(cell, record) for cell in both.cells] == ["512", None, None, "512"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        ("cells.1.runs.0.rows.0.p50_us", 1e6, "p50_us is 1000000.0, its range"),
+        ("cells.1.runs.0.rows.0.p99_us", 1.0, "p99_us is 1.0, its range"),
+        ("cells.1.runs.0.rows.0.p99_us", 1e300, "p99_us"),
+        ("cells.1.runs.0.rows.0.count", -1, "count"),
+        ("cells.1.runs.0.rows.0.share", 1.5, "share"),
+        ("cells.1.runs.0.ios_per_s", -1.0, "ios_per_s"),
+        ("cells.1.runs.0.round", 0, "round"),
+        ("builds.1.runs.0.round", 1 << 40, "round"),
+        ("ratios.0.ratio", 99.0, "ratio is 99.0, its range"),
+        ("ratios.0.interval", [1.0, 2.0], "of 1 rounds"),
+        ("drift.0.ratio", 1e300, "ratio"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_refused(
+    analysed: dict[str, Any], tmp_path: Path, place: str, value: Any, problem: str
+) -> None:
+    changed = copy.deepcopy(analysed)
+    parent: Any = changed
+    *above, last = place.split(".")
+    for key in above:
+        parent = parent[int(key)] if key.isdigit() else parent[key]
+    assert parent[last] != value
+    parent[last] = value
+    (tmp_path / "series.json").write_text(json.dumps(changed))
+    with pytest.raises(ConfigError, match=problem):
+        read_series(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = synthetic_series.series(tmp_path_factory.mktemp("series"))
+    reports.analyse_series(path, ended=True)
+    value: dict[str, Any] = json.loads((path / "series.json").read_text())
+    return value
