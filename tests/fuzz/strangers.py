@@ -314,7 +314,7 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
     ):
         path = Path(os.fsdecode(arguments[0]))
-        if path.is_absolute() and not path.is_relative_to(_watched[0]):
+        if path.is_absolute() and path != Path(os.devnull) and not path.is_relative_to(_watched[0]):
             raise _Outside(f"write of {path}")
 
 
