@@ -21,8 +21,6 @@ from kit.store.parts.resource_use import ArcUse
 from kit.store.phase import Check, Missing
 from kit.zfs.openzfs_version import ZfsVersion
 
-L2ARC_ERRORS, ZIL_TROUBLE = "L2ARC errors", "ZIL stalls and errors"
-ARC_READS = ("reads that missed the ARC", "reads from L2ARC", "reads from DRAM")
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 _ZIL = "/proc/spl/kstat/zfs/zil"
 _KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
@@ -71,7 +69,7 @@ class ArcZilCounters(Instrument):
     """The change of the counters over the phase, checked against the tracer's counts if there is a tracer.
 
     `local`: the load runs on the server, so the counts of its writes are those of the ZIL. `excused`:
-    by name of a check why it is not made, because of what the workload asks for.
+    by id of a check why it is not made, because of what the workload asks for.
     """
 
     code = "arc-zil-counters"
@@ -123,7 +121,9 @@ class ArcZilCounters(Instrument):
             return Report(problems=[error.message])
         return Report(
             checks=[
-                Missing.of(each.name, each.source, why) if (why := self._excused.get(each.name)) else each
+                Missing(id=each.id, name=each.name, source=each.source, why=why)
+                if (why := self._excused.get(each.id))
+                else each
                 for each in made
             ]
         )
@@ -190,7 +190,9 @@ def commit_checks(change: Counters, writes: int) -> list[Check | Missing]:
     with _counters_needed("it is not known whether all writes were synchronous"):
         found = change.zil["zil_commit_count"]
     source = f"{change.zil_source} zil_commit_count"
-    return [Check.of("synchronous writes", source, writes, found, _tolerance(writes, 0.005))]
+    return [
+        Check.of_counts("ZIL-COMMITS", "synchronous writes", source, writes, found, _tolerance(writes, 0.005))
+    ]
 
 
 def asynchronous_checks(
@@ -204,7 +206,8 @@ def asynchronous_checks(
     name = f"bytes on a log without a COMMIT, of {written_bytes} written asynchronously"
     source = f"{change.zil_source} zil_itx_metaslab_slog_bytes, zil_itx_metaslab_normal_bytes"
     if commit_blocks is None:
-        return [Missing.of(name, source, "the server was not traced: log blocks of COMMITs are not known")]
+        why = "the server was not traced: log blocks of COMMITs are not known"
+        return [Missing(id="ZIL-ASYNC-BYTES", name=name, source=source, out_of=written_bytes, why=why)]
     with _counters_needed("it is not known how much of asynchronous writes went to a log"):
         logged, blocks = (
             sum(change.zil[f"zil_itx_metaslab_{where}_{unit}"] for where in ("slog", "normal"))
@@ -212,7 +215,8 @@ def asynchronous_checks(
         )
     # The counters have the sum of all blocks.
     found = logged * max(0, blocks - commit_blocks) // max(1, blocks)
-    return [Check.of(name, source, 0, found, int(written_bytes * ASYNCHRONOUS_LOG_SHARE))]
+    most = int(written_bytes * ASYNCHRONOUS_LOG_SHARE)
+    return [Check.of_counts("ZIL-ASYNC-BYTES", name, source, 0, found, most, out_of=written_bytes)]
 
 
 @contextmanager
@@ -244,15 +248,15 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
     written = sum(count for (op, _), count in tiers.items() if op == "write")
     from_dram -= min(written, max(0, from_dram - arc["demand_data_hits"]))
     rows = [
-        (ARC_READS[0], "demand_data_misses", "", from_devices, slack),
-        (ARC_READS[1], "l2_hits", "", reads.get("l2arc", 0) + failed, slack + failed),
+        ("ARC-MISSES", "reads that missed the ARC", "demand_data_misses", "", from_devices, slack),
+        ("L2ARC-HITS", "reads from L2ARC", "l2_hits", "", reads.get("l2arc", 0) + failed, slack + failed),
         (
-            ARC_READS[2], "demand_data_hits", " (without those of the dbuf cache)",
+            "ARC-HITS", "reads from DRAM", "demand_data_hits", " (without those of the dbuf cache)",
             from_dram, slack + _tolerance(total, _DBUF_CACHE_SHARE),
         ),
     ]  # fmt: skip
-    for name, counter, remark, expected, tolerance in rows:
-        yield Check.of(name, f"arcstats {counter}{remark}", expected, arc[counter], tolerance)
+    for id_, name, counter, remark, expected, tolerance in rows:
+        yield Check.of_counts(id_, name, f"arcstats {counter}{remark}", expected, arc[counter], tolerance)
     yield from _l2arc_errors(arc)
 
 
@@ -273,7 +277,7 @@ def _failed_l2arc_reads(arc: dict[str, int]) -> int:
 
 def _l2arc_errors(arc: dict[str, int]) -> Iterator[Check]:
     for counter in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
-        yield Check.of(L2ARC_ERRORS, f"arcstats {counter}", 0, arc[counter], 0)
+        yield Check.of_counts("L2ARC-ERRORS", "L2ARC errors", f"arcstats {counter}", 0, arc[counter])
 
 
 def _write_checks(
@@ -289,17 +293,28 @@ def _write_checks(
     # Several requests may share a log block, and one may write several: blocks are not requests. With a log
     # device no block may go to the pool; without one, none may go to a log device.
     on_slog, in_pool = log_blocks["slog"], log_blocks["pool"]
-    for name, counter, expected, tolerance in (
-        ("synchronous writes", "zil_commit_count", total, slack),
-        ("log blocks on the log device", "zil_itx_metaslab_slog_count", on_slog, slack if on_slog else 0),
-        ("log blocks in the pool", "zil_itx_metaslab_normal_count", in_pool, slack if in_pool else 0),
+    for id_, name, counter, expected, tolerance in (
+        ("ZIL-COMMITS", "synchronous writes", "zil_commit_count", total, slack),
+        (
+            "ZIL-SLOG-BLOCKS", "log blocks on the log device", "zil_itx_metaslab_slog_count",
+            on_slog, slack if on_slog else 0,
+        ),
+        (
+            "ZIL-POOL-BLOCKS", "log blocks in the pool", "zil_itx_metaslab_normal_count",
+            in_pool, slack if in_pool else 0,
+        ),
         # Without one large writes are indirect (zfs_immediate_write_sz); the pool has them either way.
-        *([("indirect writes", "zil_itx_indirect_count", 0, 0)] if on_slog else []),
-    ):
-        yield Check.of(name, f"{source} {counter}", expected, zil[counter], tolerance)
+        *([("ZIL-INDIRECT", "indirect writes", "zil_itx_indirect_count", 0, 0)] if on_slog else []),
+    ):  # fmt: skip
+        yield Check.of_counts(id_, name, f"{source} {counter}", expected, zil[counter], tolerance)
     # Since OpenZFS 2.3.
     for counter in ("zil_commit_stall_count", "zil_commit_error_count"):
         if counter in zil:
-            yield Check.of(ZIL_TROUBLE, f"{source} {counter}", 0, zil[counter], 0)
+            yield Check.of_counts(
+                "ZIL-ERRORS", "ZIL stalls and errors", f"{source} {counter}", 0, zil[counter]
+            )
         else:
-            yield Missing.of(ZIL_TROUBLE, f"{source} {counter}", f"not available on {zfs}")
+            yield Missing(
+                id="ZIL-ERRORS", name="ZIL stalls and errors", source=f"{source} {counter}",
+                why=f"not available on {zfs}",
+            )  # fmt: skip

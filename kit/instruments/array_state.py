@@ -52,20 +52,22 @@ def member_checks(
         source = "fio, /sys/block/*/stat of the members"
         issued = ios.get(op, 0) * measured.block_bytes.get(op, 0)
         if level == "raid5":
-            yield Missing.of(words, source, _PARITY)
+            yield Missing(id="ARRAY-BYTES", name=words, source=source, op=op, of=level, why=_PARITY)
         else:
             copies = 1 if op == "read" else _COPIES.get(level, len(members))
             found = sum(_bytes(used[name], op) for name in members)
-            yield Check.of(words, source, issued * copies, found, 0)
+            yield Check.of_counts("ARRAY-BYTES", words, source, issued * copies, found, op=op, of=level)
         for name in members:
             if model := used[name].model:
                 counted = model.read_bytes if op == "read" else model.written_bytes
-                yield Check.of(
+                yield Check.of_counts(
+                    "DEVICE-BYTES",
                     f"bytes {'read from' if op == 'read' else 'written to'} {name}",
                     f"/sys/block/*/stat of {name}, counters of its model",
                     _bytes(used[name], op),
                     counted,
-                    0,
+                    op=op,
+                    of=name,
                 )
 
 

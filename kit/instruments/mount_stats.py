@@ -62,7 +62,16 @@ class MountStatistics(Instrument):
                     self._changes[name], measured.calls(ios), measured.call_bytes, name, measured.spare_bytes
                 )
             if measured.calls_per_io is None:
-                result.checks.append(Missing.of(f"NFS WRITE calls of {name}", _SOURCE, UNKNOWN_CALLS))
+                result.checks.append(
+                    Missing(
+                        id="NFS-CALLS",
+                        name=f"NFS WRITE calls of {name}",
+                        source=_SOURCE,
+                        op="write",
+                        of=name,
+                        why=UNKNOWN_CALLS,
+                    )
+                )
         return result
 
 
@@ -116,12 +125,37 @@ def checks(
             continue
         name = op.upper()
         source = f"{_SOURCE} of {host}, {name}"
-        made.append(Check.of(f"NFS {name} calls answered", source, ios[op], change.calls[op], 0))
+        made.append(
+            Check.of_counts(
+                "NFS-CALLS", f"NFS {name} calls answered", source, ios[op], change.calls[op], op=op, of=host
+            )
+        )
         if op in block_bytes:
             expected = ios[op] * block_bytes[op]
             moved = change.server_bytes[op]
             spare = ios[op] * spare_bytes
-            made.append(Check.of(f"bytes of NFS {name} calls", f"{source} bytes", expected, moved, spare))
+            made.append(
+                Check.of_counts(
+                    "NFS-BYTES",
+                    f"bytes of NFS {name} calls",
+                    f"{source} bytes",
+                    expected,
+                    moved,
+                    spare,
+                    op=op,
+                    of=host,
+                )
+            )
         repeated = change.transmissions[op] - change.calls[op] + change.timeouts[op]
-        made.append(Check.of(f"NFS {name} retransmissions and timeouts", source, 0, repeated, 0))
+        made.append(
+            Check.of_counts(
+                "NFS-RETRANSMISSIONS",
+                f"NFS {name} retransmissions and timeouts",
+                source,
+                0,
+                repeated,
+                op=op,
+                of=host,
+            )
+        )
     return made

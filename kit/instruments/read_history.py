@@ -130,7 +130,10 @@ def report(calls: Mapping[str, int], change: Counters, reads: Reads, why: str) -
     full = reads.entries >= HISTORY_ENTRIES and op == "read"
     problem = f"the list of reads was full: the shares are those of the last {HISTORY_ENTRIES} reads"
     return Report(
-        [Missing.of("I/Os by tier", source, why), Missing.of("latency at the server", "nfsd.bt", why)],
+        [
+            Missing(id="TIERS-TRACED", name="I/Os by tier", source=source, why=why),
+            Missing(id="SERVER-LATENCY", name="latency at the server", source="nfsd.bt", why=why),
+        ],
         problems=[problem] if full else [],
         entry={"server_ios": sum(calls.values()), "shares": shares(op, calls[op], change, reads)},
     )

@@ -117,7 +117,15 @@ class ServerActivity(Instrument):
             self._expected,
         )
         if measured.calls_per_io is None and not self._local:
-            made.append(Missing.of("NFS WRITE calls", f"{_NFSD} proc3, proc4ops", UNKNOWN_CALLS))
+            made.append(
+                Missing(
+                    id="NFS-CALLS",
+                    name="NFS WRITE calls",
+                    source=f"{_NFSD} proc3, proc4ops",
+                    op="write",
+                    why=UNKNOWN_CALLS,
+                )
+            )
         return Report(
             made,
             events(before, after, measured),
@@ -205,34 +213,42 @@ def checks(
     apart = expected.apart()
     for op, count in ios.items():
         name, calls = f"NFS {op.upper()} calls", after.calls[op] - before.calls[op]
-        made.append(Check.of(name, f"{_NFSD} proc3, proc4ops", count, calls, apart))
+        source = f"{_NFSD} proc3, proc4ops"
+        made.append(Check.of_counts("NFS-CALLS", name, source, count, calls, apart, op=op))
         if op in block_bytes:
             moved = after.io_bytes[op] - before.io_bytes[op]
             spare = count * spare_bytes + apart * block_bytes[op]
-            made.append(Check.of(f"bytes of {name}", f"{_NFSD} io", count * block_bytes[op], moved, spare))
+            issued = count * block_bytes[op]
+            made.append(
+                Check.of_counts("NFS-BYTES", f"bytes of {name}", f"{_NFSD} io", issued, moved, spare, op=op)
+            )
     change = {key: minus(now, before.iostats.get(key, {})) for key, now in after.iostats.items()}
     trimmed = sum(value for key, value in change.get(pool, {}).items() if key.endswith("_extents_written"))
-    trims = "trimmed extents", "iostats *trim_extents_written"
-    made.append(Missing.of(*trims, TRIM) if expected.trims else Check.of(*trims, 0, trimmed, 0))
+    name, source = "trimmed extents", "iostats *trim_extents_written"
+    made.append(
+        Missing(id="TRIM", name=name, source=source, why=TRIM)
+        if expected.trims
+        else Check.of_counts("TRIM", name, source, 0, trimmed)
+    )
     made += _pool_checks(change, pool, zfs)
     most = int((after.cpu_ticks - before.cpu_ticks) * STEAL_SHARE) + 1
     steal = after.steal_ticks - before.steal_ticks
-    made.append(Check.of("CPU steal time, in 10 ms", f"{_STAT} steal", 0, steal, most))
+    made.append(Check.of_counts("CPU-STEAL", "CPU steal time, in 10 ms", f"{_STAT} steal", 0, steal, most))
     return made
 
 
 def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) -> Iterator[Check | Missing]:
     """Checks of I/O by pool, which iostats count since OpenZFS 2.3."""
-    rows = [("direct I/O, past the ARC", pool, "direct", 0, ", which has no direct I/O")]
+    rows = [("DIRECT-IO", "direct I/O, past the ARC", pool, "direct", 0, ", which has no direct I/O")]
     for other in sorted(set(change) - {pool}):
-        rows.append((f"I/Os of another pool, {other}", other, "arc", TOLERANCE_IOS, ""))
-    for name, of, kind, tolerance, why in rows:
+        rows.append(("OTHER-POOL", f"I/Os of another pool, {other}", other, "arc", TOLERANCE_IOS, ""))
+    for id_, name, of, kind, tolerance, why in rows:
         source = f"iostats {kind}_*_count"
         if zfs.has_direct_io:
             ios = sum(change.get(of, {}).get(f"{kind}_{op}_count", 0) for op in ("read", "write"))
-            yield Check.of(name, source, 0, ios, tolerance)
+            yield Check.of_counts(id_, name, source, 0, ios, tolerance, of=of)
         else:
-            yield Missing.of(name, source, f"not available on {zfs}{why}")
+            yield Missing(id=id_, name=name, source=source, of=of, why=f"not available on {zfs}{why}")
 
 
 def problems(

@@ -264,7 +264,12 @@ def _entry(
         server_ios=_requests(cells) if begun.trace else None,
         lost_events=trace.lost_events if begun.trace else None,
         unavailable=(
-            Missing.of(f"counters of part {begun.number}", "instruments", "the run was lost in the middle"),
+            Missing(
+                id="PART-COUNTERS",
+                name=f"counters of part {begun.number}",
+                source="instruments",
+                why="the run was lost in the middle",
+            ),
         ),
         events=tuple(
             Event(time_ns=to_experiment(at_ns - origin_ns), kind="l2arc-feed", text="L2ARC feed")

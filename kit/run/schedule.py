@@ -18,7 +18,6 @@ from kit.core.text import safe_text
 from kit.hosts.base import Host, HostLost, Process
 from kit.hosts.identity import read_identity
 from kit.instruments import mount_stats
-from kit.instruments.arc_zil_counters import ARC_READS, L2ARC_ERRORS, ZIL_TROUBLE
 from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.mount_stats import MountStats
 from kit.instruments.server_activity import Expected
@@ -64,12 +63,15 @@ def expected(actions: Sequence[TimedAction], made: Sequence[Scheduler]) -> Expec
 
 
 def excused(actions: Sequence[TimedAction]) -> dict[str, str]:
-    """By name of a check of ARC and ZIL why the workload's actions leave nothing to judge."""
+    """By id of a check of ARC and ZIL why the workload's actions leave nothing to judge."""
     made: dict[str, str] = {}
     if any(isinstance(each.scheduled, Fault) for each in actions):
-        made |= dict.fromkeys((L2ARC_ERRORS, ZIL_TROUBLE), "the workload asks for faults in this phase")
+        made |= dict.fromkeys(("L2ARC-ERRORS", "ZIL-ERRORS"), "the workload asks for faults in this phase")
     if any(each.scheduled.what == "send" for each in actions):
-        made |= dict.fromkeys(ARC_READS, "the workload asks for a send, which reads through the ARC")
+        made |= dict.fromkeys(
+            ("ARC-MISSES", "L2ARC-HITS", "ARC-HITS"),
+            "the workload asks for a send, which reads through the ARC",
+        )
     return made
 
 

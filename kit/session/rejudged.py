@@ -16,12 +16,12 @@ from kit.plan.plan import digest_of
 from kit.session.presentation import code_of
 from kit.store import json_file
 from kit.store.checks.known import Known
+from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import named_series, read_series
-from kit.store.summary import ForcesRow, Reason, Summary, read_summary
+from kit.store.summary import ForcesRow, Summary, read_summary
 from reports.analysis.damage import damage_refused
-from reports.verdict.check_lines import CheckLine, check_lines
 
 _COUNTS = ("client_ios", "server_ios", "lost_events")
 _FIGURES = ("count", "min_us", "p50_us", "p99_us", "max_us")
@@ -32,11 +32,11 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True)
 class Rejudged:
-    """`summary`: as it is now; None if the run cannot be read. `lines`: those of the files first."""
+    """`summary`: as it is now; None if the run cannot be read. `stored`: outcomes of its files."""
 
     path: str
     summary: Summary | None
-    lines: tuple[CheckLine, ...]
+    stored: tuple[Outcome, ...]
     error: ConfigError | None = None
 
     @property
@@ -44,11 +44,13 @@ class Rejudged:
         """The exit code: the verdict's, but of damaged files and of another stored result."""
         if self.summary is None:
             return EXIT_USAGE
-        stored = any(each.outcome == "failed" for each in self.lines if each.id in _STORED)
-        return max(code_of(self.summary), EXIT_UNKNOWN if stored else EXIT_OK)
+        damaged = any(each.decides for each in self.stored)
+        return max(code_of(self.summary), EXIT_UNKNOWN if damaged else EXIT_OK)
 
-
-_STORED = ("RUN-FILES", "PLAN-DIGEST", "STORED-SUMMARY")
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """All, those of the files first."""
+        return (*self.stored, *(self.summary.outcomes if self.summary else ()))
 
 
 def known_of(path: Path, manifest: Manifest) -> tuple[Known, ...]:
@@ -83,53 +85,49 @@ def rejudged(path: Path, known: Sequence[Known] = ()) -> Rejudged:
             summary = reports.judged(run, known)
     except ConfigError as error:
         return unreadable(path, error)
-    lines = [
-        CheckLine("RUN-FILES", "ok", text=f"format {manifest.format}"),
+    stored = (
+        Outcome.ok("RUN-FILES", text=f"format {manifest.format}"),
         _plan_digest(run),
         _stored_summary(run, summary),
-    ]
-    return Rejudged(str(path), summary, (*lines, *check_lines(summary)))
+    )
+    return Rejudged(str(path), summary, stored)
 
 
 def unreadable(path: Path, error: ConfigError) -> Rejudged:
     """A run or series that cannot be judged: it stops none of the others."""
-    return Rejudged(str(path), None, (_line(Reason(id="RUN-FILES", text=error.message)),), error)
+    return Rejudged(str(path), None, (Outcome.failed("RUN-FILES", error.message),), error)
 
 
-def _line(reason: Reason) -> CheckLine:
-    return CheckLine(reason.id, "failed", text=reason.text, makes="unknown")
-
-
-def _plan_digest(run: RunDir) -> CheckLine:
+def _plan_digest(run: RunDir) -> Outcome:
     path = run.path / "plan.json"
     if not os.path.lexists(path):
-        return CheckLine("PLAN-DIGEST", "not available", text="there is no plan.json: nothing was planned")
+        return Outcome.absent("PLAN-DIGEST", "not available", "there is no plan.json: nothing was planned")
     try:
         plan = json_file.read_json(path)
         stored, found = plan.get("digest"), digest_of(plan)
     except (ConfigError, AttributeError, TypeError, ValueError, RecursionError) as error:
-        return _line(Reason(id="PLAN-DIGEST", text=f"plan.json is damaged: {error}"))
+        return Outcome.failed("PLAN-DIGEST", f"plan.json is damaged: {error}")
     if stored != found:
         text = (
             f"plan.json says {str(stored)[:64]}, its content has {found}: it was changed after the run began."
         )
-        return _line(Reason(id="PLAN-DIGEST", text=text))
-    return CheckLine("PLAN-DIGEST", "ok", text=found)
+        return Outcome.failed("PLAN-DIGEST", text)
+    return Outcome.ok("PLAN-DIGEST", text=found)
 
 
-def _stored_summary(run: RunDir, now: Summary) -> CheckLine:
+def _stored_summary(run: RunDir, now: Summary) -> Outcome:
     if not os.path.lexists(run.path / "summary.json"):
-        return CheckLine("STORED-SUMMARY", "not available", text="there is no summary.json yet")
+        return Outcome.absent("STORED-SUMMARY", "not available", "there is no summary.json yet")
     try:
         with damage_refused("summary.json", "`hsp report` makes it anew"):
             differences = list(_differences(read_summary(run), now))
     except ConfigError as error:
-        return _line(Reason(id="STORED-SUMMARY", text=error.message))
+        return Outcome.failed("STORED-SUMMARY", error.message)
     if differences:
         shown = "; ".join(differences[:_MOST_SHOWN])
         more = f"; and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
-        return _line(Reason(id="STORED-SUMMARY", text=f"summary.json differs: {shown}{more}."))
-    return CheckLine("STORED-SUMMARY", "ok", text=f"{now.verdict}, {len(now.rows)} rows")
+        return Outcome.failed("STORED-SUMMARY", f"summary.json differs: {shown}{more}.")
+    return Outcome.ok("STORED-SUMMARY", text=f"{now.verdict}, {len(now.rows)} rows")
 
 
 def _differences(stored: Summary, now: Summary) -> Iterator[str]:

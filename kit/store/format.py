@@ -1,6 +1,6 @@
 """The versions of the stored formats: `format` in manifest.json and summary.json.
 
-History, the only one:
+History, the only one, of both files:
     1  first. Keys were added since, which older runs lack; readers have a default for each of them:
        manifest: ended, seed, notes, tracing, precondition, resumed, appliance, power_loss, events,
                  observer_effect, host_settings
@@ -10,15 +10,16 @@ History, the only one:
        import: source, counts
        summary: observer_effect, use
        a row of the summary: mean_us, interpolated
-    2  manifest.json only: each of `problems` is an object with `code` and `text`; in 1 it is the text.
-       Keys were added: `instrument` of a check.
+    2  manifest.json: each of `problems` is an object with `code` and `text`; in 1 it is the text.
+       Keys were added: `instrument`, `id`, `op`, `of` and `out_of` of a check.
+       summary.json: `outcomes` takes the place of `causes`, which had what decides alone.
 
 A new key that old readers may ignore leaves the number. A key that changes its meaning raises it.
 """
 
 from __future__ import annotations
 
-SUMMARY_FORMAT = 1
+SUMMARY_FORMAT = 2
 MANIFEST_FORMAT = 2
 # series.json: the build that measures the base once more, after all others.
 AGAIN = "base-again"

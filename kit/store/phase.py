@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from kit.store.checks.old_names import subject_of
 from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import PhaseForces
 from kit.store.parts.machine import Machine
@@ -60,14 +61,39 @@ STOP_RULE = "stop-rule"
 _TARGETS = "^(?:dataset|array|device:(?:data|cache|log))$"
 
 
-class Check(Stored):
+class _Subject(Stored):
+    """What a sum is of. `id`: of kit.store.checks.ids; runs stored before sums had one have it by their name.
+
+    `op`: of which I/Os; `of`: the device, host, pool or level; `out_of`: how much was written, where a part
+    of it is allowed.
+    """
+
+    id: Annotated[str, Field(pattern="^[A-Z0-9]+(?:-[A-Z0-9]+){0,5}$", max_length=40)] = ""
+    name: str
+    source: str
+    op: Op | None = None
+    of: str = ""
+    out_of: Count | None = None
+
+    @model_validator(mode="after")
+    def _known_by_its_name(self) -> Self:
+        if not self.id:
+            # Not in the file: it is stored again as it was read.
+            self.__dict__.update(subject_of(self.name))
+        return self
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.name} ({self.source})"
+
+
+class Check(_Subject):
     """One sum that must close. `source` names the counter; unit of all numbers: I/Os, if `name` has none.
 
     `instrument`: what made it; None in runs stored before it was recorded.
     """
 
-    name: str
-    source: str
     expected: Signed
     found: Signed
     tolerance: Count
@@ -80,16 +106,18 @@ class Check(Stored):
         return self.ok and abs(self.expected - self.found) <= self.tolerance
 
     @classmethod
-    def of(cls, name: str, source: str, expected: int, found: int, tolerance: int) -> Self:
-        """`found` held against `expected`."""
+    def of_counts(
+        cls, id_: str, name: str, source: str, expected: int, found: int, tolerance: int = 0, **subject: Any
+    ) -> Self:
+        """`found` held against `expected`. `subject`: op, of, out_of."""
         ok = abs(expected - found) <= tolerance
-        return cls(name=name, source=source, expected=expected, found=found, tolerance=tolerance, ok=ok)
+        return cls(
+            id=id_, name=name, source=source, **subject,
+            expected=expected, found=found, tolerance=tolerance, ok=ok,
+        )  # fmt: skip
 
     def __str__(self) -> str:
-        return (
-            f"{self.name} ({self.source}): expected {self.expected}, found {self.found}, "
-            f"tolerance {self.tolerance}."
-        )
+        return f"{self.title}: expected {self.expected}, found {self.found}, tolerance {self.tolerance}."
 
 
 class Problem(Stored):
@@ -121,16 +149,10 @@ def problems_of(code: ProblemCode, texts: Iterable[str]) -> tuple[Problem, ...]:
     return tuple(Problem(code=code, text=text) for text in texts)
 
 
-class Missing(Stored):
+class Missing(_Subject):
     """A check that this host cannot make: it neither passes nor fails, and is always reported."""
 
-    name: str
-    source: str
     why: str
-
-    @classmethod
-    def of(cls, name: str, source: str, why: str) -> Self:
-        return cls(name=name, source=source, why=why)
 
 
 class Event(Stored):

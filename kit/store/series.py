@@ -23,9 +23,10 @@ from kit.core.seed import RUN_ID
 from kit.store import json_file
 from kit.store.checks.ids import id_of_ratio
 from kit.store.checks.known import Known
+from kit.store.checks.outcome import Verdict
 from kit.store.run_directory import RunDir, named_run
 from kit.store.stored import Count, Many, Share, Stored, contradiction, read_versioned
-from kit.store.summary import BytesOnTheWay, ForcesRow, Range, Verdict
+from kit.store.summary import BytesOnTheWay, ForcesRow, Range
 
 SERIES_FORMAT = 1
 PREFIX = "series-"

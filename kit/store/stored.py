@@ -7,6 +7,7 @@ may have added them. Keys that an older version did not write have a default.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -48,19 +49,28 @@ class Stored(BaseModel):
     @classmethod
     def from_json(cls, value: Any, where: str | Path) -> Self:
         """`value` checked. Raises ConfigError with `where`, the place in it and what was observed."""
-        try:
-            # JSON, not Python values: only so do strict types take a list for a tuple.
-            return cls.model_validate_json(json.dumps(value))
-        except ValidationError as error:
-            problems = [_problem(each) for each in error.errors(include_url=False)]
-        except RecursionError:
-            problems = ["nested too deep"]
-        more = f" and {len(problems) - _SHOWN_PROBLEMS} more" if len(problems) > _SHOWN_PROBLEMS else ""
-        raise ConfigError(f"{where}: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}", DAMAGED)
+        # JSON, not Python values: only so do strict types take a list for a tuple.
+        return _checked(lambda: cls.model_validate_json(json.dumps(value)), where)
+
+    @classmethod
+    def made(cls, where: str | Path, **values: Any) -> Self:
+        """Of values that follow from a stored file, which may have impossible ones. Raises as `from_json`."""
+        return _checked(lambda: cls(**values), where)
 
     def as_json(self) -> Json:
         """The keys that were set, with the names of the file."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def _checked(make: Callable[[], T], where: str | Path) -> T:
+    try:
+        return make()
+    except ValidationError as error:
+        problems = [_problem(each) for each in error.errors(include_url=False)]
+    except RecursionError:
+        problems = ["nested too deep"]
+    more = f" and {len(problems) - _SHOWN_PROBLEMS} more" if len(problems) > _SHOWN_PROBLEMS else ""
+    raise ConfigError(f"{where}: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}", DAMAGED)
 
 
 def read_versioned(path: Path, newest: int) -> Json:

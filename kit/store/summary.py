@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from kit.store.checks.known import Known, KnownState
+from kit.store.checks.known import KnownState
+from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
+from kit.store.parts.expectations import JudgedExpectation
+from kit.store.parts.faults import FaultChecks, FaultRow
+from kit.store.parts.power_loss import PowerLossResult
 from kit.store.parts.resource_use import ArcUse
-from kit.store.parts.schedule import VdevErrors
 from kit.store.parts.soak import ImpactRow, SoakPhase
 from kit.store.parts.split import SplitPhase
 from kit.store.phase import Check, Missing, Shares
@@ -19,7 +22,6 @@ from kit.store.stored import Count, Json, Many, Stored, read_versioned
 from kit.store.tables import SERVER
 
 Range = tuple[float, float]
-Verdict = Literal["valid", "invalid", "unknown"]
 # A part of the time of all CPUs of a machine.
 CPU_BOUND = 0.85
 
@@ -106,23 +108,6 @@ class Row(Stored):
     interpolated: dict[str, Interpolated | None] = Field(default_factory=dict)
 
 
-class Reason(Stored):
-    """Why a run is unknown, or (`makes`) invalid. `id`: of kit.store.checks.ids; `phase`: None of all.
-
-    `known`: the entry that says so, if the failure is known.
-    """
-
-    id: str
-    phase: str | None = None
-    text: str
-    makes: Verdict = "unknown"
-    known: Known | None = None
-
-    def __str__(self) -> str:
-        """The sentence for people."""
-        return f"{self.phase}: {self.text}" if self.phase else self.text
-
-
 class PhaseAccounting(Stored):
     """The counts of one phase and the sums that must close."""
 
@@ -142,25 +127,6 @@ class Accounting(Stored):
     server_ios: Count | None
     lost_events: Count | None
     phases: Many[PhaseAccounting]
-
-
-class JudgedExpectation(Stored):
-    """A row that the workload expects, and its I/Os. `ok`: None where it cannot be judged.
-
-    `limits`: one object per limit, as in docs/formats.md. `not_published`: why `inside` was not judged.
-    """
-
-    phase: str
-    op: str
-    tier: str
-    min_count: Count = 0
-    count: Count = 0
-    inside: bool = False
-    limits: Many[Json] = ()
-    not_published: str | None = None
-    id: str | None = None
-    ok: bool | None
-    reasons: Many[str] = ()
 
 
 class MachineUse(Stored):
@@ -279,78 +245,21 @@ class Disclosure(Stored):
     dates: Many[tuple[str, str]] = ()
 
 
-class BandOf(Stored):
-    """The largest p50 and p99 of an interval before a fault."""
-
-    layer: str
-    op: str
-    p50_us: float
-    p99_us: float
-
-
-class FaultRow(Stored):
-    """A declared fault or event. Times in s since the load began, None where it did not begin or end.
-
-    `recovered_s`: from its end, or its begin if it `lasted` until the phase ended, until latencies were back
-    in the `band` of before; `recovered_from_begin_s` from its begin; both known to within `resolution_s`.
-    `longest_us`, `gap_s`: the longest I/O, and the longest time without one, from its begin until then. `ok`:
-    None where it cannot be judged. `id`, `why`: of what does not hold (docs/verdict.md).
-    """
-
-    phase: str
-    kind: str
-    what: str
-    text: str
-    device: str | None = None
-    at_s: float
-    begin_s: float | None
-    end_s: float | None
-    times: Count = 0
-    error: str = ""
-    was_cut: bool = False
-    lasted: bool = False
-    expect: str | None = None
-    recover_within_s: float | None = None
-    recovered_s: float | None = None
-    recovered_from_begin_s: float | None = None
-    resolution_s: float | None = None
-    band: Many[BandOf] = ()
-    longest_us: float = 0.0
-    gap_s: float = 0.0
-    ok: bool | None
-    id: str | None = None
-    why: str = ""
-
-
-class FaultChecks(Stored):
-    """Of a phase with declared faults or events: what clients saw, and what a scrub after it found.
-
-    None: not known; `why`. `vdevs`: devices with errors (kit.store.parts.schedule.VdevErrors).
-    """
-
-    phase: str
-    client_errors: Count | None = None
-    retransmissions: Count | None = None
-    vdevs: Many[VdevErrors] = ()
-    data_errors: Count | None = None
-    scan: str = ""
-    why: str = ""
-
-
 class Summary(Stored):
     """The whole file. `by_nature`: the one reason that every run of its kind has; None for others.
 
-    `causes`: `reasons` with their ids, without the sentence of a valid run.
+    `outcomes`: all that the verdict rests on, what decides first; `reasons`: the sentences of what decides,
+    or the one of a valid run. In format 1 `causes` has what decides alone.
     """
 
-    format: int = 1
+    format: int = SUMMARY_FORMAT
     run: str | None = None
     workload: str | None = None
     title: str | None = None
     length: str | None = None
     verdict: Verdict
     reasons: Many[str] = ()
-    causes: Many[Reason] = ()
+    outcomes: Many[Outcome] = ()
     known: Many[KnownState] = ()
     by_nature: str | None = None
     notes: Many[str] = ()
@@ -364,7 +273,7 @@ class Summary(Stored):
     bands: Many[Json] = ()
     clients: Many[Json] = ()
     expect: Many[JudgedExpectation] = ()
-    power_loss: Json | None = None
+    power_loss: PowerLossResult | None = None
     observer_effect: Many[Json] = ()
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
@@ -374,6 +283,16 @@ class Summary(Stored):
     soak: Many[SoakPhase] = ()
     impact: Many[ImpactRow] = ()
     split: Many[SplitPhase] = ()
+
+    @property
+    def causes(self) -> tuple[Outcome, ...]:
+        """What decides, in its order: why the run is not valid."""
+        return tuple(each for each in self.outcomes if each.decides)
+
+    @property
+    def tally(self) -> Tally:
+        """How many outcomes there are of each kind."""
+        return Tally.of(self.outcomes)
 
     @property
     def is_known(self) -> bool:
@@ -409,4 +328,11 @@ class Summary(Stored):
 def read_summary(run: RunDir) -> Summary:
     """summary.json of a run. Raises ConfigError."""
     path = run.path / "summary.json"
-    return Summary.from_json(read_versioned(path, SUMMARY_FORMAT), path)
+    value = read_versioned(path, SUMMARY_FORMAT)
+    if isinstance(causes := value.pop("causes", None), list):
+        # Format 1: what decides alone.
+        value["outcomes"] = [
+            {"makes": "unknown", **each, "holds": False} if isinstance(each, dict) else each
+            for each in causes
+        ]
+    return Summary.from_json(value, path)

@@ -130,8 +130,6 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     if summary.verdict != "valid" or summary.by_nature:
         return summary.shown_reasons
     accounting = summary.accounting
-    checks = sum(len(phase.checks) for phase in accounting.phases)
-    missing = sum(len(phase.unavailable) for phase in accounting.phases)
     over_nfs = [phase for phase in accounting.phases if phase.server_ios is not None]
     at_server = sum(phase.server_ios or 0 for phase in over_nfs)
     of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
@@ -142,15 +140,11 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
         if not over_nfs and summary.rows_of(DEVICE):
             text = f"{others:,} I/Os, as fio and the devices' counters have them"
         matched = f"{matched}; {text}" if matched else text
-    words = (
-        f"Complete: {matched}. "
-        f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
-    )
-    judged = [each.ok for each in summary.expect if each.ok is not None]
-    if judged:
-        words += f" {sum(judged)} of {len(judged)} requirements met."
-    if unjudged := len(summary.expect) - len(judged):
-        words += f" {unjudged} requirements not judged: the server was not traced."
+    count = summary.tally
+    words = f"Complete: {matched}. {count.words.capitalize()}"
+    words += f"; {count.unavailable} checks are not available here." if count.unavailable else "."
+    if count.unjudged:
+        words += f" {count.unjudged} expectations were not judged: the server was not traced."
     return (words, *summary.known_notes)
 
 

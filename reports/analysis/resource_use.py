@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kit.store.manifest import Manifest
-from kit.store.parts.resource_use import NOT_SAMPLED, CpuUse, DeviceUse
+from kit.store.parts.resource_use import CpuUse, DeviceUse
 from kit.store.phase import Phase
 from kit.store.summary import CPU_BOUND, PhaseUse
 
@@ -98,11 +98,7 @@ def _bytes(phase: Phase, devices: dict[str, Json]) -> Json:
 
 
 def _missing(phase: Phase) -> list[str]:
-    return [
-        f"{each.name.removeprefix(NOT_SAMPLED)}: {each.why}"
-        for each in phase.unavailable
-        if each.name.startswith(NOT_SAMPLED)
-    ]
+    return [f"{each.of}: {each.why}" for each in phase.unavailable if each.id == "USE-SAMPLES"]
 
 
 def _loads(phase: Phase) -> list[Span]:

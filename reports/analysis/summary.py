@@ -1,4 +1,4 @@
-"""From counts per bin to a table of ranges, with the verdict (summary.json, format 1).
+"""From counts per bin to a table of ranges, with the verdict (summary.json).
 
 Stored latencies are in nanoseconds, those of the summary in microseconds.
 """
@@ -14,11 +14,13 @@ import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.checks.known import Known
+from kit.store.checks.outcome import Outcome
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.summary import Reason, Reference, Summary
+from kit.store.stored import Stored
+from kit.store.summary import Accounting, PhaseAccounting, Published, Reference, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import band_table, clients, disclosure, forces, observer_effect, resource_use, split
 from reports.devices import prices, stripes, together
@@ -28,12 +30,11 @@ from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
 from reports.verdict import expectations, impact, power_loss, recovery, soak, verdict
 from reports.verdict import forces as forces_verdict
-from reports.verdict.known import of_run, with_states
+from reports.verdict.known import excused, of_run, states_of
+from reports.verdict.outcomes import completed, nature_of, verdict_of
 
-# What a workload declares beside [[expect]], by key of summary.json. Each module has `describe` (rows of a
-# run), `unmet` (reasons of what does not hold) and `sentences` (of what was observed).
-_DECLARED = {"soak": soak, "impact": impact}
 _KEY = ("phase", "layer", "op", "tier")
+Key = tuple[str, str, str, str]
 Json = dict[str, Any]
 
 
@@ -51,52 +52,76 @@ def summarise(
     take most of the time; who needs none leaves them out, and finds an empty list. `known`: known failures
     beside those of the workload.
     """
-    reasons: list[Reason] = []
+    found: list[Outcome] = []
     if reference is None and manifest.reference:
-        reference = _known_reference(manifest.reference, reasons)
+        reference = _known_reference(manifest.reference, found)
     phases, bins = manifest.phases, latency.bins
     named = {phase.name: phase for phase in phases}
     names = dict.fromkeys((*named, *bins["phase"].unique().sort()))
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
-    rows = _rows(bins, phases, reference, shown, reasons)
-    by_nature = verdict.judge_accounting(manifest, latency, aged, rows, reasons)
-    expect, unmet = expectations.judge(manifest, rows, latency)
-    promised = _power_losses(manifest, reasons)
-    faults = recovery.judge(manifest, latency, reasons)
-    declared = {name: each.describe(manifest, latency) for name, each in _DECLARED.items()}
-    unmet = [*promised.broken, *faults.unmet, *forces_verdict.unmet(phases), *_unkept(declared), *unmet]
-    of_clients = _clients(bins, phases, reasons)
-    by_nature = by_nature if len(reasons) == 1 else None
-    well = verdict.all_well(phases, expect, promised.kept)
-    judged = "invalid" if faults.decisive else verdict.of(reasons, unmet, by_nature)
-    causes, entries = [*reasons, *unmet], of_run((*manifest.known, *known), manifest)
-    value = {
-        **_identity(manifest),
-        **verdict.entry(judged, causes, well, entries),
-        "by_nature": by_nature,
-        "notes": _notes(manifest, bins, declared),
-        "tracebacks": [],
-        "clock": manifest.clock.as_json() if manifest.clock else None,
-        **({"precondition": manifest.precondition} if manifest.precondition else {}),
-        "accounting": _accounting(phases),
-        "versions": manifest.versions,
-        "reference": reference.as_json() if reference else None,
-        "rows": rows,
-        "bands": _bands(bins, list(named), reference, shown) if with_bands else [],
-        "clients": of_clients,
-        "expect": expect,
+    rows = _rows(bins, phases, reference, shown, found)
+    found += verdict.accounting(manifest, latency, aged, rows, found)
+    promised = _power_losses(manifest, found)
+    faults = recovery.judge(manifest, latency)
+    declared: Json = {
         "power_loss": promised.told,
-        "observer_effect": observer_effect.describe(manifest.observer_effect),
-        "use": resource_use.describe(manifest),
-        **forces.entry(manifest),
-        **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
-        **{name: found for name, found in declared.items() if found},
-        **({"split": parts} if (parts := split.describe(manifest, rows)) else {}),
-        **faults.entry(),
+        "forces": [*forces.describe(manifest)],
+        **({"faults": faults.rows, "fault_checks": faults.checks} if faults.checks else {}),
+        "soak": soak.describe(manifest, latency),
+        "impact": impact.describe(manifest, latency),
     }
-    # With its conditions, which are not stored.
-    summary = Summary.from_json(value, "summary").model_copy(update={"reference": reference})
-    return with_states(summary, entries)
+    expect, limits = expectations.judge(manifest, rows, latency)
+    of_clients = _clients(bins, phases, found)
+    found += [
+        *promised.outcomes,
+        *faults.outcomes,
+        *forces_verdict.outcomes(phases),
+        *soak.outcomes(declared["soak"]),
+        *impact.outcomes(declared["impact"]),
+        *limits,
+    ]
+    declared = {key: value for key, value in declared.items() if value}
+    entries = of_run((*manifest.known, *known), manifest)
+    outcomes = excused(completed(found, declared), entries)
+    judged, nature = verdict_of(outcomes), nature_of(outcomes)
+    causes = [str(each) for each in outcomes if each.decides]
+    value = dict(
+        **_identity(manifest),
+        verdict=judged,
+        reasons=(verdict.all_well(phases, outcomes, promised.kept),) if judged == "valid" else tuple(causes),
+        outcomes=tuple(outcomes),
+        **({"known": states_of(entries, outcomes, [*named])} if entries else {}),
+        by_nature=verdict.NATURES[nature.id] if nature else None,
+        notes=tuple(_notes(manifest, bins, declared)),
+        tracebacks=(),
+        clock=manifest.clock,
+        **({"precondition": manifest.precondition} if manifest.precondition else {}),
+        accounting=_accounting(phases),
+        versions=manifest.versions,
+        reference=reference,
+        rows=tuple(rows),
+        bands=tuple(_bands(bins, list(named), reference, shown)) if with_bands else (),
+        clients=tuple(of_clients),
+        expect=tuple(expect),
+        observer_effect=tuple(observer_effect.describe(manifest.observer_effect)),
+        use=tuple(resource_use.describe(manifest)),
+        **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
+        **(
+            {"split": tuple(parts)}
+            if (parts := split.describe(manifest, [row.as_json() for row in rows]))
+            else {}
+        ),
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in declared.items()},
+    )
+    return Summary.from_json(_plain(value), "summary").model_copy(update={"reference": reference})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Stored):
+        return value.as_json()
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _bands(
@@ -117,11 +142,7 @@ def _identity(manifest: Manifest) -> Json:
     }
 
 
-def _unkept(declared: Mapping[str, list[Json]]) -> list[Reason]:
-    return [reason for name, rows in declared.items() for reason in _DECLARED[name].unmet(rows)]
-
-
-def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Mapping[str, list[Json]]) -> list[str]:
+def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Json) -> list[str]:
     """The run's own, and what its devices, forced writes and declared limits say."""
     phases = manifest.phases
     return [
@@ -130,34 +151,33 @@ def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Mapping[str, lis
         *stripes.sentences(latency, phases),
         *forces.sentences(forces.describe(manifest)),
         *prices.sentences([manifest]),
-        *(text for name, found in declared.items() for text in _DECLARED[name].sentences(found)),
+        *soak.sentences(declared.get("soak", ())),
+        *impact.sentences(declared.get("impact", ())),
     ]
 
 
-def _known_reference(name: str, reasons: list[Reason]) -> Reference | None:
+def _known_reference(name: str, found: list[Outcome]) -> Reference | None:
     try:
         return references.load(name)
     except ConfigError as error:
         text = f"The published ranges cannot be read: {error.message}."
-        reasons.append(Reason(id="REFERENCE-UNREADABLE", text=text))
+        found.append(Outcome.failed("REFERENCE-UNREADABLE", text))
         return None
 
 
-def _power_losses(manifest: Manifest, reasons: list[Reason]) -> power_loss.Judged:
+def _power_losses(manifest: Manifest, found: list[Outcome]) -> power_loss.Judged:
     try:
-        judged = power_loss.judge(manifest.power_loss)
+        return power_loss.judge(manifest.power_loss)
     except MeasurementUnknown as error:
-        reasons.append(Reason(id="POWER-LOSS-UNKNOWN", text=f"Power losses: {error.message}."))
+        found.append(Outcome.unknown("POWER-LOSS-UNKNOWN", f"Power losses: {error.message}."))
         return power_loss.Judged()
-    reasons += judged.open
-    return judged
 
 
-def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[Reason]) -> list[Json]:
+def _clients(latency: pl.DataFrame, phases: Sequence[Phase], found: list[Outcome]) -> list[Json]:
     try:
         return clients.describe(latency, phases)
     except ValueError as error:
-        reasons.append(Reason(id="CLIENTS-ALIKE", text=f"The clients cannot be told apart: {error}."))
+        found.append(Outcome.failed("CLIENTS-ALIKE", f"The clients cannot be told apart: {error}."))
         return []
 
 
@@ -166,8 +186,8 @@ def _rows(
     phases: Sequence[Phase],
     reference: Reference | None,
     shown: Mapping[str, Beside],
-    reasons: list[Reason],
-) -> list[Json]:
+    found: list[Outcome],
+) -> list[Row]:
     named = {phase.name: phase for phase in phases}
     used = latency.lazy().filter(pl.col("count") > 0)
     # In parts: an import has millions of rows, and few bins.
@@ -175,49 +195,46 @@ def _rows(
         used.group_by(*_KEY, "lo_ns", "hi_ns").agg(pl.col("count").sum()).sort(*_KEY, "lo_ns", "hi_ns")
     ).collect(engine="streaming")
     seen = used.group_by(*_KEY, "host").agg(pl.col("count").sum()).collect(engine="streaming")
-    ios_of: dict[tuple[str, ...], dict[str, int]] = {}
-    for *labels, host, ios in seen.iter_rows():
-        ios_of.setdefault(tuple(labels), {})[host] = ios
+    ios_of: dict[Key, dict[str, int]] = {}
+    for phase, layer, op, tier, host, ios in seen.iter_rows():
+        ios_of.setdefault((phase, layer, op, tier), {})[host] = ios
     totals: dict[tuple[str, ...], int] = {}
-    groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]]]] = []
-    for key, grouped in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
-        bins = [(r["lo_ns"], r["hi_ns"], r["count"]) for r in grouped]
+    groups: list[tuple[Key, list[tuple[int, int, int]]]] = []
+    for key, grouped in itertools.groupby(binned.iter_rows(), lambda r: (r[0], r[1], r[2], r[3])):
+        bins = [(lo, hi, count) for *_, lo, hi, count in grouped]
         groups.append((key, bins))
         totals[key[:3]] = totals.get(key[:3], 0) + sum(b[2] for b in bins)
     order = {name: index for index, name in enumerate(named)}
     groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
     rows = []
     for key, bins in groups:
-        row = dict(zip(_KEY, key, strict=True))
+        entry = named.get(key[0])
         if any(b[0] < a[1] for a, b in itertools.pairwise(bins)):
             # Interpolation and the shortest range both take each I/O to be in one bin.
-            reasons.append(Reason(id="BINS-OVERLAP", text=f"{' '.join(key)}: the bins overlap."))
+            found.append(Outcome.failed("BINS-OVERLAP", f"{' '.join(key)}: the bins overlap."))
         try:
-            limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, ios_of[key].keys()))
+            limits = limits_ns(bins, _extremes(entry, key, ios_of[key].keys()))
         except ValueError as error:
             limits = (bins[0][0], bins[-1][1])
             text = f"The extremes of {' '.join(key)} are not those of the counts: {error}."
-            reasons.append(Reason(id="EXTREMES", text=text))
+            found.append(Outcome.failed("EXTREMES", text))
         try:
-            mean_us = _mean_us(named.get(row["phase"]), row, ios_of[key], bins)
+            mean_us = _mean_us(entry, key, ios_of[key], bins)
         except ValueError as error:
             mean_us = None
             text = f"The sums of {' '.join(key)} are not those of the counts: {error}."
-            reasons.append(Reason(id="SUMS", text=text))
-        rows.append(
-            {**_row(row, bins, limits, totals[key[:3]], reference, shown[key[0]]), "mean_us": mean_us,
-             "interpolated": interpolated_us(bins, limits)}
-        )  # fmt: skip
+            found.append(Outcome.failed("SUMS", text))
+        made = _row(key, bins, limits, totals[key[:3]], reference, shown[key[0]])
+        rows.append(made.model_copy(update={"mean_us": mean_us}))
     return rows
 
 
-def _mean_us(phase: Phase | None, row: Json, ios_of: Mapping[str, int], bins: Bins) -> float | None:
-    """The mean of `row` from the exact sums; None unless each of its hosts has one. `ios_of`: by host.
+def _mean_us(phase: Phase | None, key: Key, ios_of: Mapping[str, int], bins: Bins) -> float | None:
+    """The mean of a row from the exact sums; None unless each of its hosts has one. `ios_of`: by host.
 
     Raises ValueError if a sum is not one of the I/Os in the bins.
     """
-    key = (row["layer"], row["op"], row["tier"])
-    mine = [s for s in phase.sums if (s.layer, s.op, s.tier) == key] if phase else []
+    mine = [s for s in phase.sums if (s.layer, s.op, s.tier) == key[1:]] if phase else []
     if not ios_of.keys() <= {s.host for s in mine}:
         return None
     summed = Counter[str]()
@@ -232,33 +249,30 @@ def _mean_us(phase: Phase | None, row: Json, ios_of: Mapping[str, int], bins: Bi
     return sum_ns / summed.total() / 1e3
 
 
-def _extremes(phase: Phase | None, row: Json, hosts: Set[str]) -> list[tuple[int, int]]:
-    """The exact (min, max) in ns of `row` at each host; none unless each of its hosts has some."""
-    key = (row["layer"], row["op"], row["tier"])
-    mine = [e for e in phase.extremes if (e.layer, e.op, e.tier) == key] if phase else []
+def _extremes(phase: Phase | None, key: Key, hosts: Set[str]) -> list[tuple[int, int]]:
+    """The exact (min, max) in ns of a row at each host; none unless each of its hosts has some."""
+    mine = [e for e in phase.extremes if (e.layer, e.op, e.tier) == key[1:]] if phase else []
     return [(e.min_ns, e.max_ns) for e in mine] if hosts <= {e.host for e in mine} else []
 
 
 def _row(
-    row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: Reference | None, shown: Beside
-) -> Json:
+    key: Key, bins: Bins, limits: tuple[int, int], total: int, reference: Reference | None, shown: Beside
+) -> Row:
+    phase, layer, op, tier = key
     count = sum(b[2] for b in bins)
-    result: Json = {
-        **row,
-        "count": count,
-        "share": count / total,
-        "published": None,
-        **figures_us(bins, limits),
-    }
-    low, high = result["range_us"]
-    if reference and row["layer"] == SERVER:
-        key = (row["op"], row["tier"])
-        if span := shown.ranges_us.get(key):
+    row = Row(
+        phase=phase, layer=layer, op=op, tier=tier, count=count, share=count / total, published=None,
+        interpolated=interpolated_us(bins, limits), **figures_us(bins, limits),
+    )  # fmt: skip
+    if reference and layer == SERVER:
+        low, high = row.range_us
+        if span := shown.ranges_us.get((op, tier)):
             inside = span[0] <= low and high <= span[1]
-            result["published"] = {"reference": reference.name, "range_us": list(span), "inside": inside}
-        elif sentence := shown.why_not.get(key):
-            result["not_published"] = sentence
-    return result
+            beside = Published(reference=reference.name, range_us=span, inside=inside)
+            return row.model_copy(update={"published": beside})
+        if sentence := shown.why_not.get((op, tier)):
+            return row.model_copy(update={"not_published": sentence})
+    return row
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
@@ -267,21 +281,22 @@ def _sum(values: Sequence[int | None]) -> int | None:
     return sum(counted) if counted or not values else None
 
 
-def _accounting(phases: Sequence[Phase]) -> Json:
-    return {
-        "client_ios": _sum([phase.client_ios for phase in phases]),
-        "server_ios": _sum([phase.server_ios for phase in phases]),
-        "lost_events": _sum([phase.lost_events for phase in phases]),
-        "phases": [
-            {
-                "phase": phase.name,
-                "client_ios": phase.client_ios,
-                "server_ios": phase.server_ios,
-                "lost_events": phase.lost_events,
-                "checks": [check.as_json() for check in phase.checks],
-                "unavailable": [missing.as_json() for missing in phase.unavailable],
-                "shares": phase.shares.as_json() if phase.shares else None,
-            }
+def _accounting(phases: Sequence[Phase]) -> Accounting:
+    return Accounting.made(
+        "manifest.json: accounting",
+        client_ios=_sum([phase.client_ios for phase in phases]),
+        server_ios=_sum([phase.server_ios for phase in phases]),
+        lost_events=_sum([phase.lost_events for phase in phases]),
+        phases=tuple(
+            PhaseAccounting(
+                phase=phase.name,
+                client_ios=phase.client_ios,
+                server_ios=phase.server_ios,
+                lost_events=phase.lost_events,
+                checks=phase.checks,
+                unavailable=phase.unavailable,
+                shares=phase.shares,
+            )
             for phase in phases
-        ],
-    }
+        ),
+    )

@@ -72,8 +72,8 @@ def _by_counters(summary: Summary) -> Iterator[str]:
 
 def _faults(summary: Summary) -> Iterator[str]:
     """Declared faults and events, and their results."""
-    yield from recovery.sentences([each.as_json() for each in summary.faults])
-    yield from recovery.check_sentences([each.as_json() for each in summary.fault_checks])
+    yield from recovery.sentences(summary.faults)
+    yield from recovery.check_sentences(summary.fault_checks)
 
 
 def wrapped(text: str, width: int, mark: str = "") -> list[str]:
@@ -105,10 +105,8 @@ def _verdict(summary: Summary, headline: Headline) -> str:
     others = sum(phase.client_ios or 0 for phase in accounting.phases if phase.server_ios is None)
     if at_server and others:
         parts.append(f"{others:,} on the server itself")
-    checks = [check.closes for phase in accounting.phases for check in phase.checks]
-    missing = sum(len(phase.unavailable) for phase in accounting.phases)
-    if checks:
-        parts.append(f"{sum(checks)}/{len(checks)} checks" + (f" ({missing} unavailable)" if missing else ""))
+    count = summary.tally
+    parts.append(f"{count.hold}/{count.made} checks")
     if headline.emulated:
         parts.append("emulated lab")
     if summary.length:

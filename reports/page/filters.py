@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 
 from kit.core.units import format_duration_ns, format_latency, format_latency_range
+from kit.store.parts.expectations import Limit
 from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
 
@@ -85,13 +86,12 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def limit(value: Any) -> str:
+def limit(value: Limit) -> str:
     """A limit of an expectation: its key, what was observed, and whether it is met."""
-    found, at_most = value.get("found"), value.get("at_most")
-    observed = f"{found:.4g}" if isinstance(found, (int, float)) else "not known"
-    observed += f" to {at_most:.4g}" if isinstance(at_most, (int, float)) else ""
-    words = {True: "met", False: "not met"}.get(value.get("ok"), "not known")
-    return f"{text(value.get('name'))} = {text(value.get('limit'))}: {words} ({observed})"
+    observed = "not known" if value.found is None else f"{value.found:.4g}"
+    observed += "" if value.at_most is None else f" to {value.at_most:.4g}"
+    words = "not known" if value.ok is None else "met" if value.ok else "not met"
+    return f"{text(value.name)} = {text(value.limit)}: {words} ({observed})"
 
 
 def pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:

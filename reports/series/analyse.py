@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kit.core.text import counted
+from kit.store.checks.outcome import Verdict
 from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
-from kit.store.summary import CPU_BOUND, Verdict
+from kit.store.summary import CPU_BOUND
 from reports.devices import prices, stripes, together
 from reports.series.cells import StoredRun, measured_cell
 from reports.series.drift import drift_of, drifted

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import polars as pl
 
+from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell, SeriesRun
-from kit.store.summary import Range, Row, Summary, Verdict
+from kit.store.summary import Range, Row, Summary
 from kit.store.tables import ISSUERS
 from reports.series.written import never_written
 from reports.statistics.quantiles import Bins, rank_ns
-from reports.verdict import forces
 
 WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
 # Standard errors around a figure that hold it with 95 % confidence.
@@ -47,7 +47,7 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
 
 def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     """What a run says of its phase `name`: all of a CellRun but run and round."""
-    verdict, reasons = verdict_of_phase(stored.manifest, stored.summary, name)
+    verdict, causes = verdict_of_phase(stored.manifest, stored.summary, name)
     phase = next((each for each in stored.manifest.phases if each.name == name), None)
     use = next((each for each in stored.summary.use if each.phase == name), None)
     bins = _bins(stored.latency, name)
@@ -60,8 +60,8 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     ]
     return {
         "verdict": verdict,
-        "reasons": tuple(reasons),
-        **({"known": True} if _all_known(stored.summary, verdict, reasons) else {}),
+        "reasons": tuple(map(str, causes)),
+        **({"known": True} if causes and all(each.known for each in causes) else {}),
         "ios_per_s": rate,
         "ios_per_s_range": _rate_range(rate, of_clients),
         "bytes_per_s": use.bytes_per_s if use else None,
@@ -94,29 +94,19 @@ def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:
     return known
 
 
-def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[Verdict, list[str]]:
-    """The verdict of one phase of a run, and its reasons. What is of the run as a whole is of each phase."""
+def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[Verdict, list[Outcome]]:
+    """The verdict of one phase of a run, and what decides it. What is of the run as a whole is of each phase.
+
+    Limits that join phases (a soak's, an impact's, a fault's) are the run's, and not the phase's.
+    """
     if phase not in (each.name for each in manifest.phases):
-        return "unknown", [f"It was not measured. {' '.join(summary.reasons)}".strip()]
-    names = [each.name for each in manifest.phases if each.name != phase]
-    unmet = [each for each in summary.expect if each.ok is False]
-    said = {reason for each in unmet for reason in each.reasons}
-    if summary.verdict == "unknown":
-        others = tuple(f"{name}: " for name in names)
-        own = [reason for reason in summary.reasons if not reason.startswith(others) and reason not in said]
-        if own:
-            return "unknown", own
-    reasons = [reason for each in unmet if each.phase == phase for reason in each.reasons]
-    lost = [text for each in manifest.phases if each.name == phase and (text := forces.problem(each))]
-    if lost:
-        return "invalid", [*lost, *reasons]
-    return ("invalid", reasons) if any(each.phase == phase for each in unmet) else ("valid", [])
-
-
-def _all_known(summary: Summary, verdict: Verdict, reasons: Sequence[str]) -> bool:
-    """Whether each reason of a phase that is not valid is a known failure."""
-    known = {str(cause) for cause in summary.causes if cause.known}
-    return verdict != "valid" and bool(reasons) and all(reason in known for reason in reasons)
+        text = f"It was not measured. {' '.join(summary.reasons)}".strip()
+        return "unknown", [Outcome.unknown("NO-IO", text)]
+    mine = [each for each in summary.causes if each.phase in (None, phase)]
+    unmet = [each for each in mine if each.is_expectation or each.id == "FORCES-LOST"]
+    if summary.verdict == "unknown" and (own := [each for each in mine if each not in unmet]):
+        return "unknown", own
+    return ("invalid", unmet) if unmet else ("valid", [])
 
 
 def _rate(phase: Phase | None) -> float | None:

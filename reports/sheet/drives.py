@@ -93,26 +93,27 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
     """
     losses = [run.manifest.power_loss for run in facts.source.power_losses]
     judged = [power_loss.judge(each) for each in losses if each and any(m.acknowledged for m in each.moments)]
-    bad = [each.told for each in judged if each.told and each.broken]
-    good = [each.told for each in judged if each.told and not each.broken and not each.open]
+    bad = [each.told for each in judged if each.told and each.verdict == "invalid"]
+    good = [each.told for each in judged if each.told and each.verdict == "valid"]
     if bad:
-        lost, acknowledged, with_loss, cuts = (
-            sum(told[key] for told in bad) for key in ("lost", "acknowledged", "moments_with_loss", "moments")
+        lost = sum(told.lost for told in bad)
+        text = f"no: lost {lost:,} of {sum(told.acknowledged for told in bad):,} writes"
+        with_loss, cuts = (
+            sum(each) for each in zip(*((t.moments_with_loss, t.moments) for t in bad), strict=True)
         )
-        text = f"no: lost {lost:,} of {acknowledged:,} writes"
         note = f"in {with_loss} of {cuts} power losses of a drive of this model"
         return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
     if good:
-        cuts = sum(told["bound"]["of"] if "bound" in told else told["moments"] for told in good)
+        cuts = sum(told.bound.of if told.bound else told.moments for told in good)
         bound = proportion.interval(0, cuts)[1]
         return SheetValue(
-            text=f"yes: all {sum(told['acknowledged'] for told in good):,} writes in {cuts} power losses",
+            text=f"yes: all {sum(told.acknowledged for told in good):,} writes in {cuts} power losses",
             value=0,
             met=True if asked else None,
             note=f"so with 95 % confidence fewer than {bound:.1%} of power losses lose one",
         )
     for each in judged:
-        return unknown(f"power losses show nothing: {each.open[0].text}")
+        return unknown(f"power losses show nothing: {each.outcomes[0].text}")
     for test in facts.source.slog:
         timing = write_cache.judge(test)
         return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")

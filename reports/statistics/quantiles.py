@@ -12,6 +12,7 @@ import polars as pl
 
 from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
+from kit.store.summary import Interpolated
 
 COVERAGE = 0.95
 # A bin of the kit is 1 ns wide, or at most this part of its lower edge.
@@ -67,7 +68,7 @@ def percentiles_of_each(
     return ios, values
 
 
-def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
+def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Interpolated | None]:
     """Each of QUANTILES in us, interpolated in its bin; None where the sample is too small.
 
     `us`: as if latencies were spread evenly in the bin. `bound_us`: the exact quantile is in it, for certain.
@@ -77,7 +78,7 @@ def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
     lo, hi, count = table.T
     upto = np.cumsum(count)
     ios = int(upto[-1])
-    values: dict[str, Any] = {}
+    values: dict[str, Interpolated | None] = {}
     for name, q in QUANTILES.items():
         if ios < sample_needed(q):
             values[name.removesuffix("_ns")] = None
@@ -86,11 +87,9 @@ def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
         low, high = max(int(lo[at]), limits[0]), min(int(hi[at]) - 1, limits[1])
         value = low + (high - low) * (q * ios - int(upto[at] - count[at])) / int(count[at])
         error = min(_unevenness(table, at) * int(hi[at] - lo[at]), max(value - low, high - value))
-        values[name.removesuffix("_ns")] = {
-            "us": value / 1e3,
-            "bound_us": [low / 1e3, high / 1e3],
-            "error_us": error / 1e3,
-        }
+        values[name.removesuffix("_ns")] = Interpolated(
+            us=value / 1e3, bound_us=(low / 1e3, high / 1e3), error_us=error / 1e3
+        )
     return values
 
 
@@ -146,7 +145,7 @@ def figures_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
         "min_us": limits[0] / 1e3,
         **{name: None if value is None else value / 1e3 for name, value in zip(names, values, strict=True)},
         "max_us": limits[1] / 1e3,
-        "range_us": [edge / 1e3 for edge in shortest_range_ns(bins, limits)],
+        "range_us": tuple(edge / 1e3 for edge in shortest_range_ns(bins, limits)),
     }
 
 

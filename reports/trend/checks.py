@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.store.checks.ids import EXPECT
+from kit.store.checks.ids import UNKNOWN_ID
+from kit.store.checks.outcome import Outcome
 from kit.store.summary import Summary
-from reports.verdict.check_lines import CheckLine, check_lines
 
 State = Literal["met", "failed", "known", "unknown"]
-_STATES: Mapping[str, State] = {"ok": "met", "failed": "failed", "known": "known", "not available": "unknown"}
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of one check in one run. `text`: why it failed."""
+class Stand:
+    """How one check came out in one run. `text`: why it failed."""
 
     state: State
     text: str = ""
@@ -38,31 +37,36 @@ class History:
     known: bool = False
 
 
-def outcomes_of(summary: Summary) -> dict[str, Outcome]:
-    """By id, with the phase and the name of a sum. What no run of its kind can have is left out.
+def outcomes_of(summary: Summary) -> dict[str, Stand]:
+    """By id, with the phase. What every run of its kind has, or is not asked for, is left out.
 
     Of a run whose result is unknown no expectation is met or failed.
     """
-    found: dict[str, Outcome] = {}
+    found: dict[str, Stand] = {}
     used: Counter[str] = Counter()
     is_known = summary.verdict != "unknown" or summary.by_nature is not None
-    for line in check_lines(summary):
-        if not line.is_by_nature:
-            name = _name(line)
+    for outcome in summary.outcomes:
+        if not (outcome.by_nature or outcome.id == UNKNOWN_ID):
+            name = _name(outcome)
             used[name] += 1
-            state = _STATES[line.outcome]
-            if line.id.startswith(f"{EXPECT}:") and not is_known:
-                state = "unknown"
-            found[name if used[name] == 1 else f"{name} ({used[name]})"] = Outcome(state, line.text)
+            judged = is_known or not outcome.is_expectation
+            stand = Stand(_state(outcome) if judged else "unknown", outcome.marked)
+            found[name if used[name] == 1 else f"{name} ({used[name]})"] = stand
     return found
 
 
-def _name(line: CheckLine) -> str:
-    of_phase = line.phase and not line.id.startswith(f"{EXPECT}:")
-    return f"{line.id}:{line.phase}" if of_phase else line.id
+def _state(outcome: Outcome) -> State:
+    if outcome.decides:
+        return "known" if outcome.known else "failed"
+    return "met" if outcome.holds else "unknown"
 
 
-def histories(outcomes: Sequence[Mapping[str, Outcome]], names: Sequence[str]) -> Iterator[History]:
+def _name(outcome: Outcome) -> str:
+    of_phase = outcome.phase and not outcome.is_expectation
+    return f"{outcome.id}:{outcome.phase}" if of_phase else outcome.id
+
+
+def histories(outcomes: Sequence[Mapping[str, Stand]], names: Sequence[str]) -> Iterator[History]:
     """The checks that failed at a point at least, in the order in which they first did.
 
     `outcomes`, `names`: of each point.

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from kit.store.checks.outcome import Verdict
 from kit.store.manifest import Manifest
 from kit.store.series import CellRun, Series
-from kit.store.summary import Verdict
 from reports.series.cells import StoredRun, measured
 from reports.series.figures import Figure, figures_of, mean
-from reports.trend.checks import Outcome, outcomes_of
+from reports.trend.checks import Stand, outcomes_of
 
 # phase (of a series with its cell), layer, op, tier, figure
 Key = tuple[str, str, str, str, str]
@@ -49,7 +49,7 @@ class Point:
     settings: Mapping[str, Mapping[str, Any]]
     names: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[Key, Measured] = field(default_factory=dict)
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    outcomes: Mapping[str, Stand] = field(default_factory=dict)
     title: str = ""
 
     @property
@@ -98,7 +98,7 @@ def point_of_series(
         if not cell.again:
             label = cell.phase if cell.name == "base" else f"{cell.phase} {cell.name}"
             figures |= _figures(label, cell.runs, None, cell.excluded)
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, Stand] = {}
     for build in series.builds:
         for run in build.runs:
             if run.run in runs:

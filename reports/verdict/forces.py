@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.summary import Reason
 
 Code = Literal["durable", "not-durable", "memory", "unforced", "unknown"]
 
@@ -74,11 +74,13 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     return Durability("durable" if enough else "not-durable", said)
 
 
-def unmet(phases: Sequence[Phase]) -> Iterator[Reason]:
-    """A reason for each phase with acknowledged records that are not there as they were written."""
+def outcomes(phases: Sequence[Phase]) -> Iterator[Outcome]:
+    """Of each phase with forced writes: whether all acknowledged records are there as they were written."""
     for phase in phases:
-        if text := problem(phase):
-            yield Reason(id="FORCES-LOST", phase=phase.name, text=f"{text}.", makes="invalid")
+        if phase.forces is not None:
+            text = problem(phase)
+            made = Outcome.failed("FORCES-LOST", f"{text}.", phase.name) if text else None
+            yield made or Outcome.ok("FORCES-LOST", phase.name)
 
 
 def problem(phase: Phase) -> str:

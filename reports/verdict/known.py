@@ -1,4 +1,4 @@
-"""Which reasons of a verdict are known failures. The verdict stays: an unknown run is not to be used."""
+"""Which outcomes are known failures. The verdict stays: an unknown run is not to be used."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
 from kit.store.checks.known import NEVER_KNOWN, Known, KnownState, State, names_something
+from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
-from kit.store.summary import Reason, Summary
-from reports.verdict.check_lines import CheckLine, check_lines
 
 
-def excused(causes: Sequence[Reason], known: Sequence[Known], today: date | None = None) -> list[Reason]:
-    """`causes`, with its entry beside each failure that is known today (UTC)."""
+def excused(outcomes: Sequence[Outcome], known: Sequence[Known], today: date | None = None) -> list[Outcome]:
+    """`outcomes`, with its entry beside each failure that is known today (UTC)."""
     today = today or datetime.now(UTC).date()
     valid = [each for each in known if not each.is_over(today)]
-    return [_marked(cause, valid) for cause in causes]
+    return [_marked(each, valid) if each.decides else each for each in outcomes]
 
 
-def with_states(summary: Summary, known: Sequence[Known], today: date | None = None) -> Summary:
-    """`summary` with the state of each entry of `known`."""
-    if not known:
-        return summary
+def states_of(
+    known: Sequence[Known], outcomes: Sequence[Outcome], phases: Sequence[str], today: date | None = None
+) -> tuple[KnownState, ...]:
+    """The state of each entry of `known`. `phases`: of the run."""
     today = today or datetime.now(UTC).date()
-    lines = check_lines(summary)
-    phases = [None, *(each.phase for each in summary.accounting.phases)]
-    states = [KnownState(**each.as_json(), state=_state(each, lines, phases, today)) for each in known]
-    return summary.model_copy(update={"known": tuple(states)})
+    return tuple(
+        KnownState(**each.as_json(), state=_state(each, outcomes, [None, *phases], today)) for each in known
+    )
 
 
 def of_run(known: Sequence[Known], manifest: Manifest) -> list[Known]:
@@ -42,22 +40,22 @@ def entry_of(id_: str, known: Sequence[Known], today: date | None = None) -> Kno
     return next((each for each in known if each.names(id_) and not each.is_over(day)), None)
 
 
-def _marked(cause: Reason, known: Sequence[Known]) -> Reason:
-    found = next((each for each in known if each.names(cause.id, cause.phase)), None)
-    if found is None or cause.id in NEVER_KNOWN:
-        return cause
-    return cause.model_copy(update={"known": found})
+def _marked(outcome: Outcome, known: Sequence[Known]) -> Outcome:
+    found = next((each for each in known if each.names(outcome.id, outcome.phase)), None)
+    if found is None or outcome.id in NEVER_KNOWN:
+        return outcome
+    return outcome.model_copy(update={"known": found})
 
 
-def _state(known: Known, lines: Sequence[CheckLine], phases: Sequence[str | None], today: date) -> State:
+def _state(known: Known, outcomes: Sequence[Outcome], phases: Sequence[str | None], today: date) -> State:
     if known.is_over(today):
         return "over"
-    outcomes = {
-        line.outcome
-        for line in lines
-        if line.id not in NEVER_KNOWN
-        and any(known.names(line.id, phase) for phase in ([line.phase] if line.phase else phases))
-    }
-    if outcomes & {"failed", "known"}:
+    mine = [
+        each
+        for each in outcomes
+        if each.id not in NEVER_KNOWN
+        and any(known.names(each.id, phase) for phase in ([each.phase] if each.phase else phases))
+    ]
+    if any(each.decides for each in mine):
         return "known"
-    return "passes" if "ok" in outcomes else "open"
+    return "passes" if any(each.holds for each in mine) else "open"

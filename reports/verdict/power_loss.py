@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kit.core.errors import MeasurementUnknown
+from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.manifest import Moment, PowerLoss
-from kit.store.summary import Reason
+from kit.store.parts.power_loss import Bound, Control, PowerLossResult
 from reports.statistics import proportion
+from reports.verdict.outcomes import verdict_of
 
 Json = dict[str, Any]
 
-CONTROL = "POWER-CONTROL"
-UNPROVEN = "POWER-UNPROVEN"
-STOPPED = "POWER-STOPPED"
 # Ids of the classes, in the order of their weight, and what was there instead.
 CLASSES = {
     "gone": ("POWER-LOSS-GONE", "could not be read, or the device was gone"),
@@ -39,12 +38,16 @@ _SHOWN = ("lost", "torn", "old", "foreign", "gone")
 
 
 class Judged(NamedTuple):
-    """`told`: for the summary; `open`: why it is unknown; `broken`: why invalid; `kept`: if it is valid."""
+    """`told`: for the summary; `kept`: a sentence, if nothing is wrong."""
 
-    told: Json | None = None
-    open: Sequence[Reason] = ()
-    broken: Sequence[Reason] = ()
+    told: PowerLossResult | None = None
+    outcomes: Sequence[Outcome] = ()
     kept: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the power losses alone."""
+        return verdict_of(self.outcomes)
 
 
 def judge(power_loss: PowerLoss | None) -> Judged:
@@ -54,7 +57,7 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     moments = power_loss.moments
     if not moments and power_loss.stopped:
         # The control was the first, and the last.
-        return Judged(open=_open(power_loss))
+        return Judged(outcomes=_open(power_loss))
     if not moments or not sum(moment.acknowledged for moment in moments):
         raise MeasurementUnknown("no write was acknowledged before a power loss")
     broken = [*_broken(moments)]
@@ -63,13 +66,13 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     if broken:
         last = broken[-1]
         text = f"{last.text} A device acknowledged what it did not keep. {bound}"
-        broken[-1] = Reason(id=last.id, text=text, makes="invalid")
-        return Judged(told, (), broken)
+        return Judged(told, [*broken[:-1], last.model_copy(update={"text": text})])
     # Runs of older versions had neither control nor proof.
     if power_loss.scope and (unsure := [*_open(power_loss)]):
         return Judged(told, unsure)
-    kept = f"All {told['acknowledged']} acknowledged writes survived {len(moments)} power losses. {bound}"
-    return Judged(told, kept=" ".join(filter(None, [kept, _control_sentence(power_loss)])))
+    kept = f"All {told.acknowledged} acknowledged writes survived {len(moments)} power losses. {bound}"
+    kept = " ".join(filter(None, [kept, _control_sentence(power_loss)]))
+    return Judged(told, [Outcome.ok("POWER-LOSS-LOST", subject="power losses", text=kept)], kept)
 
 
 def counts_of(moment: Moment) -> dict[str, int]:
@@ -125,53 +128,50 @@ def _counted(power_loss: PowerLoss) -> list[Moment]:
     return [moment for moment in moments if is_proven(moment) or any(counts_of(moment).values())]
 
 
-def _told(power_loss: PowerLoss) -> Json:
+def _told(power_loss: PowerLoss) -> PowerLossResult:
     moments, counted = power_loss.moments, _counted(power_loss)
     classes = {name: sum(counts_of(moment)[name] for moment in moments) for name in CLASSES}
     with_loss = sum(any(counts_of(moment).values()) for moment in counted)
-    told: Json = {
-        "moments": len(moments),
-        "acknowledged": sum(moment.acknowledged for moment in moments),
-        "lost": sum(classes.values()),
-        "moments_with_loss": with_loss,
-    }
+    more: dict[str, Any] = {}
     if counted:
         low, high = proportion.interval(with_loss, len(counted))
-        told["bound"] = {"of": len(counted), "low": low, "high": high}
+        more["bound"] = Bound(of=len(counted), low=low, high=high)
     if power_loss.scope:
         control = power_loss.control_moments
-        told |= {
+        more |= {
             "scope": power_loss.scope,
             "classes": classes,
             "proven": sum(map(is_proven, moments)),
             "in_flight_torn": sum(moment.in_flight_torn for moment in moments),
             "verified_again": sum(moment.again is not None for moment in moments),
-            "control": {
-                "kind": power_loss.control,
-                "acknowledged": sum(moment.acknowledged for moment in control),
-                "lost": sum(sum(counts_of(moment).values()) for moment in control),
-            },
+            "control": Control(
+                kind=power_loss.control,
+                acknowledged=sum(moment.acknowledged for moment in control),
+                lost=sum(sum(counts_of(moment).values()) for moment in control),
+            ),
         }
-    return told
+    return PowerLossResult(
+        moments=len(moments),
+        acknowledged=sum(moment.acknowledged for moment in moments),
+        lost=sum(classes.values()),
+        moments_with_loss=with_loss,
+        **more,
+    )
 
 
-def _bound_sentence(told: Json) -> str:
+def _bound_sentence(told: PowerLossResult) -> str:
     """What so many power losses say of the next one."""
-    bound = told.get("bound")
+    bound = told.bound
     if not bound:
         return ""
-    count, seen = bound["of"], told["moments_with_loss"]
-    if not seen:
-        text = f"{seen} of {count} with a loss: below {100 * bound['high']:.1f} % of power losses lose data"
-    else:
-        text = (
-            f"{seen} of {count} with a loss: {100 * bound['low']:.1f} to {100 * bound['high']:.1f} % of "
-            "power losses lose data"
-        )
-    return f"{text} (95 % confidence)."
+    seen = f"{told.moments_with_loss} of {bound.of} with a loss"
+    share = f"{100 * bound.low:.1f} to {100 * bound.high:.1f} %"
+    if not told.moments_with_loss:
+        share = f"below {100 * bound.high:.1f} %"
+    return f"{seen}: {share} of power losses lose data (95 % confidence)."
 
 
-def _broken(moments: Sequence[Moment]) -> list[Reason]:
+def _broken(moments: Sequence[Moment]) -> list[Outcome]:
     """A cause for each class of records that were not as acknowledged."""
     acknowledged = sum(moment.acknowledged for moment in moments)
     causes = []
@@ -188,34 +188,35 @@ def _broken(moments: Sequence[Moment]) -> list[Reason]:
         elif not getattr(first, name):
             place += ", found after one more power cycle"
         causes.append(
-            Reason(
-                id=id_,
-                text=f"{count} of {acknowledged} acknowledged O_DSYNC writes {words} after the power came "
+            Outcome.failed(
+                id_,
+                f"{count} of {acknowledged} acknowledged O_DSYNC writes {words} after the power came "
                 f"back, in {len(bad)} of {len(moments)} power losses (the first: {place}).",
-                makes="invalid",
             )
         )
     return causes
 
 
-def _open(power_loss: PowerLoss) -> list[Reason]:
+def _open(power_loss: PowerLoss) -> list[Outcome]:
     """Why no loss says nothing."""
     causes = []
     moments = power_loss.moments
     if power_loss.stopped:
         causes.append(
-            Reason(id=STOPPED, text=f"There were fewer power losses than asked for: {power_loss.stopped}.")
+            Outcome.failed(
+                "POWER-STOPPED", f"There were fewer power losses than asked for: {power_loss.stopped}."
+            )
         )
     elif power_loss.asked and len(moments) != power_loss.asked:
         text = f"There were {len(moments)} power losses of {power_loss.asked}, and nothing says why."
-        causes.append(Reason(id=STOPPED, text=text))
+        causes.append(Outcome.failed("POWER-STOPPED", text))
     unproven = [str(number) for number, moment in enumerate(moments, 1) if not is_proven(moment)]
     if unproven:
         more = ", ..." if len(unproven) > _NOT_PROVEN_SHOWN else ""
         causes.append(
-            Reason(
-                id=UNPROVEN,
-                text=f"{len(unproven)} of {len(moments)} power losses are not proven by a count of the "
+            Outcome.failed(
+                "POWER-UNPROVEN",
+                f"{len(unproven)} of {len(moments)} power losses are not proven by a count of the "
                 f"devices (number {', '.join(unproven[:_NOT_PROVEN_SHOWN])}{more}), so they do not count: "
                 "unsafe shutdowns, or the starts of the power-loss protection, have to grow with each.",
             )
@@ -230,7 +231,7 @@ def _open(power_loss: PowerLoss) -> list[Reason]:
             if who and control
             else "there was no positive control, so it is not known whether a loss would be seen"
         )
-        causes.append(Reason(id=CONTROL, text=f"The test has no teeth: {text}."))
+        causes.append(Outcome.failed("POWER-CONTROL", f"The test has no teeth: {text}."))
     return causes
 
 

@@ -14,28 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import polars as pl
 
 from kit.core.units import format_duration_ns, format_latency
+from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.parts.schedule import Schedule, ScheduledAction
+from kit.store.parts.faults import BandOf, FaultChecks, FaultRow
+from kit.store.parts.schedule import DataCheck, Schedule, ScheduledAction
 from kit.store.phase import Phase
 from kit.store.stored import Json
-from kit.store.summary import Reason
 from kit.store.tables import CLIENT, SERVER
 from reports.statistics.quantiles import NARROW
 
-# Why a run is invalid.
-FAULT_RECOVERY, FAULT_DEGRADED, FAULT_AFFECTED = "FAULT-RECOVERY", "FAULT-DEGRADED", "FAULT-AFFECTED"
-FAULT_ERRORS, FAULT_DATA = "FAULT-ERRORS", "FAULT-DATA"
-# Why a run is unknown.
-FAULT_MISSING, EVENT_MISSING = "FAULT-MISSING", "EVENT-MISSING"
-FAULT_UNJUDGED, FAULT_UNVERIFIED = "FAULT-UNJUDGED", "FAULT-UNVERIFIED"
-
+# Of what is expected of a fault, else FAULT-RECOVERY.
+_EXPECTED = {"unaffected": "FAULT-AFFECTED", "degraded": "FAULT-DEGRADED"}
 MOST_BEFORE, LEAST_BEFORE = 100, 5
 # Intervals that are one for the judgement.
 _TOGETHER = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -47,25 +42,16 @@ _Key = tuple[str, str]
 
 @dataclass
 class Judged:
-    """`rows`, `checks`: of summary.json; `unmet`: why the run is invalid, `reasons`: why it is unknown.
+    """`rows`, `checks`: of summary.json."""
 
-    `decisive`: it is invalid whatever else is unknown.
-    """
-
-    reasons: list[Reason]
-    rows: list[Json] = field(default_factory=list)
-    checks: list[Json] = field(default_factory=list)
-    unmet: list[Reason] = field(default_factory=list)
-    decisive: bool = False
-
-    def entry(self) -> Json:
-        """The keys of summary.json; none without a schedule."""
-        return {"faults": self.rows, "fault_checks": self.checks} if self.checks else {}
+    outcomes: list[Outcome] = field(default_factory=list)
+    rows: list[FaultRow] = field(default_factory=list)
+    checks: list[FaultChecks] = field(default_factory=list)
 
 
-def judge(manifest: Manifest, latency: Latency, reasons: list[Reason]) -> Judged:
-    """All phases with a schedule. What makes the run unknown is added to `reasons`."""
-    judged = Judged(reasons)
+def judge(manifest: Manifest, latency: Latency) -> Judged:
+    """All phases with a schedule."""
+    judged = Judged()
     for phase in manifest.phases:
         if phase.schedule:
             _judge_phase(phase, phase.schedule, latency, judged)
@@ -80,49 +66,47 @@ def apart_ios(phase: Phase) -> int:
     return schedule.retransmissions or 0
 
 
-def sentences(rows: Sequence[Json]) -> Iterator[str]:
-    """A line for each fault and event, for people. `rows`: of summary.json."""
+def sentences(rows: Sequence[FaultRow]) -> Iterator[str]:
+    """A line for each fault and event, for people."""
     for row in rows:
-        head = f"{row['phase']}: {row['kind']} at {_when(row['at_s'])}, {row['text']}"
-        if row["begin_s"] is None or row["error"]:
-            yield f"{head}: did not happen{': ' + row['error'] if row['error'] else ''}."
-        elif row["kind"] == "event":
-            yield f"{head}: took {_seconds(row['end_s'] - row['begin_s'])}." if row["end_s"] else f"{head}."
+        head = f"{row.phase}: {row.kind} at {_when(row.at_s)}, {row.text}"
+        if row.begin_s is None or row.error:
+            yield f"{head}: did not happen{': ' + row.error if row.error else ''}."
+        elif row.kind == "event":
+            yield f"{head}: took {_seconds(row.end_s - row.begin_s)}." if row.end_s else f"{head}."
         else:
             found = "latencies were not back in the band of before"
-            if row["recovered_s"] is not None:
+            if row.recovered_s is not None:
                 since = f"in the band of before {_recovered(row)}"
-                found = f"{since} (known to within {row['resolution_s']:g} s)"
-            elif row["ok"] is None:
+                found = f"{since} (known to within {row.resolution_s:g} s)"
+            elif row.ok is None:
                 found = "not judged"
-            yield f"{head}: {found}; longest I/O {format_latency(row['longest_us'])}; {_outcome(row)}."
+            yield f"{head}: {found}; longest I/O {format_latency(row.longest_us)}; {_WORDS[row.ok]}."
 
 
-def check_sentences(checks: Sequence[Json]) -> Iterator[str]:
-    """Of each phase: errors that clients saw, and whether all data is there. `checks`: of summary.json."""
+def check_sentences(checks: Sequence[FaultChecks]) -> Iterator[str]:
+    """Of each phase: errors that clients saw, and whether all data is there."""
     for each in checks:
         parts = []
-        if each["client_errors"] is not None:
-            parts.append(f"{each['client_errors']:,} NFS calls ended with an error at the clients")
-            parts.append(f"{each['retransmissions'] or 0:,} were sent again")
-        if each["data_errors"] is not None:
-            found = f"{each['data_errors']:,} errors" if each["data_errors"] else "all data"
-            parts.append(f"a scrub after it found {found} ({each['scan']})")
-        elif each["why"]:
-            parts.append(f"data not read back: {each['why']}")
+        if each.client_errors is not None:
+            parts.append(f"{each.client_errors:,} NFS calls ended with an error at the clients")
+            parts.append(f"{each.retransmissions or 0:,} were sent again")
+        if each.data_errors is not None:
+            found = f"{each.data_errors:,} errors" if each.data_errors else "all data"
+            parts.append(f"a scrub after it found {found} ({each.scan})")
+        elif each.why:
+            parts.append(f"data not read back: {each.why}")
         if parts:
-            yield f"{each['phase']}: {'; '.join(parts)}."
+            yield f"{each.phase}: {'; '.join(parts)}."
 
 
-def _recovered(row: Json) -> str:
-    since = "begin" if row["lasted"] else "end"
-    return (
-        f"at its {since}" if row["recovered_s"] == 0 else f"{_seconds(row['recovered_s'])} after its {since}"
-    )
+def _recovered(row: FaultRow) -> str:
+    since = "begin" if row.lasted else "end"
+    after = "at" if not row.recovered_s else f"{_seconds(row.recovered_s)} after"
+    return f"{after} its {since}"
 
 
-def _outcome(row: Json) -> str:
-    return {True: "as declared", False: "NOT as declared", None: "unknown"}[row["ok"]]
+_WORDS = {True: "as declared", False: "NOT as declared", None: "unknown"}
 
 
 def _seconds(value: float) -> str:
@@ -198,6 +182,13 @@ class _Band:
 
     limits: Mapping[_Key, tuple[float, float]]
 
+    @property
+    def rows(self) -> tuple[BandOf, ...]:
+        return tuple(
+            BandOf(layer=layer, op=op, p50_us=p50 / 1e3, p99_us=p99 / 1e3)
+            for (layer, op), (p50, p99) in self.limits.items()
+        )
+
     def holds(self, line: _Timeline) -> np.ndarray:
         """Whether each interval is in the band."""
         inside = np.ones(line.count, dtype=bool)
@@ -255,34 +246,38 @@ def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Jud
     band = None
     for each in sorted(schedule.actions, key=lambda each: each.at_ns):
         row = _row(phase, each, zero_ns)
-        judged.rows.append(row)
         if why := _missing(phase, each):
-            code = FAULT_MISSING if each.kind == "fault" else EVENT_MISSING
-            judged.reasons.append(_reason(code, phase, each, why))
-            row |= {"ok": None, "id": code, "why": why}
+            row = row.model_copy(update={"id": _code(each), "why": why})
+            judged.outcomes.append(_outcome(_code(each), phase, each, why))
         elif each.kind == "event":
-            row["ok"] = True
+            row = row.model_copy(update={"ok": True})
+            judged.outcomes.append(_outcome(_code(each), phase, each))
         else:
             assert each.begin_ns is not None
             band = _band(line, quiet, line.index(each.begin_ns)) or band
-            _judge_fault(phase, each, line, (quiet, band), row, judged)
+            row, outcome = _judge_fault(phase, each, line, (quiet, band), row)
+            judged.outcomes.append(outcome)
+        judged.rows.append(row)
     _judge_errors(phase, schedule, judged)
 
 
-def _row(phase: Phase, each: ScheduledAction, zero_ns: int) -> Json:
+def _code(each: ScheduledAction) -> str:
+    return "FAULT-MISSING" if each.kind == "fault" else "EVENT-MISSING"
+
+
+def _row(phase: Phase, each: ScheduledAction, zero_ns: int) -> FaultRow:
     def since(time_ns: int | None) -> float | None:
         return None if time_ns is None else (time_ns - zero_ns) / 1e9
 
     within = each.recover_within_ns
-    return {
-        "phase": phase.name, "kind": each.kind, "what": each.what, "text": each.text, "device": each.device,
-        "at_s": each.at_ns / 1e9, "begin_s": since(each.begin_ns), "end_s": since(each.end_ns),
-        "times": each.times, "error": each.error, "was_cut": each.was_cut, "lasted": each.lasted,
-        "expect": each.expect,
-        "recover_within_s": None if within is None else within / 1e9, "recovered_s": None,
-        "recovered_from_begin_s": None, "resolution_s": None, "band": [], "longest_us": 0.0, "gap_s": 0.0,
-        "ok": None, "id": None, "why": "",
-    }  # fmt: skip
+    return FaultRow(
+        phase=phase.name, kind=each.kind, what=each.what, text=each.text, device=each.device,
+        at_s=each.at_ns / 1e9, begin_s=since(each.begin_ns), end_s=since(each.end_ns),
+        times=each.times, error=each.error, was_cut=each.was_cut, lasted=each.lasted, expect=each.expect,
+        recover_within_s=None if within is None else within / 1e9, recovered_s=None,
+        recovered_from_begin_s=None, resolution_s=None, band=(), longest_us=0.0, gap_s=0.0,
+        ok=None, id=None, why="",
+    )  # fmt: skip
 
 
 def _missing(phase: Phase, each: ScheduledAction) -> str:
@@ -305,9 +300,8 @@ def _judge_fault(
     each: ScheduledAction,
     line: _Timeline,
     usual: tuple[np.ndarray, _Band | None],
-    row: Json,
-    judged: Judged,
-) -> None:
+    row: FaultRow,
+) -> tuple[FaultRow, Outcome]:
     """`usual`: which intervals are quiet, which is changed, and the band of before."""
     assert each.begin_ns is not None
     quiet, band = usual
@@ -317,37 +311,31 @@ def _judge_fault(
     if each.lasted:
         ended_ns = each.begin_ns
     last = line.index(ended_ns)
-    row["resolution_s"] = line.width_ns / 1e9
+    found: Json = {"resolution_s": line.width_ns / 1e9}
     if band is None:
         why = f"fewer than {LEAST_BEFORE} intervals with I/Os and no declared fault or event are before it"
-        judged.reasons.append(_reason(FAULT_UNJUDGED, phase, each, why))
-        row |= {"id": FAULT_UNJUDGED, "why": why}
-        return
-    row["band"] = [
-        {"layer": layer, "op": op, "p50_us": p50 / 1e3, "p99_us": p99 / 1e3}
-        for (layer, op), (p50, p99) in band.limits.items()
-    ]
+        made = row.model_copy(update={**found, "id": "FAULT-UNJUDGED", "why": why})
+        return made, _outcome("FAULT-UNJUDGED", phase, each, why)
     inside = band.holds(line)
     at = next((n for n in range(last, line.count - IN_A_ROW + 1) if inside[n : n + IN_A_ROW].all()), None)
     if at is not None:
         at_ns = max(line.begin_ns(at), ended_ns)
-        row["recovered_s"] = (at_ns - ended_ns) / 1e9
-        row["recovered_from_begin_s"] = (at_ns - each.begin_ns) / 1e9
+        found["recovered_s"] = (at_ns - ended_ns) / 1e9
+        found["recovered_from_begin_s"] = (at_ns - each.begin_ns) / 1e9
     until = line.count if at is None else at + 1
     # What is not over yet is not the usual state.
     quiet[first:until] = False
-    row |= _suffered(line, first, until)
-    code, why = _verdict(each, line, inside, span, row)
-    if not code and (rare := [_place(key) for key in line.series if key not in band.limits]):
-        code = FAULT_UNJUDGED
+    row = row.model_copy(update={**found, "band": band.rows, **_suffered(line, first, until)})
+    code, why = _EXPECTED.get(each.expect or "", "FAULT-RECOVERY"), _unkept(each, line, inside, span, row)
+    ok: bool | None = not why
+    if ok and (rare := [_place(key) for key in line.series if key not in band.limits]):
+        code, ok = "FAULT-UNJUDGED", None
         why = (
             f"of {' and of '.join(rare)} there are I/Os in fewer than {LEAST_BEFORE} intervals before it: "
             "more I/Os, or longer intervals, tell whether these recovered"
         )
-        judged.reasons.append(_reason(code, phase, each, why))
-    row |= {"ok": None if code == FAULT_UNJUDGED else not code, "id": code or None, "why": why}
-    if code and code != FAULT_UNJUDGED:
-        judged.unmet.append(_reason(code, phase, each, why, makes="invalid"))
+    row = row.model_copy(update={"ok": ok, "id": code if why else None, "why": why})
+    return row, _outcome(code, phase, each, why)
 
 
 def _suffered(line: _Timeline, first: int, until: int) -> Json:
@@ -364,34 +352,28 @@ def _suffered(line: _Timeline, first: int, until: int) -> Json:
     return {"longest_us": longest / 1e3, "gap_s": gap * line.width_ns / 1e9}
 
 
-def _verdict(
-    each: ScheduledAction,
-    line: _Timeline,
-    inside: np.ndarray,
-    span: tuple[int, int],
-    row: Json,
-) -> tuple[str, str]:
-    """The id of what does not hold and why; "" if all does."""
+def _unkept(
+    each: ScheduledAction, line: _Timeline, inside: np.ndarray, span: tuple[int, int], row: FaultRow
+) -> str:
+    """Why it is not as declared; "" if it is."""
     first, last = span
     if each.expect == "unaffected":
         out = int((~inside[first : min(last + IN_A_ROW, line.count - 1)]).sum())
         text = f"{out} intervals from its begin on are not in the band of before ({_limits(row)})"
-        return (FAULT_AFFECTED, text) if out > 1 else ("", "")
+        return text if out > 1 else ""
     if each.expect == "degraded":
         wide = range(first + 1, min(last, line.count - 1))
         ios = sum(float(s.ios[n]) for s in line.series.values() for n in wide)
-        text = "no I/O ended while it lasted: the load did not go on"
-        return (FAULT_DEGRADED, text) if len(wide) and not ios else ("", "")
-    within_s = row["recover_within_s"]
+        return "no I/O ended while it lasted: the load did not go on" if len(wide) and not ios else ""
+    within_s = row.recover_within_s
     limit = f"within {_seconds(within_s)}" if within_s is not None else "before the phase ended"
-    if row["recovered_s"] is None:
-        return FAULT_RECOVERY, f"latencies did not come back into the band of before ({_limits(row)}) at all"
-    if within_s is not None and row["recovered_s"] > within_s:
+    if row.recovered_s is None:
+        return f"latencies did not come back into the band of before ({_limits(row)}) at all"
+    if within_s is not None and row.recovered_s > within_s:
         return (
-            FAULT_RECOVERY,
-            f"latencies were back in the band of before ({_limits(row)}) {_recovered(row)}, and not {limit}",
+            f"latencies were back in the band of before ({_limits(row)}) {_recovered(row)}, and not {limit}"
         )
-    return "", ""
+    return ""
 
 
 def _place(key: _Key) -> str:
@@ -399,50 +381,60 @@ def _place(key: _Key) -> str:
     return f"{op} at the {'clients' if layer == CLIENT else 'server'}"
 
 
-def _limits(row: Json) -> str:
+def _limits(row: FaultRow) -> str:
     """The band in words."""
     return "; ".join(
-        f"{_place((each['layer'], each['op']))}: p50 up to "
-        f"{format_latency(each['p50_us'])}, p99 up to {format_latency(each['p99_us'])}"
-        for each in row["band"]
+        f"{_place((each.layer, each.op))}: p50 up to {format_latency(each.p50_us)}, p99 up to "
+        f"{format_latency(each.p99_us)}"
+        for each in row.band
     )
 
 
 def _judge_errors(phase: Phase, schedule: Schedule, judged: Judged) -> None:
     """Errors that clients saw, and whether all data is there."""
-    faults = [each for each in schedule.actions if each.kind == "fault"]
-    data = schedule.data
+    faults = any(each.kind == "fault" for each in schedule.actions)
+    data = schedule.data or DataCheck(
+        why="the kit cannot read back what an appliance holds" if faults else ""
+    )
     judged.checks.append(
-        {
-            "phase": phase.name, "client_errors": schedule.client_errors,
-            "retransmissions": schedule.retransmissions,
-            "vdevs": [each.as_json() for each in schedule.vdevs],
-            "data_errors": data.data_errors if data else None, "scan": data.scan if data else "",
-            "why": data.why if data else "the kit cannot read back what an appliance holds" if faults else "",
-        }
+        FaultChecks(
+            phase=phase.name, client_errors=schedule.client_errors, retransmissions=schedule.retransmissions,
+            vdevs=schedule.vdevs, data_errors=data.data_errors, scan=data.scan, why=data.why,
+        )
     )  # fmt: skip
-    if not faults:
-        return
+    if faults:
+        judged.outcomes += _errors(phase.name, schedule)
+
+
+def _errors(phase: str, schedule: Schedule) -> Iterator[Outcome]:
     if schedule.client_errors:
         text = (
             f"{schedule.client_errors} NFS calls of the clients were answered with an error while faults "
             "were declared: the server did not hide them."
         )
-        judged.unmet.append(Reason(id=FAULT_ERRORS, phase=phase.name, text=text, makes="invalid"))
-    if data and data.data_errors:
+        yield Outcome.failed("FAULT-ERRORS", text, phase)
+    elif schedule.client_errors == 0:
+        yield Outcome.ok("FAULT-ERRORS", phase)
+    data = schedule.data
+    if data is None:
+        return
+    if data.data_errors:
         text = (
             f"after the faults {data.data_errors} data errors are in the pool that no copy could repair "
             f"({data.scan})."
         )
-        judged.unmet.append(Reason(id=FAULT_DATA, phase=phase.name, text=text, makes="invalid"))
-    judged.decisive = judged.decisive or bool(schedule.client_errors or (data and data.data_errors))
-    if data and data.data_errors is None:
+        yield Outcome.failed("FAULT-DATA", text, phase)
+    elif data.data_errors == 0:
+        yield Outcome.ok("FAULT-DATA", phase)
+    else:
         text = f"the data could not be read back after the faults: {data.why}."
-        judged.reasons.append(Reason(id=FAULT_UNVERIFIED, phase=phase.name, text=text))
+        yield Outcome.unknown("FAULT-UNVERIFIED", text, phase)
 
 
-def _reason(
-    code: str, phase: Phase, each: ScheduledAction, why: str, makes: Literal["unknown", "invalid"] = "unknown"
-) -> Reason:
-    text = f"the {each.kind} at {_when(each.at_ns / 1e9)} ({each.text}): {why}."
-    return Reason(id=code, phase=phase.name, text=text, makes=makes)
+def _outcome(code: str, phase: Phase, each: ScheduledAction, why: str = "") -> Outcome:
+    """It holds where there is no `why`."""
+    subject = f"the {each.kind} at {_when(each.at_ns / 1e9)} ({each.text})"
+    if not why:
+        return Outcome.ok(code, phase.name, subject)
+    make = Outcome.unknown if code == "FAULT-UNJUDGED" else Outcome.failed
+    return make(code, f"{subject}: {why}.", phase.name, subject)

@@ -6,12 +6,12 @@ sum may be missing, its tolerance may let everything pass, and it may be of othe
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kit.store.checks.ids import UNKNOWN_ID, id_of_sum
+from kit.store.checks.ids import UNKNOWN_ID
+from kit.store.checks.old_names import subject_of
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import CpuSample, DeviceSample
 from kit.store.phase import Check, Missing, Phase
@@ -26,7 +26,6 @@ _MOST_CPUS = 1 << 16
 _OTHER_CLOCK = 2
 _READS = ("ARC-HITS", "ARC-MISSES", "L2ARC-HITS")
 _COMMITS = ("ZIL-COMMITS", "ZIL-SLOG-BLOCKS", "ZIL-POOL-BLOCKS")
-_BYTES = re.compile(r"bytes (read from|written to) (\S+)")
 # Sums of what must not be: nothing is expected.
 _ZERO = frozenset({
     "NFS-RETRANSMISSIONS", "L2ARC-ERRORS", "ZIL-INDIRECT", "ZIL-ERRORS", "ZIL-ASYNC-BYTES", "TRIM",
@@ -46,11 +45,14 @@ _CPU_TIMES = ("idle_ns", "user_ns", "system_ns", "softirq_ns")
 _DEVICE_SUMS = tuple(name for name in DeviceSample.model_fields if name not in ("at_ns", "in_flight"))
 # No device moves more: 100 GB/s.
 _BYTES_PER_NS, _SECTOR_BYTES = 100, 512
-_WRITTEN = re.compile(r".* of (\d{1,19}) written asynchronously")
 
 
 def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     """Sentences without their phase."""
+    for each in (*phase.checks, *phase.unavailable):
+        named = subject_of(each.name)
+        if named["id"] != UNKNOWN_ID and any(getattr(each, key) != value for key, value in named.items()):
+            yield f"{each.title} is said to be {each.id} {each.op or ''} {each.of}".rstrip()
     for check in phase.checks:
         if check.tolerance > (most := _most(manifest, phase, check, ios)):
             yield f"{check.name} ({check.source}) has the tolerance {check.tolerance}, at most {most} can be"
@@ -69,7 +71,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
 
 def _instruments(phase: Phase) -> Iterator[str]:
     for check in phase.checks:
-        id_ = id_of_sum(check.name)
+        id_ = check.id
         by = next((names for prefix, names in _INSTRUMENTS.items() if id_.startswith(prefix)), ())
         if by and check.instrument not in by:
             yield f"{check.name} ({check.source}) is of the instrument {check.instrument}"
@@ -83,15 +85,12 @@ def _devices(phase: Phase) -> Iterator[str]:
     """Bytes of a device: of fio, of the kernel's counters and of its model, as the samples have them."""
     issued = {row.host: row.ios for row in phase.clients}
     for check in phase.checks if not phase.parts else ():
-        found = _BYTES.fullmatch(check.name)
-        used = next((each for each in phase.devices if found and each.device == found[2]), None)
-        if found is None or used is None or not used.samples:
+        used = next((each for each in phase.devices if each.device == check.of), None)
+        if check.id != "DEVICE-BYTES" or used is None or not used.samples:
             continue
-        is_read = found[1] == "read from"
-        last, model = used.samples[-1], used.model
-        known = {last.read_bytes if is_read else last.written_bytes}
-        known |= {model.read_bytes if is_read else model.written_bytes} if model else set()
-        op = "read" if is_read else "write"
+        last, model, op = used.samples[-1], used.model, str(check.op)
+        known = {last.read_bytes if op == "read" else last.written_bytes}
+        known |= {model.read_bytes if op == "read" else model.written_bytes} if model else set()
         size = phase.block_bytes_by_op.get(op, 0 if phase.block_bytes_by_op else phase.block_bytes or 0)
         if len(phase.block_bytes_by_op) < 2:
             known.add(issued.get(used.device, 0) * size)
@@ -105,7 +104,7 @@ def _devices(phase: Phase) -> Iterator[str]:
 
 def _made(phase: Phase) -> Counter[str]:
     made: list[Check | Missing] = [*phase.checks, *phase.unavailable]
-    return Counter(id_of_sum(each.name) for each in made)
+    return Counter(each.id for each in made)
 
 
 def _ops(phase: Phase) -> list[str]:
@@ -138,7 +137,7 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
             need += Counter({**dict.fromkeys(_READS, 1), "L2ARC-ERRORS": 3})
         if ios.of(SERVER, op="write") or ios.of(SERVER, op="commit"):
             need += Counter({**dict.fromkeys(_COMMITS, 1), "ZIL-ERRORS": 2})
-            slog = any(id_of_sum(each.name) == "ZIL-SLOG-BLOCKS" and each.expected for each in phase.checks)
+            slog = any(each.id == "ZIL-SLOG-BLOCKS" and each.expected for each in phase.checks)
             need += Counter({"ZIL-INDIRECT": int(slog)})
     elif phase.target is None:
         need["TIERS-TRACED"] = need["SERVER-LATENCY"] = 1
@@ -151,7 +150,7 @@ def _asynchronous(phase: Phase) -> bool:
 
 def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     """The largest tolerance that an instrument gives."""
-    id_ = id_of_sum(check.name)
+    id_ = check.id
     reads = ios.of(SERVER, op="read")
     written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
     of_reads = _IOS + int(reads * _READ_SHARE) + ios.of(SERVER, op="read", tiers=("indirect",))
@@ -166,7 +165,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         "ARC-MISSES": of_reads, "L2ARC-HITS": of_reads + _failed(phase),
         "ARC-HITS": of_reads + _IOS + int(reads * _DBUF_SHARE),
         **dict.fromkeys(_COMMITS, _IOS + int(max(written, _calls(phase)) * _ZIL_SHARE)),
-        "ZIL-ASYNC-BYTES": int(_written(check) * _ASYNC_SHARE),
+        "ZIL-ASYNC-BYTES": int((check.out_of or 0) * _ASYNC_SHARE),
         "CPU-STEAL": int(longest_s * 100 * cpus * 0.01) + 1,
         "THERMAL": int(longest_s * 1000 * 0.01) + 1,
         "CLOCK-STEP": _STEP_US, "OTHER-POOL": _IOS,
@@ -174,8 +173,8 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         "NFS-BYTES": abs(check.expected) + _pages(phase) if loose or _asynchronous(phase) else 0,
     }  # fmt: skip
     if id_ == UNKNOWN_ID:
-        # Of a run of another version. Those of its machine have units.
-        return max(_STEP_US if ", in " in check.name else 0, _IOS + abs(check.expected) // 20)
+        # Of a run of another version, in units of its own.
+        return max(_STEP_US, _IOS + abs(check.expected) // 20)
     return sums.get(id_, 0)
 
 
@@ -190,12 +189,7 @@ def _pages(phase: Phase) -> int:
 
 
 def _failed(phase: Phase) -> int:
-    return max((check.found for check in phase.checks if id_of_sum(check.name) == "L2ARC-ERRORS"), default=0)
-
-
-def _written(check: Check) -> int:
-    found = _WRITTEN.fullmatch(check.name)
-    return int(found[1]) if found else 0
+    return max((check.found for check in phase.checks if check.id == "L2ARC-ERRORS"), default=0)
 
 
 def _of_its_ios(phase: Phase, ios: Counted) -> Iterator[str]:
@@ -206,7 +200,7 @@ def _of_its_ios(phase: Phase, ios: Counted) -> Iterator[str]:
         yield from _nfs(phase, ios, id_, name)
     if not ios.of(SERVER) or phase.parts:
         return
-    expected = {id_of_sum(check.name): check.expected for check in phase.checks}
+    expected = {check.id: check.expected for check in phase.checks}
     reads = {tier: ios.of(SERVER, op="read", tiers=(tier,)) for tier in ("dram", "l2arc", "disk", "indirect")}
     written = [(tier, n) for (layer, _, op, tier), n in ios.ios.items() if layer == SERVER and op != "read"]
     exact = {
@@ -224,12 +218,12 @@ def _of_its_ios(phase: Phase, ios: Counted) -> Iterator[str]:
 
 def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
     """Over all clients and parts; a part that was lost has no check."""
-    checks = [check for check in phase.checks if id_of_sum(check.name) == id_]
-    if not checks or any(id_of_sum(each.name) in (id_, "PART-COUNTERS") for each in phase.unavailable):
+    checks = [check for check in phase.checks if check.id == id_]
+    if not checks or any(each.id in (id_, "PART-COUNTERS") for each in phase.unavailable):
         return
     issued = ios.layers() - {SERVER}
     for op in ("read", "write"):
-        mine = [check for check in checks if f"NFS {op.upper()} " in check.name]
+        mine = [check for check in checks if check.op == op]
         if not mine:
             continue
         held = sum(ios.of(layer, op=op) for layer in issued)
@@ -241,27 +235,26 @@ def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
 
 
 def _machines(phase: Phase) -> Iterator[str]:
-    checks = {check.name: check for check in phase.checks}
-    for machine in phase.machines:
-        step = checks.get(f"wall clock step of {machine.host}, in us")
+    for machine in phase.machines if not phase.parts else ():
+        step, heat = (_of_host(phase, id_, machine.host) for id_ in ("CLOCK-STEP", "THERMAL"))
         step_ns = machine.clock_step_ns
-        if step and step_ns is not None and not phase.parts and abs(step_ns) // 1000 != abs(step.found):
+        if step and step_ns is not None and abs(step_ns) // 1000 != abs(step.found):
             yield f"clock_step_ns of {machine.host} is {step_ns}, its check found {step.found} us"
-        heat = checks.get(f"thermal throttling of {machine.host}, in ms")
-        if (
-            heat
-            and machine.throttled_ms is not None
-            and not phase.parts
-            and machine.throttled_ms != heat.found
-        ):
+        if heat and machine.throttled_ms is not None and machine.throttled_ms != heat.found:
             yield f"throttled_ms of {machine.host} is {machine.throttled_ms}, its check found {heat.found}"
-        lacks = any(each.name == f"thermal throttling of {machine.host}" for each in phase.unavailable)
-        if lacks and not phase.parts and (machine.throttled is not None or machine.throttled_ms is not None):
+        lacks = any((each.id, each.of) == ("THERMAL", machine.host) for each in phase.unavailable)
+        if lacks and (machine.throttled is not None or machine.throttled_ms is not None):
             yield f"{machine.host} cannot say whether it throttles, and throttled is {machine.throttled}"
+    for machine in phase.machines:
         if machine.slept_ns:
             yield f"{machine.host} slept for {machine.slept_ns} ns, and nothing was said"
         if machine.throttled_ms and not machine.throttled:
             yield f"{machine.host} throttled for {machine.throttled_ms} ms in no event"
+
+
+def _of_host(phase: Phase, id_: str, host: str) -> Check | None:
+    """The first: of throttling, that of the time."""
+    return next((check for check in phase.checks if (check.id, check.of) == (id_, host)), None)
 
 
 def _samples(phase: Phase) -> Iterator[str]:

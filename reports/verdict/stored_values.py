@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.summary import Reason
 from reports.verdict import stored_checks, stored_phase
 
 MANIFEST_VALUES = "MANIFEST-VALUES"
@@ -23,12 +23,12 @@ _EARLY = timedelta(seconds=2)
 _LOAD = re.compile(r"closed loop, (\d{1,9}) outstanding")
 
 
-def contradictions(manifest: Manifest, latency: Latency) -> Iterator[Reason]:
-    """Reasons of a run that nothing else makes unknown. An import has one count alone."""
+def contradictions(manifest: Manifest, latency: Latency) -> Iterator[Outcome]:
+    """Outcomes of a run that nothing else makes unknown. An import has one count alone."""
     if manifest.import_:
         return
     for text in itertools.islice(_of_the_run(manifest), _MOST_SHOWN):
-        yield Reason(id=MANIFEST_VALUES, text=f"manifest.json contradicts itself: {text}.")
+        yield Outcome.failed(MANIFEST_VALUES, f"manifest.json contradicts itself: {text}.")
     counted = stored_phase.counted(latency, [phase.name for phase in manifest.phases])
     for phase in manifest.phases:
         ios = counted[phase.name]
@@ -37,11 +37,8 @@ def contradictions(manifest: Manifest, latency: Latency) -> Iterator[Reason]:
             stored_checks.contradictions(manifest, phase, ios),
         )
         for text in itertools.islice(texts, _MOST_SHOWN):
-            yield Reason(
-                id=MANIFEST_VALUES,
-                phase=phase.name,
-                text=f"manifest.json contradicts itself or the counts: {text}.",
-            )
+            words = f"manifest.json contradicts itself or the counts: {text}."
+            yield Outcome.failed(MANIFEST_VALUES, words, phase.name)
 
 
 def _of_the_run(manifest: Manifest) -> Iterator[str]:

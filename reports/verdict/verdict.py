@@ -1,25 +1,24 @@
-"""The verdict of a run: valid, invalid or unknown, and why (docs/verdict.md)."""
+"""Whether a run's accounting closes: the first part of its outcomes (docs/verdict.md). Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import polars as pl
 
-from kit.store.checks.ids import id_of_problem, id_of_sum
-from kit.store.checks.known import Known
+from kit.store.checks.ids import SUM_IDS, UNKNOWN_ID, id_of_problem
+from kit.store.checks.outcome import Outcome, Tally
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
-from kit.store.summary import Reason, Verdict
+from kit.store.summary import Row
 from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance, recovery
-from reports.verdict.known import excused
 from reports.verdict.stored_values import contradictions
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
-Json = dict[str, Any]
+# Of runs that are unknown by their nature: the one sentence that all of a kind have.
+NATURES = {"IMPORTED": IMPORTED, "APPLIANCE": appliance.UNSEEN}
 # A phase ends with the interval of its last I/O; this many more are no damage.
 _LATE_INTERVALS = 10
 _NAMED_FAULTS = 8
@@ -29,63 +28,50 @@ _NOT_ENDED = (
 )
 
 
-def of(reasons: Sequence[Reason], unmet: Sequence[Reason], by_nature: str | None) -> Verdict:
-    """`reasons`: what cannot be trusted; `unmet`: expectations that are not met.
-
-    What is unknown by its nature, and for no other reason, can still show that an expectation is not met.
-    """
-    if reasons and not (by_nature and unmet):
-        return "unknown"
-    return "invalid" if unmet else "valid"
-
-
-def judge_accounting(
+def accounting(
     manifest: Manifest,
     latency: Latency,
     aged: pl.DataFrame | None,
-    rows: Sequence[Json],
-    reasons: list[Reason],
-) -> str | None:
-    """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have."""
+    rows: Sequence[Row],
+    found: Sequence[Outcome],
+) -> list[Outcome]:
+    """The sums of each phase, and what does not close. `found`: outcomes of the counts themselves."""
     phases = manifest.phases
-    reasons += _strays(phases, rows)
-    reasons += _problems(manifest.problems)
+    made = [*_strays(phases, rows), *_problems(manifest.problems)]
     if not manifest.ended:
-        reasons.append(Reason(id="NOT-ENDED", text=_NOT_ENDED))
-    by_nature = None
+        made.append(Outcome.failed("NOT-ENDED", _NOT_ENDED))
     if manifest.import_:
-        by_nature = IMPORTED
-        reasons.insert(0, Reason(id="IMPORTED", text=IMPORTED))
+        made.insert(0, Outcome.unknown("IMPORTED", IMPORTED))
     else:
         # An import has no second count: there is no accounting to judge.
         for phase in phases:
-            troubles = [*_trouble(manifest, phase, rows)]
-            reasons += troubles
-            reasons += _faults(phase) if troubles else ()
+            outcomes = [*_of_phase(manifest, phase, rows)]
+            made += outcomes
+            made += _faults(phase) if any(each.decides for each in outcomes) else ()
         # An incomplete run has contradictions although no file was changed.
-        reasons += () if reasons else contradictions(manifest, latency)
+        whole = not any(each.decides for each in (*found, *made))
+        made += contradictions(manifest, latency) if whole else ()
     if not phases:
-        reasons.append(Reason(id="NO-PHASES", text="The run has no phases."))
+        made.append(Outcome.failed("NO-PHASES", "The run has no phases."))
     if manifest.appliance:
-        by_nature = appliance.UNSEEN
-        reasons.insert(0, Reason(id="APPLIANCE", text=appliance.verdict_reason(phases, not reasons)))
-    reasons += _gaps(manifest, latency.intervals, aged)
-    return by_nature
+        closes = not any(each.decides for each in (*found, *made))
+        made.insert(0, Outcome.unknown("APPLIANCE", appliance.verdict_reason(phases, closes)))
+    return [*made, *_gaps(manifest, latency.intervals, aged)]
 
 
-def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[Reason]:
+def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[Outcome]:
     """Parts of a run that are not as a run stores them. An import has none of them."""
     if manifest.import_:
         return
     if manifest.clock is None:
         text = "The manifest lacks the clock: it is not known what a second of this run is."
-        yield Reason(id="NO-CLOCK", text=text)
+        yield Outcome.failed("NO-CLOCK", text)
     no_clients = bool(manifest.phases) and all(phase.target for phase in manifest.phases)
     if not (manifest.testbed.server and (manifest.testbed.clients or no_clients)):
-        yield Reason(id="NO-HOSTS", text="The manifest lacks the server or the clients of the testbed.")
+        yield Outcome.failed("NO-HOSTS", "The manifest lacks the server or the clients of the testbed.")
     if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
         text = "Devices were preconditioned, and ageing.parquet, which shows it, is missing or empty."
-        yield Reason(id="NO-AGEING", text=text)
+        yield Outcome.failed("NO-AGEING", text)
     spans = intervals.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
     seen = {phase: (first, last) for phase, first, last in spans.iter_rows()}
     for phase in manifest.phases:
@@ -99,36 +85,42 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
                 f"the phase is from {phase.start_ns} to {phase.end_ns} ns, its I/Os are from {first} to "
                 f"{end_ns} ns."
             )
-            yield Reason(id="PHASE-TIMES", phase=phase.name, text=text)
+            yield Outcome.failed("PHASE-TIMES", text, phase.name)
 
 
-def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[Reason]:
+def _strays(phases: Sequence[Phase], rows: Sequence[Row]) -> list[Outcome]:
     """I/Os of phases that the manifest does not have: they are not accounted for."""
     names = {phase.name for phase in phases}
     strays: dict[str, int] = {}
     for row in rows:
-        if row["phase"] not in names:
-            strays[row["phase"]] = strays.get(row["phase"], 0) + row["count"]
+        if row.phase not in names:
+            strays[row.phase] = strays.get(row.phase, 0) + row.count
     return [
-        Reason(id="STRAY-IOS", text=f"{n} I/Os are of phase {name}, which the manifest lacks.")
+        Outcome.failed("STRAY-IOS", f"{n} I/Os are of phase {name}, which the manifest lacks.")
         for name, n in strays.items()
     ]
 
 
-def _problems(problems: Iterable[Problem], phase: str | None = None) -> Iterator[Reason]:
+def _problems(problems: Iterable[Problem], phase: str | None = None) -> Iterator[Outcome]:
     for each in problems:
-        yield Reason(id=id_of_problem(each.code), phase=phase, text=each.text)
+        yield Outcome.failed(id_of_problem(each.code), each.text, phase)
 
 
-def _open_sums(phase: Phase) -> Iterator[Reason]:
-    """The sums of a phase that do not close."""
+def _sums(phase: Phase) -> Iterator[Outcome]:
+    """The sums of a phase, and those that its hosts cannot make."""
     for check in phase.checks:
-        if not check.closes:
-            yield Reason(id=id_of_sum(check.name), phase=phase.name, text=str(check))
+        id_ = check.id if check.id in SUM_IDS else UNKNOWN_ID
+        if check.closes:
+            yield Outcome.ok(id_, phase.name, check.title)
+        else:
+            yield Outcome.failed(id_, str(check), phase.name, check.title)
+    for missing in phase.unavailable:
+        text = f"{missing.title}: {missing.why}"
+        id_ = missing.id if missing.id in SUM_IDS else UNKNOWN_ID
+        yield Outcome.absent(id_, "not available", text, phase.name, missing.title)
 
 
-def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator[Reason]:
-    """Why this phase cannot be judged, as sentences."""
+def _of_phase(manifest: Manifest, phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
     if phase.target:
         layer = DEVICE if phase.on_devices else CLIENT
         return _load_trouble(phase, rows, layer, "fio")
@@ -137,43 +129,43 @@ def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator
     return _phase_trouble(phase, rows)
 
 
-def _load_trouble(phase: Phase, rows: Sequence[Json], layer: str, issuer: str) -> Iterator[Reason]:
+def _load_trouble(phase: Phase, rows: Sequence[Row], layer: str, issuer: str) -> Iterator[Outcome]:
     """What does not close where only who issued the I/Os, and checks, can tell."""
     name, issued = phase.name, phase.client_ios
     yield from _problems(phase.problems, name)
-    binned = sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
+    binned = sum(r.count for r in rows if r.phase == name and r.layer == layer)
     if not (issued and binned):
-        yield Reason(id="NO-IO", phase=name, text="the phase has no I/O.")
+        yield Outcome.failed("NO-IO", "the phase has no I/O.", name)
     elif issued != binned:
         text = f"latency.parquet holds {binned} I/Os of {issuer}, the manifest says {issued}."
-        yield Reason(id="STORED-IOS", phase=name, text=text)
-    yield from _open_sums(phase)
+        yield Outcome.failed("STORED-IOS", text, name)
+    yield from _sums(phase)
 
 
-def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[Reason]:
-    """Why this phase cannot be judged, as sentences."""
+def _phase_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
+    """What does not close between clients, server and the counts."""
     name, client, server = phase.name, phase.client_ios, phase.server_ios
     yield from _problems(phase.problems, name)
     if server is None or phase.lost_events is None:
         text = "the manifest lacks the server's I/Os or the lost trace events."
-        yield Reason(id="COUNTS-MISSING", phase=name, text=text)
+        yield Outcome.failed("COUNTS-MISSING", text, name)
     elif (calls := _calls(phase)) is not None and abs(calls - server) > recovery.apart_ios(phase) + sum(
         part.apart_ios for part in phase.parts
     ):
         text = f"the clients issued {client} I/Os, the server saw {server}."
-        yield Reason(id="CLIENT-SERVER-IOS", phase=name, text=text)
+        yield Outcome.failed("CLIENT-SERVER-IOS", text, name)
     if phase.lost_events:
-        yield Reason(id="LOST-EVENTS", phase=name, text=f"{phase.lost_events} trace events were lost.")
+        yield Outcome.failed("LOST-EVENTS", f"{phase.lost_events} trace events were lost.", name)
     binned, at_clients = (
-        sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer and r["op"] != "commit")
+        sum(r.count for r in rows if r.phase == name and r.layer == layer and r.op != "commit")
         for layer in (SERVER, "client")
     )
     yield from _server_trouble(phase, binned, at_clients)
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
         text = f"latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
-        yield Reason(id="STORED-IOS", phase=name, text=text)
-    yield from _open_sums(phase)
+        yield Outcome.failed("STORED-IOS", text, name)
+    yield from _sums(phase)
 
 
 def _calls(phase: Phase) -> int | None:
@@ -184,7 +176,7 @@ def _calls(phase: Phase) -> int | None:
     return None if per_group is None else phase.client_ios * per_group
 
 
-def _faults(phase: Phase) -> Iterator[Reason]:
+def _faults(phase: Phase) -> Iterator[Outcome]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
     injected = [event.text for event in phase.events if event.kind == "fault"]
     texts = [text.removeprefix("fault: ") for text in injected if not text.startswith("declared: ")]
@@ -194,14 +186,14 @@ def _faults(phase: Phase) -> Iterator[Reason]:
             "faults were injected into emulated devices until the end of this phase: "
             f"{', '.join(texts[:_NAMED_FAULTS])}{more}."
         )
-        yield Reason(id="INJECTED-FAULTS", phase=phase.name, text=text)
+        yield Outcome.failed("INJECTED-FAULTS", text, phase.name)
 
 
-def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Reason]:
+def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Outcome]:
     """Of the server's I/Os in latency.parquet; one that was not traced has none there, only a count."""
     name, untraced = phase.name, phase.shares is not None
     if not (phase.client_ios and phase.server_ios and (binned or untraced)):
-        yield Reason(id="NO-IO", phase=name, text="the phase has no I/O.")
+        yield Outcome.failed("NO-IO", "the phase has no I/O.", name)
         return
     text = ""
     if untraced and binned:
@@ -211,30 +203,16 @@ def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Reas
     elif not untraced and binned != phase.server_ios:
         text = f"latency.parquet holds {binned} I/Os of the server, the manifest says {phase.server_ios}."
     if text:
-        yield Reason(id="STORED-IOS", phase=name, text=text)
+        yield Outcome.failed("STORED-IOS", text, name)
 
 
-def entry(judged: Verdict, causes: Sequence[Reason], all_well: str, known: Sequence[Known]) -> Json:
-    """What the summary has of it. A valid run has the one sentence `all_well`, and no cause."""
-    marked = excused(causes, known)
-    return {
-        "verdict": judged,
-        "reasons": [all_well] if judged == "valid" else [*map(str, causes)],
-        **({"causes": [each.as_json() for each in marked]} if marked else {}),
-    }
-
-
-def all_well(phases: Sequence[Phase], expect: Sequence[Json], kept: str) -> str:
+def all_well(phases: Sequence[Phase], outcomes: Sequence[Outcome], kept: str) -> str:
     """The sentence of a valid run. `kept`: of its power losses, "" without."""
-    checks = sum(len(phase.checks) for phase in phases)
-    missing = sum(len(phase.unavailable) for phase in phases)
+    count = Tally.of(outcomes)
     ios = sum((phase.client_ios if phase.target else phase.server_ios) or 0 for phase in phases)
-    open_ones = sum(e["ok"] is None for e in expect)
-    words = (
-        f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."
-    )
-    if missing:
-        words += f" {missing} check{'s' * (missing != 1)} cannot be made on these hosts."
-    if open_ones:
-        words += f" {open_ones} expectations on tiers could not be judged: the server was not traced."
+    words = f"All {ios} I/Os are accounted for, {count.words}."
+    if count.unavailable:
+        words += f" {count.unavailable} check{'s' * (count.unavailable != 1)} cannot be made on these hosts."
+    if count.unjudged:
+        words += f" {count.unjudged} expectations on tiers could not be judged: the server was not traced."
     return f"{words} {kept}".strip()

@@ -56,4 +56,4 @@ def test_a_count_that_was_changed_is_never_valid(key: str, value: Any) -> None:
     try:
         assert synthetic.summarise(FRAME, {**MANIFEST, "phases": phases})["verdict"] == "unknown"
     except ConfigError as error:
-        assert f".{key}: " in error.message
+        assert f"{key}: " in error.message

@@ -36,7 +36,7 @@ def test_expectations_on_tiers_are_not_judged_and_nothing_is_counted_as_passed(u
     assert {wish["ok"] for wish in found["expect"]} == {None}
     assert not any(wish["limits"] for wish in found["expect"])
     [words] = found["reasons"]
-    assert "3 checks and 0 expectations hold" in words
+    assert "45 of 45 checks hold" in words
     assert "3 checks cannot be made on these hosts" in words
     assert "5 expectations on tiers could not be judged" in words
     assert [phase["shares"]["counts"]["l2arc"] for phase in found["accounting"]["phases"]] == [0, 0, 0]
@@ -77,7 +77,7 @@ def test_the_page_has_the_note_first_and_a_table_of_shares(untraced, tmp_path):
     run = synthetic.write(tmp_path, manifest, frame)
     text = _drawn(run, frame, manifest)
     assert text.index("lab has no bpftrace") < text.index('class="hero"')
-    assert "5 requirements not judged: the server was not traced." in text and "0 of 5" not in text
+    assert "5 expectations were not judged: the server was not traced." in text and "0 of 5" not in text
     assert 'id="shares"' in text and "Which tier answered each I/O could not be seen" in text
     assert "not available on OpenZFS 2.1" in text and "neither passed nor failed" in text
     assert "not judged" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +14,15 @@ from kit.core.output import check_target, emit_json, emit_text, say_error, write
 from kit.recovery.clean import is_made
 from kit.session.presentation import terminal_width
 from kit.session.rejudged import Rejudged, known_of_all, rejudged, unreadable
+from kit.store.checks.outcome import Outcome, State
 from kit.store.series import is_series, named_series, read_series
 from reports.output.junit import junit as junit_of
 from reports.output.result_table import wrapped
-from reports.verdict.check_lines import CheckLine
 
-_MARKS = {"ok": "ok", "failed": "FAILED", "known": "known", "not available": "n/a"}
+_MARKS: dict[State, str] = {
+    "ok": "ok", "failed": "FAILED", "known": "known", "not known": "OPEN", "not available": "n/a",
+    "not asked for": "-",
+}  # fmt: skip
 
 
 def check(
@@ -87,7 +89,7 @@ def _json(judged: Rejudged) -> dict[str, Any]:
         "by_nature": summary.by_nature if summary else None,
         "known": bool(summary and summary.is_known),
         "exit_code": judged.code,
-        "checks": [asdict(each) for each in judged.lines],
+        "checks": [{**each.as_json(), "outcome": each.state} for each in judged.outcomes],
         "entries": [each.as_json() for each in summary.known] if summary else [],
     }
 
@@ -99,16 +101,20 @@ def _lines(judged: Rejudged, width: int) -> Iterator[str]:
     yield f"{judged.path}: {verdict}{known}"
     if summary and summary.by_nature:
         yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
-    for line in judged.lines:
-        yield from _line(line, width)
+    for outcome in judged.outcomes:
+        yield from _line(outcome, width)
     for note in summary.known_notes if summary else ():
         yield from wrapped(note, width, "  ")
-    counts = {outcome: sum(each.outcome == outcome for each in judged.lines) for outcome in _MARKS}
-    yield "  " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    if summary:
+        counts = {state: sum(each.state == state for each in summary.outcomes) for state in _MARKS}
+        others = [f"{counts[state]} {state}" for state in _MARKS if counts[state] and state != "ok"]
+        yield from wrapped("; ".join([summary.tally.words, *others]), width, "  ")
     yield ""
 
 
-def _line(line: CheckLine, width: int) -> Iterator[str]:
-    where = f" {line.phase}" if line.phase and not line.id.startswith("EXPECT:") else ""
-    text = ": ".join(filter(None, (f"{_MARKS[line.outcome]:<7}{line.id}{where}", line.name, line.text)))
-    yield from wrapped(text, max(width, 40), "  ")
+def _line(outcome: Outcome, width: int) -> Iterator[str]:
+    where = f" {outcome.phase}" if outcome.phase and not outcome.is_expectation else ""
+    head = f"{_MARKS[outcome.state]:<7}{outcome.id}{where}"
+    yield from wrapped(
+        ": ".join(filter(None, (head, outcome.marked or outcome.subject))), max(width, 40), "  "
+    )

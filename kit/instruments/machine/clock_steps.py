@@ -111,4 +111,6 @@ def check(change: Change, host: str) -> Check:
     """Whether the step is small enough."""
     # Rounds toward zero.
     step_us = abs(change.step_ns) // 1000 * (1 if change.step_ns > 0 else -1)
-    return Check.of(f"wall clock step of {host}, in us", SOURCE, 0, step_us, MOST_NS // 1000)
+    return Check.of_counts(
+        "CLOCK-STEP", f"wall clock step of {host}, in us", SOURCE, 0, step_us, MOST_NS // 1000, of=host
+    )

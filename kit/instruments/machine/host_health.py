@@ -99,11 +99,23 @@ def _between(
 def checks(change: Change, duration_ns: int) -> Iterator[Check | Missing]:
     """`duration_ns`: of the load, on the hosts' clock. Pure."""
     if isinstance(change.throttling, str):
-        yield Missing.of(f"thermal throttling of {change.host}", throttling.SOURCE, change.throttling)
+        yield Missing(
+            id="THERMAL",
+            name=f"thermal throttling of {change.host}",
+            source=throttling.SOURCE,
+            of=change.host,
+            why=change.throttling,
+        )
     else:
         yield from throttling.checks(change.throttling, change.host, duration_ns)
     if isinstance(change.wall, str):
-        yield Missing.of(f"wall clock step of {change.host}", clock_steps.SOURCE, change.wall)
+        yield Missing(
+            id="CLOCK-STEP",
+            name=f"wall clock step of {change.host}",
+            source=clock_steps.SOURCE,
+            of=change.host,
+            why=change.wall,
+        )
     else:
         yield clock_steps.check(change.wall, change.host)
 

@@ -21,7 +21,7 @@ from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.instruments.machine.sampler import PROGRAM, SOURCE, Sampled, command, end_command
-from kit.store.parts.resource_use import NOT_SAMPLED, CpuSample, CpuUse, DeviceSample, DeviceUse, ModelUse
+from kit.store.parts.resource_use import CpuSample, CpuUse, DeviceSample, DeviceUse, ModelUse
 from kit.store.phase import Check, Missing
 
 _DEADLINE_S, _ABANDON_S = 60.0, 10.0
@@ -131,7 +131,10 @@ class ResourceUse(Instrument):
         by_name = {each.device: each for each in devices}
         if self._array and not self._is_faulty and by_name.keys() >= {*self._targets}:
             checks += member_checks(self._array, self._loaded, by_name, measured)
-        checks += [Missing.of(f"{NOT_SAMPLED}{name}", SOURCE, text) for name, text in self._missing.items()]
+        checks += [
+            Missing(id="USE-SAMPLES", name=f"resource use of {name}", source=SOURCE, of=name, why=text)
+            for name, text in self._missing.items()
+        ]
         # Without them nothing shows that a load on devices was what it seems to be.
         problems = [f"nothing counted the I/Os of {name}" for name in self._targets if name not in by_name]
         return Report(checks=checks, problems=problems, entry={"cpu": tuple(cpu), "devices": tuple(devices)})
@@ -164,12 +167,14 @@ class ResourceUse(Instrument):
         """
         quiet = all(used.device in row.get("quiet", ()) for row in (rows[0], rows[-1]))
         if used.model and quiet and self._devices[used.device].is_log and not self._is_faulty:
-            yield Check.of(
+            yield Check.of_counts(
+                "DEVICE-BYTES",
                 f"bytes written to {used.device}",
                 f"/sys/block/*/stat of {used.device}, counters of its model",
                 used.samples[-1].written_bytes,
                 used.model.written_bytes,
-                0,
+                op="write",
+                of=used.device,
             )
 
 
@@ -188,13 +193,18 @@ def load_checks(used: DeviceUse, measured: Measured, *, faulty: bool) -> Iterato
     for op in ("read", "write"):
         issued = ios.get(op, 0) * measured.block_bytes.get(op, 0)
         words = f"bytes {'read from' if op == 'read' else 'written to'} {name}"
+        of: dict[str, Any] = {"op": op, "of": name}
         if op == "write" and measured.asynchronous and measured.calls_per_io is None:
             text = "nothing forces the writes: the page cache writes once what was written over several times"
-            yield Missing.of(words, f"/sys/block/*/stat of {name}", text)
+            yield Missing(
+                id="DEVICE-BYTES", name=words, source=f"/sys/block/*/stat of {name}", why=text, **of
+            )
             continue
-        yield Check.of(words, f"fio, /sys/block/*/stat of {name}", issued, kernel[op], 0)
+        source = f"fio, /sys/block/*/stat of {name}"
+        yield Check.of_counts("DEVICE-BYTES", words, source, issued, kernel[op], **of)
         if op in model:
-            yield Check.of(words, f"fio, counters of the model of {name}", issued, model[op], 0)
+            source = f"fio, counters of the model of {name}"
+            yield Check.of_counts("DEVICE-BYTES", words, source, issued, model[op], **of)
 
 
 def _await_first(process: Process, path: Path) -> None:

@@ -101,9 +101,11 @@ def checks(change: Change, host: str, duration_ns: int) -> list[Check]:
     if change.time_ms is not None:
         most_ms = int(duration_ns * THROTTLED_SHARE) // 1_000_000
         source = f"{SOURCE}/*_throttle_total_time_ms"
-        made.append(Check.of(f"thermal throttling of {host}, in ms", source, 0, change.time_ms, most_ms))
+        name = f"thermal throttling of {host}, in ms"
+        made.append(Check.of_counts("THERMAL", name, source, 0, change.time_ms, most_ms, of=host))
     name = f"thermal throttling of {host}, events of unknown duration"
-    return [*made, Check.of(name, f"{SOURCE}/*_throttle_count", 0, change.unmeasured, 0)]
+    source = f"{SOURCE}/*_throttle_count"
+    return [*made, Check.of_counts("THERMAL", name, source, 0, change.unmeasured, of=host)]
 
 
 def describe(change: Change, host: str) -> str:

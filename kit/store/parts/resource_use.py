@@ -11,9 +11,6 @@ from pydantic import Field
 
 from kit.store.stored import Count, Many, Nanoseconds, Stored
 
-# So begins the name of what is `unavailable` in a phase because it could not be sampled.
-NOT_SAMPLED = "resource use of "
-
 
 class CpuSample(Stored):
     """Time of all CPUs together. `idle_ns`: with the time in which they waited for I/O."""

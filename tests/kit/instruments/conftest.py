@@ -1,4 +1,4 @@
-"""Each sum that an instrument makes here has an id of its own."""
+"""Each sum that an instrument makes here has an id, and its name says the same: runs of before have it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from kit.store.checks.ids import UNKNOWN_ID, id_of_sum
+from kit.store.checks.ids import SUM_IDS
+from kit.store.checks.old_names import subject_of
 from kit.store.phase import Check, Missing
 
 
 @pytest.fixture(autouse=True)
 def _sums_have_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in (Check, Missing):
-        made = kind.of
+        made = kind.__init__
 
-        def of(name: str, *rest: Any, _made: Any = made) -> Any:
-            assert id_of_sum(name) != UNKNOWN_ID, f"{name}: add it to kit/store/checks/ids.py"
-            return _made(name, *rest)
+        def init(self: Any, _made: Any = made, **values: Any) -> None:
+            assert values["id"] in SUM_IDS, f"{values['name']}: add its id to kit/store/checks/ids.py"
+            assert subject_of(values["name"]).items() <= values.items(), values["name"]
+            _made(self, **values)
 
-        monkeypatch.setattr(kind, "of", of)
+        monkeypatch.setattr(kind, "__init__", init)

@@ -104,10 +104,11 @@ def test_a_change_is_after_minus_before() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_border_of_the_tolerance(sign: int) -> None:
-    assert Check.of("trimmed extents", "s", 100, 100 + sign * 12, 12).ok
-    assert not Check.of("trimmed extents", "s", 100, 100 + sign * 13, 12).ok
-    assert Check.of("trimmed extents", "s", 100, 113, 12).as_json() == {
-        "name": "trimmed extents", "source": "s", "expected": 100, "found": 113, "tolerance": 12, "ok": False,
+    assert Check.of_counts("TRIM", "trimmed extents", "s", 100, 100 + sign * 12, 12).ok
+    assert not Check.of_counts("TRIM", "trimmed extents", "s", 100, 100 + sign * 13, 12).ok
+    assert Check.of_counts("TRIM", "trimmed extents", "s", 100, 113, 12).as_json() == {
+        "id": "TRIM", "name": "trimmed extents", "source": "s",
+        "expected": 100, "found": 113, "tolerance": 12, "ok": False,
     }  # fmt: skip
 
 

@@ -104,8 +104,8 @@ def test_a_good_summary_and_manifest_are_read(run: RunDir) -> None:
 
 
 def test_a_summary_of_a_newer_format_is_refused(run: RunDir) -> None:
-    json_file.write_json(run.path / "summary.json", {**SUMMARY, "format": 2})
-    with pytest.raises(ConfigError, match=r"format 2, this version reads 1$"):
+    json_file.write_json(run.path / "summary.json", {**SUMMARY, "format": 3})
+    with pytest.raises(ConfigError, match=r"format 3, this version reads 1 and 2$"):
         read_summary(run)
 
 
@@ -144,3 +144,18 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
     with pytest.raises(ConfigError, match=f"{name}: not a file") as caught:
         read(run)
     assert "copy it again" in caught.value.hint
+
+
+def test_a_summary_of_format_1_has_what_decides_as_outcomes(run: RunDir) -> None:
+    cause = {"id": "LOST-EVENTS", "phase": "read", "text": "3 trace events were lost."}
+    wish = {"id": "EXPECT:read:read:dram:p99_us_max", "phase": "read", "text": "slow", "makes": "invalid"}
+    json_file.write_json(
+        run.path / "summary.json", {**SUMMARY, "verdict": "unknown", "causes": [cause, wish]}
+    )
+    causes = read_summary(run).causes
+    assert [(each.id, each.makes, each.state) for each in causes] == [
+        (cause["id"], "unknown", "failed"), (wish["id"], "invalid", "failed"),
+    ]  # fmt: skip
+    json_file.write_json(run.path / "summary.json", {**SUMMARY, "causes": [3]})
+    with pytest.raises(ConfigError, match=r"outcomes\[0\]"):
+        read_summary(run)

@@ -53,7 +53,8 @@ def test_both_ssd_tiers() -> None:
     )
     total = synthetic.latency().filter(pl.col("layer") == "client")["count"].sum()
     assert made.evidence == (
-        f"Complete: {total:,} of {total:,} I/Os matched. 3 of 3 checks passed. 5 of 5 requirements met.",
+        f"Complete: {total:,} of {total:,} I/Os matched. 55 of 55 checks hold, 10 of 10 expectations among "
+        "them.",
     )
 
 

@@ -13,8 +13,7 @@ from kit.core.bins import bin_edges, bin_index
 from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE
 from reports.comparison.compare import compare as compared
 from reports.output import comparison_table
-from reports.statistics import bootstrap
-from reports.statistics.quantiles import interpolated_us
+from reports.statistics import bootstrap, quantiles
 from tests.reports import synthetic
 
 # phase, tier, median in ns, sigma of the logarithm, I/Os of a run
@@ -27,6 +26,13 @@ LOAD = (
 # How far runs of one kind are apart, as a part of the value: all tiers of a run together (the machine),
 # each tier alone (its device), how wide a tier is (its tail), and how many I/Os it gets.
 MACHINE, DEVICE, WIDTH, COUNT = 0.02, 0.03, 0.08, 0.04
+
+
+def interpolated(bins, limits):
+    """As summary.json has them."""
+    return {
+        name: value and value.as_json() for name, value in quantiles.interpolated_us(bins, limits).items()
+    }
 
 
 def make_run(generator, shift=1.0, tiers=("dram", "l2arc", "disk", "slog"), noise=1.0):
@@ -44,7 +50,7 @@ def make_run(generator, shift=1.0, tiers=("dram", "l2arc", "disk", "slog"), nois
         bins = list(zip(lo.tolist(), hi.tolist(), held.tolist(), strict=True))
         limits = (bins[0][0], bins[-1][1])
         row = {"phase": phase, "layer": "nfs-server", "op": phase[:5], "tier": tier, "count": count}
-        row |= {"mean_us": float(latencies.mean()) / 1e3, "interpolated": interpolated_us(bins, limits)}
+        row |= {"mean_us": float(latencies.mean()) / 1e3, "interpolated": interpolated(bins, limits)}
         rows.append(row)
     return rows
 
@@ -133,7 +139,7 @@ def test_one_bin_tells_no_percentile_but_its_mean(spread):
         index, held = np.unique(bin_index(drawn), return_counts=True)
         bins = list(zip(*(edge.tolist() for edge in bin_edges(index)), held.tolist(), strict=True))
         mean_us = float(drawn.mean()) / 1e3
-        values = interpolated_us(bins, (bins[0][0], bins[-1][1]))
+        values = interpolated(bins, (bins[0][0], bins[-1][1]))
         return [{"tier": "slog", "count": 2000, "mean_us": mean_us, "interpolated": values}]
 
     result = compare([run(136_500) for _ in range(5)], [run(137_865) for _ in range(5)])

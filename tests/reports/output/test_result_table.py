@@ -48,7 +48,7 @@ def test_a_phase_bound_by_cpu_is_said(idle_s: int, said: bool) -> None:
 
 def test_a_valid_run() -> None:
     lines = lines_of(synthetic.manifest(), None, 80, "one write took 323 ms")
-    assert lines[0] == "VALID  4,284 of 4,284 I/Os matched, 3/3 checks, emulated lab"
+    assert lines[0] == "VALID  4,284 of 4,284 I/Os matched, 55/55 checks, emulated lab"
     assert lines[1].startswith("The SSDs answer in ")
     cells = re.split(r"  +", row_of(lines, "SSD cache (L2ARC)").strip())
     assert cells[:4] == ["SSD cache (L2ARC)", "141 µs", "145 µs", f"139{DASH}147 µs"]
@@ -96,7 +96,7 @@ def test_too_few_io() -> None:
 
 def test_no_io() -> None:
     lines = lines_of(None, synthetic.latency().clear())
-    assert lines[:2] == ["UNKNOWN  4,284 of 4,284 I/Os matched, 3/3 checks, emulated lab", lines[1]]
+    assert lines[:2] == ["UNKNOWN  4,284 of 4,284 I/Os matched, 43/54 checks, emulated lab", lines[1]]
     assert "cannot be trusted" in lines[1]
     assert not [line for line in lines if "p50" in line]
 
@@ -106,7 +106,7 @@ def test_what_does_not_close_is_said() -> None:
     manifest["phases"][0]["server_ios"] += 5
     manifest["phases"][0]["checks"][0]["ok"] = False
     lines = lines_of(manifest)
-    assert lines[0].startswith("UNKNOWN  4,289 I/Os at the server, 4,284 of the clients, 2/3 checks")
+    assert lines[0].startswith("UNKNOWN  4,289 I/Os at the server, 4,284 of the clients, 52/55 checks")
     assert any(line.startswith("- read: the clients issued") for line in lines)
 
 
@@ -120,7 +120,7 @@ def imported() -> tuple[Json, pl.DataFrame]:
 
 def test_an_import_has_its_bands() -> None:
     lines = lines_of(*imported())
-    assert lines[0] == "UNKNOWN  2,316 I/Os"
+    assert lines[0] == "UNKNOWN  2,316 I/Os, 7/7 checks"
     assert "- Imported: nothing says which tier answered, nor that all I/Os are here." in lines
     row = row_of(lines, "read")
     bands = [re.split(r"  +", line.strip()) for line in lines if line.startswith("  band ")]
@@ -136,7 +136,7 @@ def test_the_clients_of_an_appliance() -> None:
     for phase in manifest["phases"]:
         phase |= {"server_ios": None, "lost_events": None, "expected_tiers": [], "tiers": []}
     lines = lines_of(manifest, frame)
-    assert lines[0] == "UNKNOWN  4,284 I/Os, 3/3 checks, emulated lab"
+    assert lines[0] == "UNKNOWN  4,284 I/Os, 41/41 checks, emulated lab"
     assert [line for line in lines if line.startswith("512 B")] == [
         "512 B read",
         "512 B write-slog",

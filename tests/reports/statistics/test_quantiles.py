@@ -89,9 +89,9 @@ def test_the_exact_quantile_is_in_its_bound(latencies):
     assert values.keys() == exact.keys()
     for name, value in values.items():
         if value is not None:
-            low, high = value["bound_us"]
-            assert low <= exact[name] <= high and low <= value["us"] <= high
-            assert 0 <= value["error_us"] <= high - low + 0.001
+            low, high = value.bound_us
+            assert low <= exact[name] <= high and low <= value.us <= high
+            assert 0 <= value.error_us <= high - low + 0.001
 
 
 @pytest.mark.parametrize("relative", [0.001, 0.01, 0.02, 0.05, 0.1])
@@ -109,8 +109,8 @@ def test_the_stated_error_holds_and_falls_where_bins_are_many(shape, relative):
     for _ in range(100):
         place = 150_000 * 2 ** generator.random()
         values, exact = interpolated((place * (1 + relative * draw(4000))).astype(np.int64))
-        held.append(abs(values["p50"]["us"] - exact["p50"]) <= values["p50"]["error_us"] + 0.001)
-        stated.append(values["p50"]["error_us"] / exact["p50"])
+        held.append(abs(values["p50"].us - exact["p50"]) <= values["p50"].error_us + 0.001)
+        stated.append(values["p50"].error_us / exact["p50"])
     assert np.mean(held) >= 0.95
     assert np.mean(stated) < (0.005 if relative >= 0.05 else 0.016)
 
@@ -118,4 +118,4 @@ def test_the_stated_error_holds_and_falls_where_bins_are_many(shape, relative):
 def test_too_few_ios_have_no_interpolated_percentile():
     values, _ = interpolated(np.full(100, 5000))
     assert values["p99"] is None and values["p999"] is None
-    assert values["p50"] == {"us": 5.0, "bound_us": [5.0, 5.0], "error_us": 0.0}
+    assert values["p50"].as_json() == {"us": 5.0, "bound_us": [5.0, 5.0], "error_us": 0.0}

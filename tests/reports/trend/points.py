@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reports.series.figures import Figure
-from reports.trend.checks import Outcome
+from reports.trend.checks import Stand
 from reports.trend.point import Measured, Point
 
 P50 = ("read", "nfs-server", "read", "disk", "p50")
@@ -33,7 +33,7 @@ def point(
         P99: Measured((Figure(logs[1] + 1, 0.02),), trusted),
         RATE: Measured((Figure(math.log(1e6) - logs[2], 0.005),), trusted),
     }
-    outcome = Outcome("failed" if failed else "met", "p50 is above its limit." if failed else "")
+    outcome = Stand("failed" if failed else "met", "p50 is above its limit." if failed else "")
     settings = {**BASE, **changes.pop("settings", {})}
     return Point(
         **{

@@ -10,7 +10,7 @@ from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
-from reports.trend.checks import Outcome
+from reports.trend.checks import Stand
 from reports.trend.sentences import headline, sentences, statement
 from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
 
@@ -130,8 +130,8 @@ def test_checks_have_a_history_over_the_runs():
 
 
 def test_a_known_failure_is_no_failure_and_a_new_one_is():
-    known = {"outcomes": {"EXPECT:a": Outcome("known", "slow [known: see 12]"), "SUMS:read": Outcome("met")}}
-    new = {"outcomes": {"EXPECT:a": Outcome("known", "slow"), "SUMS:read": Outcome("failed", "open")}}
+    known = {"outcomes": {"EXPECT:a": Stand("known", "slow [known: see 12]"), "SUMS:read": Stand("met")}}
+    new = {"outcomes": {"EXPECT:a": Stand("known", "slow"), "SUMS:read": Stand("failed", "open")}}
     trend = trend_of([point(1), point(2, **known), point(3, **new)])
     first, second = trend.checks
     assert (first.words, first.failing, first.known) == ("known since run2, the first", False, True)

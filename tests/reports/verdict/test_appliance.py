@@ -164,8 +164,8 @@ def test_ci_servers_see_expectations_of_clients_judged() -> None:
         manifest["expect"] = [{**wish, "p50_us_max": limit}, skipped]
         summary = Summary.from_json(summarise(latency, manifest), "summary")
         cases = {case.get("name"): [each.tag for each in case] for case in ET.fromstring(junit(summary))[0]}
-        codes[limit] = (code_of(summary), cases["EXPECT:read:read:all"])
-        assert cases["EXPECT:write-pool:write:all"] == ["skipped"]
+        codes[limit] = (code_of(summary), cases["EXPECT:read:read:all:p50_us_max"])
+        assert cases["EXPECT:write-pool:write:all:min_count"] == ["skipped"]
     assert codes == {1e9: (3, []), 0.001: (1, ["failure"])}
 
 

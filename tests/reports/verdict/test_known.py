@@ -10,9 +10,10 @@ import pytest
 
 from kit.session.presentation import code_of
 from kit.store.checks.known import Known, names_something
-from kit.store.summary import Reason, Summary
+from kit.store.checks.outcome import Outcome
+from kit.store.summary import Summary
 from reports.output.junit import junit
-from reports.verdict.known import excused, with_states
+from reports.verdict.known import excused, states_of
 from tests.reports import synthetic
 
 SLOW = "EXPECT:read:read:dram:p99_us_max"
@@ -38,10 +39,10 @@ def test_a_known_failure_is_no_red_and_a_new_one_is() -> None:
     known = summary([ENTRY])
     assert (known.verdict, known.is_known, code_of(known)) == ("invalid", True, 0)
     assert "[known: firmware 1.2 stalls (https://example.org/7)]" in known.shown_reasons[0]
-    assert outcomes(known) == {"verdict": "skipped", "EXPECT:read:read:dram": "skipped"}
+    assert outcomes(known) == {"verdict": "skipped", SLOW: "skipped"}
     new = summary([{**ENTRY, "check": "EXPECT:read:read:l2arc:*"}])
     assert (new.is_known, code_of(new)) == (False, 1)
-    assert outcomes(new)["EXPECT:read:read:dram"] == "failure"
+    assert outcomes(new)[SLOW] == "failure"
 
 
 def test_an_unknown_run_stays_unknown_though_its_reasons_are_known() -> None:
@@ -66,13 +67,12 @@ def test_a_run_without_an_end_is_never_excused(check: str) -> None:
 
 
 def test_an_entry_is_over_after_its_day() -> None:
-    reason = Reason(id=SLOW, phase="read", text="slow", makes="invalid")
+    failed = Outcome.failed(SLOW, "slow", "read")
     entry = Known(check=SLOW, reason="why", until="2026-11-25")
     for day, state in ((24, "known"), (25, "known"), (26, "over")):
         today = date(2026, 11, day)
-        (marked,) = excused([reason], [entry], today)
-        failed = summary([]).model_copy(update={"causes": (marked,)})
-        (after,) = with_states(failed, [entry], today).known
+        (marked,) = excused([failed], [entry], today)
+        (after,) = states_of([entry], [marked], ["read"], today)
         assert (marked.known is not None) == (state == "known") and after.state == state
     value = summary([{**ENTRY, "until": "2020-01-01"}])
     assert code_of(value) == 1 and "counts again" in value.shown_reasons[-1]

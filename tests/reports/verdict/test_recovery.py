@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from reports.verdict import recovery
+from reports.verdict.outcomes import verdict_of
 from tests.reports.synthetic import Row, table
 
 S = 10**9
@@ -52,7 +54,20 @@ def run(
         "lost_events": 0, "start_ns": 0, "end_ns": COUNT * S, "schedule": schedule,
     }  # fmt: skip
     made = Phase.from_json(phase, "phase")
-    return recovery.judge(Manifest(phases=(made,)), Latency.of(table(rows)), [])
+    return recovery.judge(Manifest(phases=(made,)), Latency.of(table(rows)))
+
+
+def unmet(judged: recovery.Judged) -> list[Outcome]:
+    return [each for each in judged.outcomes if each.makes == "invalid"]
+
+
+def unknown(judged: recovery.Judged) -> list[Outcome]:
+    return [each for each in judged.outcomes if each.makes == "unknown"]
+
+
+def decisive(judged: recovery.Judged) -> bool:
+    """Whether the run is invalid whatever else is unknown."""
+    return verdict_of([*judged.outcomes, Outcome.failed("NOT-ENDED", "killed")]) == "invalid"
 
 
 @pytest.mark.parametrize(
@@ -64,25 +79,25 @@ def test_recovery_is_the_first_of_three_intervals_in_the_band(
 ) -> None:
     judged = run(slow)
     (row,) = judged.rows
-    assert (row["recovered_s"], row["ok"]) == (recovered_s, ok)
-    assert row["recovered_from_begin_s"] == recovered_s + 2 and row["resolution_s"] == 1
-    assert bool(judged.unmet) is not ok
+    assert (row.recovered_s, row.ok) == (recovered_s, ok)
+    assert row.recovered_from_begin_s == recovered_s + 2 and row.resolution_s == 1
+    assert bool(unmet(judged)) is not ok
     if not ok:
-        assert str(judged.unmet[0]).startswith("soak: the fault at 20s (log0 stalls for 2s): ")
-        assert "8 s after its end, and not within 5 s" in judged.unmet[0].text
+        assert str(unmet(judged)[0]).startswith("soak: the fault at 20s (log0 stalls for 2s): ")
+        assert "8 s after its end, and not within 5 s" in unmet(judged)[0].text
 
 
 def test_two_good_intervals_are_no_recovery_and_none_is_invalid() -> None:
     slow = [second for second in range(20, COUNT) if second % 3 == 0]
     judged = run(range(20, COUNT, 3))
-    assert slow and judged.rows[0]["recovered_s"] is None
-    assert judged.rows[0]["id"] == recovery.FAULT_RECOVERY and "at all" in judged.unmet[0].text
-    assert not judged.decisive and not judged.reasons
+    assert slow and judged.rows[0].recovered_s is None
+    assert judged.rows[0].id == "FAULT-RECOVERY" and "at all" in unmet(judged)[0].text
+    assert not decisive(judged) and not unknown(judged)
 
 
 def test_an_interval_without_io_is_not_in_the_band_and_is_the_longest_gap() -> None:
     (row,) = run(empty=range(21, 25)).rows
-    assert (row["recovered_s"], row["gap_s"]) == (3, 4)
+    assert (row.recovered_s, row.gap_s) == (3, 4)
 
 
 @pytest.mark.parametrize(("every", "resolution_s"), [(1, 1), (2, 2), (3, 3)])
@@ -92,59 +107,59 @@ def test_seconds_without_writes_are_taken_together(every: int, resolution_s: int
     lasts = {"reads": True, "empty": without, "end_ns": 70 * S, "for_ns": None, "lasted": True}
     judged = run(range(20, COUNT), **lasts)
     (row,) = judged.rows
-    assert {each["op"] for each in row["band"]} == {"read", "write"}
-    assert (row["id"], row["recovered_s"], row["resolution_s"]) == ("FAULT-RECOVERY", None, resolution_s)
+    assert {each.op for each in row.band} == {"read", "write"}
+    assert (row.id, row.recovered_s, row.resolution_s) == ("FAULT-RECOVERY", None, resolution_s)
     (row,) = run(range(20, 24), **lasts).rows
-    assert row["ok"] and 1 <= row["recovered_s"] <= 6
+    assert row.ok and 1 <= row.recovered_s <= 6
 
 
 def test_writes_that_are_rarer_than_five_times_before_the_fault_are_not_judged() -> None:
     judged = run(range(20, COUNT), reads=True, empty=[n for n in range(COUNT) if n % 7])
     (row,) = judged.rows
-    assert [each["op"] for each in row["band"]] == ["read", "read"] and row["ok"] is None
-    assert [reason.id for reason in judged.reasons] == [row["id"]] == ["FAULT-UNJUDGED"] and not judged.unmet
-    assert "write at the server" in row["why"] and "write at the clients" in row["why"]
+    assert [each.op for each in row.band] == ["read", "read"] and row.ok is None
+    assert [reason.id for reason in unknown(judged)] == [row.id] == ["FAULT-UNJUDGED"] and not unmet(judged)
+    assert "write at the server" in row.why and "write at the clients" in row.why
 
 
 def test_what_lasts_recovers_from_its_begin() -> None:
     (row,) = run(range(20, 24), end_ns=70 * S, for_ns=None, lasted=True).rows
-    assert (row["recovered_s"], row["ok"]) == (4, True)
+    assert (row.recovered_s, row.ok) == (4, True)
     judged = run(range(20, 60), end_ns=70 * S, for_ns=None, lasted=True)
-    assert judged.rows[0]["id"] == recovery.FAULT_RECOVERY
+    assert judged.rows[0].id == "FAULT-RECOVERY"
 
 
 @pytest.mark.parametrize(
     ("expect", "slow", "empty", "code"),
     [
         ("unaffected", range(0), range(0), None),
-        ("unaffected", range(20, 23), range(0), recovery.FAULT_AFFECTED),
+        ("unaffected", range(20, 23), range(0), "FAULT-AFFECTED"),
         ("degraded", range(20, 60), range(0), None),
-        ("degraded", range(0), range(20, 60), recovery.FAULT_DEGRADED),
+        ("degraded", range(0), range(20, 60), "FAULT-DEGRADED"),
     ],
 )
 def test_other_expectations(expect: str, slow: range, empty: range, code: str | None) -> None:
     judged = run(slow, empty=empty, expect=expect, recover_within_ns=None, end_ns=40 * S)
-    assert judged.rows[0]["id"] == code and bool(judged.unmet) == bool(code)
+    assert judged.rows[0].id == code and bool(unmet(judged)) == bool(code)
 
 
 def test_what_did_not_happen_makes_the_run_unknown() -> None:
     for change in ({"begin_ns": None, "end_ns": None}, {"error": "`zpool` ended with 1"}, {"was_cut": True}):
         judged = run(**change)
-        assert judged.reasons[0].id == "FAULT-MISSING" and judged.rows[0]["ok"] is None
+        assert unknown(judged)[0].id == "FAULT-MISSING" and judged.rows[0].ok is None
     judged = run(kind="event", what="scrub", text="scrub", begin_ns=None, end_ns=None)
-    assert str(judged.reasons[0]).startswith("soak: the event at 20s (scrub): it never began")
-    assert run(kind="event", what="scrub", text="scrub", was_cut=True).rows[0]["ok"] is True
+    assert str(unknown(judged)[0]).startswith("soak: the event at 20s (scrub): it never began")
+    assert run(kind="event", what="scrub", text="scrub", was_cut=True).rows[0].ok is True
 
 
 def test_data_errors_decide_whatever_else_is_unknown() -> None:
     judged = run(data={"data_errors": 2, "scan": "scrub repaired 0B with 2 errors"})
-    assert judged.decisive and str(judged.unmet[0]).startswith("soak: after the faults 2 data errors")
+    assert decisive(judged) and str(unmet(judged)[0]).startswith("soak: after the faults 2 data errors")
     judged = run(data={"data_errors": None, "why": "the scrub did not end"})
-    assert [str(each) for each in judged.reasons] == [
+    assert [str(each) for each in unknown(judged)] == [
         "soak: the data could not be read back after the faults: the scrub did not end."
     ]
 
 
 def test_a_fault_without_intervals_before_it_is_not_judged() -> None:
     judged = run(begin_ns=3 * S, end_ns=4 * S)
-    assert judged.rows[0]["id"] == recovery.FAULT_UNJUDGED and judged.reasons
+    assert judged.rows[0].id == "FAULT-UNJUDGED" and unknown(judged)

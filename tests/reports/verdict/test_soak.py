@@ -145,8 +145,8 @@ def test_junit_has_a_case_for_each_limit():
 
     summary = described(hours((1, 1, 1.3)))
     text = junit(Summary.from_json(summary, "summary.json")).decode()
-    assert 'name="soak soak: not stopped"' in text
-    assert 'name="soak soak: drift of p50, write/slog"' in text and text.count("the limit is not met") == 2
+    assert 'classname="top-speeds.soak" name="SOAK-STOPPED"' in text
+    assert 'name="SOAK-DRIFT: p50 of write/slog"' in text and text.count("the requirement is not met") == 2
 
 
 def test_page_has_the_rows():
@@ -165,4 +165,4 @@ def test_nothing_of_a_phase_without_ios():
                 "impact": [{"alone": "read", "beside": "write-slog", "op": "read"}]}  # fmt: skip
     typed = synthetic.parsed(manifest)
     [row] = soak.describe(typed, Latency.of(empty))
-    assert row["tiers"] == [] and impact.describe(typed, Latency.of(empty)) == []
+    assert row.tiers == () and impact.describe(typed, Latency.of(empty)) == []

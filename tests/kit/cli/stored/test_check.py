@@ -44,7 +44,7 @@ def lines(hsp: Called, *arguments: object) -> tuple[int, dict[str, str]]:
 
 def test_a_run_as_it_was_stored(hsp_here: Called, tmp_path: Path) -> None:
     code, found = lines(hsp_here, stored(tmp_path / "a"))
-    assert code == 0 and set(found.values()) == {"ok", "not available"}
+    assert code == 0 and set(found.values()) == {"ok", "not available", "not asked for"}
     assert found["STORED-SUMMARY"] == "ok" and found["EXPECT:read:read:dram:p99_us_max"] == "ok"
     text = hsp_here("check", str(tmp_path / "a")).stdout
     assert text.splitlines()[0] == f"{tmp_path / 'a'}: VALID" and "  ok     LOST-EVENTS\n" in text
@@ -187,7 +187,7 @@ def test_an_import_is_unknown_by_nature(hsp_here: Called, tmp_path: Path) -> Non
     done = hsp_here("import", str(log), "--results", str(tmp_path / "results"), "--json")
     path = json.loads(done.stdout)["path"]
     code, found = lines(hsp_here, path)
-    assert code == 3 and found["IMPORTED"] == "failed" and found["LOST-EVENTS"] == "not available"
+    assert code == 3 and found["IMPORTED"] == "not known" and found["LOST-EVENTS"] == "not available"
     assert "Unknown by nature: Imported" in " ".join(hsp_here("check", path).stdout.split())
     known = known_file(tmp_path / "known.toml", "IMPORTED")
     assert lines(hsp_here, path, "--known", known)[0] == 0

@@ -1,0 +1,52 @@
+"""The outcomes of a run together: its verdict, and the checks that nothing was found about. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from kit.store.checks.ids import IDS, STORED_IDS, SUM_IDS, UNKNOWN_ID, CheckId
+from kit.store.checks.outcome import Outcome, Verdict
+
+
+def verdict_of(outcomes: Sequence[Outcome]) -> Verdict:
+    """What is unknown by its nature, and for no other reason, can still show an unmet requirement."""
+    unmet = [each for each in outcomes if each.makes == "invalid"]
+    if any(IDS[each.id].decisive for each in unmet if each.id in IDS):
+        return "invalid"
+    unknown = [each for each in outcomes if each.makes == "unknown"]
+    if unknown and not (nature_of(outcomes) and unmet):
+        return "unknown"
+    return "invalid" if unmet else "valid"
+
+
+def nature_of(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The one outcome that all runs of its kind have, if nothing else makes the run unknown."""
+    unknown = [each for each in outcomes if each.makes == "unknown"]
+    return unknown[0] if len(unknown) == 1 and unknown[0].by_nature else None
+
+
+def completed(found: Sequence[Outcome], asked: Collection[str]) -> list[Outcome]:
+    """`found`, what decides first, and an outcome for each check of the list that is not in it.
+
+    `asked`: keys of the summary that the workload asks for.
+    """
+    seen = {each.id for each in found}
+    told = seen | SUM_IDS | STORED_IDS | {UNKNOWN_ID}
+    rest = [each for id_, each in IDS.items() if id_ not in told]
+    decide = [each for each in found if each.decides]
+    others = [each for each in found if not each.decides]
+    return [*decide, *_of_the_run(rest, seen, asked), *others]
+
+
+def _of_the_run(rest: Sequence[CheckId], seen: Collection[str], asked: Collection[str]) -> Iterator[Outcome]:
+    for each in rest:
+        if each.by_nature:
+            continue
+        if "IMPORTED" in seen and not each.of_imports:
+            yield Outcome.absent(each.id, "not available", "an import has one count alone")
+        elif "APPLIANCE" in seen and each.traced:
+            yield Outcome.absent(each.id, "not available", "the server could not be looked into")
+        elif each.asked_by and each.asked_by not in asked:
+            yield Outcome.absent(each.id, "not asked for")
+        else:
+            yield Outcome.ok(each.id)
