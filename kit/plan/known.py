@@ -52,27 +52,21 @@ def _refuse(
     expected: Sequence[Mapping[str, Any]],
     place_of: Callable[[tuple[str | int, ...]], Place],
 ) -> tuple[Known, ...]:
-    known = tuple(stored(each) for each in entries)
     names = list(phases)
     problems = [
         (
             place_of(("known", number, "check")),
             f"known[{number}].check: '{each.check}' {_why(each)}",
         )
-        for number, each in enumerate(known)
+        for number, each in enumerate(entries)
         if not names_something(each, names, expected)
     ]
     if problems:
         raise placed_refusal(problems)
-    return known
+    return tuple(Known.from_table(each) for each in entries)
 
 
 def _why(known: Known) -> str:
     if known.is_too_wide:
         return _WIDE
     return _NEVER if known.check in NEVER_KNOWN else _TEXT
-
-
-def stored(entry: KnownFailure) -> Known:
-    """As a run stores it."""
-    return Known(**entry.model_dump(exclude_none=True))

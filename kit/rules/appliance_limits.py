@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kit.config.tables.phase_table import Phase
 from kit.config.workload import Workload
@@ -26,13 +25,6 @@ class LeftOut:
     not_seen: tuple[str, ...]
     not_done: tuple[str, ...]
     skipped: Mapping[str, str]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "not_seen": list(self.not_seen),
-            "not_done": list(self.not_done),
-            "skipped": [{"phase": name, "reason": reason} for name, reason in self.skipped.items()],
-        }
 
 
 def left_out(workload: Workload) -> LeftOut:

@@ -93,7 +93,7 @@ class Side:
         """Raises ConfigError."""
         plan = make_plan(workload, testbed, source.path, self.testbed, source)
         _check_reference(plan.workload, source)
-        if any(each.inside or each.inside_share_min is not None for each in plan.workload.expect):
+        if any(each.is_inside for each in plan.workload.expect):
             # So late because the reports take long to load.
             import_module("kit.session.published_expectations").check(plan, source)
         return replace(plan, sets=self.sets)

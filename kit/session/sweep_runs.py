@@ -18,7 +18,6 @@ from kit.core.progress import Progress
 from kit.core.seed import RUN_ID, seed_of_build
 from kit.core.units import utc_now
 from kit.lab.image.image import ImageInputs
-from kit.plan.known import stored
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
 from kit.precondition import selection
@@ -31,6 +30,7 @@ from kit.session.presentation import code_of, code_of_series, present_series
 from kit.session.shared_site import SharedSite
 from kit.session.side import Side
 from kit.store import series as store
+from kit.store.checks.known import Known
 from kit.store.json_file import read_json
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run
@@ -140,7 +140,7 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, asked: A
     """The directory of a new series, with its plan."""
     plan = planned.builds[0].plan
     path = store.create_series(results, plan.workload.name)
-    known = [*map(stored, plan.workload.known), *asked.known]
+    known = [*map(Known.from_table, plan.workload.known), *asked.known]
     sweep, document = planned.sweep, planned.sweep.source.document
     value = {
         "format": store.SERIES_FORMAT,

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kit import __version__
-from kit.config.tables import expectation as config
 from kit.config.testbed_devices import Buses, Device
+from kit.config.workload import Workload
 from kit.core.progress import Progress
 from kit.core.units import utc_now
 from kit.devices.probe import device_settings
@@ -16,24 +16,25 @@ from kit.hosts.base import Host
 from kit.instruments import read_history
 from kit.load import fio, fio_server
 from kit.nfs import libnfs
-from kit.plan.known import stored
 from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
 from kit.rules.appliance_limits import left_out
 from kit.setup.record import RunRecord
 from kit.setup.site import Site
 from kit.store import run_directory
+from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
-from kit.store.manifest import Appliance, Clock, Expectation, Impact, Manifest, Soak, Testbed, Tracing
+from kit.store.manifest import Appliance, Clock, Manifest, Skipped, Soak, Testbed, Tracing
+from kit.store.parts.expectation import Expectation, Impact
 from kit.trace import support
 from kit.zfs import openzfs_version
 
 
 def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command: list[str]) -> Manifest:
     """What is known when the hosts of the run are, before anything is done on them."""
-    testbed = plan.testbed
+    workload, testbed = plan.workload, plan.testbed
     clients = tuple(client.host.name for client in site.clients)
-    at_once = max(1 if phase.array else len(phase.devices) for phase in plan.workload.phase)
+    at_once = max(1 if phase.array else len(phase.devices) for phase in workload.phase)
     together = at_once or len(clients) or 1
     outstanding = max(job.outstanding for job in plan.jobs.values()) * together
     devices = tuple(
@@ -50,7 +51,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         "started_utc": utc_now(),
         "command": tuple(command),
         "seed": site.seed,
-        "clock": Clock(kind=site.clock.kind, dilation=site.clock.dilation),
+        "clock": Clock.model_validate(site.clock, from_attributes=True),
         "testbed": Testbed(
             name=testbed.name,
             file=plan.testbed_file,
@@ -67,19 +68,40 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         "load": f"closed loop, {outstanding} outstanding",
         # Without a login it is unknown which tier answered, so expectations on tiers are left out.
         "expect": tuple(
-            _expectation(expectation)
-            for expectation in plan.workload.expect
-            if site.server or expectation.layer == "client"
+            Expectation.from_table(each).model_copy(update={"inside": each.is_inside})
+            for each in workload.expect
+            if site.server or each.layer == "client"
         ),
-        **({"known": tuple(map(stored, plan.workload.known))} if plan.workload.known else {}),
-        **_soaks(plan),
+        **_optional_fields(workload),
     }
-    if plan.workload.length != "full":
-        fields["length"] = plan.workload.length
     if not site.server:
-        value = {"export": export_of(plan), **left_out(plan.workload).as_json()}
-        fields["appliance"] = Appliance.from_json(value, "appliance")
+        left = left_out(workload)
+        fields["appliance"] = Appliance(
+            export=export_of(plan),
+            not_seen=left.not_seen,
+            not_done=left.not_done,
+            skipped=tuple(Skipped(phase=name, reason=reason) for name, reason in left.skipped.items()),
+        )
     return planned(plan).model_copy(update=fields)
+
+
+def _optional_fields(workload: Workload) -> dict[str, Any]:
+    """What is stored only of a workload that has it."""
+    fields = {
+        "known": tuple(map(Known.from_table, workload.known)),
+        "length": "" if workload.length == "full" else workload.length,
+        "soak": tuple(
+            Soak(
+                phase=phase.name,
+                row_ns=phase.soak.row,
+                **phase.soak.model_dump(include=set(Soak.model_fields)),
+            )
+            for phase in workload.phase
+            if phase.soak
+        ),
+        "impact": tuple(Impact(**each.model_dump()) for each in workload.impact),
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def planned(plan: Plan) -> Manifest:
@@ -115,29 +137,6 @@ def _device(device: Device, buses: Buses) -> dict[str, Any]:
     }
 
 
-def _expectation(expectation: config.Expectation) -> Expectation:
-    settings = expectation.model_dump(exclude_none=True)
-    settings["inside"] = expectation.inside or expectation.inside_share_min is not None
-    return Expectation(**settings)
-
-
-def _soaks(plan: Plan) -> dict[str, Any]:
-    """Only of a workload that has them."""
-    workload = plan.workload
-    soaks = tuple(
-        Soak(
-            phase=phase.name,
-            row_ns=phase.soak.row,
-            p50_drift_max=phase.soak.p50_drift_max,
-            p99_drift_max=phase.soak.p99_drift_max,
-        )
-        for phase in workload.phase
-        if phase.soak
-    )
-    impacts = tuple(Impact(**each.model_dump()) for each in workload.impact)
-    return {**({"soak": soaks} if soaks else {}), **({"impact": impacts} if impacts else {})}
-
-
 def add_limits(
     record: RunRecord,
     server: Host,
@@ -146,7 +145,7 @@ def add_limits(
     progress: Progress,
 ) -> None:
     """What this server cannot show: reported now, in the manifest, and first on the page."""
-    record.fill(tracing=Tracing.from_json(tracing.as_json(), "tracing"))
+    record.fill(tracing=Tracing.model_validate(tracing, from_attributes=True))
     notes = openzfs_version.notes(server, zfs)
     if tracing.kind == "none":
         sentence = read_history.words(tracing)

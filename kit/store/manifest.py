@@ -15,8 +15,10 @@ from kit.core.clock import ClockKind
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
-from kit.store.labels import Layer, Op, Tier
+from kit.store.labels import Op, Tier
 from kit.store.parts import import_source
+from kit.store.parts.expectation import Expectation as Expectation
+from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import ImportSource
 from kit.store.parts.machine import Warmup
 from kit.store.phase import Event, Phase, Problem
@@ -28,7 +30,6 @@ from kit.store.stored import (
     Nanoseconds,
     Number,
     Positive,
-    Share,
     Stored,
     contradiction,
     read_versioned,
@@ -58,7 +59,7 @@ class Clock(Stored):
 
 
 class Device(Stored):
-    """A device of the testbed, as far as numbers depend on it."""
+    """A device of the testbed, as far as numbers depend on it: of the testbed, and as the run found it."""
 
     name: str | None = None
     role: str | None = None
@@ -149,56 +150,16 @@ class Tracing(Stored):
     asked_for: bool = False
 
 
-class RatioTo(Stored):
-    """The row that a row is compared with; None: the same as of the row."""
-
-    phase: str | None = None
-    op: Op | None = None
-    tier: Tier | None = None
-
-
-class Expectation(Stored):
-    """A row that the workload expects, and its limits; latencies in us, shares of 1."""
-
-    phase: str
-    op: Op
-    tier: Tier
-    layer: Layer = "nfs-server"
-    min_count: Count
-    inside: bool = False
-    inside_share_min: Share | None = None
-    p50_us_max: Number | None = None
-    p95_us_max: Number | None = None
-    p99_us_max: Number | None = None
-    p999_us_max: Number | None = None
-    max_us_max: Number | None = None
-    stall_ms_max: Number | None = None
-    share_min: Share | None = None
-    share_max: Share | None = None
-    ratio_to: RatioTo | None = None
-    p50_ratio_min: Number | None = None
-    p50_ratio_max: Number | None = None
-    p99_ratio_min: Number | None = None
-    p99_ratio_max: Number | None = None
-
-
 class Soak(Stored):
-    """A load of hours in one phase: `row_ns` of a row, and how far the last may be from the first, of 1."""
+    """A load of hours in one phase: `row_ns` of a row, and how far the last may be from the first, of 1.
+
+    Less than `soak` of the phase in the workload: nothing of what stops the load.
+    """
 
     phase: str
     row_ns: Annotated[Nanoseconds, Field(gt=0)]
     p50_drift_max: Number | None = None
     p99_drift_max: Number | None = None
-
-
-class Impact(Stored):
-    """Two phases with the same I/Os of `op`: alone, and beside another load; limits of the ratios."""
-
-    alone: str
-    beside: str
-    op: Op
-    p50_ratio_max: Number | None = None
-    p99_ratio_max: Number | None = None
 
 
 class Skipped(Stored):

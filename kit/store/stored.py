@@ -57,6 +57,11 @@ class Stored(BaseModel):
         """Of values that follow from a stored file, which may have impossible ones. Raises as `from_json`."""
         return _checked(lambda: cls(**values), where)
 
+    @classmethod
+    def from_table(cls, table: Self) -> Self:
+        """What is stored of a table of a workload, which is a subclass: its keys that are not None."""
+        return cls(**table.model_dump(exclude_none=True))
+
     def as_json(self) -> Json:
         """The keys that were set, with the names of the file."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

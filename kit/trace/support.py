@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kit.hosts.base import CommandFailed, Host
 from kit.zfs.openzfs_version import ZfsVersion
@@ -104,16 +104,6 @@ class Tracing:
 
     def _before(self, version: tuple[int, int]) -> bool:
         return _before(self.bpftrace, version)
-
-    def as_json(self) -> dict[str, Any]:
-        """The value in the manifest."""
-        return {
-            "kind": self.kind,
-            "bpftrace": self.bpftrace,
-            "reason": self.reason,
-            "missing": list(self.missing),
-            "asked_for": self.asked_for,
-        }
 
 
 def find_tracing(server: Host, zfs: ZfsVersion, trace: str = "auto") -> Tracing:

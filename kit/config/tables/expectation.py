@@ -8,15 +8,12 @@ from pydantic import Field, model_validator
 
 from kit.config.tables.phase_table import Name, Op, Tier
 from kit.config.toml import KeyProblem, Table
-
-Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
-
+from kit.store.parts import expectation as stored
 
 RATIOS = ("p50_ratio_min", "p50_ratio_max", "p99_ratio_min", "p99_ratio_max")
 
 
-class RatioTo(Table):
+class RatioTo(stored.RatioTo, Table):
     """The row that a row is compared with, of the same layer; what is left out is the row's own."""
 
     phase: Name | None = None
@@ -24,13 +21,14 @@ class RatioTo(Table):
     tier: Tier | Literal["all"] | None = None
 
 
-class Expectation(Table):
+class Expectation(stored.Expectation, Table):
     """An expected result: number of I/Os, range or share inside the published one, limits.
 
     `layer`: "device" in a phase whose target is devices. Percentiles and the longest I/O are those at the
     layer, in microseconds; a share is of the phase's I/Os there, 0 to 1. A stall is a time in which no I/O of
     the phase ended at the layer, of any op and tier. A ratio is that of this row's percentile to the other
-    row's.
+    row's. `inside`: the range must be inside the published one, whose conditions the phase must meet;
+    `inside_share_min`: at least this part of the I/Os instead.
     """
 
     phase: Name
@@ -39,23 +37,12 @@ class Expectation(Table):
     tier: Tier | Literal["all"]
     layer: Literal["nfs-server", "client", "device"] = "nfs-server"
     min_count: Annotated[int, Field(ge=1)] = 1
-    # Whether the range must be inside the published one, whose conditions the phase must meet.
-    inside: bool = False
-    # At least this part of the I/Os, instead of the whole range.
-    inside_share_min: Share | None = None
-    p50_us_max: Limit | None = None
-    p95_us_max: Limit | None = None
-    p99_us_max: Limit | None = None
-    p999_us_max: Limit | None = None
-    max_us_max: Limit | None = None
-    stall_ms_max: Limit | None = None
-    share_min: Share | None = None
-    share_max: Share | None = None
     ratio_to: RatioTo | None = None
-    p50_ratio_min: Limit | None = None
-    p50_ratio_max: Limit | None = None
-    p99_ratio_min: Limit | None = None
-    p99_ratio_max: Limit | None = None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it is about the published range."""
+        return self.inside or self.inside_share_min is not None
 
     @model_validator(mode="after")
     def _check_shares(self) -> Self:
@@ -67,7 +54,7 @@ class Expectation(Table):
                 "tier",
                 'tier = "all" goes with layer = "client" or "device", and any other tier with "nfs-server"',
             )
-        if (self.inside or self.inside_share_min is not None) and self.layer != "nfs-server":
+        if self.is_inside and self.layer != "nfs-server":
             text = "the published ranges are those at the NFS server: remove it"
             raise KeyProblem("inside" if self.inside else "inside_share_min", text)
         if "inside" in self.model_fields_set and not self.inside and self.inside_share_min is not None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from kit.config.tables.phase_table import Name, Op
 from kit.config.toml import KeyProblem, Table
+from kit.store.parts import expectation as stored
 
-Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-
-class Impact(Table):
+class Impact(stored.Impact, Table):
     """The I/Os of `op` in the phase `alone`, and the same beside another load, in the phase `beside`.
 
     The ratio of each tier's percentile, beside : alone, has an interval; a limit is met if all of it is.
@@ -21,8 +20,6 @@ class Impact(Table):
     alone: Name
     beside: Name
     op: Op = "read"
-    p50_ratio_max: Ratio | None = None
-    p99_ratio_max: Ratio | None = None
 
     @model_validator(mode="after")
     def _check_phases(self) -> Self:

@@ -8,9 +8,10 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from kit.config.toml import KeyProblem, Table
+from kit.store.checks.known import Known
 
 
-class KnownFailure(Table):
+class KnownFailure(Known, Table):
     """`check`: an id of docs/verdict.md, `ID:phase` or an expectation's; `*` and `?` stand for others.
 
     `until`: the last day on which the failure is known, in UTC.
@@ -19,7 +20,6 @@ class KnownFailure(Table):
     check: Annotated[str, Field(pattern=r"^[!-~]{1,300}$")]
     reason: Annotated[str, Field(min_length=1, max_length=300)]
     issue: Annotated[str, Field(max_length=300)] = ""
-    until: str | None = None
 
     @model_validator(mode="after")
     def _check_until(self) -> Self:

@@ -32,7 +32,8 @@ class PowerLoss(Table):
     Every fourth power loss comes up to `idle` after the last write. `control` is one more power loss that
     must lose data: "no-sync" acknowledges what only memory has, "no-flush" what only a volatile cache has.
 
-    Plans that do not ask for the newer keys are stored without them, as before the keys existed.
+    What came of them is kit.store.manifest.PowerLoss. Plans that do not ask for the newer keys are stored
+    without them, as before the keys existed.
     """
 
     moments: Annotated[int, Field(ge=1, le=1000)]

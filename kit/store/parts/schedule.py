@@ -11,8 +11,9 @@ from kit.store.stored import Count, Many, Nanoseconds, Stored
 
 
 class ScheduledAction(Stored):
-    """A fault or an event. `begin_ns`, `end_ns`: None if it never began, or did not end by itself.
+    """What became of a fault or an event; what a workload asks for is in kit.config.tables.fault_table.
 
+    `begin_ns`, `end_ns`: None if it never began, or did not end by itself.
     `error`: why it did not happen as declared; `was_cut`: the phase ended first, and it was undone. `expect`:
     of a fault. `times`: how often it was done. `lasted`: it went on until the phase ended, as declared.
     """

@@ -75,6 +75,12 @@ def test_values_are_those_of_the_file() -> None:
         ("format = 1", "format = 2", "format", "1"),
         ("min_count = 500", "min_count = 0", "expect[0].min_count", "greater than or equal to 1"),
         (
+            "min_count = 500",
+            "p50_us_max = 1e300",
+            "expect[0].p50_us_max",
+            "must be less than or equal to 9007",
+        ),
+        (
             'interval = "50ms"',
             'interval = "50us"',
             "phase[1].interval",

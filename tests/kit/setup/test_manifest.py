@@ -68,3 +68,52 @@ def test_a_share_inside_is_stored_where_it_is_judged(
     assert observed.get("inside_share_min") == share
     # Manifests without the key stay as they were.
     assert ("inside_share_min" in observed) == (share is not None)
+
+
+KNOWN = '[[known]]\ncheck = "POWER-LOSS-*"\nreason = "firmware"\n'
+IMPACT = '[[impact]]\nalone = "write-slog"\nbeside = "write-pool"\nop = "write"\np50_ratio_max = 2\n'
+TO = 'ratio_to = { phase = "write-slog", op = "write", tier = "slog" }\np99_ratio_max = 9\n'
+
+
+@pytest.mark.parametrize(
+    ("key", "table", "stored"),
+    [
+        ("known", KNOWN, {"check": "POWER-LOSS-*", "reason": "firmware", "issue": ""}),
+        (
+            "known",
+            f"{KNOWN}until = 2027-01-31\n",
+            {"check": "POWER-LOSS-*", "reason": "firmware", "issue": "", "until": "2027-01-31"},
+        ),
+        (
+            "impact",
+            IMPACT,
+            {
+                "alone": "write-slog",
+                "beside": "write-pool",
+                "op": "write",
+                "p50_ratio_max": 2.0,
+                "p99_ratio_max": None,
+            },
+        ),
+        (
+            "expect",
+            WISH + TO,
+            {
+                "phase": "read",
+                "op": "read",
+                "tier": "disk",
+                "layer": "nfs-server",
+                "min_count": 1,
+                "inside": False,
+                "ratio_to": {"phase": "write-slog", "op": "write", "tier": "slog"},
+                "p99_ratio_max": 9.0,
+            },
+        ),
+    ],
+    ids=["known", "known until a day", "impact", "ratio"],
+)
+def test_what_a_workload_asks_for_is_stored_with_these_keys(
+    tmp_path: Path, key: str, table: str, stored: dict[str, Any]
+) -> None:
+    observed = stored_manifest(tmp_path, True, f"\n{table}")[key][-1]
+    assert list(observed.items()) == list(stored.items())

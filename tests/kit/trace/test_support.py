@@ -13,6 +13,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Result
+from kit.store.manifest import Tracing as StoredTracing
 from kit.trace import nfsd_tracer, output, split, support
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version
@@ -271,7 +272,7 @@ def test_a_function_of_another_openzfs_is_not_missing() -> None:
 def test_trace_none_of_the_testbed_is_no_defect() -> None:
     tracing = find_tracing(Server(), NEW, "none")
     assert (tracing.kind, tracing.asked_for, tracing.missing) == ("none", True, ())
-    assert tracing.as_json() == {
+    assert StoredTracing.model_validate(tracing, from_attributes=True).as_json() == {
         "kind": "none", "bpftrace": "", "reason": 'the testbed has trace = "none"', "missing": [],
         "asked_for": True,
     }  # fmt: skip
