@@ -61,10 +61,14 @@ def _check_values(to: dict[str, Any] | tuple[Any, ...]) -> dict[str, Any] | tupl
     return to
 
 
+# A value of an axis, by its name. A number is its own name.
+ValueName = Annotated[str | int, AfterValidator(str)]
+
+
 class Claim(Table):
     """What was published about the ratio of a row at `to` to that at the axis's base: words for people."""
 
-    to: str | int
+    to: ValueName
     phase: Name
     op: str
     tier: str
@@ -141,8 +145,8 @@ class AxisExpectation(Table):
     op: str
     tier: str
     layer: Literal["nfs-server", "client", "device"] = "nfs-server"
-    from_: Annotated[str | int, Field(alias="from")]
-    to: str | int
+    from_: Annotated[ValueName, Field(alias="from")]
+    to: ValueName
     ratio_min: Annotated[float, Field(gt=0)] | None = None
     ratio_max: Annotated[float, Field(gt=0)] | None = None
 
@@ -308,7 +312,7 @@ def _check_axis(sweep: Sweep, name: str, axis: Axis, phases: list[str]) -> None:
             text = f"no phase '{printable(only)}', {nearest(only, about, 'phases of the axis')}"
             sweep.source.refuse(("sweep", name, "set"), text)
     for claim in axis.published:
-        if str(claim.to) not in axis.values or claim.phase not in phases:
+        if claim.to not in axis.values or claim.phase not in phases:
             text = f"{claim.to}, {claim.phase}: the axis has no such value, or the workload no such phase"
             sweep.source.refuse(("sweep", name, "published"), text)
     for phase in axis.phases or ():
@@ -358,7 +362,7 @@ def _check_expected(sweep: Sweep, number: int, expected: AxisExpectation) -> Non
         if str(value) not in axis.values:
             close = nearest(str(value), list(axis.values), "values")
             refuse(key, f"axis {expected.axis} has no value '{value}', {close}")
-    if str(expected.from_) == str(expected.to):
+    if expected.from_ == expected.to:
         refuse("to", "the same value as from: name another")
     if expected.ratio_min is None and expected.ratio_max is None:
         refuse("axis", "no limit: add ratio_min, ratio_max or both")

@@ -166,7 +166,7 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, asked: A
         "axes": [
             {
                 "name": name, "keys": list(axis.keys), "kind": axis.kind, "values": list(axis.values),
-                "published": [{**c.model_dump(mode="json"), "to": str(c.to)} for c in axis.published],
+                "published": [claim.model_dump(mode="json") for claim in axis.published],
                 "phases": list(axis.phases or ()),
                 **({"unit": axis.unit} if axis.unit else {}),
             }
@@ -196,11 +196,8 @@ def _expected(planned: SweepPlan) -> list[AxisExpectation]:
     """The expectations whose values are measured; with --only or --quick some are not."""
     values = {(axis, value) for cell in planned.cells for axis, value in cell.at.items()}
     bases = {(name, axis.base) for name, axis in planned.sweep.axes.items()}
-    judged = [
-        each.model_copy(update={"from_": str(each.from_), "to": str(each.to)})
-        for each in planned.sweep.expect
-    ]
-    return [each for each in judged if {(each.axis, each.from_), (each.axis, each.to)} <= values | bases]
+    expected = planned.sweep.expect
+    return [each for each in expected if {(each.axis, each.from_), (each.axis, each.to)} <= values | bases]
 
 
 def _todo(series: Series, planned: SweepPlan) -> Iterator[tuple[Build, int]]:
