@@ -168,13 +168,7 @@ def forces_of(job: ForceJob, lines: Sequence[Line], clock: Clock) -> PhaseForces
         kept = force.file // force.record // force.per_force * force.per_force
         value = {
             "record_bytes": force.record,
-            "per_force": force.per_force,
-            "method": force.method,
-            "direct": force.direct,
-            "append": force.append,
-            "files": force.files,
-            "threads": force.threads,
-            "group_commit": force.group_commit,
+            **force.model_dump(include=set(PhaseForces.model_fields)),
             "writes_per_group": job.writes_per_io,
             "elapsed_ns": clock.from_host_ns(int(lines[-1]["to_ns"]) - int(lines[0]["from_ns"])),
             "forces": int(lines[-1]["forces"]),
