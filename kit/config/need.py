@@ -58,19 +58,12 @@ class NeedFile(Table):
     def need(self) -> Need:
         """For the sheet."""
         return Need(
-            title=self.title,
-            today=self.today,
             sync_write_p99_us=_us(self.sync_write_p99),
             read_p99_us=_us(self.read_p99),
-            reads_answered_min=self.reads_answered_min,
             written_per_day_bytes=self.written_per_day,
-            years=self.years,
-            survives_power_loss=self.survives_power_loss,
-            budget=self.budget,
             log_size_bytes=self.log_size,
             cache_size_bytes=self.cache_size,
-            same_within=self.same_within,
-            drives=self.drives,
+            **self.model_dump(include=set(Need.model_fields)),
         )
 
 
