@@ -10,7 +10,7 @@ from kit.store.checks.known import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
-from kit.store.parts.expectations import JudgedExpectation
+from kit.store.parts.judged import JudgedExpectation
 from kit.store.parts.faults import FaultChecks, FaultRow
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.parts.resource_use import ArcUse

@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 
 from kit.core.units import format_duration_ns, format_latency, format_latency_range
-from kit.store.parts.expectations import Limit
+from kit.store.parts.judged import Limit
 from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
 

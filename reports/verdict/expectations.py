@@ -12,7 +12,7 @@ from kit.store.checks.ids import id_of_expectation
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Expectation, Manifest
-from kit.store.parts.expectations import JudgedExpectation, Limit, OtherRow
+from kit.store.parts.judged import JudgedExpectation, Limit, OtherRow
 from kit.store.phase import Phase
 from kit.store.summary import Published, Row
 from reports.published.share import share_inside

@@ -1,4 +1,4 @@
-"""Judged expectations in summary.json (docs/formats.md). Latencies in microseconds."""
+"""Expectations of a workload as a run was judged by them: `expect` of summary.json. Latencies in us."""
 
 from __future__ import annotations
 
