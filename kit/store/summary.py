@@ -10,8 +10,11 @@ from kit.store.checks.known import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
-from kit.store.parts.judged import JudgedExpectation
+from kit.store.parts.bands import PhaseBands
+from kit.store.parts.client_figures import ClientFigures
 from kit.store.parts.faults import FaultChecks, FaultRow
+from kit.store.parts.judged import JudgedExpectation
+from kit.store.parts.observer_effect import ObserverRow
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.parts.resource_use import ArcUse
 from kit.store.parts.soak import ImpactRow, SoakPhase
@@ -270,11 +273,11 @@ class Summary(Stored):
     versions: dict[str, str] | None = None
     reference: Reference | None = None
     rows: Many[Row] = ()
-    bands: Many[Json] = ()
-    clients: Many[Json] = ()
+    bands: Many[PhaseBands] = ()
+    clients: Many[ClientFigures] = ()
     expect: Many[JudgedExpectation] = ()
     power_loss: PowerLossResult | None = None
-    observer_effect: Many[Json] = ()
+    observer_effect: Many[ObserverRow] = ()
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
     disclosure: Disclosure | None = None

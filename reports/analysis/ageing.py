@@ -6,40 +6,54 @@ place is what was written since the purge, by the device's own counter, in multi
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import polars as pl
 
 from reports.statistics.quantiles import percentiles_ns
 
-Json = dict[str, Any]
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
+_KEYS = ("device", "role", "op", "point", "stage", "written_bytes", "capacity_bytes", "block_bytes")
 
 
-def curve(frame: pl.DataFrame) -> list[Json]:
-    """A row per device, op and point, in order: the place on the curve and its percentiles.
+@dataclass(frozen=True)
+class Point:
+    """A point of a curve. `us`: percentiles by name; None where the I/Os are too few for a bound on one."""
 
-    A percentile is None where the I/Os are too few for a bound on it.
-    """
-    keys = ("device", "role", "op", "point", "stage", "written_bytes", "capacity_bytes", "block_bytes")
+    device: str
+    role: str
+    op: str
+    point: int
+    stage: str
+    written_bytes: int
+    capacity_bytes: int
+    block_bytes: int
+    ios: int
+    us: dict[str, float | None]
+
+    @property
+    def written(self) -> float:
+        """What was written since the purge, in multiples of the capacity."""
+        return self.written_bytes / self.capacity_bytes
+
+
+def curve(frame: pl.DataFrame) -> list[Point]:
+    """A point per device, op and place on the curve, in order."""
     binned = (
         frame.filter(pl.col("count") > 0)
-        .group_by(*keys, "lo_ns", "hi_ns", maintain_order=True)
+        .group_by(*_KEYS, "lo_ns", "hi_ns", maintain_order=True)
         .agg(pl.col("count").sum())
-        .sort(*keys, "lo_ns")
+        .sort(*_KEYS, "lo_ns")
     )
-    rows = []
-    for key, part in binned.group_by(*keys, maintain_order=True):
+    points = []
+    for key, part in binned.group_by(*_KEYS, maintain_order=True):
         bins = list(part.select("lo_ns", "hi_ns", "count").iter_rows())
-        row: Json = dict(zip(keys, key, strict=True))
-        row["written"] = row["written_bytes"] / row["capacity_bytes"]
-        row["ios"] = sum(b[2] for b in bins)
-        limits = (bins[0][0], bins[-1][1])
-        values = percentiles_ns(bins, [q for q, _ in QUANTILES], limits)
-        for (_, name), value in zip(QUANTILES, values, strict=True):
-            row[name] = None if value is None else value / 1e3
-        rows.append(row)
-    return rows
+        values = percentiles_ns(bins, [q for q, _ in QUANTILES], (bins[0][0], bins[-1][1]))
+        us = [None if value is None else value / 1e3 for value in values]
+        names = [name for _, name in QUANTILES]
+        named = dict(zip(_KEYS, key, strict=True))
+        points.append(Point(**named, ios=sum(b[2] for b in bins), us=dict(zip(names, us, strict=True))))
+    return points
 
 
 def devices(frame: pl.DataFrame) -> list[str]:

@@ -6,18 +6,16 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kit.core.units import format_latency_range
+from kit.store.parts.bands import KernelLabels, PhaseBands, PublishedBorders, PublishedCount, Range
 from reports.analysis.tier_names import tier_name
 from reports.statistics.band_detection import Band
 from reports.statistics.quantiles import Bins
 
-Json = dict[str, Any]
-Range = tuple[float, float]
 # They waited for something of another tier, of any: no place on the latency axis is theirs.
 PLACELESS = ("shared", "indirect")
 # The least share of a tier inside another's band that is told.
@@ -35,7 +33,9 @@ def matrix(by_tier: Mapping[str, Bins], borders_ns: Sequence[int]) -> dict[str, 
     return made
 
 
-def against_kernel(by_tier: Mapping[str, Bins], bands: Sequence[Band], borders_ns: Sequence[int]) -> Json:
+def against_kernel(
+    by_tier: Mapping[str, Bins], bands: Sequence[Band], borders_ns: Sequence[int]
+) -> KernelLabels:
     """The confusion matrix of tiers and bands, and what of it is on the right side.
 
     A band belongs to the tier that most of its I/Os are of. Tiers of PLACELESS are in the matrix, but not
@@ -46,14 +46,14 @@ def against_kernel(by_tier: Mapping[str, Bins], bands: Sequence[Band], borders_n
     judged = {tier: row for tier, row in table.items() if tier not in PLACELESS}
     right = sum(n for tier, row in judged.items() for n, own in zip(row, owners, strict=True) if own == tier)
     total = sum(map(sum, judged.values()))
-    return {
-        "tiers": table,
-        "owners": owners,
-        "judged": total,
-        "right": right,
-        "share_right": right / total if total else None,
-        "warnings": [w for tier, row in judged.items() for w in _tails(tier, row, owners, bands)],
-    }
+    return KernelLabels(
+        tiers={tier: tuple(row) for tier, row in table.items()},
+        owners=tuple(owners),
+        judged=total,
+        right=right,
+        share_right=right / total if total else None,
+        warnings=tuple(text for tier, row in judged.items() for text in _tails(tier, row, owners, bands)),
+    )
 
 
 def owners_of(table: Mapping[str, Sequence[int]]) -> list[str | None]:
@@ -91,19 +91,17 @@ class Misplaced:
         return f"{text}; the {self.beyond} is there or above." if self.beyond else f"{text}."
 
 
-def misplaced(entry: Mapping[str, Any]) -> list[Misplaced]:
-    """What lies in another tier's band, from an entry of summary.bands; the same as its stored `warnings`.
+def misplaced(entry: PhaseBands) -> list[Misplaced]:
+    """What lies in another tier's band; the same as its stored `warnings`.
 
-    Empty where the kernel labelled nothing. Raises KeyError, TypeError, ValueError or AttributeError if the
-    entry is not one of the kit's.
+    Empty where the kernel labelled nothing. Raises ValueError if the entry is not one of the kit's.
     """
-    kernel = entry["kernel"]
+    kernel = entry.kernel
     if not kernel:
         return []
-    edges = [(float(band["from_us"]), float(band["to_us"])) for band in entry["bands"]]
-    rows = {tier: row for tier, row in kernel["tiers"].items() if tier not in PLACELESS}
-    owners = [None if owner is None else str(owner) for owner in kernel["owners"]]
-    return [each for tier, row in rows.items() for each in _misplaced(tier, row, owners, edges)]
+    edges = [(band.from_us, band.to_us) for band in entry.bands]
+    rows = {tier: row for tier, row in kernel.tiers.items() if tier not in PLACELESS}
+    return [each for tier, row in rows.items() for each in _misplaced(tier, row, kernel.owners, edges)]
 
 
 def _misplaced(
@@ -134,8 +132,8 @@ def _tails(tier: str, row: Sequence[int], owners: Sequence[str | None], bands: S
 
 
 def against_published(
-    by_tier: Mapping[str, Bins], ranges_us: Mapping[str, Range], labelled: bool
-) -> Json | None:
+    reference: str, by_tier: Mapping[str, Bins], ranges_us: Mapping[str, Range], labelled: bool
+) -> PublishedBorders | None:
     """I/Os inside each published range, outside all, and the borders that the ranges imply.
 
     `ranges_us` by tier. A border is the geometric middle of the gap between two neighbouring ranges; there
@@ -156,25 +154,26 @@ def against_published(
             outside += 0 if holders else count
             total += count
     borders = _between([r for _, r in ordered])
-    result: Json = {
-        "ranges": [
-            {"tier": tier, "range_us": list(span), "count": counts[tier], "share": counts[tier] / total}
-            for tier, span in ordered
-        ],
-        "outside": outside,
-        "borders_us": borders,
-        "share_right": None,
-    }
+    share_right = None
     if labelled and borders is not None:
         table = matrix(by_tier, [round(b * 1e3) for b in borders])
         judged = {tier: row for tier, row in table.items() if tier in ranges_us}
         right = sum(row[n] for n, (tier, _) in enumerate(ordered) for row in [judged.get(tier)] if row)
         seen = sum(map(sum, judged.values()))
-        result["share_right"] = right / seen if seen else None
-    return result
+        share_right = right / seen if seen else None
+    return PublishedBorders(
+        reference=reference,
+        ranges=tuple(
+            PublishedCount(tier=tier, range_us=span, count=counts[tier], share=counts[tier] / total)
+            for tier, span in ordered
+        ),
+        outside=outside,
+        borders_us=borders,
+        share_right=share_right,
+    )
 
 
-def _between(ranges: Sequence[Range]) -> list[float] | None:
+def _between(ranges: Sequence[Range]) -> tuple[float, ...] | None:
     if any(b[0] < a[1] for a, b in itertools.pairwise(ranges)):
         return None
-    return [math.sqrt(a[1] * b[0]) for a, b in itertools.pairwise(ranges)]
+    return tuple(math.sqrt(a[1] * b[0]) for a, b in itertools.pairwise(ranges))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
+from kit.store.labels import CLIENT
+from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, PhaseBands, Range
 from kit.store.summary import Reference
 from reports.analysis import band_labels
 from reports.statistics.band_detection import OVERLAP_LIMIT, Band, Bands, find
 from reports.statistics.quantiles import Bins
 
-Json = dict[str, Any]
-Range = tuple[float, float]
 Ranges = Mapping[tuple[str, str], Range]  # by op and tier
 _KEY = ("phase", "layer", "op")
 _UNLABELLED = "all"
@@ -25,7 +24,7 @@ def describe(
     phases: Sequence[str],
     reference: Reference | None,
     ranges: Mapping[str, Ranges] | None = None,
-) -> list[Json]:
+) -> list[PhaseBands]:
     """One object per phase x layer x op of `latency` (columns of latency.parquet), in the order of `phases`.
 
     `ranges`: those of `reference` that stand beside a phase, by its name; None: all of them beside each.
@@ -44,44 +43,50 @@ def describe(
             by_tier.setdefault(r["tier"], []).append((r["lo_ns"], r["hi_ns"], r["count"]))
         every = reference.ranges_us if reference else {}
         shown = every if ranges is None else ranges.get(key[0], {})
-        made.append(_described(dict(zip(_KEY, key, strict=True)), by_tier, reference, shown))
+        made.append(_described(key, by_tier, reference, shown))
     order = {name: n for n, name in enumerate(phases)}
-    made.sort(key=lambda e: (order.get(e["phase"], len(order)), e["phase"], e["layer"] == "client", e["op"]))
+    made.sort(key=lambda e: (order.get(e.phase, len(order)), e.phase, e.layer == CLIENT, e.op))
     return made
 
 
-def _described(key: Json, by_tier: Mapping[str, Bins], reference: Reference | None, shown: Ranges) -> Json:
-    ranges = {tier: span for (op, tier), span in shown.items() if op == key["op"]}
-    entry: Json = {
-        **key,
-        "count": sum(b[2] for bins in by_tier.values() for b in bins),
-        "overlap_limit": OVERLAP_LIMIT,
-        "separable": False,
-        "reason": None,
-        "borders_us": [],
-        "bands": [],
-        "kernel": None,
-        "published": None,
-    }
+def _described(
+    key: tuple[str, ...], by_tier: Mapping[str, Bins], reference: Reference | None, shown: Ranges
+) -> PhaseBands:
+    phase, layer, op = key
+    ranges = {tier: span for (of, tier), span in shown.items() if of == op}
+    entry = PhaseBands(
+        phase=phase,
+        layer=layer,
+        op=op,
+        count=sum(b[2] for bins in by_tier.values() for b in bins),
+        overlap_limit=OVERLAP_LIMIT,
+        separable=False,
+        reason=None,
+        borders_us=(),
+        bands=(),
+        kernel=None,
+        published=None,
+    )
     try:
         found = find(together(by_tier.values()))
     except ValueError as error:
-        return {**entry, "reason": f"no bands: {error}"}
+        return entry.model_copy(update={"reason": f"no bands: {error}"})
     labelled = _UNLABELLED not in by_tier
     kernel = band_labels.against_kernel(by_tier, found.bands, found.borders_ns) if labelled else None
-    published = band_labels.against_published(by_tier, ranges, labelled)
-    return {
-        **entry,
-        "separable": found.separable,
-        "reason": found.reason or None,
-        "borders_us": [b / 1e3 for b in found.borders_ns],
-        "bands": _listed(found, kernel, ranges),
-        "kernel": kernel,
-        "published": {"reference": reference.name, **published} if reference and published else None,
-    }
+    held = reference and band_labels.against_published(reference.name, by_tier, ranges, labelled)
+    return entry.model_copy(
+        update={
+            "separable": found.separable,
+            "reason": found.reason or None,
+            "borders_us": tuple(b / 1e3 for b in found.borders_ns),
+            "bands": tuple(_listed(found, kernel, ranges)),
+            "kernel": kernel,
+            "published": held,
+        }
+    )
 
 
-def together(parts: Any) -> list[tuple[int, int, int]]:
+def together(parts: Iterable[Bins]) -> list[tuple[int, int, int]]:
     """The sum of several histograms, ascending."""
     total: dict[tuple[int, int], int] = {}
     for bins in parts:
@@ -90,32 +95,29 @@ def together(parts: Any) -> list[tuple[int, int, int]]:
     return [(lo, hi, count) for (lo, hi), count in sorted(total.items())]
 
 
-def _listed(found: Bands, kernel: Json | None, ranges: Mapping[str, Range]) -> list[Json]:
-    owners = kernel["owners"] if kernel else [None] * len(found.bands)
+def _listed(found: Bands, kernel: KernelLabels | None, ranges: Mapping[str, Range]) -> list[BandRow]:
+    owners = kernel.owners if kernel else [None] * len(found.bands)
     return [
-        {
-            "from_us": band.from_ns / 1e3,
-            "to_us": band.to_ns / 1e3,
-            "count": band.count,
-            "share": band.share,
-            "share_interval": list(band.share_interval),
-            "range_us": [edge / 1e3 for edge in band.range_ns],
-            "modes_us": [mode / 1e3 for mode in band.modes_ns],
-            "overlap": band.overlap,
-            "separable": len(band.modes_ns) == 1,
-            "tier": owner,
-            "published": [_held(tier, span, band) for tier, span in ranges.items() if _meet(span, band)],
-        }
+        BandRow(
+            from_us=band.from_ns / 1e3,
+            to_us=band.to_ns / 1e3,
+            count=band.count,
+            share=band.share,
+            share_interval=band.share_interval,
+            range_us=_us(band),
+            modes_us=tuple(mode / 1e3 for mode in band.modes_ns),
+            overlap=band.overlap,
+            separable=len(band.modes_ns) == 1,
+            tier=owner,
+            published=tuple(
+                BandPublished(tier=tier, inside=low <= _us(band)[0] and _us(band)[1] <= high)
+                for tier, (low, high) in ranges.items()
+                if _us(band)[0] < high and low < _us(band)[1]
+            ),
+        )
         for band, owner in zip(found.bands, owners, strict=True)
     ]
 
 
-def _meet(span: Range, band: Band) -> bool:
-    return band.range_ns[0] / 1e3 < span[1] and span[0] < band.range_ns[1] / 1e3
-
-
-def _held(tier: str, span: Range, band: Band) -> Json:
-    return {
-        "tier": tier,
-        "inside": span[0] <= band.range_ns[0] / 1e3 and band.range_ns[1] / 1e3 <= span[1],
-    }
+def _us(band: Band) -> Range:
+    return band.range_ns[0] / 1e3, band.range_ns[1] / 1e3

@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import polars as pl
 
+from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
 from kit.store.tables import ISSUERS
 from reports.statistics.quantiles import Bins, figures_us, limits_ns
 
-Json = dict[str, Any]
 ALL = "all"
 
 
-def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[Json]:
+def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[ClientFigures]:
     """One object per phase, op and client, after one of them all (`merged`); none where one client is all.
 
     Latencies in microseconds, rates in I/O/s of the experiment's time, the skew in microseconds after the
     first I/O of any client. Raises ValueError if the exact extremes of a row are not in its outermost bins.
     """
     mine = latency.filter((pl.col("layer").is_in(ISSUERS)) & (pl.col("count") > 0))
-    rows: list[Json] = []
+    rows: list[ClientFigures] = []
     for phase in phases:
         named = mine.filter(pl.col("phase") == phase.name)
         if named["host"].n_unique() > 1:
@@ -36,7 +35,7 @@ def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[Json]:
     return rows
 
 
-def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[Json]:
+def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
     by_host = {row.host: row for row in phase.clients}
     begun = [row.first_ns for row in phase.clients if row.first_ns is not None]
     ended = [row.last_ns for row in phase.clients if row.last_ns is not None]
@@ -47,15 +46,19 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[Json]:
             chosen = of_op if host is None else of_op.filter(pl.col("host") == host)
             named = hosts if host is None else [host]
             rows, extremes = [by_host.get(name) for name in named], _extremes(phase, str(op), named)
-            yield {
-                "phase": phase.name,
-                "op": str(op),
-                "host": ALL if host is None else host,
-                "merged": host is None,
-                **_figures(_bins(chosen), extremes, seconds),
-                "skew_us": _largest_us([row.skew_ns if row else None for row in rows]),
-                "clock_error_us": _largest_us([row.clock_error_ns if row else None for row in rows]),
-            }
+            bins = _bins(chosen)
+            count = sum(b[2] for b in bins)
+            yield ClientFigures(
+                phase=phase.name,
+                op=str(op),
+                host=ALL if host is None else host,
+                merged=host is None,
+                count=count,
+                iops=count / seconds if seconds > 0 else None,
+                skew_us=_largest_us([row.skew_ns if row else None for row in rows]),
+                clock_error_us=_largest_us([row.clock_error_ns if row else None for row in rows]),
+                **figures_us(bins, _limits_ns(bins, extremes)),
+            )
 
 
 def _bins(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
@@ -63,11 +66,9 @@ def _bins(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
     return [(low, high, count) for low, high, count in summed.iter_rows()]
 
 
-def _figures(bins: Bins, extremes: list[tuple[int, int]], seconds: float) -> Json:
-    count = sum(b[2] for b in bins)
+def _limits_ns(bins: Bins, extremes: list[tuple[int, int]]) -> tuple[int, int]:
     overlap = any(b[0] < a[1] for a, b in itertools.pairwise(bins))
-    limits = (bins[0][0], bins[-1][1]) if overlap else limits_ns(bins, extremes)
-    return {"count": count, "iops": count / seconds if seconds > 0 else None, **figures_us(bins, limits)}
+    return (bins[0][0], bins[-1][1]) if overlap else limits_ns(bins, extremes)
 
 
 def _extremes(phase: Phase, op: str, hosts: list[str]) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.store.manifest import Manifest
 from kit.store.stored import Json
+from kit.store.summary import Disclosure
 from reports.verdict.power_loss import counts_of
 
 _UNKNOWN = "not known"
@@ -29,15 +30,15 @@ _LOGBIAS = {
 _VERSIONS = ("kernel", "zfs", "nfs-kernel-server", "bpftrace", "hsp")
 
 
-def describe(manifest: Manifest) -> Json | None:
-    """`stable_storage`: sentences; `materials`: [name, value] pairs; `dates`. None for an import."""
+def describe(manifest: Manifest) -> Disclosure | None:
+    """What the manifest has; None for an import."""
     if manifest.import_:
         return None
-    return {
-        "stable_storage": [*_stable_storage(manifest)],
-        "materials": [[name, value] for name, value in _materials(manifest)],
-        "dates": [["Started", manifest.started_utc or _UNKNOWN], ["Wall time", _wall(manifest)]],
-    }
+    return Disclosure(
+        stable_storage=tuple(_stable_storage(manifest)),
+        materials=tuple(_materials(manifest)),
+        dates=(("Started", manifest.started_utc or _UNKNOWN), ("Wall time", _wall(manifest))),
+    )
 
 
 def _stable_storage(manifest: Manifest) -> Iterator[str]:

@@ -18,10 +18,11 @@ from kit.core.units import format_latency, format_latency_range
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.summary import Row, Summary
+from kit.store.stored import Json
+from kit.store.summary import Range, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
-from reports.analysis.band_labels import PLACELESS, Json, Misplaced, Range, misplaced
+from reports.analysis.band_labels import PLACELESS, Misplaced, misplaced
 from reports.analysis.tier_names import op_name, tier_name
 from reports.published.ranges import beside
 from reports.statistics import band_detection
@@ -262,10 +263,10 @@ def _overlaps(run: _Run) -> list[tuple[str, Finding]]:
     """Tiers with I/Os in another tier's band, most I/Os first, and what is said of them."""
     made = []
     for entry in run.summary.bands:
+        place = (entry.phase, entry.layer, entry.op)
         try:
-            place = (str(entry["phase"]), str(entry["layer"]), str(entry["op"]))
             listed = [(each, each.count / each.total) for each in misplaced(entry)]
-        except (AttributeError, ArithmeticError, KeyError, TypeError, ValueError):
+        except (ArithmeticError, ValueError):
             continue  # a summary.json of somebody else's
         for each, share in listed:
             if overlap := _overlap(run, place, each, share):

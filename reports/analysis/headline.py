@@ -91,7 +91,7 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
     above = _ssd_rows(rows)
     # Thousands of phases: not all rows are looked at for each.
     parts = {} if latency is None else latency.partition_by("phase", as_dict=True)
-    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
+    titles = {phase.name: import_source.name(manifest, phase) for phase in manifest.phases}
 
     def inside(row: Row) -> float | None:
         part = parts.get((row.phase,))
@@ -167,16 +167,16 @@ def _bars(line: Line, summary: Summary) -> tuple[Line, ...]:
     """The line, or its bands if its tier is not known and it has several. Bands have no percentiles."""
     row = line.row
     key = row.phase, row.layer, row.op
-    bands = [e["bands"] for e in summary.bands if (e["phase"], e["layer"], e["op"]) == key]
-    if row.tier != "all" or not bands or not 1 < len(bands[0]) <= _MOST_MODES:
+    bands = next((e.bands for e in summary.bands if (e.phase, e.layer, e.op) == key), ())
+    if row.tier != "all" or not 1 < len(bands) <= _MOST_MODES:
         return (line,)
     made = []
-    for number, band in enumerate(bands[0], 1):
-        name = f"band {number} of {len(bands[0])}"
+    for number, band in enumerate(bands, 1):
+        name = f"band {number} of {len(bands)}"
         of_band = {
-            "tier": name, "count": band["count"], "share": band["share"], "range_us": tuple(band["range_us"]),
+            "tier": name, "count": band.count, "share": band.share, "range_us": band.range_us,
             "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
-            "min_us": band["from_us"], "max_us": band["to_us"], "published": None,
+            "min_us": band.from_us, "max_us": band.to_us, "published": None,
         }  # fmt: skip
         made.append(Line(row.model_copy(update=of_band), line.phase, name, None, None))
     return tuple(made)
@@ -230,10 +230,9 @@ def _times(ratios: Sequence[float]) -> str:
 def _modes(summary: Summary) -> str:
     """The bands of a run whose tiers are not known."""
     for entry in summary.bands:
-        bands = entry["bands"]
-        if entry["kernel"] is None and 1 < len(bands) <= _MOST_MODES:
-            named = [f"{format_latency_range(*b['range_us'])} ({b['share']:.0%})" for b in bands]
-            return f"{len(bands)} bands of {entry['op']} latency: {', '.join(named)}."
+        if entry.kernel is None and 1 < len(entry.bands) <= _MOST_MODES:
+            named = [f"{format_latency_range(*b.range_us)} ({b.share:.0%})" for b in entry.bands]
+            return f"{len(named)} bands of {entry.op} latency: {', '.join(named)}."
     return ""
 
 

@@ -5,13 +5,11 @@ From `import` of the manifest (docs/formats.md); an own run has none.
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from kit.store.manifest import Import, Manifest
+from kit.store.phase import Phase
 
-Json = dict[str, Any]
 SERVER = "nfs-server"
 LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs", "device": "devices"}
 _SHOWN = 3
@@ -21,10 +19,10 @@ _SHOWN = 3
 _WHOLE = "Imported"
 
 
-def name(manifest: Manifest, phase: Json) -> str:
+def name(manifest: Manifest, phase: Phase) -> str:
     """What figures and headings call a phase: its title, or the kind of file it was imported from."""
     section = manifest.import_
-    title = str(phase.get("title") or phase["name"])
+    title = phase.title or phase.name
     return section.words.files if section and title == _WHOLE else title
 
 
@@ -79,16 +77,15 @@ def _widest(latency: pl.DataFrame) -> float | None:
     return 100 * float(share)
 
 
-def phase_frame(latency: pl.DataFrame, phase: Json, layer: str) -> pl.DataFrame:
-    """The rows of one phase and layer."""
-    return latency.filter((pl.col("phase") == str(phase["name"])) & (pl.col("layer") == layer))
+def phase_frame(latency: pl.DataFrame, phase: str, layer: str) -> pl.DataFrame:
+    """The rows of one phase, by its name, and layer."""
+    return latency.filter((pl.col("phase") == phase) & (pl.col("layer") == layer))
 
 
-def load_of(phase: Json, manifest: Manifest) -> str:
+def load_of(phase: Phase, manifest: Manifest) -> str:
     """How many I/Os were outstanding, in words."""
     if manifest.import_:
         return "Load not recorded"
-    outstanding = phase.get("outstanding")
-    if isinstance(outstanding, int):
-        return f"Closed loop, {outstanding} outstanding"
+    if phase.outstanding is not None:
+        return f"Closed loop, {phase.outstanding} outstanding"
     return (manifest.load or "Load not recorded").capitalize()

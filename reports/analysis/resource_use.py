@@ -12,11 +12,9 @@ from typing import Any, Protocol, TypeVar
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import CpuUse, DeviceUse
 from kit.store.phase import Phase
-from kit.store.summary import CPU_BOUND, PhaseUse
+from kit.store.stored import Json
+from kit.store.summary import CPU_BOUND, BytesOnTheWay, DeviceRow, MachineUse, PhaseUse
 
-Json = dict[str, Any]
-# So begin the names of the checks that have nfsd's bytes, or those of a mount.
-_NFS_BYTES = "bytes of NFS "
 _DAY_S = 86_400
 _TB = 10**12
 Span = tuple[int, int]
@@ -30,8 +28,8 @@ class _Sample(Protocol):
 S = TypeVar("S", bound=_Sample)
 
 
-def describe(manifest: Manifest) -> list[Json]:
-    """An object per phase that was sampled, as kit.store.summary.PhaseUse."""
+def describe(manifest: Manifest) -> list[PhaseUse]:
+    """Of each phase that was sampled."""
     devices = {str(each.get("name")): each for each in manifest.testbed.devices}
     return [
         _phase(phase, devices)
@@ -51,54 +49,55 @@ def sentences(use: Sequence[PhaseUse]) -> Iterator[str]:
             )
 
 
-def _phase(phase: Phase, devices: dict[str, Json]) -> Json:
+def _phase(phase: Phase, devices: dict[str, Json]) -> PhaseUse:
     spans, arc = _loads(phase), phase.arc
     seconds = sum(end - begin for begin, end in spans) / 1e9
     hosts, names = (
         dict.fromkeys(found) for found in ([e.host for e in phase.cpu], [e.device for e in phase.devices])
     )
-    cpu = [_machine([each for each in phase.cpu if each.host == host], spans) for host in hosts]
+    cpu = tuple(_machine([each for each in phase.cpu if each.host == host], spans) for host in hosts)
     moved = phase.client_ios * phase.block_bytes if phase.block_bytes else None
-    return {
-        "phase": phase.name,
-        "seconds": seconds,
-        "iops": _rate(phase.client_ios, seconds),
-        "bytes_per_s": _rate(moved, seconds),
-        "bytes": {"clients": moved, **_bytes(phase, devices)},
-        "cpu": cpu,
-        "devices": [
+    return PhaseUse(
+        phase=phase.name,
+        seconds=seconds,
+        iops=_rate(phase.client_ios, seconds),
+        bytes_per_s=_rate(moved, seconds),
+        bytes=_bytes(phase, moved, devices),
+        cpu=cpu,
+        devices=tuple(
             _device([each for each in phase.devices if each.device == name], devices.get(name, {}), spans)
             for name in names
-        ],
-        "arc": arc.as_json() if arc else None,
-        "l2arc_written_bytes_per_s": _rate(arc.l2arc_written_bytes, arc.span_ns / 1e9) if arc else None,
-        "log_bytes_per_s": _rate(arc.log_bytes, seconds) if arc else None,
-        "is_cpu_bound": any(machine["busy"] > CPU_BOUND for machine in cpu),
-        "missing": _missing(phase),
-    }
+        ),
+        arc=arc,
+        l2arc_written_bytes_per_s=_rate(arc.l2arc_written_bytes, arc.span_ns / 1e9) if arc else None,
+        log_bytes_per_s=_rate(arc.log_bytes, seconds) if arc else None,
+        is_cpu_bound=any(machine.busy > CPU_BOUND for machine in cpu),
+        missing=_missing(phase),
+    )
 
 
 def _rate(value: int | None, seconds: float) -> float | None:
     return value / seconds if value is not None and seconds > 0 else None
 
 
-def _bytes(phase: Phase, devices: dict[str, Json]) -> Json:
-    """On their way from nfsd to the log devices, over the same time at all places."""
-    at_nfs = [check.found for check in phase.checks if check.name.startswith(_NFS_BYTES)]
+def _bytes(phase: Phase, moved: int | None, devices: dict[str, Json]) -> BytesOnTheWay:
+    """On their way from clients (`moved`) to log devices, over the same time at all places."""
+    at_nfs = [check.found for check in phase.checks if check.id == "NFS-BYTES"]
     logs = [
         each for each in phase.devices if devices.get(each.device, {}).get("role") == "log" and each.samples
     ]
     models = [each.model.written_bytes for each in logs if each.model]
-    return {
-        "nfs": sum(at_nfs) if at_nfs and min(at_nfs) >= 0 else None,
-        "log_blocks": phase.arc.log_block_bytes if phase.arc else None,
-        "log_devices": sum(each.samples[-1].written_bytes for each in logs) if logs else None,
-        "log_models": sum(models) if logs and len(models) == len(logs) else None,
-    }
+    return BytesOnTheWay(
+        clients=moved,
+        nfs=sum(at_nfs) if at_nfs and min(at_nfs) >= 0 else None,
+        log_blocks=phase.arc.log_block_bytes if phase.arc else None,
+        log_devices=sum(each.samples[-1].written_bytes for each in logs) if logs else None,
+        log_models=sum(models) if logs and len(models) == len(logs) else None,
+    )
 
 
-def _missing(phase: Phase) -> list[str]:
-    return [f"{each.of}: {each.why}" for each in phase.unavailable if each.id == "USE-SAMPLES"]
+def _missing(phase: Phase) -> tuple[str, ...]:
+    return tuple(f"{each.of}: {each.why}" for each in phase.unavailable if each.id == "USE-SAMPLES")
 
 
 def _loads(phase: Phase) -> list[Span]:
@@ -131,7 +130,7 @@ def _load_of(samples: Sequence[S], spans: Sequence[Span]) -> Span:
     return max(spans, key=lambda span: min(last, span[1]) - max(first, span[0]))
 
 
-def _machine(entries: Sequence[CpuUse], spans: Sequence[Span]) -> Json:
+def _machine(entries: Sequence[CpuUse], spans: Sequence[Span]) -> MachineUse:
     """Of several entries: one machine in the parts of a phase."""
     total = dict.fromkeys(("idle", "user", "system", "softirq"), 0)
     cpu_ns = 0
@@ -144,14 +143,14 @@ def _machine(entries: Sequence[CpuUse], spans: Sequence[Span]) -> Json:
     shares = {name: _share(value, cpu_ns) for name, value in total.items()}
     # Idle time is exact; the others are sampled by the kernel's tick.
     busy = 1 - shares.pop("idle") if cpu_ns > 0 else 0.0
-    return {"host": entries[0].host, "cpus": entries[0].cpus, "busy": busy, **shares}
+    return MachineUse(host=entries[0].host, cpus=entries[0].cpus, busy=busy, **shares)
 
 
 def _share(value: int, of: int) -> float:
     return min(1.0, max(0.0, value / of)) if of > 0 else 0.0
 
 
-def _device(entries: Sequence[DeviceUse], of_testbed: Json, spans: Sequence[Span]) -> Json:
+def _device(entries: Sequence[DeviceUse], of_testbed: Json, spans: Sequence[Span]) -> DeviceRow:
     sampled = [each for each in entries if each.samples]
     whole = [_around(each.samples, spans) for each in sampled]
     inside = [_inside(each.samples, spans) for each in sampled]
@@ -166,22 +165,22 @@ def _device(entries: Sequence[DeviceUse], of_testbed: Json, spans: Sequence[Span
 
     has_flushes = all(sample.flushes is not None for pair in whole for sample in pair)
     written_per_s = rate("written_bytes") * 1e9
-    return {
-        "device": entries[0].device,
-        "role": str(of_testbed.get("role", "")),
+    return DeviceRow(
+        device=entries[0].device,
+        role=str(of_testbed.get("role", "")),
         **{name: total(name) for name in ("reads", "read_bytes", "writes", "written_bytes")},
-        "flushes": total("flushes") if has_flushes else None,
-        "busy": min(1.0, rate("busy_ns")),
-        "queue": rate("queue_ns"),
-        "read_bytes_per_s": rate("read_bytes") * 1e9,
-        "written_bytes_per_s": written_per_s,
-        "tbw_per_day": written_per_s * _DAY_S / _TB,
+        flushes=total("flushes") if has_flushes else None,
+        busy=min(1.0, rate("busy_ns")),
+        queue=rate("queue_ns"),
+        read_bytes_per_s=rate("read_bytes") * 1e9,
+        written_bytes_per_s=written_per_s,
+        tbw_per_day=written_per_s * _DAY_S / _TB,
         **_model(entries, of_testbed),
-    }
+    )
 
 
-def _model(entries: Sequence[DeviceUse], of_testbed: Json) -> Json:
-    """Of the models' counters, from the first sample to the last."""
+def _model(entries: Sequence[DeviceUse], of_testbed: Json) -> dict[str, Any]:
+    """Fields of the models' counters, from the first sample to the last; none where a model did not count."""
     models = [each.model for each in entries if each.model]
     if not models or len(models) < len(entries):
         return {}

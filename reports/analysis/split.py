@@ -5,16 +5,24 @@ docs/why-slow.md says what each part is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kit.core.units import format_latency
 from kit.store.manifest import Manifest
-from kit.store.parts.split import Part, PhaseSplit, SplitPhase, SplitRow, SplitTier
+from kit.store.parts.split import (
+    Device,
+    Part,
+    PhaseSplit,
+    SplitPart,
+    SplitPhase,
+    SplitRow,
+    SplitSaving,
+    SplitTier,
+)  # fmt: skip
+from kit.store.summary import Row
 from kit.store.tables import SERVER
 from reports.analysis.tier_names import tier_name
 
-Json = dict[str, Any]
 LEAST_JOINED = 0.95
 """Of the requests of a tier; with fewer its parts are withheld."""
 MOST_OBSERVED = 1.1
@@ -35,23 +43,23 @@ WORDS: Mapping[Part, str] = {
 _LOG: tuple[Part, ...] = ("log_wait", "log_write", "flush")
 
 
-def describe(manifest: Manifest, rows: Sequence[Json]) -> list[Json]:
-    """An object per phase with split_of, as kit.store.parts.split.SplitPhase. `rows`: of the summary."""
+def describe(manifest: Manifest, rows: Iterable[Row]) -> list[SplitPhase]:
+    """Of each phase with split_of. `rows`: of the summary."""
     p50s = {
-        (row["phase"], row["op"], row["tier"]): row["interpolated"]["p50"]["us"]
+        (row.phase, row.op, row.tier): p50.us
         for row in rows
-        if row["layer"] == SERVER and row["interpolated"].get("p50")
+        if row.layer == SERVER and (p50 := row.interpolated.get("p50"))
     }
     return [
-        {
-            "phase": phase.name,
-            "of": phase.split.of,
-            "why": phase.split.why,
-            "tiers": [_tier(row, _ratio(p50s, phase.name, phase.split.of, row)) for row in phase.split.rows],
-            "savings": list(_savings(phase.split)),
-        }
+        SplitPhase(
+            phase=phase.name,
+            of=split.of,
+            why=split.why,
+            tiers=tuple(_tier(row, _ratio(p50s, phase.name, split.of, row)) for row in split.rows),
+            savings=tuple(_savings(split)),
+        )
         for phase in manifest.phases
-        if phase.split
+        if (split := phase.split)
     ]
 
 
@@ -60,21 +68,21 @@ def _ratio(p50s: Mapping[tuple[str, str, str], float], name: str, of: str, row: 
     return split / model if split and model else None
 
 
-def _tier(row: SplitRow, p50_ratio: float | None) -> Json:
+def _tier(row: SplitRow, p50_ratio: float | None) -> SplitTier:
     parts = [(part, row.parts.get(part, 0)) for part in WORDS] if _is_known([row]) else []
-    return {
-        "op": row.op,
-        "tier": row.tier,
-        "ios": row.ios,
-        "joined": _joined([row]),
-        "mean_us": row.sum_ns / max(1, row.ios) / 1e3,
-        "p50_ratio": p50_ratio,
-        "parts": [
-            {"part": part, "mean_us": ns / row.ios / 1e3, "share": ns / max(1, row.sum_ns)}
+    return SplitTier(
+        op=row.op,
+        tier=row.tier,
+        ios=row.ios,
+        joined=_joined([row]),
+        mean_us=row.sum_ns / max(1, row.ios) / 1e3,
+        p50_ratio=p50_ratio,
+        parts=tuple(
+            SplitPart(part=part, mean_us=ns / row.ios / 1e3, share=ns / max(1, row.sum_ns))
             for part, ns in parts
             if ns
-        ],
-    }
+        ),
+    )
 
 
 def _joined(rows: Sequence[SplitRow]) -> float:
@@ -85,7 +93,7 @@ def _is_known(rows: Sequence[SplitRow]) -> bool:
     return _joined(rows) >= LEAST_JOINED
 
 
-def _savings(split: PhaseSplit) -> Iterator[Json]:
+def _savings(split: PhaseSplit) -> Iterator[SplitSaving]:
     """Of each op, by the device that its requests waited for."""
     for op in dict.fromkeys(row.op for row in split.rows):
         mine = [row for row in split.rows if row.op == op]
@@ -97,17 +105,17 @@ def _savings(split: PhaseSplit) -> Iterator[Json]:
                 continue
             waited_ns = sum(row.parts.get(part, 0) for row in rows for part in parts)
             known = _is_known(rows)
-            yield {
-                "op": op,
-                "device": device,
-                "share": waited_ns / sum_ns if known else None,
-                "of_all": waited_ns / all_ns if known else None,
-                "saved_us": waited_ns / ios / 1e3 if known else None,
-                "mean_us": sum_ns / ios / 1e3,
-            }
+            yield SplitSaving(
+                op=op,
+                device=device,
+                share=waited_ns / sum_ns if known else None,
+                of_all=waited_ns / all_ns if known else None,
+                saved_us=waited_ns / ios / 1e3 if known else None,
+                mean_us=sum_ns / ios / 1e3,
+            )
 
 
-def _devices(op: str, tiers: set[str]) -> Iterator[tuple[str, set[str], Sequence[Part]]]:
+def _devices(op: str, tiers: set[str]) -> Iterator[tuple[Device, set[str], Sequence[Part]]]:
     """Devices, the tiers of the requests that waited for them, and the parts that they cause.
 
     A request that shared the log block of another thread waited for the device of the others.
@@ -120,9 +128,9 @@ def _devices(op: str, tiers: set[str]) -> Iterator[tuple[str, set[str], Sequence
     yield "pool disk", {"pool"} if "slog" in tiers else {"pool", "shared"}, (*_LOG, "read")
 
 
-def sentences(found: Sequence[Json]) -> Iterator[str]:
+def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
     """What each phase says, and what is not known."""
-    for phase in (SplitPhase.from_json(each, "summary") for each in found):
+    for phase in found:
         if phase.why:
             yield f"{phase.phase}: where the time goes was not measured: {phase.why}."
         for each in phase.savings:

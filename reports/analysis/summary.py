@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
@@ -18,8 +18,9 @@ from kit.store.checks.outcome import Outcome
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
+from kit.store.parts.bands import PhaseBands
+from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
-from kit.store.stored import Stored
 from kit.store.summary import Accounting, PhaseAccounting, Published, Reference, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import band_table, clients, disclosure, forces, observer_effect, resource_use, split
@@ -35,7 +36,6 @@ from reports.verdict.outcomes import completed, nature_of, verdict_of
 
 _KEY = ("phase", "layer", "op", "tier")
 Key = tuple[str, str, str, str]
-Json = dict[str, Any]
 
 
 def summarise(
@@ -61,38 +61,22 @@ def summarise(
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
     rows = _rows(bins, phases, reference, shown, found)
     found += verdict.accounting(manifest, latency, aged, rows, found)
-    promised = _power_losses(manifest, found)
-    faults = recovery.judge(manifest, latency)
-    declared: Json = {
-        "power_loss": promised.told,
-        "forces": [*forces.describe(manifest)],
-        **({"faults": faults.rows, "fault_checks": faults.checks} if faults.checks else {}),
-        "soak": soak.describe(manifest, latency),
-        "impact": impact.describe(manifest, latency),
-    }
-    expect, limits = expectations.judge(manifest, rows, latency)
     of_clients = _clients(bins, phases, found)
-    found += [
-        *promised.outcomes,
-        *faults.outcomes,
-        *forces_verdict.outcomes(phases),
-        *soak.outcomes(declared["soak"]),
-        *impact.outcomes(declared["impact"]),
-        *limits,
-    ]
-    declared = {key: value for key, value in declared.items() if value}
+    asked, kept = _asked_for(manifest, latency, found)
+    expect, limits = expectations.judge(manifest, rows, latency)
     entries = of_run((*manifest.known, *known), manifest)
-    outcomes = excused(completed(found, declared), entries)
+    outcomes = excused(completed([*found, *limits], asked), entries)
     judged, nature = verdict_of(outcomes), nature_of(outcomes)
     causes = [str(each) for each in outcomes if each.decides]
-    value = dict(
+    return Summary.made(
+        "manifest.json",
         **_identity(manifest),
         verdict=judged,
-        reasons=(verdict.all_well(phases, outcomes, promised.kept),) if judged == "valid" else tuple(causes),
+        reasons=(verdict.all_well(phases, outcomes, kept),) if judged == "valid" else tuple(causes),
         outcomes=tuple(outcomes),
         **({"known": states_of(entries, outcomes, [*named])} if entries else {}),
         by_nature=verdict.NATURES[nature.id] if nature else None,
-        notes=tuple(_notes(manifest, bins, declared)),
+        notes=tuple(_notes(manifest, bins, asked)),
         tracebacks=(),
         clock=manifest.clock,
         **({"precondition": manifest.precondition} if manifest.precondition else {}),
@@ -106,32 +90,42 @@ def summarise(
         observer_effect=tuple(observer_effect.describe(manifest.observer_effect)),
         use=tuple(resource_use.describe(manifest)),
         **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
-        **(
-            {"split": tuple(parts)}
-            if (parts := split.describe(manifest, [row.as_json() for row in rows]))
-            else {}
-        ),
-        **{key: tuple(value) if isinstance(value, list) else value for key, value in declared.items()},
+        **({"split": tuple(parts)} if (parts := split.describe(manifest, rows)) else {}),
+        **{"power_loss": None, **asked},
     )
-    return Summary.from_json(_plain(value), "summary").model_copy(update={"reference": reference})
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Stored):
-        return value.as_json()
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+def _asked_for(manifest: Manifest, latency: Latency, found: list[Outcome]) -> tuple[dict[str, Any], str]:
+    """What a workload asks for beside `[[expect]]`, by key of summary.json, and the sentence of power losses.
+
+    Its outcomes are added to `found`.
+    """
+    promised = _power_losses(manifest, found)
+    faults = recovery.judge(manifest, latency)
+    soaks, impacts = soak.describe(manifest, latency), impact.describe(manifest, latency)
+    found += [
+        *promised.outcomes,
+        *faults.outcomes,
+        *forces_verdict.outcomes(manifest.phases),
+        *soak.outcomes(soaks),
+        *impact.outcomes(impacts),
+    ]
+    rows: dict[str, Iterable[Any]] = {
+        "forces": forces.describe(manifest), "soak": soaks, "impact": impacts,
+        **({"faults": faults.rows, "fault_checks": faults.checks} if faults.checks else {}),
+    }  # fmt: skip
+    asked: dict[str, Any] = {key: made for key, each in rows.items() if (made := tuple(each))}
+    return {**({"power_loss": promised.told} if promised.told else {}), **asked}, promised.kept
 
 
 def _bands(
     bins: pl.DataFrame, phases: Sequence[str], reference: Reference | None, shown: Mapping[str, Beside]
-) -> list[Json]:
+) -> Iterable[PhaseBands]:
     ranges = {name: each.ranges_us for name, each in shown.items()}
     return band_table.describe(bins, phases, reference, ranges)
 
 
-def _identity(manifest: Manifest) -> Json:
+def _identity(manifest: Manifest) -> dict[str, Any]:
     """Which run it is."""
     return {
         "format": SUMMARY_FORMAT,
@@ -142,7 +136,7 @@ def _identity(manifest: Manifest) -> Json:
     }
 
 
-def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Json) -> list[str]:
+def _notes(manifest: Manifest, latency: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
     """The run's own, and what its devices, forced writes and declared limits say."""
     phases = manifest.phases
     return [
@@ -151,8 +145,8 @@ def _notes(manifest: Manifest, latency: pl.DataFrame, declared: Json) -> list[st
         *stripes.sentences(latency, phases),
         *forces.sentences(forces.describe(manifest)),
         *prices.sentences([manifest]),
-        *soak.sentences(declared.get("soak", ())),
-        *impact.sentences(declared.get("impact", ())),
+        *soak.sentences(asked.get("soak", ())),
+        *impact.sentences(asked.get("impact", ())),
     ]
 
 
@@ -173,7 +167,7 @@ def _power_losses(manifest: Manifest, found: list[Outcome]) -> power_loss.Judged
         return power_loss.Judged()
 
 
-def _clients(latency: pl.DataFrame, phases: Sequence[Phase], found: list[Outcome]) -> list[Json]:
+def _clients(latency: pl.DataFrame, phases: Sequence[Phase], found: list[Outcome]) -> list[ClientFigures]:
     try:
         return clients.describe(latency, phases)
     except ValueError as error:

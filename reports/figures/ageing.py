@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from kit.core.units import format_latency
 from kit.store.stored import Json
-from reports.analysis.ageing import QUANTILES, curve, devices
+from reports.analysis.ageing import QUANTILES, Point, curve, devices
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid
@@ -26,10 +27,10 @@ def figures(frame: pl.DataFrame) -> list[Figure]:
     rows = curve(frame)
     drawn = []
     for device in devices(frame):
-        mine = [row for row in rows if row["device"] == device]
+        mine = [row for row in rows if row.device == device]
         drawn.append(_curve_figure(device, mine))
         for op, words in OPS:
-            of_op = [row for row in mine if row["op"] == op]
+            of_op = [row for row in mine if row.op == op]
             if len(of_op) > 1:
                 part = frame.filter((pl.col("device") == device) & (pl.col("op") == op))
                 drawn.append(_maps_figure(device, (op, words), of_op[0], of_op[-1], part))
@@ -51,32 +52,32 @@ def _layout(height_px: int, panels: tuple[str, str], x: Json, low_s: float, high
     )  # fmt: skip
 
 
-def _curve_figure(device: str, rows: list[Json]) -> Figure:
+def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
     traces: list[Json] = []
     seen: list[float] = []
     for panel, (op, _) in enumerate(OPS):
-        mine = [row for row in rows if row["op"] == op]
+        mine = [row for row in rows if row.op == op]
         for _, name in QUANTILES:
-            values = [row[name] for row in mine]
+            values = [row.us[name] for row in mine]
             if not any(values):
                 continue
             seen += [v for v in values if v]
             number = "2" if panel else ""
             traces.append({
-                "type": "scatter", "x": [row["written"] for row in mine],
+                "type": "scatter", "x": [row.written for row in mine],
                 "y": [None if v is None else v / 1e6 for v in values],
                 "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
                 "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
                 "meta": {"tier": _HUES[op]},
                 "line": {"color": palette.scale(_HUES[op])[1][1], "dash": _DASHES[name], "width": 2},
                 "marker": {"size": 6, "color": palette.scale(_HUES[op])[1][1]},
-                "customdata": [[plotly_text(row["stage"]), "" if v is None else format_latency(v), row["ios"]]
+                "customdata": [[plotly_text(row.stage), "" if v is None else format_latency(v), row.ios]
                                for row, v in zip(mine, values, strict=True)],
                 "hovertemplate": "after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
                                  "<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
             })  # fmt: skip
     low, high = min(seen, default=1.0) / 1e6, max(seen, default=1000.0) / 1e6
-    most = max((row["written"] for row in rows), default=1.0)
+    most = max((row.written for row in rows), default=1.0)
     x = {"range": [-0.04 * max(most, 0.1), most * 1.04 + 0.01], "title": {"text": "written / capacity"}}
     titles = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
     # A quarter of an axis above and below: a flat curve is seen to be flat.
@@ -84,8 +85,9 @@ def _curve_figure(device: str, rows: list[Json]) -> Figure:
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
     names = [name for _, name in QUANTILES]
     table: list[list[Any]] = [[*head, *(f"{name}_us" for name in names)]]
-    table += [[*(row[key] for key in head), *(row[n] if row[n] is not None else "" for n in names)]
-              for row in rows]  # fmt: skip
+    for row in rows:
+        of_row = ("" if row.us[name] is None else row.us[name] for name in names)
+        table.append([*(getattr(row, key) for key in head), *of_row])
     caption = (
         "Measured on the device alone, after the purge and after each stage. Reads go to written blocks "
         "only; unwritten blocks would not touch the flash."
@@ -96,30 +98,30 @@ def _curve_figure(device: str, rows: list[Json]) -> Figure:
     )  # fmt: skip
 
 
-def _blocks(rows: list[Json], op: str) -> str:
-    sizes = sorted({int(row["block_bytes"]) for row in rows if row["op"] == op})
+def _blocks(rows: Sequence[Point], op: str) -> str:
+    sizes = sorted({row.block_bytes for row in rows if row.op == op})
     return ", ".join(f"{size} B" if size % 1024 else f"{size // 1024} KiB" for size in sizes)
 
 
-def _maps_figure(device: str, of: tuple[str, str], fresh: Json, aged: Json, part: pl.DataFrame) -> Figure:
+def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, part: pl.DataFrame) -> Figure:
     op, words = of
-    shown = [part.filter(pl.col("point") == row["point"]) for row in (fresh, aged)]
+    shown = [part.filter(pl.col("point") == row.point) for row in (fresh, aged)]
     grids = [heat_map.display(_grid(rows), (120, 128)) for rows in shown]
     maps: list[Json] = []
     for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
-        stage = str(row["stage"])
+        stage = row.stage
         for trace in heat_map.traces(grid, [stage], "octave", (f"x{number}", f"y{number}"), {stage: stage}):
             maps.append(heat_map.in_hue_of(trace, _HUES[op]))
     edges = [grid.edges_s for grid in grids]
     panels = (
-        f"fresh: after the {fresh['stage']}",
-        f"aged: after {aged['stage']}, {aged['written']:.1f} x capacity",
+        f"fresh: after the {fresh.stage}",
+        f"aged: after {aged.stage}, {aged.written:.1f} x capacity",
     )
     x = {"title": {"text": "seconds of the measurement"}, "showgrid": False}
     low, high = min(float(e[0]) for e in edges) / 1.5, max(float(e[-1]) for e in edges) * 1.5
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]
-    ios = f"{fresh['ios']} I/Os fresh, {aged['ios']} aged"
+    ios = f"{fresh.ios} I/Os fresh, {aged.ios} aged"
     cells = dict.fromkeys(heat_map.rows_text(grid) for grid in grids)
     caption = f"{ios}; same colours and axes. {' Aged: '.join(cells)}"
     return Figure(

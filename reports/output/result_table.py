@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from kit.core.units import format_latency, format_latency_range
-from kit.store.stored import Json
 from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use, split
 from reports.analysis.headline import Headline, Line
@@ -54,7 +53,7 @@ def result_lines(
         yield from wrapped(text, prose)
     for text in _faults(summary):
         yield from wrapped(text, prose, "- ")
-    for text in split.sentences([each.as_json() for each in summary.split]):
+    for text in split.sentences(summary.split):
         yield from wrapped(text, prose, "- ")
     if effect := observer_effect.sentence(summary.observer_effect):
         yield from wrapped(effect, prose)
@@ -163,11 +162,11 @@ def _bands(summary: Summary, line: Line) -> Iterator[Entry]:
     if row.tier != "all":
         return
     for entry in summary.bands:
-        if (entry["phase"], entry["layer"], entry["op"]) == (row.phase, row.layer, row.op):
-            bands: list[Json] = entry["bands"] if len(entry["bands"]) > 1 else []
+        if (entry.phase, entry.layer, entry.op) == (row.phase, row.layer, row.op):
+            bands = entry.bands if len(entry.bands) > 1 else ()
             for number, band in enumerate(bands[:_MOST_BANDS], start=1):
-                name = f"band {number} ({100 * band['share']:.0f} %)".replace(" ", _NO_BREAK)
-                yield (f"  {name}", f"{band['count']:,}", "", "", _range(band["range_us"]), "", "", "")
+                name = f"band {number} ({100 * band.share:.0f} %)".replace(" ", _NO_BREAK)
+                yield (f"  {name}", f"{band.count:,}", "", "", _range(band.range_us), "", "", "")
             if len(bands) > _MOST_BANDS:
                 yield (f"  {len(bands) - _MOST_BANDS} more bands", *[""] * (len(_HEAD) - 1))
 

@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 
 from kit.core.units import format_duration_ns, format_latency, format_latency_range
+from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
 from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
@@ -120,11 +121,11 @@ def parameters(device: Any) -> str:
     return ", ".join(shown) or "-"
 
 
-def misplaced(entry: Any) -> list[str]:
-    """Sentences about I/Os in another tier's band, from an entry of a summary's bands."""
+def misplaced(entry: PhaseBands) -> list[str]:
+    """Sentences about I/Os in another tier's band."""
     try:
         return [each.sentence() for each in band_labels.misplaced(entry)]
-    except (AttributeError, ArithmeticError, KeyError, TypeError, ValueError):
+    except (ArithmeticError, ValueError):
         return []  # a summary.json of somebody else's
 
 

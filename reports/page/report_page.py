@@ -105,7 +105,7 @@ def _split(summary: Summary, collected: Figures) -> Json:
     """The part of the page about phases with split_of."""
     drawn = split.bars(summary.split)
     return {
-        "sentences": list(split_analysis.sentences([each.as_json() for each in summary.split])),
+        "sentences": list(split_analysis.sentences(summary.split)),
         "figure": collected.add(drawn, "split") if drawn else None,
         "words": split_analysis.WORDS,
         "most_observed": split_analysis.MOST_OBSERVED,
@@ -131,13 +131,13 @@ def _subjects(
     latency: Latency, phase: Json, typed: Phase, summary: Summary, manifest: Manifest, source: str
 ) -> Iterator[Subject]:
     """What is drawn of a phase: the traced server first, then each other layer and op with a row."""
-    name = import_source.name(manifest, phase)
+    name = import_source.name(manifest, typed)
     waits = [(each.from_s, each.to_s) for each in stalls(latency.intervals, typed)]
     cells = latency.cells
     present = cells.filter(pl.col("phase") == str(phase["name"]))["layer"].unique().to_list()
     order = [SERVER, *(layer for layer in LAYERS if layer != SERVER), *sorted(set(present) - set(LAYERS))]
     for layer in [each for each in order if each in present] or [SERVER]:
-        frame = phase_frame(cells, phase, layer)
+        frame = phase_frame(cells, typed.name, layer)
         ops = frame.filter(pl.col("count") > 0)["op"].unique().sort().to_list()
         # Reads and writes of one phase have tiers of their own, and may share one.
         together = layer == SERVER and manifest.import_ is None and typed.op != "mixed"
@@ -177,13 +177,13 @@ def _phase(
         for each in subjects
         for figure in _figures(each, each.layer == subjects[0].layer, manifest, collected)
     ]
-    title = import_source.name(manifest, phase)
+    title = import_source.name(manifest, typed)
     if strip := busy.strip(typed, title):
         drawn.append(collected.add(strip, "busy"))
     expected = {str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []}
     seen = {row.tier for row in summary.rows if row.phase == phase["name"]}
     return {
-        **phase, "title": title, "load": load_of(phase, manifest),
+        **phase, "title": title, "load": load_of(typed, manifest),
         "figures": [figure for figure in drawn if figure["kind"] not in _FOLDED],
         "folded": [figure for figure in drawn if figure["kind"] in _FOLDED],
         "missing": set() if manifest.import_ or manifest.appliance else expected - seen,

@@ -99,7 +99,7 @@ def _image(cell: SeriesCell, manifest: Manifest, latency: Latency) -> str:
         return ""
     value = {**phase.as_json(), "column_ns": latency.column_ns.get(phase.name)}
     of_phase = latency.cells.filter(pl.col("phase") == phase.name)
-    frame = phase_frame(of_phase, value, deciding_layer(set(of_phase["layer"].unique())))
+    frame = phase_frame(of_phase, phase.name, deciding_layer(set(of_phase["layer"].unique())))
     return thumbnail(heat_map.grid(frame, value)) if frame.height else ""
 
 

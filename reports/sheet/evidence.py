@@ -180,18 +180,18 @@ def alone(source: Source, role: str, op: str) -> Alone | None:
         if not frame.height or frame["point"].max() == 0:
             continue  # of before any fill: not aged
         last = frame.filter(pl.col("point") == frame["point"].max())
-        row = curve(last)[0]
-        bins = last.filter((pl.col("device") == row["device"]) & (pl.col("count") > 0))
+        point = curve(last)[0]
+        bins = last.filter((pl.col("device") == point.device) & (pl.col("count") > 0))
         middles_us = np.repeat(((bins["lo_ns"] + bins["hi_ns"]) / 2e3).to_numpy(), bins["count"].to_numpy())
         return Alone(
-            device=row["device"],
+            device=point.device,
             op=op,
-            stage=row["stage"],
-            ios=row["ios"],
-            block_bytes=row["block_bytes"],
-            written=row["written"],
+            stage=point.stage,
+            ios=point.ios,
+            block_bytes=point.block_bytes,
+            written=point.written,
             mean_us=float(middles_us.mean()),
-            us={"p50": row["p50"], "p99": row["p99"], "p999": row["p99.9"]},
+            us={name.replace(".", ""): us for name, us in point.us.items()},
             latencies_us=middles_us.astype(np.float64),
         )
     return None

@@ -10,6 +10,8 @@ Part = Literal[
     "nfs", "zfs", "zil", "log_wait", "log_write", "flush", "wake_up", "read", "verify", "unknown"
 ]  # fmt: skip
 
+Device = Literal["log device", "pool disk", "cache device"]
+
 
 class SplitRow(Stored):
     """Requests of one op and tier. `parts` are sums whose sum is `sum_ns`.
@@ -64,7 +66,7 @@ class SplitSaving(Stored):
     """
 
     op: str
-    device: Literal["log device", "pool disk", "cache device"]
+    device: Device
     share: float | None
     of_all: float | None
     saved_us: float | None

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from kit.store.manifest import Manifest
+from kit.store.phase import Phase
 from kit.store.stored import Json
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
 from reports.figures import figure, heat_map
@@ -40,13 +41,13 @@ def _from_start(side: Side, letter: str, name: str, layer: str) -> Iterator[pl.D
     """The rows of one phase and layer of each run of a side, times since the phase began."""
     for manifest, frame in side:
         if phase := _phase(manifest, name):
-            mine = phase_frame(frame, phase, layer)
-            since = pl.col("time_ns") - int(phase["start_ns"])
+            mine = phase_frame(frame, name, layer)
+            since = pl.col("time_ns") - phase.start_ns
             yield mine.with_columns(since, pl.lit(letter).alias("side"))
 
 
-def _phase(manifest: Manifest, name: str) -> Json | None:
-    return next((phase.as_json() for phase in manifest.phases if phase.name == name), None)
+def _phase(manifest: Manifest, name: str) -> Phase | None:
+    return next((phase for phase in manifest.phases if phase.name == name), None)
 
 
 def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, layer: str) -> Figure:
@@ -55,11 +56,11 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
     # A phase that begins at 0 and holds that of every run.
     longest = {
         "start_ns": 0,
-        "end_ns": max(int(p["end_ns"]) - int(p["start_ns"]) for p, _ in phases),
-        "interval_ns": max(int(p["interval_ns"]) for p, _ in phases),
+        "end_ns": max(p.end_ns - p.start_ns for p, _ in phases),
+        "interval_ns": max(p.interval_ns for p, _ in phases),
     }
     shown = heat_map.display(heat_map.grid(frame, longest, by="side"))
-    titles = dict.fromkeys(str(p.get("title") or name) for p, _ in phases)
+    titles = dict.fromkeys(p.title or name for p, _ in phases)
     title = f"{', '.join(titles)}: {LAYERS.get(layer, layer)}"
     if not shown.tiers:
         raise ValueError(f"{title}: no I/O")

@@ -52,13 +52,13 @@ def report(synthetic, tmp_path, rows=None, **precondition):
 
 
 def test_the_curve_has_each_point_in_order_and_sees_it_grow_slower():
-    rows = [row for row in ageing.curve(aged()) if row["op"] == "write"]
-    assert [row["stage"] for row in rows] == [stage for stage, _ in STAGES]
-    assert [row["written"] for row in rows] == pytest.approx([w for _, w in STAGES], abs=1e-6)
+    rows = [row for row in ageing.curve(aged()) if row.op == "write"]
+    assert [row.stage for row in rows] == [stage for stage, _ in STAGES]
+    assert [row.written for row in rows] == pytest.approx([w for _, w in STAGES], abs=1e-6)
     for number, row in enumerate(rows):
-        assert row["p50"] == pytest.approx(90 * (number + 1), rel=0.04)
-        assert row["p50"] < row["p99"] < row["p99.9"]
-        assert row["ios"] == 4000
+        assert row.us["p50"] == pytest.approx(90 * (number + 1), rel=0.04)
+        assert row.us["p50"] < row.us["p99"] < row.us["p99.9"]
+        assert row.ios == 4000
 
 
 def test_percentiles_are_within_a_bin_of_the_exact_ones():
@@ -67,12 +67,12 @@ def test_percentiles_are_within_a_bin_of_the_exact_ones():
     rows = ageing.curve(frame("d", "log", 10, [point("purge", "write", 512, 0, values, Clock())]))
     for q, name in ageing.QUANTILES:
         exact = float(np.quantile(values, q)) / 1e3
-        assert rows[0][name] == pytest.approx(exact, rel=0.04)
+        assert rows[0].us[name] == pytest.approx(exact, rel=0.04)
 
 
 def test_a_percentile_that_too_few_ios_bear_is_withheld():
     row = ageing.curve(aged(ios=400))[0]
-    assert row["p99"] is not None and row["p99.9"] is None
+    assert row.us["p99"] is not None and row.us["p99.9"] is None
 
 
 def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):

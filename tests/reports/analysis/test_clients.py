@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
+from kit.store.parts.client_figures import ClientFigures
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import clients
 from reports.statistics.quantiles import percentile_ns
@@ -54,7 +55,7 @@ def manifest(latencies: dict[str, list[int]], op: str = "read") -> dict[str, Any
     }  # fmt: skip
 
 
-def described(latency: pl.DataFrame, manifest: dict[str, Any]) -> list[dict[str, Any]]:
+def described(latency: pl.DataFrame, manifest: dict[str, Any]) -> list[ClientFigures]:
     return clients.describe(latency, parsed(manifest).phases)
 
 
@@ -64,14 +65,14 @@ TAKEN = st.lists(st.integers(100, 10**9), min_size=1, max_size=60)
 @given(st.fixed_dictionaries(dict.fromkeys(HOSTS, TAKEN)))
 def test_the_merged_row_is_the_sum_of_the_clients(latencies: dict[str, list[int]]) -> None:
     merged, *each = described(frame(latencies), manifest(latencies))
-    assert merged["merged"] and merged["host"] == "all"
-    assert [row["host"] for row in each] == sorted(latencies)
-    assert not any(row["merged"] for row in each)
-    assert merged["count"] == sum(row["count"] for row in each) == sum(map(len, latencies.values()))
-    assert merged["iops"] == pytest.approx(sum(row["iops"] for row in each), rel=1e-12)
+    assert merged.merged and merged.host == "all"
+    assert [row.host for row in each] == sorted(latencies)
+    assert not any(row.merged for row in each)
+    assert merged.count == sum(row.count for row in each) == sum(map(len, latencies.values()))
+    assert merged.iops == pytest.approx(sum(row.iops or 0 for row in each), rel=1e-12)
     together = [value for taken in latencies.values() for value in taken]
-    assert merged["min_us"] == min(together) / 1e3 == min(row["min_us"] for row in each)
-    assert merged["max_us"] == max(together) / 1e3 == max(row["max_us"] for row in each)
+    assert merged.min_us == min(together) / 1e3 == min(row.min_us for row in each)
+    assert merged.max_us == max(together) / 1e3 == max(row.max_us for row in each)
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(HOSTS, TAKEN)))
@@ -84,22 +85,23 @@ def test_percentiles_of_all_are_those_of_everything_at_once(
     limits = (min(everything["one"]), max(everything["one"]))
     for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us")):
         value = percentile_ns(bins, q, limits)
-        assert merged[field] == (None if value is None else value / 1e3)
+        assert getattr(merged, field) == (None if value is None else value / 1e3)
 
 
 def test_an_average_of_percentiles_would_be_wrong() -> None:
     latencies = {HOSTS[0]: [1000] * 999, HOSTS[1]: [1_000_000] * 99}
     merged, *each = described(frame(latencies), manifest(latencies))
-    assert merged["p50_us"] == pytest.approx(each[0]["p50_us"], rel=0.02)
-    assert merged["p50_us"] < sum(row["p50_us"] for row in each) / 2
+    assert merged.p50_us == pytest.approx(each[0].p50_us, rel=0.02)
+    assert merged.p50_us is not None
+    assert merged.p50_us < sum(row.p50_us or 0 for row in each) / 2
 
 
 def test_the_skew_of_all_is_that_of_the_last() -> None:
     latencies = {host: [1000] for host in HOSTS}
     merged, *each = described(frame(latencies), manifest(latencies))
-    assert [row["skew_us"] for row in each] == [0, 1000, 2000]
-    assert merged["skew_us"] == 2000
-    assert merged["clock_error_us"] == 2
+    assert [row.skew_us for row in each] == [0, 1000, 2000]
+    assert merged.skew_us == 2000
+    assert merged.clock_error_us == 2
 
 
 def test_one_client_needs_no_table() -> None:
@@ -112,8 +114,8 @@ def test_a_manifest_without_clients_still_has_histograms() -> None:
     told = manifest(latencies)
     del told["phases"][0]["clients"]
     merged, *_ = described(frame(latencies), told)
-    assert merged["count"] == 3
-    assert merged["iops"] is merged["skew_us"] is merged["clock_error_us"] is None
+    assert merged.count == 3
+    assert merged.iops is merged.skew_us is merged.clock_error_us is None
 
 
 def test_the_summary_has_them() -> None:

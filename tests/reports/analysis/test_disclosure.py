@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from kit.store.summary import Disclosure
 from reports.analysis import disclosure
 from tests.reports import synthetic
 
 
-def described(**more: Any) -> dict[str, Any]:
+def described(**more: Any) -> Disclosure:
     found = disclosure.describe(synthetic.parsed({**synthetic.manifest(), **more}))
     assert found is not None
     return found
@@ -23,7 +24,7 @@ def described(**more: Any) -> dict[str, Any]:
     ({"sync": "new"}, "sync=new."),
 ])  # fmt: skip
 def test_the_dataset(properties: dict[str, str], words: str) -> None:
-    assert words in " ".join(described(dataset={"properties": properties})["stable_storage"])
+    assert words in " ".join(described(dataset={"properties": properties}).stable_storage)
 
 
 @pytest.mark.parametrize(("options", "words"), [
@@ -31,7 +32,7 @@ def test_the_dataset(properties: dict[str, str], words: str) -> None:
     ("10.0.0.2(rw)", "not known"),
 ])  # fmt: skip
 def test_the_export(options: str, words: str) -> None:
-    assert words in " ".join(described(export={"lines": [f"/tank/bench {options}"]})["stable_storage"])
+    assert words in " ".join(described(export={"lines": [f"/tank/bench {options}"]}).stable_storage)
 
 
 def test_devices_are_counted_without_serial_numbers() -> None:
@@ -41,8 +42,8 @@ def test_devices_are_counted_without_serial_numbers() -> None:
         "settings": {"firmware": "1.2", "write_cache": "write back"},
     }  # fmt: skip
     found = described(testbed={"emulated": False, "devices": [device, {**device, "name": "log1"}]})
-    assert ["Log devices", "2 x Fast 400, 1GiB, firmware 1.2"] in found["materials"]
-    text = " ".join(found["stable_storage"])
+    assert ("Log devices", "2 x Fast 400, 1GiB, firmware 1.2") in found.materials
+    text = " ".join(found.stable_storage)
     assert "Log devices: log0, log1" in text and "log0: its write cache is volatile" in text
     assert "power-loss protection by its model" in text and "S3CRET" not in str(found)
 
@@ -51,21 +52,21 @@ def test_memory_of_each_machine() -> None:
     phase = synthetic.manifest()["phases"][0]
     cpu = [{"host": host, "cpus": 2, "samples": [], **more} for host, more in
            (("server", {"memory_bytes": 4_111_011_840}), ("client1", {}))]  # fmt: skip
-    found = described(phases=[{**phase, "cpu": cpu}])["materials"]
-    assert ["Memory (as the kernel has it)", "server: 3.8 GiB, client1: not known"] in found
-    assert ["Memory (as the kernel has it)", "not known"] in described()["materials"]
+    found = described(phases=[{**phase, "cpu": cpu}]).materials
+    assert ("Memory (as the kernel has it)", "server: 3.8 GiB, client1: not known") in found
+    assert ("Memory (as the kernel has it)", "not known") in described().materials
 
 
 def test_what_was_tried_and_what_was_not() -> None:
-    assert "No power loss was tried in this run." in described()["stable_storage"]
+    assert "No power loss was tried in this run." in described().stable_storage
     again = {"old": 1}
     moments = [{"acknowledged": 10, "lost": 1}, {"acknowledged": 5, "torn": 1, "again": again}]
-    found = described(power_loss={"moments": moments})["stable_storage"]
+    found = described(power_loss={"moments": moments}).stable_storage
     assert "In 2 power losses of this run 3 of 15 acknowledged writes were not there, or not whole." in found
 
 
 def test_an_appliance_and_an_import() -> None:
-    (sentence,) = described(appliance={"export": "nas:/x"})["stable_storage"]
+    (sentence,) = described(appliance={"export": "nas:/x"}).stable_storage
     assert "could not be looked into" in sentence
     imported = {**synthetic.manifest(), "import": {"format": "fio-log"}}
     assert disclosure.describe(synthetic.parsed(imported)) is None

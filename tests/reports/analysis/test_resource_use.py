@@ -52,7 +52,7 @@ def described(parameters: Any = None, **phase: Any) -> PhaseUse:
         ],
     }  # fmt: skip
     (found,) = resource_use.describe(Manifest.from_json(value, "x"))
-    return PhaseUse.from_json(found, "x")
+    return found
 
 
 # From before the load (idle) over the load (half busy, then nine tenths) to after it (idle).

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kit.store.parts.split import PhaseSplit, SplitPhase, SplitRow
 from reports.analysis import split
 from reports.figures import split as split_figure
+from tests.reports.synthetic import summary_of
 
 MS = 1_000_000
 
@@ -27,20 +26,15 @@ class Manifest:
         self.phases = phases
 
 
-def described(*rows: SplitRow, why: str = "", p50: float = 1.0) -> list[dict[str, Any]]:
+def described(*rows: SplitRow, why: str = "", p50: float = 1.0) -> list[SplitPhase]:
     made = PhaseSplit(of="model", why=why, rows=rows)
-    summary = [
-        {
-            "phase": name,
-            "layer": "nfs-server",
-            "op": each.op,
-            "tier": each.tier,
-            "interpolated": {"p50": {"us": us}},
-        }
+    summary = summary_of(
+        {"phase": name, "op": each.op, "tier": each.tier,
+         "interpolated": {"p50": {"us": us, "bound_us": [us, us], "error_us": 0.0}}}
         for name, us in (("model", 100.0), ("why", 100.0 * p50))
         for each in rows
-    ]
-    return split.describe(Manifest(Phase("model", None), Phase("why", made)), summary)  # type: ignore[arg-type]
+    )  # fmt: skip
+    return split.describe(Manifest(Phase("model", None), Phase("why", made)), summary.rows)  # type: ignore[arg-type]
 
 
 WRITES = row("write", "slog", 90, nfs=9 * MS, zil=9 * MS, log_wait=18 * MS, log_write=36 * MS, flush=18 * MS)
@@ -48,19 +42,19 @@ SHARED = row("write", "shared", 10, nfs=1 * MS, log_wait=9 * MS)
 
 
 def test_shares_are_of_the_mean_request_and_parts_come_in_their_order() -> None:
-    [tier] = described(WRITES)[0]["tiers"]
-    assert [part["part"] for part in tier["parts"]] == ["nfs", "zil", "log_wait", "log_write", "flush"]
-    assert sum(part["share"] for part in tier["parts"]) == pytest.approx(1)
-    assert tier["mean_us"] == pytest.approx(1000) and tier["parts"][3]["mean_us"] == pytest.approx(400)
+    [tier] = described(WRITES)[0].tiers
+    assert [part.part for part in tier.parts] == ["nfs", "zil", "log_wait", "log_write", "flush"]
+    assert sum(part.share for part in tier.parts) == pytest.approx(1)
+    assert tier.mean_us == pytest.approx(1000) and tier.parts[3].mean_us == pytest.approx(400)
 
 
 def test_a_log_device_could_save_all_that_it_causes_of_its_own_writes_and_of_those_that_shared_blocks() -> (
     None
 ):
-    [saving] = described(WRITES, SHARED)[0]["savings"]
-    assert saving["device"] == "log device"
-    assert saving["share"] == saving["of_all"] == pytest.approx((72 + 9) / 100)
-    assert saving["saved_us"] == pytest.approx(810) and saving["mean_us"] == pytest.approx(1000)
+    [saving] = described(WRITES, SHARED)[0].savings
+    assert saving.device == "log device"
+    assert saving.share == saving.of_all == pytest.approx((72 + 9) / 100)
+    assert saving.saved_us == pytest.approx(810) and saving.mean_us == pytest.approx(1000)
 
 
 def test_each_tier_of_reads_has_its_device() -> None:
@@ -69,9 +63,9 @@ def test_each_tier_of_reads_has_its_device() -> None:
         row("read", "l2arc", 10, nfs=1 * MS, read=6 * MS, verify=1 * MS),
         row("read", "disk", 10, nfs=2 * MS, read=88 * MS),
     ]
-    found = {each["device"]: each for each in described(*reads)[0]["savings"]}
-    assert found["cache device"]["share"] == pytest.approx(6 / 8)
-    assert found["pool disk"]["of_all"] == pytest.approx(0.88)
+    found = {each.device: each for each in described(*reads)[0].savings}
+    assert found["cache device"].share == pytest.approx(6 / 8)
+    assert found["pool disk"].of_all == pytest.approx(0.88)
     texts = list(split.sentences(described(*reads)))
     assert (
         "why: a faster cache device would save at most 75.0 % of what the reads that it answers wait"
@@ -83,17 +77,17 @@ def test_each_tier_of_reads_has_its_device() -> None:
 def test_writes_without_a_log_device_wait_for_the_pool() -> None:
     [saving] = described(
         row("write", "pool", 9, zfs=MS, log_write=8 * MS), row("write", "shared", 1, log_wait=MS)
-    )[0]["savings"]
-    assert saving["device"] == "pool disk" and saving["share"] == pytest.approx(0.9)
+    )[0].savings
+    assert saving.device == "pool disk" and saving.share == pytest.approx(0.9)
 
 
 def test_with_too_many_requests_that_could_not_be_followed_nothing_is_said() -> None:
     found = described(row("write", "slog", 100, unjoined=6, nfs=MS, log_write=MS, unknown=MS))
     [phase] = found
-    assert phase["tiers"][0]["parts"] == [] and phase["savings"][0]["share"] is None
+    assert phase.tiers[0].parts == () and phase.savings[0].share is None
     text = " ".join(split.sentences(found))
     assert "not known" in text and "only 94.0 % of 100 requests could be followed" in text
-    assert split_figure.bars([SplitPhase.from_json(phase, "x")]) is None
+    assert split_figure.bars([phase]) is None
 
 
 def test_probes_that_cost_much_are_pointed_out() -> None:
@@ -109,8 +103,7 @@ def test_a_phase_that_was_not_split_says_why() -> None:
 
 
 def test_the_figure_has_a_bar_a_tier_whose_parts_make_one() -> None:
-    phases = [SplitPhase.from_json(each, "x") for each in described(WRITES, SHARED)]
-    figure = split_figure.bars(phases)
+    figure = split_figure.bars(described(WRITES, SHARED))
     assert figure is not None
     totals = [sum(column) for column in zip(*(trace["x"] for trace in figure.data), strict=True)]
     assert totals == pytest.approx([1, 1])

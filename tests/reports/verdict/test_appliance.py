@@ -53,7 +53,7 @@ def test_bands_of_another_load_have_no_published_range_and_the_page_says_why() -
     of = synthetic.parsed(manifest)
     rows = Latency.of(latency)
     summary = synthetic.summary.summarise(rows, of)
-    assert [entry["published"] for entry in summary.bands] == [None] * 3
+    assert [entry.published for entry in summary.bands] == [None] * 3
     html = synthetic.report_page.render(rows, of, synthetic.described(rows, of, summary))
     assert '<p class="soft">No published range: measured with 512 B, this phase has 4 KiB.</p>' in html
 
