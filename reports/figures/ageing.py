@@ -12,7 +12,7 @@ from kit.store.stored import Json
 from reports.analysis.ageing import QUANTILES, Point, curve, devices
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
-from reports.figures.heat_map import Grid
+from reports.figures.heat_map import Grid, Times
 from reports.figures.text import plotly_text
 
 OPS = (("read", "reads"), ("write", "sync writes"))
@@ -134,7 +134,7 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, pa
 def _grid(rows: pl.DataFrame) -> Grid:
     """The cells of one point; its time begins at 0."""
     width, last = int(rows["interval_ns"].max()), int(rows["time_ns"].max())  # type: ignore[arg-type]
-    return heat_map.grid(rows, {"start_ns": 0, "end_ns": last + width, "interval_ns": width}, by="stage")
+    return heat_map.grid(rows, Times(0, last + width, width), by="stage")
 
 
 def _table(rows: pl.DataFrame) -> list[list[Any]]:

@@ -25,6 +25,7 @@ import polars as pl
 
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.store.latency import MAX_COLUMNS
+from kit.store.phase import Phase
 from kit.store.stored import Json
 from reports.figures import encoding, palette
 from reports.figures.figure import FLOOR_S, numbers
@@ -44,6 +45,20 @@ _MERGED_ROWS = (1, 2, 4, 8)
 _DECADES = 3.0
 # What a tooltip says after the count.
 _PLACE = "<br>%{x:.6~g} s, %{y:.3~s}s<extra></extra>"
+
+
+@dataclass(frozen=True)
+class Times:
+    """When a phase was measured. `column_ns`: its rows are already summed up over this time."""
+
+    start_ns: int
+    end_ns: int
+    interval_ns: int
+    column_ns: int | None = None
+
+    @classmethod
+    def of(cls, phase: Phase, column_ns: int | None = None) -> Times:
+        return cls(phase.start_ns, phase.end_ns, phase.interval_ns, column_ns)
 
 
 @dataclass(frozen=True)
@@ -99,16 +114,14 @@ class Grid:
         return np.maximum(until - self.times_s[:-1], self.width_ns / 1e12)
 
 
-def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COLUMNS) -> Grid:
+def grid(frame: pl.DataFrame, times: Times, by: str = "tier", most: int = MAX_COLUMNS) -> Grid:
     """The stored counts of the rows of one phase and layer. Raises ValueError if the bins overlap.
 
     Rows are the stored bins; where none is stored between two bins, one empty row fills the gap. Neighbouring
     intervals are merged until at most `most` are left. An interval outside the phase widens the time axis.
-    `column_ns` of the phase, if it has it: rows are already summed up over so long.
     """
-    start, end = int(phase["start_ns"]), int(phase["end_ns"])
-    interval = max(int(phase["interval_ns"]), 1)
-    together = max(int(phase.get("column_ns") or interval) // interval, 1)
+    start, end, interval = times.start_ns, times.end_ns, max(times.interval_ns, 1)
+    together = max((times.column_ns or interval) // interval, 1)
     last = end
     if frame.height:
         last = max(end, int(frame["time_ns"].max()) + 1)  # type: ignore[arg-type]

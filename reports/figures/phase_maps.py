@@ -15,12 +15,13 @@ import polars as pl
 
 from kit.core.sample_size import sample_needed
 from kit.core.units import format_latency, format_latency_range
+from kit.store.phase import Event
 from kit.store.stored import Json
 from kit.store.summary import Row
 from reports.analysis.tier_names import NAMES, tier_name
 from reports.figures import event_marks, figure, heat_map, palette
 from reports.figures.figure import Figure
-from reports.figures.heat_map import Grid
+from reports.figures.heat_map import Grid, Times
 from reports.figures.text import plotly_text, round_up
 from reports.statistics.quantiles import over_time
 
@@ -39,7 +40,7 @@ _RATES, _MAP = [0, 0.09], [0.1, 1]
 class Subject:
     """What the figures of one phase and layer are drawn from.
 
-    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase; figures of one
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `phase`: its name; figures of one
     share the range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited.
     `source`: who published the ranges.
     """
@@ -48,11 +49,12 @@ class Subject:
     layer: str
     op: str
     frame: pl.DataFrame
-    phase: Json
+    phase: str
+    times: Times
     rows: Mapping[str, Row]
-    link: str
     source: str = ""
     waits: Sequence[tuple[float, float]] = ()
+    events: Sequence[Event] = ()
 
     @property
     def published_s(self) -> dict[str, list[float]]:
@@ -66,7 +68,7 @@ class Subject:
 
 def drawings(subject: Subject, zooms: Sequence[str]) -> Iterator[tuple[str, Figure]]:
     """(kind, figure) of a subject: "map" or "histogram", "zoom" of each tier in `zooms`, "lines"."""
-    stored = heat_map.grid(subject.frame, subject.phase)
+    stored = heat_map.grid(subject.frame, subject.times)
     cells = heat_map.block(stored)
     yield "map", _all_tiers(subject, stored, cells)
     for tier in zooms:
@@ -79,7 +81,7 @@ def drawings(subject: Subject, zooms: Sequence[str]) -> Iterator[tuple[str, Figu
 
 def histogram(subject: Subject) -> Figure:
     """Latency upwards, I/Os per octave to the right: what has one interval has no time axis."""
-    stored = heat_map.grid(subject.frame, subject.phase)
+    stored = heat_map.grid(subject.frame, subject.times)
     shown = heat_map.display(stored)
     low, high = _span_s(subject, stored)
     bars = _rates(shown, "octave", ("x", "y"), 1.0, "I/O per octave")
@@ -108,7 +110,7 @@ def histogram(subject: Subject) -> Figure:
 def _about(subject: Subject, per: str, **more: Any) -> Json:
     """What figure.js needs to know: what tables say of each row, and how colour is counted."""
     return {
-        "phase": plotly_text(subject.phase["name"]), "layer": plotly_text(subject.layer),
+        "phase": plotly_text(subject.phase), "layer": plotly_text(subject.layer),
         "op": plotly_text(subject.op), "per": per, "panel": False,
         "names": {tier: NAMES[tier] for tier in subject.rows if tier in NAMES}, **more,
     }  # fmt: skip
@@ -139,7 +141,7 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     if ignored:
         caption += f" Events not drawn (damaged or too many): {ignored}."
     return Figure(
-        subject.name, data, layout, caption, cells, subject.link,
+        subject.name, data, layout, caption, cells, subject.phase,
         _about(subject, "octave", panel=True), narrow=_NARROW,
     )  # fmt: skip
 
@@ -170,7 +172,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     name = f"{subject.name}: {tier_name(tier)}"
     about = _about(subject, "us", tier=tier)
     return Figure(
-        name, data, layout, caption, cells, subject.link, about, narrow={"margin": {"l": 50, "r": 60}}
+        name, data, layout, caption, cells, subject.phase, about, narrow={"margin": {"l": 50, "r": 60}}
     )
 
 
@@ -200,14 +202,14 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     )  # fmt: skip
     caption = "Lines break where the sample is too small."
     head = ["figure", "phase", "layer", "op", "line", "time_s", "latency_us"]
-    about = [subject.name, str(subject.phase["name"]), subject.layer, subject.op]
+    about = [subject.name, subject.phase, subject.layer, subject.op]
     table: list[list[Any]] = [head]
     for trace in data:
         points = zip(trace["x"], trace["y"], strict=True)
         table += [[*about, trace["name"], x, "" if y is None else round(y * 1e6, 4)] for x, y in points]
     name = f"{subject.name}: percentiles over time"
     return Figure(
-        name, data, layout, caption, link=subject.link, about=_about(subject, ""), csv=table, narrow=_NARROW
+        name, data, layout, caption, link=subject.phase, about=_about(subject, ""), csv=table, narrow=_NARROW
     )
 
 
@@ -362,7 +364,7 @@ def _events(
     subject: Subject, stored: Grid, low_s: float, high_s: float, *, log: bool
 ) -> tuple[list[Json], int]:
     last = stored.start_ns + stored.width_ns * stored.columns
-    drawn, ignored = event_marks.marks(subject.phase.get("events", ()), stored.start_ns, last)
+    drawn, ignored = event_marks.marks(subject.events, stored.start_ns, last)
     return event_marks.traces(drawn, low_s, high_s, log), ignored
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from contextlib import ContextDecorator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 
+@dataclass(frozen=True)
+class Placed:
+    """What a template needs of a figure. `id`: of its element."""
+
+    id: str
+    title: str
+    caption: str
+    kind: str
+    height: int
+
+
 class Figures:
     """The figures of a page, numbered, and the cells that they are drawn from.
 
@@ -42,12 +54,11 @@ class Figures:
         self._figures = itertools.count(1)
         self._cells: dict[int, tuple[str, Json]] = {}
 
-    def add(self, figure: Figure, kind: str) -> Json:
-        """Keep a figure with its cells; what a template needs of it."""
+    def add(self, figure: Figure, kind: str) -> Placed:
+        """Keep a figure with its cells."""
         name = f"figure-{next(self._figures)}"
         self.scripts[f"{name}-data"] = _packed({**figure.spec, "cells": self._cells_of(figure)})
-        height = figure.layout["height"]
-        return {"id": name, "title": figure.title, "caption": figure.caption, "kind": kind, "height": height}
+        return Placed(name, figure.title, figure.caption, kind, figure.layout["height"])
 
     def _cells_of(self, figure: Figure) -> str:
         """The name under which the figure finds its cells; figures of one layer have the same."""
@@ -60,12 +71,21 @@ class Figures:
         return self._cells[id(figure.cells)][0]
 
 
-def stripes_part(found: Stripes | None, collected: Figures) -> Json | None:
-    """What stripes.html.j2 shows; None for a run without arrays of whole stripes."""
-    if found is None:
-        return None
-    figures = [collected.add(each, "stripes") for each in stripes_figures.figures(found)]
-    return {"found": found, "sentences": list(sentences_of(found)), "figures": figures}
+@dataclass(frozen=True)
+class StripesPart:
+    """What stripes.html.j2 shows of a run with arrays of whole stripes."""
+
+    found: Stripes
+    sentences: Sequence[str]
+    figures: Sequence[Placed]
+
+    @classmethod
+    def of(cls, found: Stripes | None, collected: Figures, *, told: bool = True) -> StripesPart | None:
+        """`told`: with sentences. None where nothing is found."""
+        if found is None:
+            return None
+        figures = [collected.add(each, "stripes") for each in stripes_figures.figures(found)]
+        return cls(found, list(sentences_of(found)) if told else [], figures)
 
 
 def _packed(value: Json) -> Markup:

@@ -10,6 +10,7 @@ import jinja2
 from kit.core.units import format_duration_ns, format_latency, format_latency_range
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
+from kit.store.stored import Stored
 from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
 
@@ -97,6 +98,7 @@ def limit(value: Limit) -> str:
 
 def pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:
     """A nested table of the manifest as (dotted name, value)."""
+    value = value.as_json() if isinstance(value, Stored) else value
     if not isinstance(value, dict):
         return [(prefix or "value", text(value))] if value else []
     listed: list[tuple[str, str]] = []

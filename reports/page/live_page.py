@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import polars as pl
-
-from kit.store.stored import Json
 from reports.figures import encoding, phase_maps
 from reports.figures.phase_maps import Subject
 from reports.page import document
@@ -19,20 +16,16 @@ def page(workload: str, run: str) -> str:
     return document.render("live.html.j2", Figures(), entry="live.js", title=workload, run=run)
 
 
-def message(
-    frame: pl.DataFrame, phase: Json, progress: str, rows: Sequence[Sequence[str]], problems: Sequence[str]
-) -> str:
+def message(subject: Subject, progress: str, rows: Sequence[Sequence[str]], problems: Sequence[str]) -> str:
     """What live.js shows, deflated as text of one line.
 
-    `frame`: counts as in latency.parquet; `phase`: name, layer, op and times of it, as in a manifest; `rows`
-    of the table, in texts. Raises ValueError for counts that cannot be drawn.
+    `subject`: the phase so far; `rows` of the table, in texts. Raises ValueError for counts that cannot be
+    drawn.
     """
-    name = str(phase["name"])
-    subject = Subject(name, str(phase["layer"]), str(phase["op"]), frame, phase, {}, name)
     _, figure = next(iter(phase_maps.drawings(subject, ())))
     # Nothing on this page is selected.
     spec = {**figure.spec, "layout": {**figure.spec["layout"], "dragmode": "zoom"}}
     spec["about"] = {**spec["about"], "panel": False}
     shown = {**spec, "cells": figure.cells, "caption": figure.caption}
-    made = {"title": name, "progress": progress, "rows": rows, "problems": problems, "figure": shown}
+    made = {"title": subject.name, "progress": progress, "rows": rows, "problems": problems, "figure": shown}
     return encoding.packed(json.dumps(made).encode(), 5)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import polars as pl
@@ -11,7 +12,6 @@ from kit.core.units import format_latency_range
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.stored import Json
 from kit.store.summary import CPU_BOUND, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source, resource_use
@@ -25,7 +25,7 @@ from reports.figures import ageing, busy, heat_map, hero, phase_maps, split
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
-from reports.page.document import Figures
+from reports.page.document import Figures, Placed, StripesPart
 from reports.statistics.blocks import BLOCKS
 from reports.verdict import power_loss
 from reports.verdict.stalls import stalls
@@ -47,14 +47,8 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
     """
     collected = Figures()
     summary, headline = result.summary, result.headline
-    stored = manifest.as_json()
-    listed = [
-        {**p.as_json(), "events": (*p.events, *manifest.events), "column_ns": latency.column_ns.get(p.name)}
-        for p in manifest.phases
-    ]
     source = _year(summary)
-    both = zip(listed, manifest.phases, strict=True)
-    subjects = [list(_subjects(latency, each, typed, summary, manifest, source)) for each, typed in both]
+    subjects = [list(_subjects(latency, phase, summary, manifest, source)) for phase in manifest.phases]
     panels = list(_panels(subjects, manifest))
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
@@ -62,8 +56,8 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         hero.hero(panels, headline.bars, source, published, timed, headline.unpublished), "hero"
     )
     phases = [
-        _phase(each, typed, of_phase, manifest, summary, collected)
-        for each, typed, of_phase in zip(listed, manifest.phases, subjects, strict=True)
+        _phase(phase, of_phase, manifest, summary, collected)
+        for phase, of_phase in zip(manifest.phases, subjects, strict=True)
     ]
     curves = ageing.figures(aged) if aged is not None and aged.height else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
@@ -73,43 +67,58 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         "page.html.j2",
         collected,
         stamp=_stamp(manifest, summary, headline),
-        manifest=stored,
+        manifest=manifest,
         summary=summary,
         headline=headline,
-        findings=[
-            {"text": each.text, "address": _address(each) if timed else ""} for each in result.findings
-        ],
+        findings=[(each.text, _address(each) if timed else "") for each in result.findings],
         setup=result.setup,
         reference=summary.reference,
         hero=first,
         phases=phases,
         curve=drawn[0] if rounds else None,
         ageing=drawn[1:] if rounds else drawn,
-        stripes=document.stripes_part(stripes_of(latency.bins, manifest.phases), collected),
+        stripes=StripesPart.of(stripes_of(latency.bins, manifest.phases), collected),
         title=import_source.title(manifest),
-        imported=stored.get("import"),
+        imported=manifest.import_,
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
         timed=timed,
-        unseen=stored.get("appliance"),
+        unseen=manifest.appliance,
         power=power_loss.table(manifest.power_loss),
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
         time_blocks=BLOCKS,
-        split=_split(summary, collected),
+        split=SplitPart.of(summary, collected),
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
 
 
-def _split(summary: Summary, collected: Figures) -> Json:
+@dataclass(frozen=True)
+class SplitPart:
     """The part of the page about phases with split_of."""
-    drawn = split.bars(summary.split)
-    return {
-        "sentences": list(split_analysis.sentences(summary.split)),
-        "figure": collected.add(drawn, "split") if drawn else None,
-        "words": split_analysis.WORDS,
-        "most_observed": split_analysis.MOST_OBSERVED,
-    }
+
+    sentences: Sequence[str]
+    figure: Placed | None
+    words = split_analysis.WORDS
+    most_observed = split_analysis.MOST_OBSERVED
+
+    @classmethod
+    def of(cls, summary: Summary, collected: Figures) -> SplitPart:
+        drawn = split.bars(summary.split)
+        figure = collected.add(drawn, "split") if drawn else None
+        return cls(list(split_analysis.sentences(summary.split)), figure)
+
+
+@dataclass(frozen=True)
+class PhasePart:
+    """A phase on the page. `folded`: figures that are folded away; `missing`: tiers without an I/O."""
+
+    phase: Phase
+    title: str
+    load: str
+    figures: Sequence[Placed]
+    folded: Sequence[Placed]
+    missing: Set[str]
 
 
 def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest) -> Iterator[Panel]:
@@ -117,7 +126,7 @@ def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest) -> Iterat
     for of_phase in subjects:
         for each in of_phase:
             if manifest.import_ or each.layer == of_phase[0].layer:
-                yield Panel(each.name, heat_map.grid(each.frame, each.phase))
+                yield Panel(each.name, heat_map.grid(each.frame, each.times))
 
 
 def _address(finding: Finding) -> str:
@@ -128,23 +137,24 @@ def _address(finding: Finding) -> str:
 
 
 def _subjects(
-    latency: Latency, phase: Json, typed: Phase, summary: Summary, manifest: Manifest, source: str
+    latency: Latency, phase: Phase, summary: Summary, manifest: Manifest, source: str
 ) -> Iterator[Subject]:
     """What is drawn of a phase: the traced server first, then each other layer and op with a row."""
-    name = import_source.name(manifest, typed)
-    waits = [(each.from_s, each.to_s) for each in stalls(latency.intervals, typed)]
+    name = import_source.name(manifest, phase)
+    waits = [(each.from_s, each.to_s) for each in stalls(latency.intervals, phase)]
+    times = heat_map.Times.of(phase, latency.column_ns.get(phase.name))
     cells = latency.cells
-    present = cells.filter(pl.col("phase") == str(phase["name"]))["layer"].unique().to_list()
+    present = cells.filter(pl.col("phase") == phase.name)["layer"].unique().to_list()
     order = [SERVER, *(layer for layer in LAYERS if layer != SERVER), *sorted(set(present) - set(LAYERS))]
     for layer in [each for each in order if each in present] or [SERVER]:
-        frame = phase_frame(cells, typed.name, layer)
+        frame = phase_frame(cells, phase.name, layer)
         ops = frame.filter(pl.col("count") > 0)["op"].unique().sort().to_list()
         # Reads and writes of one phase have tiers of their own, and may share one.
-        together = layer == SERVER and manifest.import_ is None and typed.op != "mixed"
+        together = layer == SERVER and manifest.import_ is None and phase.op != "mixed"
         for op in [None] if together else ops or frame["op"].unique().sort().to_list()[:1]:
             rows: dict[str, Row] = {}
             for row in summary.rows_of(layer):
-                if row.phase == phase["name"] and (op is None or row.op == op):
+                if row.phase == phase.name and (op is None or row.op == op):
                     # A COMMIT has a tier of the writes.
                     rows[row.tier] = max(rows.get(row.tier, row), row, key=lambda each: each.count)
             mine = frame if op is None else _of_op(frame, str(op))
@@ -152,8 +162,8 @@ def _subjects(
                 f", {op}" if op and (len(ops) > 1 or manifest.import_) else ""
             )
             yield Subject(
-                name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase, rows,
-                str(phase["name"]), source, waits,
+                name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase.name,
+                times, rows, source, waits, (*phase.events, *manifest.events),
             )  # fmt: skip
 
 
@@ -164,54 +174,44 @@ def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:
 
 
 def _phase(
-    phase: Json,
-    typed: Phase,
-    subjects: Sequence[Subject],
-    manifest: Manifest,
-    summary: Summary,
-    collected: Figures,
-) -> Json:
-    """The figures of a phase: open ones, and those that are folded. `typed`: the same phase."""
+    phase: Phase, subjects: Sequence[Subject], manifest: Manifest, summary: Summary, collected: Figures
+) -> PhasePart:
     drawn = [
         figure
         for each in subjects
-        for figure in _figures(each, each.layer == subjects[0].layer, manifest, collected)
+        for figure in _figures(phase, each, each.layer == subjects[0].layer, manifest, collected)
     ]
-    title = import_source.name(manifest, typed)
-    if strip := busy.strip(typed, title):
+    title = import_source.name(manifest, phase)
+    if strip := busy.strip(phase, title):
         drawn.append(collected.add(strip, "busy"))
-    expected = {str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []}
-    seen = {row.tier for row in summary.rows if row.phase == phase["name"]}
-    return {
-        **phase, "title": title, "load": load_of(typed, manifest),
-        "figures": [figure for figure in drawn if figure["kind"] not in _FOLDED],
-        "folded": [figure for figure in drawn if figure["kind"] in _FOLDED],
-        "missing": set() if manifest.import_ or manifest.appliance else expected - seen,
-    }  # fmt: skip
+    expected = set(phase.expected_tiers or phase.tiers)
+    seen = {row.tier for row in summary.rows if row.phase == phase.name}
+    return PhasePart(
+        phase, title, load_of(phase, manifest),
+        [figure for figure in drawn if figure.kind not in _FOLDED],
+        [figure for figure in drawn if figure.kind in _FOLDED],
+        set() if manifest.import_ or manifest.appliance else expected - seen,
+    )  # fmt: skip
 
 
-def _figures(subject: Subject, main: bool, manifest: Manifest, collected: Figures) -> Iterator[Json]:
-    interval = max(int(subject.phase["interval_ns"]), 1)
-    times = subject.frame["time_ns"].unique()
-    if (
-        manifest.import_
-        and len(times) <= 1
-        and int(subject.phase["end_ns"]) - int(subject.phase["start_ns"]) <= interval
-    ):
+def _figures(
+    phase: Phase, subject: Subject, main: bool, manifest: Manifest, collected: Figures
+) -> Iterator[Placed]:
+    has_one_interval = phase.end_ns - phase.start_ns <= phase.interval_ns
+    if manifest.import_ and len(subject.frame["time_ns"].unique()) <= 1 and has_one_interval:
         yield collected.add(phase_maps.histogram(subject), "map")
         return
-    expected = list(subject.phase.get("expected_tiers") or ())
-    zooms = dict.fromkeys([*expected, *subject.rows]) if subject.layer == SERVER else {}
+    tiers = dict.fromkeys([*phase.expected_tiers, *subject.rows]) if subject.layer == SERVER else {}
     second = not main and not manifest.import_
-    for kind, figure in phase_maps.drawings(subject, [tier for tier in zooms if _worth(subject, tier)]):
+    for kind, figure in phase_maps.drawings(subject, [t for t in tiers if _worth(phase, subject, t)]):
         if not (second and kind == "lines"):
             yield collected.add(figure, "client" if second else kind)
 
 
-def _worth(subject: Subject, tier: str) -> bool:
+def _worth(phase: Phase, subject: Subject, tier: str) -> bool:
     """A tier has a map of its own if the workload expects it, or one I/O in a thousand is of it."""
     row = subject.rows.get(tier)
-    return row is not None and (row.share >= 0.001 or tier in (subject.phase.get("expected_tiers") or ()))
+    return row is not None and (row.share >= 0.001 or tier in phase.expected_tiers)
 
 
 def _year(summary: Summary) -> str:

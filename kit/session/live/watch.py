@@ -18,6 +18,8 @@ from kit.store import json_file
 from kit.store.run_directory import RunDir
 from kit.store.tables import CLIENT, SERVER
 from reports.analysis.tier_names import op_name, tier_name
+from reports.figures.heat_map import Times
+from reports.figures.phase_maps import Subject
 from reports.page import live_page
 
 # Descriptors of this process or machine are used up: by the next round some may be free.
@@ -88,12 +90,9 @@ def message_of(phase: PhaseSoFar) -> str:
     """The phase as live.js shows it."""
     counts, about = phase.counts, phase.about
     lines = counts.lines(ended=phase.ended)
-    layer = SERVER if about.trace else CLIENT
-    drawn = {
-        "name": about.phase, "layer": layer, "op": " + ".join(sorted({line.op for line in lines})),
-        "start_ns": 0, "end_ns": max(counts.measured_ns, 1), "interval_ns": about.interval_ns,
-        "column_ns": about.interval_ns * counts.merged, "events": (),
-    }  # fmt: skip
+    layer, op = SERVER if about.trace else CLIENT, " + ".join(sorted({line.op for line in lines}))
+    times = Times(0, max(counts.measured_ns, 1), about.interval_ns, about.interval_ns * counts.merged)
+    subject = Subject(about.phase, layer, op, counts.frame(), about.phase, times, {})
     done_s = min(counts.measured_ns, about.duration_ns) / 1e9
     progress = f"{done_s:.1f} of {about.duration_ns / 1e9:.1f} s" + (", ended." if phase.ended else ".")
     rows = [
@@ -105,7 +104,7 @@ def message_of(phase: PhaseSoFar) -> str:
         for line in lines
     ]  # fmt: skip
     problems = [safe_text(each) for each in phase.problems]
-    return live_page.message(counts.frame(), drawn, progress, rows, problems)
+    return live_page.message(subject, progress, rows, problems)
 
 
 def workload_of(run_dir: RunDir) -> str:

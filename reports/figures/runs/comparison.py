@@ -54,11 +54,9 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
     """A above B on one colour scale, and below them B less A."""
     phases = [(p, manifest) for manifest, _ in sides if (p := _phase(manifest, name))]
     # A phase that begins at 0 and holds that of every run.
-    longest = {
-        "start_ns": 0,
-        "end_ns": max(p.end_ns - p.start_ns for p, _ in phases),
-        "interval_ns": max(p.interval_ns for p, _ in phases),
-    }
+    longest = heat_map.Times(
+        0, max(p.end_ns - p.start_ns for p, _ in phases), max(p.interval_ns for p, _ in phases)
+    )
     shown = heat_map.display(heat_map.grid(frame, longest, by="side"))
     titles = dict.fromkeys(p.title or name for p, _ in phases)
     title = f"{', '.join(titles)}: {LAYERS.get(layer, layer)}"

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
 from reports.figures import encoding, heat_map, phase_maps
+from reports.figures.heat_map import Times
 from tests.reports import drawn, synthetic
 
-PHASE = {"name": "p", "start_ns": 100, "end_ns": 1100, "interval_ns": 10}
+PHASE = Times(100, 1100, 10)
 SECOND = synthetic.SECOND
 
 
@@ -116,14 +118,14 @@ def test_intervals_beyond_the_phase_widen_it():
 
 def test_an_interval_beyond_the_phase_is_as_bright_as_one_inside():
     frame = frame_of([(n * SECOND, "dram", 64, 10) for n in range(6)])
-    stored = heat_map.grid(frame, {"start_ns": 0, "end_ns": 4 * SECOND, "interval_ns": SECOND})
+    stored = heat_map.grid(frame, Times(0, 4 * SECOND, SECOND))
     assert stored.columns == 6 and stored.lengths_s == pytest.approx(np.ones(6))
 
 
 def test_the_last_column_is_as_long_as_the_phase_leaves_it():
     # 4 s and a quarter: ten I/Os in a quarter of a second are forty per second.
     frame = frame_of([(n * SECOND, "dram", 64, 40) for n in range(4)] + [(4 * SECOND, "dram", 64, 10)])
-    stored = heat_map.grid(frame, {"start_ns": 0, "end_ns": 17 * SECOND // 4, "interval_ns": SECOND})
+    stored = heat_map.grid(frame, Times(0, 17 * SECOND // 4, SECOND))
     assert stored.lengths_s == pytest.approx([1, 1, 1, 1, 0.25])
     for per in ("octave", "us"):
         (trace,) = heat_map.traces(stored, ["dram"], per)
@@ -156,7 +158,7 @@ def test_edges_of_the_figure_are_those_of_the_store():
 
 def test_a_grid_of_one_column_and_one_without_any_io():
     for rows, tiers in (([(100, "dram", 64, 5)], 1), ([], 0), ([(100, "dram", 64, 0)], 0)):
-        stored = heat_map.grid(frame_of(rows), {**PHASE, "interval_ns": 1000})
+        stored = heat_map.grid(frame_of(rows), replace(PHASE, interval_ns=1000))
         shown = heat_map.display(stored)
         assert stored.columns == shown.columns == 1
         maps = heat_map.coloured(heat_map.traces(shown, list(shown.tiers), "octave"), "octave")
@@ -189,7 +191,7 @@ def grids(draw):
     rows = draw(st.lists(cell, min_size=1, max_size=60))
     frame = frame_of([(column * 10, tier, lo, hi, count) for column, tier, (lo, hi), count in rows])
     end = columns * 10 - draw(st.integers(0, 9))
-    return frame, heat_map.grid(frame, {"start_ns": 0, "end_ns": max(end, 1), "interval_ns": 10})
+    return frame, heat_map.grid(frame, Times(0, max(end, 1), 10))
 
 
 @settings(max_examples=50, deadline=None)
@@ -259,7 +261,7 @@ def even(kind, number, seconds=20):
     times = np.arange(number, dtype=np.int64) % seconds * SECOND
     names = {"phase": "p", "layer": "nfs-server", "host": "h", "op": "read", "tier": "all"}
     frame = synthetic.binned(times, latencies, **names)
-    return heat_map.grid(frame, {"start_ns": 0, "end_ns": seconds * SECOND, "interval_ns": SECOND})
+    return heat_map.grid(frame, Times(0, seconds * SECOND, SECOND))
 
 
 def drawn_density(shown, per):
@@ -355,7 +357,7 @@ def test_the_map_of_time_waited_sums_up_to_all_time_that_was_waited(rows):
 def test_the_colour_of_time_waited_is_a_density_on_a_scale_of_its_own(per):
     # 10 I/Os of 1 ms and 1000 of 1 us in a second: many are fast, and most time is waited for the slow ones.
     frame = frame_of([(0, "disk", 999_936, 1_000_064, 10), (0, "dram", 1000, 1008, 1000)])
-    phase = {"name": "p", "start_ns": 0, "end_ns": SECOND, "interval_ns": SECOND}
+    phase = Times(0, SECOND, SECOND)
     shown = heat_map.grid(frame, phase)
     *maps, key = heat_map.coloured(heat_map.traces(shown, ["dram", "disk"], per), per)
     high = {"disk": (999_936, 1_000_064, 10), "dram": (1000, 1008, 1000)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from kit.store.summary import Summary
 from reports.analysis.headline import Line, headline
 from reports.figures import heat_map, hero
 from reports.figures.figure import Figure
+from reports.figures.heat_map import Times
 from reports.figures.hero import Panel
 from tests.reports import drawn, synthetic
 
+READ = synthetic.parsed(synthetic.manifest()).phases[0]
 HOSTILE = "</script><b>%{x}</b><img src=x onerror=alert(1)>" + "w" * 200
 
 
@@ -24,10 +27,10 @@ def parts() -> tuple[list[Panel], tuple[Line, ...]]:
     frame, manifest = synthetic.realistic(), synthetic.manifest(synthetic.realistic(), 60)
     summary = Summary.from_json(synthetic.summarise(frame, manifest), "summary.json")
     panels = [
-        Panel(str(phase["title"]), heat_map.grid(
-            frame.filter((pl.col("phase") == phase["name"]) & (pl.col("layer") == "nfs-server")), phase
+        Panel(str(phase.title), heat_map.grid(
+            frame.filter((pl.col("phase") == phase.name) & (pl.col("layer") == "nfs-server")), Times.of(phase)
         ))
-        for phase in manifest["phases"]
+        for phase in synthetic.parsed(manifest).phases
     ]  # fmt: skip
     return panels, headline(frame, synthetic.parsed(manifest), summary).lines
 
@@ -106,7 +109,7 @@ def test_one_phase_and_none() -> None:
     assert not drawn.heat_maps(none.spec) and not words(none)
     low, high = none.layout["yaxis"]["range"]
     assert np.isfinite([low, high]).all() and low < high
-    empty = Panel("empty", heat_map.grid(synthetic.latency()[:0], synthetic.manifest()["phases"][0]))
+    empty = Panel("empty", heat_map.grid(synthetic.latency()[:0], Times.of(READ)))
     assert not drawn.heat_maps(opened(hero.hero([empty], [], "")).spec)
 
 
@@ -131,9 +134,8 @@ def test_panels_do_not_overlap_and_those_left_out_are_counted(number: int) -> No
 
 def test_phases_of_very_different_length_each_have_room() -> None:
     panels, lines = parts()
-    phase = synthetic.manifest()["phases"][0]
     frame = synthetic.latency().filter((pl.col("phase") == "read") & (pl.col("layer") == "nfs-server"))
-    long = heat_map.grid(frame, {**phase, "end_ns": 3600 * synthetic.SECOND})
+    long = heat_map.grid(frame, replace(Times.of(READ), end_ns=3600 * synthetic.SECOND))
     figure = hero.hero([panels[0], Panel("an hour", long)], lines, "2009")
     short, hour, _ = (end - begin for begin, end in domains(figure))
     assert hour / 2 <= short * 1.0001 < hour
@@ -183,6 +185,6 @@ def test_titles_and_tiers_are_no_markup() -> None:
 def test_a_tier_that_has_no_bar_has_its_name() -> None:
     _, lines = parts()
     frame = synthetic.table([(5, "read", "nfs-server", "h", "read", "indirect", 1 << 22, 1 << 23, 2)])
-    rare = Panel("rare", heat_map.grid(frame, synthetic.manifest()["phases"][0]))
+    rare = Panel("rare", heat_map.grid(frame, Times.of(READ)))
     (trace,) = drawn.heat_maps(hero.hero([rare], lines, "2009").spec)
     assert trace["name"] == "disk, metadata first" and trace["hovertemplate"].startswith(trace["name"])

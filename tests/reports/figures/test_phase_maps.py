@@ -10,6 +10,7 @@ import pytest
 from kit.store.phase import Event
 from kit.store.summary import Summary
 from reports.figures import phase_maps
+from reports.figures.heat_map import Times
 from reports.figures.phase_maps import Subject
 from tests.reports import drawn, synthetic
 
@@ -21,11 +22,11 @@ def subject(frame=None, phase=0, layer="nfs-server", **changed):
     frame = synthetic.latency() if frame is None else frame
     manifest = synthetic.manifest(frame)
     summary = Summary.from_json(synthetic.summarise(frame, manifest), "summary.json")
-    stored = {**manifest["phases"][phase], "events": ()}
-    name = stored["name"]
+    stored = synthetic.parsed(manifest).phases[phase]
+    name = stored.name
     mine = frame.filter((pl.col("phase") == name) & (pl.col("layer") == layer))
     rows = {row.tier: row for row in summary.rows_of(layer) if row.phase == name}
-    made = Subject("512 B reads", layer, "read", mine, stored, rows, name, "2009")
+    made = Subject("512 B reads", layer, "read", mine, name, Times.of(stored), rows, "2009")
     return replace(made, **changed)
 
 
@@ -182,8 +183,8 @@ def test_a_phase_without_io_is_drawn_empty():
 
 def test_one_interval_is_drawn():
     frame = subject().frame.filter(pl.col("time_ns") == 0)
-    phase = {**subject().phase, "end_ns": SECOND}
-    made = by_kind(replace(subject(), frame=frame, phase=phase))
+    times = replace(subject().times, end_ns=SECOND)
+    made = by_kind(replace(subject(), frame=frame, times=times))
     assert drawn.typed(drawn.heat_maps(made["map"][0].spec)[0]["z"]).shape[1] == 1
 
 
@@ -206,7 +207,7 @@ def test_events_are_on_the_map_and_those_left_out_are_counted():
     listed = [{"time_ns": 2 * SECOND, "end_ns": 3 * SECOND, "kind": "txg", "text": "txg 12"},
               {"time_ns": 5 * SECOND, "end_ns": 4 * SECOND, "kind": "scrub"}]  # fmt: skip
     events = [Event.from_json(event, "x") for event in listed]
-    (figure,) = by_kind(replace(subject(), phase={**subject().phase, "events": events}))["map"]
+    (figure,) = by_kind(replace(subject(), events=events))["map"]
     (mark,) = [trace for trace in figure.data if trace.get("name") == "txg sync"]
     assert mark["x"][:4] == [2, 2, 3, 3] and "txg 12" in mark["text"][0]
     assert figure.caption.endswith("Events not drawn (damaged or too many): 1.")
@@ -218,9 +219,8 @@ HOSTILE = '</script><b onclick="alert(1)">%{x}{{7*7}}${y}\\'
 def test_hostile_names_are_no_markup_of_plotly():
     frame = subject().frame.with_columns(pl.lit(HOSTILE).alias("tier"), pl.lit(HOSTILE).alias("op"))
     row = subject().rows["disk"].model_copy(update={"tier": HOSTILE})
-    phase = {**subject().phase, "name": HOSTILE, "title": HOSTILE}
     of = replace(
-        subject(), name=HOSTILE, op=HOSTILE, frame=frame, phase=phase, rows={HOSTILE: row}, source=HOSTILE
+        subject(), name=HOSTILE, op=HOSTILE, frame=frame, phase=HOSTILE, rows={HOSTILE: row}, source=HOSTILE
     )
     made = by_kind(of, [HOSTILE])
     figures = [*made["map"], *made["zoom"], *made.get("lines", ()), phase_maps.histogram(of)]
