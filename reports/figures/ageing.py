@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 
 from kit.core.units import format_latency
-from kit.store.stored import Json
 from reports.analysis.ageing import QUANTILES, Point, curve, devices
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid, Times
+from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
 OPS = (("read", "reads"), ("write", "sync writes"))
@@ -37,7 +37,7 @@ def figures(frame: pl.DataFrame) -> list[Figure]:
     return drawn
 
 
-def _layout(height_px: int, panels: tuple[str, str], x: Json, low_s: float, high_s: float) -> Json:
+def _layout(height_px: int, panels: tuple[str, str], x: Layout, low_s: float, high_s: float) -> Layout:
     """Two panels, named above: the same axis `x`, the same latencies."""
     titles = [plotly_text(panel) for panel in panels]
     return figure.layout(
@@ -53,7 +53,7 @@ def _layout(height_px: int, panels: tuple[str, str], x: Json, low_s: float, high
 
 
 def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
-    traces: list[Json] = []
+    traces: list[Trace] = []
     seen: list[float] = []
     for panel, (op, _) in enumerate(OPS):
         mine = [row for row in rows if row.op == op]
@@ -107,7 +107,7 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, pa
     op, words = of
     shown = [part.filter(pl.col("point") == row.point) for row in (fresh, aged)]
     grids = [heat_map.display(_grid(rows), (120, 128)) for rows in shown]
-    maps: list[Json] = []
+    maps: list[Trace] = []
     for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
         stage = row.stage
         for trace in heat_map.traces(grid, [stage], "octave", (f"x{number}", f"y{number}"), {stage: stage}):

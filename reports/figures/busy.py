@@ -8,9 +8,9 @@ from typing import Any
 
 from kit.store.parts.resource_use import DeviceSample, DeviceUse
 from kit.store.phase import Phase
-from kit.store.stored import Json
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
+from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
 
 # The hue: writes of a device.
@@ -31,7 +31,7 @@ def strip(phase: Phase, title: str) -> Figure | None:
     rows = [_shares(each) for each in used]
     # As in the table: the first member above.
     names, shares = [plotly_text(each.device) for each in used][::-1], rows[::-1]
-    trace: Json = {
+    trace: Trace = {
         "type": "heatmap", "x": edges, "y": names, "z": shares, "zmin": 0, "zmax": 1, "name": "busy",
         "colorscale": palette.scale(_HUE), "meta": {"tier": _HUE}, "xgap": 1, "ygap": 1,
         "colorbar": {"thickness": 10, "tickformat": ".0%", "tickvals": [0, 0.5, 1], "outlinewidth": 0},

@@ -7,11 +7,12 @@ the same form at the manifest's top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from kit.store.phase import Event
-from kit.store.stored import Json
 from reports.figures import palette
+from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
 
 # One per column of the longest time axis; more would hide the heat map.
@@ -33,10 +34,20 @@ KNOWN = {
 }
 
 
-def marks(events: Iterable[Event], start_ns: int, last_ns: int) -> tuple[list[Json], int]:
+@dataclass(frozen=True)
+class EventMark:
+    """Seconds since the axis starts; `to_s`: None where it has no length."""
+
+    from_s: float
+    to_s: float | None
+    kind: str
+    text: str
+
+
+def marks(events: Iterable[Event], start_ns: int, last_ns: int) -> tuple[list[EventMark], int]:
     """Those of `events` that touch the time axis from `start_ns` to `last_ns`, and how many are left out.
 
-    Times of marks are seconds since the axis starts. An event that ends before it begins is left out.
+    An event that ends before it begins is left out.
     """
     touching: list[tuple[str, Event]] = []
     ignored = 0
@@ -55,12 +66,12 @@ def marks(events: Iterable[Event], start_ns: int, last_ns: int) -> tuple[list[Js
     kept = sorted((mark for mark in touching if mark[0] in rank), key=lambda mark: rank[mark[0]])[:MOST]
     kept.sort(key=lambda mark: mark[1].time_ns)
     drawn = [
-        {
-            "from_s": (max(event.time_ns, start_ns) - start_ns) / 1e9,
-            "to_s": None if event.end_ns is None else (min(event.end_ns, last_ns) - start_ns) / 1e9,
-            "kind": kind,
-            "text": plotly_text(event.text, 120),
-        }
+        EventMark(
+            (max(event.time_ns, start_ns) - start_ns) / 1e9,
+            None if event.end_ns is None else (min(event.end_ns, last_ns) - start_ns) / 1e9,
+            kind,
+            plotly_text(event.text, 120),
+        )
         for kind, event in kept
     ]
     return drawn, ignored + len(touching) - len(kept)
@@ -71,25 +82,25 @@ _DASHES = ("dot", "dash", "dashdot", "longdash", "longdashdot", "solid")
 _LINES = 12
 
 
-def traces(drawn: list[Json], low_s: float, high_s: float, log: bool) -> list[Json]:
+def traces(drawn: Sequence[EventMark], low_s: float, high_s: float, log: bool) -> list[Trace]:
     """A Plotly trace per kind of mark, on an axis from `low_s` to `high_s`: a line, or a frame."""
-    made: list[Json] = []
-    for number, kind in enumerate(dict.fromkeys(mark["kind"] for mark in drawn)):
-        mine = [mark for mark in drawn if mark["kind"] == kind]
+    made: list[Trace] = []
+    for number, kind in enumerate(dict.fromkeys(mark.kind for mark in drawn)):
+        mine = [mark for mark in drawn if mark.kind == kind]
         short = high_s * (low_s / high_s) ** 0.04 if log else high_s - (high_s - low_s) * 0.04
         foot = low_s if len(mine) <= _LINES or kind == "fault" else short
         x: list[float | None] = []
         y: list[float | None] = []
         texts: list[str] = []
         for mark in mine:
-            begin, end = mark["from_s"], mark["to_s"]
+            begin, end = mark.from_s, mark.to_s
             until = f" to {end:.3f}" if end is not None else ""
             path = [(begin, foot), (begin, high_s)]
             if end is not None and end > begin:
                 path += [(end, high_s), (end, foot)]
             x += [point[0] for point in path] + [None]
             y += [point[1] for point in path] + [None]
-            texts += [f"{begin:.3f}{until} s: {mark['text'] or kind}"] * len(path) + [""]
+            texts += [f"{begin:.3f}{until} s: {mark.text or kind}"] * len(path) + [""]
         # A fault is what a reader looks for first.
         line = {"color": palette.EVENTS[number % len(palette.EVENTS)], "width": 1.4,
                 "dash": _DASHES[number % len(_DASHES)]}  # fmt: skip

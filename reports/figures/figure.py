@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from kit.store.stored import Json
 from reports.figures import palette
+from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
 # Zero has no logarithm: a bin that begins there is drawn from here on.
@@ -36,14 +37,14 @@ class Figure:
     """
 
     title: str
-    data: list[Json]
-    layout: Json
+    data: list[Trace]
+    layout: Layout
     caption: str = ""
     cells: Json | None = None
     link: str = ""
     about: Json = field(default_factory=dict)
     csv: list[list[Any]] = field(default_factory=list)
-    narrow: Json = field(default_factory=dict)
+    narrow: Layout = field(default_factory=dict)
 
     @property
     def spec(self) -> Json:
@@ -57,10 +58,13 @@ class Figure:
         return spec
 
 
-def numbers(values: npt.NDArray[Any]) -> Json:
+def numbers(values: npt.NDArray[Any]) -> Trace:
     """An array as plotly.js reads it fastest (plotly.js, lib/array.js): its bytes, type and shape."""
     kind = {"float32": "f4", "float64": "f8", "int32": "i4"}[values.dtype.name]
-    packed: Json = {"dtype": kind, "bdata": base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()}
+    packed: Trace = {
+        "dtype": kind,
+        "bdata": base64.b64encode(np.ascontiguousarray(values).tobytes()).decode(),
+    }
     if values.ndim > 1:
         packed["shape"] = ", ".join(map(str, values.shape))
     return packed
@@ -75,7 +79,7 @@ _BETWEEN = {
 }
 
 
-def latency_axis(low_s: float, high_s: float, **values: Any) -> Json:
+def latency_axis(low_s: float, high_s: float, **values: Any) -> Layout:
     """A logarithmic axis from `low_s` to `high_s` (seconds), with numbers at every zoom."""
     low, high = np.log10(max(low_s, FLOOR_S)), np.log10(max(high_s, 2 * FLOOR_S))
     return {
@@ -84,12 +88,12 @@ def latency_axis(low_s: float, high_s: float, **values: Any) -> Json:
     }  # fmt: skip
 
 
-def linear_axis(high_s: float, **values: Any) -> Json:
+def linear_axis(high_s: float, **values: Any) -> Layout:
     """An axis of latency from 0 to `high_s` (seconds)."""
     return {"type": "linear", "range": [0, high_s], "tickformat": ".3~s", "ticksuffix": "s", **values}
 
 
-def panel_title(text: str, x: float, y: float) -> Json:
+def panel_title(text: str, x: float, y: float) -> Layout:
     """The words above a panel whose upper left corner is at `x`, `y` (0 to 1, of the whole figure)."""
     return {
         "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom",
@@ -97,9 +101,9 @@ def panel_title(text: str, x: float, y: float) -> Json:
     }  # fmt: skip
 
 
-def published_band(span_s: Sequence[float]) -> list[Json]:
+def published_band(span_s: Sequence[float]) -> list[Layout]:
     """The shapes of a published range on the axes x and y: translucent, its edges dotted."""
-    common: Json = {"xref": "x domain", "yref": "y", "x0": 0, "x1": 1, "layer": "below"}
+    common: Layout = {"xref": "x domain", "yref": "y", "x0": 0, "x1": 1, "layer": "below"}
     line = {"color": palette.PUBLISHED, "width": 1.2, "dash": "dot"}
     area = {
         **common, "type": "rect", "y0": max(span_s[0], FLOOR_S), "y1": span_s[1], "line": {"width": 0},
@@ -108,7 +112,7 @@ def published_band(span_s: Sequence[float]) -> list[Json]:
     return [area, *({**common, "type": "line", "y0": v, "y1": v, "line": line} for v in span_s if v > 0)]
 
 
-def published_name(text: str, high_s: float, *, log: bool) -> Json:
+def published_name(text: str, high_s: float, *, log: bool) -> Layout:
     """The name of a published range, above its upper end at the right."""
     return {
         "xref": "x domain", "yref": "y", "x": 1, "y": float(np.log10(high_s)) if log else high_s,
@@ -117,7 +121,7 @@ def published_name(text: str, high_s: float, *, log: bool) -> Json:
     }  # fmt: skip
 
 
-def layout(height_px: int, margin: Json, **values: Any) -> Json:
+def layout(height_px: int, margin: Layout, **values: Any) -> Layout:
     """Plotly's layout of a figure."""
     return {
         "template": palette.FOR_SCRIPTS["light"]["template"], "height": height_px, "autosize": True,

@@ -29,6 +29,7 @@ from kit.store.phase import Phase
 from kit.store.stored import Json
 from reports.figures import encoding, palette
 from reports.figures.figure import FLOOR_S, numbers
+from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
 
 Floats = npt.NDArray[np.float64]
@@ -247,7 +248,7 @@ def traces(
     axes: tuple[str, str] = ("x", "y"),
     names: Mapping[str, str] | None = None,
     weight: float = 1.0,
-) -> list[Json]:
+) -> list[Trace]:
     """A Plotly heat map per tier of `tiers` that has I/Os: z is log10 of the density, customdata the count.
 
     `names`: what the legend calls a tier. Counts are multiplied by `weight`. Colours are set together, by
@@ -297,13 +298,13 @@ def _mean_s(cells: Cells, first: int, last: int) -> Floats:
     return mean
 
 
-def in_hue_of(trace: Json, tier: str) -> Json:
+def in_hue_of(trace: Trace, tier: str) -> Trace:
     """A heat map of what is no tier, in the hue of `tier`, and without a place in the legend."""
     meta = {**trace["meta"], "tier": tier}
     return {**trace, "showlegend": False, "meta": meta, "colorscale": palette.scale(tier)}
 
 
-def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str], name: str) -> Json:
+def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str], name: str) -> Trace:
     """The heat map of a difference: the I/Os of each tier times its weight, added up, per octave and second.
 
     z is the root of its size with its sign: a linear scale would show the one cell that differs most.
@@ -334,7 +335,7 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
     }  # fmt: skip
 
 
-def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Json]:
+def coloured(maps: Sequence[Trace], per: Per, bar: Trace | None = None) -> list[Trace]:
     """The heat maps of one figure on one scale of colours, and the bar that explains it.
 
     `meta.waited` of each map and of the bar: the same for time waited.
@@ -357,14 +358,14 @@ def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Js
     return [*maps, key]
 
 
-def _scale(spans: Sequence[Json]) -> tuple[float, float]:
+def _scale(spans: Sequence[Trace]) -> tuple[float, float]:
     """The ends of the scale of colours (log10) of maps with these `zmin` and `zmax`."""
     top = max(span["zmax"] for span in spans)
     low = max(min(span["zmin"] for span in spans), top - _DECADES)
     return min(low, top - 0.3), top
 
 
-def _bar(low: float, top: float, title: str, changes: Json | None) -> Json:
+def _bar(low: float, top: float, title: str, changes: Trace | None) -> Trace:
     """The marker whose colour bar explains a scale (log10)."""
     shown = [float(n) for n in range(int(np.ceil(low)), int(np.floor(top)) + 1)] or [low, top]
     return {

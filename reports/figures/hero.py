@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.core.units import format_latency, format_latency_range
-from kit.store.stored import Json
 from reports.analysis.headline import Line
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid
+from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
 # More phases than that leave no room for any.
@@ -82,9 +82,8 @@ def hero(
     }  # fmt: skip
     data = [*drawn.maps, *_points(lines, places, last), anchor]
     caption = _caption(panels, every, unpublished, timed)
-    about: Json = {"per": ""}
     return Figure(
-        "Latency by tier", data, layout, caption, about=about, csv=_table(every), narrow=drawn.narrow
+        "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=drawn.narrow
     )
 
 
@@ -92,10 +91,10 @@ def hero(
 class _Drawn:
     """Panels as parts of the figure. `narrow`: the layout of a small screen."""
 
-    maps: list[Json]
-    axes: Json
-    titles: list[Json]
-    narrow: Json
+    maps: list[Trace]
+    axes: Layout
+    titles: list[Layout]
+    narrow: Layout
 
 
 def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
@@ -187,10 +186,10 @@ def _places(lines: Sequence[Line]) -> list[int]:
     return places
 
 
-def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Json]:
+def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Layout]:
     """The published range as a dotted box around this run's."""
-    common: Json = {"type": "rect", "xref": f"x{axis}", "yref": "y", "layer": "below"}
-    made: list[Json] = []
+    common: Layout = {"type": "rect", "xref": f"x{axis}", "yref": "y", "layer": "below"}
+    made: list[Layout] = []
     if span := _published(line):
         made.append({
             **common, "x0": place - 0.42, "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s),
@@ -200,7 +199,7 @@ def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Json]:
     return made
 
 
-def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Json]:
+def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Trace]:
     """This run's ranges: bars with a name, so that they can be pointed at."""
     made = []
     for line, place in zip(lines, places, strict=True):
@@ -216,7 +215,7 @@ def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Jso
     return made
 
 
-def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source: str) -> list[Json]:
+def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source: str) -> list[Layout]:
     """Three lines of text per tier, beside its bar, moved apart where they would overlap."""
     inner = _HEIGHT_PX - _TOP_PX - _BOTTOM_PX
     span = np.log(high_s / low_s)

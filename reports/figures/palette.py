@@ -6,6 +6,7 @@ Figures are made for a light page; the page's script gives them the colours of t
 from __future__ import annotations
 
 from kit.store.stored import Json
+from reports.figures.plotly import Layout
 
 # What pages are made of, as CSS variables.
 PAGE_LIGHT = {
@@ -73,7 +74,7 @@ PARTS: dict[str, tuple[str, bool]] = {
 }  # fmt: skip
 
 
-def _template(page: dict[str, str]) -> Json:
+def _template(page: dict[str, str]) -> Layout:
     """What Plotly takes for all that a figure leaves open: text, axes, paper."""
     axis = {
         "gridcolor": page["line"], "linecolor": page["soft"], "tickcolor": page["soft"], "ticks": "outside",

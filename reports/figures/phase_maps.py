@@ -22,13 +22,14 @@ from reports.analysis.tier_names import NAMES, tier_name
 from reports.figures import event_marks, figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid, Times
+from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text, round_up
 from reports.statistics.quantiles import over_time
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _DASHES = {"p50": "solid", "p95": "dash", "p99": "dot"}
-_MARGIN: Json = {"l": 62, "r": 84, "t": 34, "b": 46}
-_NARROW: Json = {
+_MARGIN: Layout = {"l": 62, "r": 84, "t": 34, "b": 46}
+_NARROW: Layout = {
     "margin": {"l": 52, "r": 62, "t": 12, "b": 96},
     "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"},
 }  # fmt: skip
@@ -86,7 +87,7 @@ def histogram(subject: Subject) -> Figure:
     low, high = _span_s(subject, stored)
     bars = _rates(shown, "octave", ("x", "y"), 1.0, "I/O per octave")
     most = max((max(bar["x"]) for bar in bars), default=1.0)
-    levels: list[Json] = []
+    levels: list[Trace] = []
     for number, (tier, row) in enumerate(subject.rows.items()):
         for name, value in (("p50", row.p50_us), ("p95", row.p95_us), ("p99", row.p99_us)):
             if value is not None:
@@ -178,7 +179,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
 
 def _percentiles(subject: Subject, stored: Grid) -> Figure:
     """p50, p95 and p99 of each tier over time. A line has a gap where the I/Os are too few."""
-    data: list[Json] = []
+    data: list[Trace] = []
     seen: list[float] = []
     for tier in stored.tiers:
         mine = subject.frame.filter((pl.col("tier") == tier) & (pl.col("count") > 0))
@@ -240,7 +241,7 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
     return made
 
 
-def _overlaid(subject: Subject, stored: Grid) -> list[Json]:
+def _overlaid(subject: Subject, stored: Grid) -> list[Trace]:
     """Percentiles of all tiers together over the map; shown when the legend is clicked."""
     made = []
     for name, (x, y) in _over_time(subject.frame.filter(pl.col("count") > 0), stored).items():
@@ -272,9 +273,9 @@ def _times(stored: Grid) -> list[float]:
     return [0.0, stored.columns * stored.width_ns / 1e9]
 
 
-def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = True) -> Json:
+def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = True) -> Layout:
     """Shapes and annotations of the published ranges, of `tiers` alone if given."""
-    made: Json = {"shapes": [], "annotations": []}
+    made: Layout = {"shapes": [], "annotations": []}
     for tier, span in subject.published_s.items():
         if tiers is None or tier in tiers:
             words = f"{subject.source} {tier_name(tier)} {format_latency_range(*(v * 1e6 for v in span))}"
@@ -283,7 +284,7 @@ def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = 
     return made
 
 
-def _gaps(subject: Subject, stored: Grid) -> list[Json]:
+def _gaps(subject: Subject, stored: Grid) -> list[Layout]:
     """Grey where the store has nothing, unless a closed loop waited there."""
     width = stored.width_ns / 1e9
     spans = [(first * width, last * width) for first, last in stored.gaps]
@@ -298,7 +299,7 @@ def _gaps(subject: Subject, stored: Grid) -> list[Json]:
     ]  # fmt: skip
 
 
-def _waits(subject: Subject, low_s: float) -> list[Json]:
+def _waits(subject: Subject, low_s: float) -> list[Trace]:
     """A closed loop that waits for one I/O has no other: a bar from its begin to its end."""
     if not subject.waits:
         return []
@@ -314,7 +315,7 @@ def _waits(subject: Subject, low_s: float) -> list[Json]:
     }]  # fmt: skip
 
 
-def _rug(stored: Grid, high_s: float) -> list[Json]:
+def _rug(stored: Grid, high_s: float) -> list[Trace]:
     """A triangle at the top edge for each column with I/Os above the axis."""
     edges = stored.edges_s
     above: dict[int, tuple[int, float]] = {}
@@ -337,7 +338,7 @@ def _rug(stored: Grid, high_s: float) -> list[Json]:
 
 def _rates(
     shown: Grid, per: heat_map.Per, axes: tuple[str, str], length_s: float, unit: str = "I/O per s and octave"
-) -> list[Json]:
+) -> list[Trace]:
     """A bar per row and tier: I/Os per octave, per second of `length_s`."""
     edges = shown.edges_s
     rows = np.log2(edges[1:] / edges[:-1]) if per == "octave" else np.diff(edges) * 1e6
@@ -362,12 +363,12 @@ def _rates(
 
 def _events(
     subject: Subject, stored: Grid, low_s: float, high_s: float, *, log: bool
-) -> tuple[list[Json], int]:
+) -> tuple[list[Trace], int]:
     last = stored.start_ns + stored.width_ns * stored.columns
     drawn, ignored = event_marks.marks(subject.events, stored.start_ns, last)
     return event_marks.traces(drawn, low_s, high_s, log), ignored
 
 
-def _anchor() -> list[Json]:
+def _anchor() -> list[Trace]:
     # Plotly lets nobody select on axes that have no points, nor draws axes that have no trace.
     return [{"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}]

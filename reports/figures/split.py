@@ -7,11 +7,11 @@ from typing import Any
 
 from kit.core.units import format_latency
 from kit.store.parts.split import Part, SplitPhase, SplitTier
-from kit.store.stored import Json
 from reports.analysis.split import WORDS
 from reports.analysis.tier_names import tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
+from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
 # A bar with two lines of text above it.
@@ -38,7 +38,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
          "text": f"<b>{plotly_text(phase.phase)}</b><br>{plotly_text(_name(tier))}"}
         for place, (phase, tier) in enumerate(rows)
     ]  # fmt: skip
-    legend: Json = {
+    legend: Layout = {
         "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "traceorder": "normal",
         "font": {"size": 11},
     }  # fmt: skip
@@ -62,7 +62,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
     )  # fmt: skip
 
 
-def _trace(part: Part, tiers: Sequence[SplitTier]) -> Json:
+def _trace(part: Part, tiers: Sequence[SplitTier]) -> Trace:
     of = [next((each for each in tier.parts if each.part == part), None) for tier in tiers]
     colour, hatched = palette.PARTS[part]
     return {

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kit.store.stored import Json
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
+from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
 from reports.series.batches import Batches
 
@@ -20,7 +20,7 @@ def batches_figure(batches: Batches) -> Figure:
     records = [n for n, _, _ in batches.points]
     along = np.geomspace(min(records), max(records), _STEPS)
     first = batches.points[0]
-    traces: list[Json] = [
+    traces: list[Trace] = [
         {
             "type": "scatter", "x": records, "y": [rate for _, _, rate in batches.points], "mode": "markers",
             "name": "measured", "marker": {"size": 9, "color": palette.scale("slog")[1][1]},
@@ -46,7 +46,7 @@ def batches_figure(batches: Batches) -> Figure:
     )  # fmt: skip
 
 
-def _line(name: str, x: Any, y: Any, dash: str) -> Json:
+def _line(name: str, x: Any, y: Any, dash: str) -> Trace:
     return {
         "type": "scatter", "x": [float(each) for each in x], "y": [float(each) for each in y],
         "mode": "lines", "name": name, "line": {"width": 2, "dash": dash}, "meta": {"ink": True},

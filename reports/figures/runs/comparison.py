@@ -12,10 +12,10 @@ import polars as pl
 
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.stored import Json
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
 from reports.figures import figure, heat_map
 from reports.figures.figure import Figure
+from reports.figures.plotly import Layout, Trace
 
 Side = Sequence[tuple[Manifest, pl.DataFrame]]  # manifest and latency of each run
 _LAYERS = ("nfs-server", "client", "device", "vdev")
@@ -74,7 +74,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
         heat_map.difference(shown, {"A": -weights["A"], "B": weights["B"]}, ("x3", "y3"), "B less A"),
     ]  # fmt: skip
     data[-1]["colorbar"] |= {"len": 0.3, "y": 0.14}
-    anchors: list[Json] = [
+    anchors: list[Trace] = [
         {"type": "scatter", "x": [None], "y": [None], "xaxis": f"x{n}", "yaxis": f"y{n}", "showlegend": False}
         for n, *_ in _PANELS
     ]
@@ -83,7 +83,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
     return Figure(title, [*data, *anchors], _layout(shown), caption, about={"per": ""})
 
 
-def _layout(shown: heat_map.Grid) -> Json:
+def _layout(shown: heat_map.Grid) -> Layout:
     edges = shown.edges_s
     layout = figure.layout(
         900, {"l": 62, "r": 84, "t": 34, "b": 46}, showlegend=False, dragmode="zoom",

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.store.series import Series, SeriesAxis, SeriesCell
-from kit.store.stored import Json
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
+from reports.figures.plotly import Layout
 from reports.figures.runs.series_lines import latencies, looks, rates
 from reports.figures.text import plotly_text
 from reports.series.view import (
@@ -112,9 +112,9 @@ def _caption(lines: Sequence[Line]) -> str:
     return " ".join(parts)
 
 
-def _beside(place_of: Mapping[str, Any], span: tuple[float, float], *, is_number: bool) -> Json:
+def _beside(place_of: Mapping[str, Any], span: tuple[float, float], *, is_number: bool) -> Layout:
     """Latency above; below it I/Os a second and CPU side by side. `span`: of latencies in seconds."""
-    along: Json = (
+    along: Layout = (
         {"type": "log", "tickvals": list(place_of.values()), "ticktext": [plotly_text(v) for v in place_of]}
         if is_number
         else {"type": "category"}
@@ -136,17 +136,17 @@ def _beside(place_of: Mapping[str, Any], span: tuple[float, float], *, is_number
     )  # fmt: skip
 
 
-def _legend() -> Json:
+def _legend() -> Layout:
     return {"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top", "font": {"size": 11}}
 
 
 def _along_places(
     axis: SeriesAxis, lines: Sequence[Line], place_of: Mapping[str, float], span: tuple[float, float]
-) -> Json:
+) -> Layout:
     """Rate above latency along a linear axis; what was never written is shaded in both."""
     places = sorted(place_of.values())
     step = (places[-1] - places[0]) / (len(places) - 1)
-    along: Json = {
+    along: Layout = {
         "type": "linear",
         "range": [places[0] - step / 3, places[-1] + step],
         "ticksuffix": axis.unit,
@@ -185,7 +185,7 @@ def _unwritten(
     return stretches
 
 
-def _shade(first: float, end: float) -> Iterator[Json]:
+def _shade(first: float, end: float) -> Iterator[Layout]:
     for number in ("", "2"):
         yield {
             "type": "rect", "xref": f"x{number}", "yref": f"y{number} domain", "x0": first, "x1": end,
@@ -193,7 +193,7 @@ def _shade(first: float, end: float) -> Iterator[Json]:
         }  # fmt: skip
 
 
-def _shade_name(end: float, names: Sequence[str]) -> Json:
+def _shade_name(end: float, names: Sequence[str]) -> Layout:
     text = "<br>".join([*map(plotly_text, filter(None, names)), "never written:", "answered from the map"])
     return {
         "xref": "x2", "yref": "y2 domain", "x": end, "y": 0.02, "xanchor": "right", "yanchor": "bottom",

@@ -8,9 +8,9 @@ from typing import Any
 
 from kit.core.units import format_latency
 from kit.store.series import CellRow, SeriesCell
-from kit.store.stored import Json
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
+from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
 from reports.series.view import Line, merged_rows, passes_of
 
@@ -18,7 +18,7 @@ from reports.series.view import Line, merged_rows, passes_of
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 _HUES = ("l2arc", "pool", "slog", "dram")
-_PASS: Json = {"mode": "lines", "showlegend": False, "opacity": 0.5}
+_PASS: Trace = {"mode": "lines", "showlegend": False, "opacity": 0.5}
 Key = tuple[str, str]
 
 
@@ -53,7 +53,7 @@ def looks(lines: Sequence[Line], place_of: Mapping[str, Any]) -> list[Look]:
     ]
 
 
-def latencies(look: Look) -> Iterator[Json]:
+def latencies(look: Look) -> Iterator[Trace]:
     """p50 with its interval and p99 of each tier on the axes x and y."""
     cells = look.line.cells
     rows = [{(row.op, row.tier): row for row in merged_rows(cell)} for cell, _ in cells]
@@ -69,7 +69,7 @@ def _height(rows: Sequence[Mapping[Key, CellRow]], key: Key) -> float:
     return min((each[key].p50_us or 1e12 for each in rows if key in each), default=1e12)
 
 
-def _passes(look: Look, key: Key, name: str) -> Iterator[Json]:
+def _passes(look: Look, key: Key, name: str) -> Iterator[Trace]:
     """A thin line for each round."""
 
     def p50_s(cell: SeriesCell) -> float | None:
@@ -84,10 +84,10 @@ def _thin(
     look: Look,
     value: Callable[[SeriesCell], float | None],
     name: str,
-    meta: Json,
+    meta: Trace,
     colour: Any,
     axes: tuple[str, str],
-) -> Iterator[Json]:
+) -> Iterator[Trace]:
     rounds = [passes_of(cell) for cell, _ in look.line.cells]
     for number in range(max(map(len, rounds), default=0)):
         y = [value(each[number]) if number < len(each) else None for each in rounds]
@@ -99,7 +99,7 @@ def _thin(
         }  # fmt: skip
 
 
-def _tier(look: Look, rows: Sequence[CellRow | None], tier: str, name: str) -> Iterator[Json]:
+def _tier(look: Look, rows: Sequence[CellRow | None], tier: str, name: str) -> Iterator[Trace]:
     hue = look.hue or tier
     colour = palette.scale(hue)[1][1]
     hollow = [
@@ -114,7 +114,7 @@ def _tier(look: Look, rows: Sequence[CellRow | None], tier: str, name: str) -> I
         ]
         for end in (1, 0)
     ]
-    common: Json = {"type": "scatter", "x": list(look.x), "xaxis": "x", "yaxis": "y",
+    common: Trace = {"type": "scatter", "x": list(look.x), "xaxis": "x", "yaxis": "y",
                     "legendgroup": plotly_text(name), "meta": {"tier": hue}}  # fmt: skip
     yield {
         **common, "y": p50, "mode": "lines+markers", "name": plotly_text(name),
@@ -156,11 +156,11 @@ def _words(cell: SeriesCell, value: str, row: CellRow | None) -> str:
     return plotly_text(f"{text}; {cell.excluded}" if cell.excluded else text, 200)
 
 
-def rates(look: Look, value: Callable[[SeriesCell], float | None], name: str, number: str) -> Iterator[Json]:
+def rates(look: Look, value: Callable[[SeriesCell], float | None], name: str, number: str) -> Iterator[Trace]:
     """A figure of the cells on the axes with that number; each pass beside it."""
     # One line has the colour of the page's text; several have those that they have above.
-    meta: Json = {"tier": look.hue} if look.hue else {"ink": True}
-    coloured: Json = {"color": palette.scale(look.hue)[1][1]} if look.hue else {}
+    meta: Trace = {"tier": look.hue} if look.hue else {"ink": True}
+    coloured: Trace = {"color": palette.scale(look.hue)[1][1]} if look.hue else {}
     axes = f"x{number}", f"y{number}"
     yield from _thin(look, value, look.line.name or name, meta, coloured.get("color"), axes)
     extra = plotly_text(", ".join(filter(None, (look.line.name, name))))

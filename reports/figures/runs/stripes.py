@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kit.store.stored import Json
 from reports.devices.stripes import RUN, MeasuredArray, Scale, Stripes
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
+from reports.figures.plotly import Layout, Trace
 
 _TICKS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32]
 _FEW_TICKS = [1, 2, 4, 8, 16, 32]
 _SHARE, _BELOW = [0.46, 1.0], [0.0, 0.28]
 _LEFT, _RIGHT = [0.0, 0.44], [0.56, 1.0]
 _BAND = "rgba(79, 149, 230, 0.22)"
-_NO_LINE: Json = {"width": 0}
+_NO_LINE: Trace = {"width": 0}
 # Hues of the tiers: readers can tell those apart on light and dark pages.
 _LOCK_STEP, _QUEUED, _ALONE = "slog", "pool", "l2arc"
 
@@ -53,13 +53,13 @@ def figures(found: Stripes) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _ticks(numbers: Sequence[int], most: int) -> Json:
+def _ticks(numbers: Sequence[int], most: int) -> Layout:
     """An axis of numbers of drives, up to `most`."""
     shown = [number for number in numbers if number <= most]
     return {"type": "log", "tickvals": shown, "ticktext": [str(n) for n in shown], "tickangle": 0}
 
 
-def _line(x: Sequence[int], y: Sequence[float], name: str, axis: str = "", **values: Any) -> Json:
+def _line(x: Sequence[int], y: Sequence[float], name: str, axis: str = "", **values: Any) -> Trace:
     return {
         "type": "scatter", "mode": "lines", "x": list(x), "y": list(y), "name": name, "legendgroup": name,
         "xaxis": f"x{axis}", "yaxis": f"y{axis}",
@@ -68,7 +68,7 @@ def _line(x: Sequence[int], y: Sequence[float], name: str, axis: str = "", **val
     }  # fmt: skip
 
 
-def _shares(found: Stripes) -> list[Json]:
+def _shares(found: Stripes) -> list[Trace]:
     numbers = [scale.number for scale in found.scales]
 
     def share(name: str) -> list[float]:
@@ -76,7 +76,7 @@ def _shares(found: Stripes) -> list[Json]:
 
     measured = max((each.number for each in found.lock_step()), default=1)
     percent = {"hovertemplate": "%{x} drives: %{y:.1%}<extra>%{fullData.name}</extra>"}
-    ink: Json = {"meta": {"ink": True}}
+    ink: Trace = {"meta": {"ink": True}}
     traces = [
         _line(numbers, share("high"), "bracket", line=_NO_LINE, showlegend=False, **percent),
         _line(numbers, share("low"), "bracket", line=_NO_LINE, fill="tonexty", fillcolor=_BAND, **percent),
@@ -99,7 +99,7 @@ def _shares(found: Stripes) -> list[Json]:
     return traces
 
 
-def _points(arrays: Sequence[MeasuredArray], whole: Sequence[float], name: str, hue: str) -> Json:
+def _points(arrays: Sequence[MeasuredArray], whole: Sequence[float], name: str, hue: str) -> Trace:
     """Measured rates over `whole`, with what their I/Os leave open."""
     shares = [each.bytes_per_s / of for each, of in zip(arrays, whole, strict=True)]
     around = [share * each.reach for each, share in zip(arrays, shares, strict=True)]
@@ -111,7 +111,7 @@ def _points(arrays: Sequence[MeasuredArray], whole: Sequence[float], name: str, 
     }  # fmt: skip
 
 
-def _rates(found: Stripes) -> list[Json]:
+def _rates(found: Stripes) -> list[Trace]:
     numbers = [scale.number for scale in found.scales]
     traces = [
         _line(numbers, [scale.mean for scale in found.scales], "N times the mean drive", "2",
@@ -127,10 +127,10 @@ def _rates(found: Stripes) -> list[Json]:
     return traces
 
 
-def _latencies(found: Stripes) -> list[Json]:
+def _latencies(found: Stripes) -> list[Trace]:
     scales, arrays = found.scales, found.lock_step()
     numbers = [scale.number for scale in scales]
-    own: Json = {"showlegend": False, "meta": {"tier": _ALONE}}
+    own: Trace = {"showlegend": False, "meta": {"tier": _ALONE}}
     traces = []
     for quantile, dash in (("p50_ns", "solid"), ("p99_ns", "dash")):
         words = quantile.removesuffix("_ns")
@@ -153,7 +153,7 @@ def _series(found: Stripes) -> list[tuple[str, str, list[MeasuredArray]]]:
     return [("one on its way", _LOCK_STEP, found.lock_step()), *queued]
 
 
-def _hue(tier: str, **line: Any) -> Json:
+def _hue(tier: str, **line: Any) -> Trace:
     return {"color": palette.scale(tier)[1][1], **line}
 
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kit.store.stored import Json
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
+from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 from reports.trend.analyse import Line, Trend
 from reports.trend.marks import Mark
@@ -62,14 +62,14 @@ def _places(trend: Trend) -> list[Any]:
     return [time.isoformat() for point in trend.points if (time := point.time)]
 
 
-def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[Json]:
+def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[Trace]:
     x = _places(trend)
     _, _, op, tier, name = line.key
     words = tier_name(tier) if tier != "all" else op_name(op)
     words += f", {op_name(op)}" if many_ops and tier != "all" else ""
     label = plotly_text(_PER_S[name] if line.is_rate else f"{words} {name}")
     colour = palette.scale(tier)[1][1]
-    common: Json = {
+    common: Trace = {
         "type": "scatter", "xaxis": f"x{number}", "yaxis": f"y{number}", "name": label,
         "legendgroup": label, "meta": {"tier": tier},
     }  # fmt: skip
@@ -94,7 +94,7 @@ def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[J
         yield _rings(trend, line, common, x)
 
 
-def _rings(trend: Trend, line: Line, common: Json, x: Sequence[Any]) -> Json:
+def _rings(trend: Trend, line: Line, common: Trace, x: Sequence[Any]) -> Trace:
     """A ring around the first point of each new level."""
     changes = line.changes or ()
     return {
@@ -121,7 +121,7 @@ def _y(line: Line, i: int) -> float:
     return _mean(line, i).mean.value / _scale(line)
 
 
-def _error(line: Line, used: Sequence[int]) -> Json:
+def _error(line: Line, used: Sequence[int]) -> Trace:
     """What the number of I/Os leaves open at each point."""
     ends = [_mean(line, i).mean.range for i in used]
     values = [_mean(line, i).mean.value for i in used]
@@ -140,7 +140,7 @@ def _words(trend: Trend, line: Line, i: int) -> str:
     return plotly_text(text if i in line.used else f"{text}; {measured.reason}", 200)
 
 
-def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with_latency: bool) -> Json:
+def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with_latency: bool) -> Layout:
     axis, both = _axis(trend), bool(rates) and with_latency
     layout = figure.layout(
         540 if both else 400, {"l": 62, "r": 30, "t": 44, "b": 70}, dragmode="zoom",
@@ -168,7 +168,7 @@ def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with
     return layout
 
 
-def _axis(trend: Trend) -> Json:
+def _axis(trend: Trend) -> Layout:
     if trend.by != "version":
         return {"type": "date", "nticks": 7}
     groups = [
@@ -196,7 +196,7 @@ def _between(trend: Trend, at: int) -> Any:
     return (before + (after - before) / 2).isoformat()
 
 
-def _mark_lines(trend: Trend) -> list[Json]:
+def _mark_lines(trend: Trend) -> list[Layout]:
     return [
         {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "layer": "below",
          "line": {"color": palette.EVENTS[0], "width": 1.5, "dash": "dash"}}
@@ -204,7 +204,7 @@ def _mark_lines(trend: Trend) -> list[Json]:
     ]  # fmt: skip
 
 
-def _mark_names(trend: Trend) -> list[Json]:
+def _mark_names(trend: Trend) -> list[Layout]:
     """Along each line: the first change, and how many more."""
     made = []
     for x, marks in _marked(trend):

@@ -21,7 +21,7 @@ def test_times_are_relative_to_the_phase_and_kept_inside_it():
         {"time_ns": 1900, "end_ns": 9000, "kind": "trim", "text": "after it too"},
     )
     assert ignored == 0
-    assert [(e["kind"], e["from_s"] * 1e9, e["to_s"] and e["to_s"] * 1e9) for e in marks] == [
+    assert [(e.kind, e.from_s * 1e9, e.to_s and e.to_s * 1e9) for e in marks] == [
         ("scrub", 0, pytest.approx(200)),
         ("txg sync", pytest.approx(500), None),
         ("trim", pytest.approx(900), pytest.approx(1000)),
@@ -53,8 +53,8 @@ def test_damaged_events_are_refused(entry):
 @given(st.text(), st.text())
 def test_foreign_words_are_plain(kind, text):
     marks, _ = of({"time_ns": 1500, "end_ns": None, "kind": kind, "text": text})
-    assert not set(marks[0]["kind"] + marks[0]["text"]) & set("<>&\"'{}\\$`\x1b\n")
-    assert marks[0]["kind"]
+    assert not set(marks[0].kind + marks[0].text) & set("<>&\"'{}\\$`\x1b\n")
+    assert marks[0].kind
 
 
 def test_there_is_an_end_to_marks():
@@ -79,10 +79,10 @@ def test_events_of_the_run_are_marks_of_each_phase_they_touch():
 def test_a_fault_is_not_pushed_out_by_others():
     crowd = [{"time_ns": 1000 + n % 900, "kind": f"k{n % 40}"} for n in range(event_marks.MOST * 2)]
     marks, ignored = of(*crowd, {"time_ns": 1999, "kind": "fault"}, {"time_ns": 1998, "kind": "l2arc-feed"})
-    assert {"fault", "L2ARC feed"} <= {e["kind"] for e in marks}
+    assert {"fault", "L2ARC feed"} <= {e.kind for e in marks}
     assert len(marks) + ignored == len(crowd) + 2 and len(marks) <= event_marks.MOST
-    assert [e["from_s"] for e in marks] == sorted(e["from_s"] for e in marks)
+    assert [e.from_s for e in marks] == sorted(e.from_s for e in marks)
 
 
 def test_a_kind_without_a_word_has_a_name():
-    assert of({"time_ns": 1500, "kind": ""})[0][0]["kind"] == "event"
+    assert of({"time_ns": 1500, "kind": ""})[0][0].kind == "event"
