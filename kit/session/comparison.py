@@ -13,13 +13,14 @@ import reports
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store import json_file, run_directory
 from kit.store.manifest import Manifest, read_manifest
+from kit.store.parts.comparison import Comparison
 from kit.store.summary import Summary
 from kit.store.tables import read_latency
 from reports.comparison import comparability
 from reports.comparison.compare import compare as compared
 
 
-def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:
+def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> Comparison:
     """Compare two sides (docs/formats.md, "Comparison"). Raises ConfigError, MeasurementUnknown."""
     phases = _phases(a, b)
     # Two phases by name: that they differ is the question.
@@ -28,19 +29,20 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dic
         [(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across, free
     )
     _refuse_unknown([*a, *b])
-    named = {"phases": dict(zip("ab", phases, strict=True))} if phases else {}
+    named = dict(zip("ab", phases, strict=True)) if phases else {}
     result = compared(*([_of_phase(r, shown_phase(named)) for r in side] for side in (a, b)))
     caveats = dict.fromkeys(r.summary.by_nature for r in [*a, *b])
     lengths = dict.fromkeys(r.summary.length for r in [*a, *b])
     short = [f"Runs of {length} length, shorter than the workload asks for." for length in lengths if length]
-    result["caveats"] = [*(caveat for caveat in caveats if caveat), *short]
-    result["across"] = {key: list(pair) for key, pair in differing.items()}
-    return result | named
+    said = (*(caveat for caveat in caveats if caveat), *short)
+    return result.model_copy(
+        update={"caveats": said, "across": differing, **({"phases": named} if named else {})}
+    )
 
 
-def shown_phase(result: Mapping[str, Any]) -> str:
+def shown_phase(phases: Mapping[str, str] | None) -> str:
     """Name of the phases in a comparison of two phases, such as "read-1 -> read-4"; "" of whole runs."""
-    return " \N{RIGHTWARDS ARROW} ".join(dict.fromkeys(result.get("phases", {}).values()))
+    return " \N{RIGHTWARDS ARROW} ".join(dict.fromkeys((phases or {}).values()))
 
 
 def _phases(a: list[StoredRun], b: list[StoredRun]) -> tuple[str, str] | None:

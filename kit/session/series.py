@@ -144,7 +144,7 @@ def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None
     """Compare the trusted runs; None while a side has none."""
     stored = {letter: [StoredRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
     trusted = {letter: [run for run in runs if run.trusted] for letter, runs in stored.items()}
-    return comparison(trusted["A"], trusted["B"], across) if all(trusted.values()) else None
+    return comparison(trusted["A"], trusted["B"], across).as_json() if all(trusted.values()) else None
 
 
 def _present(done: dict[str, list[Measured]], result: Json | None, json_output: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kit.core.errors import ConfigError
 from kit.session.comparison import StoredRun
+from kit.store.parts.comparison import ComparedSeries
 from kit.store.series import Series, named_series, read_series
 from reports.comparison import comparability
 from reports.page import series_comparison_page
@@ -20,7 +21,7 @@ class SeriesComparison:
 
     a: Series
     b: Series
-    result: dict[str, Any]
+    result: ComparedSeries
     across: dict[str, tuple[Any, Any]]
 
     def page(self) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from kit.core.sample_size import sample_needed
+from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
 from reports.statistics import bootstrap
 
-Json = dict[str, Any]
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
 DIFFERENCE = "difference shown"
@@ -41,40 +39,40 @@ class _Figure:
     smallest: float
 
 
-def compare(a: Sequence[Summary], b: Sequence[Summary]) -> Json:
-    """Summaries of runs of A and of B, at least one each, as one object (docs/formats.md, "Comparison").
+def compare(a: Sequence[Summary], b: Sequence[Summary]) -> Comparison:
+    """Summaries of runs of A and of B, at least one each (docs/formats.md, "Comparison").
 
-    `rows` has one object per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
+    `rows` has one per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
     with the reason; a difference of less than the errors of two interpolated percentiles is none.
     """
     tables = [[_by_key(s) for s in side] for side in (a, b)]
     keys = list(dict.fromkeys(key for side in tables for table in side for key in table))
     totals = [[_totals(table) for table in side] for side in tables]
-    rows: list[Json] = []
-    figures: list[tuple[int, _Figure]] = []
+    made: list[tuple[Key, str, _Figure | str]] = []
     for key in keys:
-        made = {name: _percentile(key, name, field, q, tables) for name, field, q in _PERCENTILES}
+        of_key = {name: _percentile(key, name, field, q, tables) for name, field, q in _PERCENTILES}
         if any(table[key].mean_us is not None for side in tables for table in side if key in table):
-            made = {"mean": _mean(key, tables), **made}
-        for name, figure in {**made, "share": _share(key, tables, totals)}.items():
-            rows.append(_row(key, name, figure))
-            if isinstance(figure, _Figure):
-                figures.append((len(rows) - 1, figure))
-    intervals = _intervals([f for _, f in figures])
-    for n, (at, figure) in enumerate(figures):
-        _tell(rows[at], figure, intervals[n] if intervals else None)
-    counted = Counter(row["words"] for row in rows)
-    return {
-        "format": 1,
-        "runs": {"a": [s.run for s in a], "b": [s.run for s in b]},
-        "level": bootstrap.LEVEL,
-        "unit": "run",
-        "method": bootstrap.method(len(a), len(b)),
-        "compared": len(figures),
-        "different": counted[DIFFERENCE],
-        "conclusion": _conclusion(len(a), len(b), len(figures), counted[DIFFERENCE]),
-        "rows": rows,
-    }
+            of_key = {"mean": _mean(key, tables), **of_key}
+        of_key["share"] = _share(key, tables, totals)
+        made += [(key, name, figure) for name, figure in of_key.items()]
+    figures = [figure for *_, figure in made if isinstance(figure, _Figure)]
+    intervals = iter(_intervals(figures) or ())
+    rows = tuple(
+        _withheld(key, name, figure) if isinstance(figure, str) else _row(key, figure, next(intervals, None))
+        for key, name, figure in made
+    )
+    different = sum(row.words == DIFFERENCE for row in rows)
+    return Comparison(
+        format=1,
+        runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
+        level=bootstrap.LEVEL,
+        unit="run",
+        method=bootstrap.method(len(a), len(b)),
+        compared=len(figures),
+        different=different,
+        conclusion=_conclusion(len(a), len(b), len(figures), different),
+        rows=rows,
+    )
 
 
 def _conclusion(runs_a: int, runs_b: int, figures: int, different: int) -> str:
@@ -98,25 +96,26 @@ def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:
     return totals
 
 
-def _row(key: Key, name: str, made: _Figure | str) -> Json:
+def _withheld(key: Key, name: str, why: str) -> ComparedRow:
     phase, layer, op, tier = key
-    withheld = made if isinstance(made, str) else None
-    return {
-        "phase": phase, "layer": layer, "op": op, "tier": tier, "figure": name, "a": None, "b": None,
-        "ratio": None, "interval": None, "words": "withheld" if withheld else "no statement",
-        "withheld": withheld,
-    }  # fmt: skip
+    return ComparedRow(
+        phase=phase, layer=layer, op=op, tier=tier, figure=name, a=None, b=None, ratio=None, interval=None,
+        words="withheld", withheld=why,
+    )  # fmt: skip
 
 
-def _tell(row: Json, figure: _Figure, interval: bootstrap.Interval | None) -> None:
+def _row(key: Key, figure: _Figure, interval: bootstrap.Interval | None) -> ComparedRow:
+    phase, layer, op, tier = key
     mean_a, mean_b = float(np.mean(figure.a)), float(np.mean(figure.b))
-    row["a"], row["b"] = math.exp(mean_a), math.exp(mean_b)
-    row["ratio"] = math.exp(mean_b - mean_a)
-    if interval is None:
-        return
-    row["interval"] = [interval.low, min(interval.high, 1e300)]
-    clear = interval.excludes_one and abs(mean_b - mean_a) > math.log1p(figure.smallest)
-    row["words"] = DIFFERENCE if clear else NO_DIFFERENCE
+    words = "no statement"
+    if interval:
+        clear = interval.excludes_one and abs(mean_b - mean_a) > math.log1p(figure.smallest)
+        words = DIFFERENCE if clear else NO_DIFFERENCE
+    return ComparedRow(
+        phase=phase, layer=layer, op=op, tier=tier, figure=figure.name, a=math.exp(mean_a),
+        b=math.exp(mean_b), ratio=math.exp(mean_b - mean_a),
+        interval=(interval.low, min(interval.high, 1e300)) if interval else None, words=words, withheld=None,
+    )  # fmt: skip
 
 
 def _mean(key: Key, tables: Sequence[Sequence[Mapping[Key, Row]]]) -> _Figure | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.store.stored import Json
+from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
 from reports.comparison.compare import SHOWN
 from reports.figures.runs import comparison
@@ -10,12 +10,12 @@ from reports.page import document
 
 
 @document.damage_refused("manifest or latency of a run", "draw each run alone")
-def render(result: Json, a: comparison.Side, b: comparison.Side) -> str:
+def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
     """The page as HTML that needs nothing else. Raises ConfigError if a part of a run is damaged."""
     collected = document.Figures()
     figures = [collected.add(figure, "") for figure in comparison.figures(a, b)]
-    sides = " against ".join(f"{letter}: {', '.join(map(str, result['runs'][letter]))}" for letter in "ab")
-    stamp = [document.plain(line) for line in (f"A against B: {result['conclusion']}", sides)]
+    sides = " against ".join(f"{letter}: {', '.join(map(str, result.runs[letter]))}" for letter in "ab")
+    stamp = [document.plain(line) for line in (f"A against B: {result.conclusion}", sides)]
     return document.render(
         "compare.html.j2",
         collected,
@@ -23,5 +23,5 @@ def render(result: Json, a: comparison.Side, b: comparison.Side) -> str:
         result=result,
         figures=figures,
         shown_words=SHOWN,
-        across=differences(result.get("across") or {}),
+        across=differences(result.across),
     )

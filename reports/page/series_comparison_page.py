@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kit.store.parts.comparison import ComparedSeries
 from kit.store.series import Series
-from kit.store.stored import Json
 from reports.comparison.comparability import differences
 from reports.figures.runs.series import compared
 from reports.page import document
@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 40
 
 
 @document.damage_refused("series.json of a series", "draw each series alone")
-def render(result: Json, a: Series, b: Series, across: Mapping[str, tuple[Any, Any]]) -> str:
+def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tuple[Any, Any]]) -> str:
     """The page as HTML that needs nothing else. `across`: settings that differ, key -> (A's, B's)."""
     names = dict(zip(("A", "B"), _names(across), strict=True))
     collected = document.Figures()

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kit.core.errors import ConfigError
+from kit.store.parts.comparison import ComparedCell, ComparedRatio, ComparedSeries, Finding
 from kit.store.series import Ratio, Series, SeriesCell
-from kit.store.stored import Json
 from kit.store.summary import Range
-from reports.series.figures import Figure, Key, around, figures_of, mean
+from reports.series.figures import Figure, around, figures_of, mean
 from reports.statistics.bootstrap import intervals
 
 FORMAT = 1
@@ -21,7 +21,7 @@ LIMIT = 0.03
 _UNITS = {"p50": "us", "p99": "us", "ios_per_s": "1/s"}
 
 
-def compare_series(a: Series, b: Series) -> Json:
+def compare_series(a: Series, b: Series) -> ComparedSeries:
     """Cells and ratios that both have. Raises ConfigError if they have no cell in common.
 
     `interval`: of B/A with 95 % confidence, over the rounds of both; None where a side has one round.
@@ -32,27 +32,27 @@ def compare_series(a: Series, b: Series) -> Json:
         raise ConfigError(f"{a.id} on both sides", "compare a series with another one")
     named = {(cell.phase, cell.name): cell for cell in b.cells if not cell.again}
     mine = {(cell.phase, cell.name): cell for cell in a.cells if not cell.again}
-    rows = [row for key, cell in mine.items() if key in named for row in _rows(cell, named[key])]
+    rows = tuple(row for key, cell in mine.items() if key in named for row in _rows(cell, named[key]))
     if not rows:
         raise ConfigError(
             f"{a.id} and {b.id} have no cell in common",
             "compare series of the same workload, or of alike ones",
         )
-    ratios = list(_ratios(a, b))
-    return {
-        "format": FORMAT,
-        "a": a.id,
-        "b": b.id,
-        "limit": LIMIT,
-        "conclusion": [_conclusion("Figures", rows), _conclusion("Ratios to the base", ratios)],
-        "rows": rows,
-        "ratios": ratios,
-        "only_a": [" ".join(key) for key in mine if key not in named],
-        "only_b": sorted(" ".join(key) for key in named if key not in mine),
-    }
+    ratios = tuple(_ratios(a, b))
+    return ComparedSeries(
+        format=FORMAT,
+        a=a.id,
+        b=b.id,
+        limit=LIMIT,
+        conclusion=(_conclusion("Figures", rows), _conclusion("Ratios to the base", ratios)),
+        rows=rows,
+        ratios=ratios,
+        only_a=tuple(" ".join(key) for key in mine if key not in named),
+        only_b=tuple(sorted(" ".join(key) for key in named if key not in mine)),
+    )
 
 
-def _rows(a: SeriesCell, b: SeriesCell) -> Iterator[Json]:
+def _rows(a: SeriesCell, b: SeriesCell) -> Iterator[ComparedCell]:
     excluded = "; ".join(dict.fromkeys(filter(None, (a.excluded, b.excluded)))) or None
     sides = [[figures_of(run) for run in cell.runs] for cell in (a, b)]
     for key in dict.fromkeys(key for figures in sides[0] for key in figures):
@@ -62,17 +62,13 @@ def _rows(a: SeriesCell, b: SeriesCell) -> Iterator[Json]:
         means = [mean(side) for side in found]
         of_both = means[1].minus(means[0])
         interval = _over_rounds(*found)
-        yield {
-            "cell": a.name, "at": a.at, "phase": a.phase, **_named(key),
-            "a": means[0].value, "b": means[1].value, "ratio": of_both.value, "interval": interval,
-            "range": of_both.range, "finding": None if excluded else _finding(interval or of_both.range),
-            "excluded": excluded,
-        }  # fmt: skip
-
-
-def _named(key: Key) -> Json:
-    layer, op, tier, figure = key
-    return {"layer": layer, "op": op, "tier": tier, "figure": figure, "unit": _UNITS[figure]}
+        layer, op, tier, figure = key
+        yield ComparedCell(
+            cell=a.name, at=a.at, phase=a.phase, layer=layer, op=op, tier=tier, figure=figure,
+            unit=_UNITS[figure], a=means[0].value, b=means[1].value, ratio=of_both.value, interval=interval,
+            range=of_both.range, finding=None if excluded else _finding(interval or of_both.range),
+            excluded=excluded,
+        )  # fmt: skip
 
 
 def _over_rounds(a: Sequence[Figure], b: Sequence[Figure]) -> Range | None:
@@ -81,7 +77,7 @@ def _over_rounds(a: Sequence[Figure], b: Sequence[Figure]) -> Range | None:
     return (known[0].low, known[0].high) if known else None
 
 
-def _ratios(a: Series, b: Series) -> Iterator[Json]:
+def _ratios(a: Series, b: Series) -> Iterator[ComparedRatio]:
     """The ratios to the base that both have."""
     theirs = {_identity(ratio): ratio for ratio in b.ratios}
     for ratio in a.ratios:
@@ -89,13 +85,12 @@ def _ratios(a: Series, b: Series) -> Iterator[Json]:
         if other is None:
             continue
         interval, known = (_of_both(ratio, other, name) for name in ("interval", "range"))
-        labels = ratio.as_json()
-        names = ("axis", "from", "to", "beside", "phase", "layer", "op", "tier", "figure")
-        yield {
-            **{name: labels[name] for name in names}, "a": ratio.ratio, "b": other.ratio,
-            "ratio": other.ratio / ratio.ratio, "interval": interval, "range": known,
-            "finding": _finding(interval or known),
-        }  # fmt: skip
+        yield ComparedRatio(
+            axis=ratio.axis, **{"from": ratio.from_}, to=ratio.to, beside=ratio.beside, phase=ratio.phase,
+            layer=ratio.layer, op=ratio.op, tier=ratio.tier, figure=ratio.figure, a=ratio.ratio,
+            b=other.ratio, ratio=other.ratio / ratio.ratio, interval=interval, range=known,
+            finding=_finding(interval or known),
+        )  # fmt: skip
 
 
 def _identity(ratio: Ratio) -> tuple[object, ...]:
@@ -110,16 +105,16 @@ def _of_both(a: Ratio, b: Ratio, name: str) -> Range | None:
     return around(math.log(b.ratio / a.ratio), math.hypot(*reaches)) if len(reaches) == len(known) else None
 
 
-def _finding(known: Range | None) -> str:
+def _finding(known: Range | None) -> Finding:
     low, high = known or (0.0, math.inf)
     if low > 1 + LIMIT or high < 1 / (1 + LIMIT):
         return "differs"
     return "same" if low >= 1 / (1 + LIMIT) and high <= 1 + LIMIT else "open"
 
 
-def _conclusion(what: str, rows: Sequence[Json]) -> str:
-    found = Counter(row["finding"] for row in rows)
-    judged = sum(found[name] for name in ("same", "differs", "open"))
+def _conclusion(what: str, rows: Sequence[ComparedCell | ComparedRatio]) -> str:
+    found = Counter(row.finding for row in rows)
+    judged = sum(found.values()) - found[None]
     left_out = f" {found[None]} of excluded cells are not judged." if found[None] else ""
     return (
         f"{what}: {found['differs']} of {judged} differ by more than {LIMIT:.0%}, {found['same']} are "

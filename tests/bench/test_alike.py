@@ -60,9 +60,9 @@ def test_the_same_again_shows_no_difference(tmp_path: Path, tell: Tell) -> None:
         runs = six_runs(folder)
         a, b = ([StoredRun(str(run.path)) for run in runs[side]] for side in "AB")
         found = comparison(a, b, [])
-        print(f"\ncomparison {number}: {found['compared']} figures, {found['conclusion']}", flush=True)
-        assert found["compared"]
-        if found["different"]:
-            different.append(json.dumps(found["rows"]))
+        print(f"\ncomparison {number}: {found.compared} figures, {found.conclusion}", flush=True)
+        assert found.compared
+        if found.different:
+            different.append(json.dumps(found.as_json()["rows"]))
     share = 100 * (1 - len(different) / COMPARISONS)
     tell("A/A", f"{COMPARISONS} comparisons from the lab, no difference shown", share, "%", at_least=95)

@@ -80,9 +80,9 @@ def share_found(a: Sequence[Summary], b: Sequence[Summary], figure: str) -> floa
     draw = random.Random(figure)
     shown = 0
     for _ in range(CHOICES):
-        rows = compare(draw.sample(a, 5), draw.sample(b, 5))["rows"]
-        row = next(r for r in rows if (r["layer"], r["figure"]) == ("nfs-server", figure))
-        shown += row["words"] == DIFFERENCE and row["ratio"] > 1
+        rows = compare(draw.sample(a, 5), draw.sample(b, 5)).rows
+        row = next(r for r in rows if (r.layer, r.figure) == ("nfs-server", figure))
+        shown += row.words == DIFFERENCE and (row.ratio or 0) > 1
     return 100 * shown / CHOICES
 
 
@@ -92,7 +92,7 @@ def share_alike(runs: Sequence[Summary]) -> float:
     alike = 0
     for _ in range(CHOICES):
         chosen = draw.sample(runs, 10)
-        alike += compare(chosen[:5], chosen[5:])["different"] == 0
+        alike += compare(chosen[:5], chosen[5:]).different == 0
     return 100 * alike / CHOICES
 
 

@@ -34,8 +34,7 @@ def written(sides, path):
         [summary.summarise(Latency.of(f), manifest, with_bands=False) for manifest, f in side]
         for side in sides
     ]
-    result = compare(*summaries)
-    result["across"] = {ATTACK: [ATTACK, "b"]}
+    result = compare(*summaries).model_copy(update={"across": {ATTACK: (ATTACK, "b")}})
     path.write_text(comparison_page.render(result, *sides), "utf-8")
     return path
 

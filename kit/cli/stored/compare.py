@@ -87,12 +87,12 @@ def compare(
     side_a, side_b = (_read(names) for names in split)
     result = comparison(side_a, side_b, across or [])
     if markdown:
-        emit(comparison_table.markdown(result).encode())
+        emit(comparison_table.markdown(result.as_json()).encode())
     else:
-        _print(result, json_output)
+        _print(result.as_json(), json_output)
     if html:
         page = comparison_page.render(
-            result, *([run.drawn(shown_phase(result)) for run in side] for side in (side_a, side_b))
+            result, *([run.drawn(shown_phase(result.phases)) for run in side] for side in (side_a, side_b))
         )
         _write_page(html, page)
 
@@ -101,7 +101,7 @@ def compare_baseline(results: Path, name: str, runs: list[str], across: list[str
     """Runs against a baseline. Raises ConfigError, MeasurementUnknown."""
     split = _of_baseline(results, name, runs)
     side_a, side_b = (_read(names) for names in split)
-    _print(comparison(side_a, side_b, across), json_output)
+    _print(comparison(side_a, side_b, across).as_json(), json_output)
 
 
 def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], list[str]]:
@@ -133,9 +133,9 @@ def _compare_series(
         raise ConfigError("--across and --markdown are for runs", "leave them out for series")
     compared = series_comparison(Path(a[0]), Path(b[0]))
     if json_output:
-        emit_json(compared.result)
+        emit_json(compared.result.as_json())
     else:
-        emit_text(comparison_lines(compared.result, terminal_width()))
+        emit_text(comparison_lines(compared.result.as_json(), terminal_width()))
     if html:
         _write_page(html, compared.page())
 

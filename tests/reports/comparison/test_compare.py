@@ -60,8 +60,8 @@ def make_side(generator, number, *args, **named):
 
 
 def compare(a, b):
-    """Sides of runs, each a list of rows."""
-    return compared(*([synthetic.summary_of(rows, run="run") for rows in side] for side in (a, b)))
+    """Sides of runs, each a list of rows; as programs get it."""
+    return compared(*([synthetic.summary_of(rows, run="run") for rows in side] for side in (a, b))).as_json()
 
 
 def found(result, figure, tier):

@@ -58,7 +58,7 @@ def test_two_series_are_compared_cell_by_cell(tmp_path: Path) -> None:
     a = reports.analyse_series(synthetic.series(tmp_path / "a", rounds=2))
     path = synthetic.series(tmp_path / "b", (1, 3, 4, 1), rounds=2)
     b = reports.analyse_series(path).model_copy(update={"id": "series-20261121T060000Z-bbbbbb"})
-    result = compare_series(a, b)
+    result = compare_series(a, b).as_json()
     rows = {
         row["cell"]: row for row in result["rows"] if (row["layer"], row["figure"]) == ("nfs-server", "p50")
     }
@@ -79,7 +79,7 @@ def test_what_differs_is_known_from_the_number_of_ios(
     tmp_path: Path, factor: float, findings: set[str]
 ) -> None:
     a = reports.analyse_series(synthetic.series(tmp_path / "a"))
-    result = compare_series(a, other(synthetic.series(tmp_path / "b", (1, factor, 4, 1))))
+    result = compare_series(a, other(synthetic.series(tmp_path / "b", (1, factor, 4, 1)))).as_json()
     rows = [row for row in result["rows"] if row["cell"] == "io-size=4k" and row["layer"] == "nfs-server"]
     ratios = [row for row in result["ratios"] if row["to"] == "4k" and row["layer"] == "nfs-server"]
     assert {row["finding"] for row in (*rows, *ratios)} <= findings
@@ -98,14 +98,14 @@ def test_few_ios_leave_a_comparison_open(tmp_path: Path) -> None:
         )}) for cell in series.cells
     ]  # fmt: skip
     changes = {"id": "series-20261121T060000Z-bbbbbb", "cells": tuple(wide), "ratios": ()}
-    result = compare_series(series, series.model_copy(update=changes))
+    result = compare_series(series, series.model_copy(update=changes)).as_json()
     assert {row["finding"] for row in result["rows"]} == {"open"} and not result["ratios"]
     assert f"0 of {len(result['rows'])} differ" in result["conclusion"][0]
 
 
 def test_excluded_cells_are_not_judged(tmp_path: Path) -> None:
     a = reports.analyse_series(synthetic.series(tmp_path / "a", (1, 1.5, 4, 1.2)))
-    result = compare_series(a, other(synthetic.series(tmp_path / "b")))
+    result = compare_series(a, other(synthetic.series(tmp_path / "b"))).as_json()
     assert {row["finding"] for row in result["rows"]} == {None}
     assert "excluded cells are not judged" in result["conclusion"][0]
 

@@ -120,14 +120,11 @@ def test_damaged_runs_are_named_and_nothing_is_followed(
 
 
 @pytest.mark.parametrize("bands", [[{}], [{"kernel": None, "bands": 5}], [{"kernel": None, "bands": [1, 2]}]])
-def test_a_part_of_a_summary_that_is_not_checked_when_read(
-    hsp_here: Called, results: Path, bands: list[Any]
-) -> None:
+def test_damaged_bands_are_named_with_their_file(hsp_here: Called, results: Path, bands: list[Any]) -> None:
     path = results / "ageing" / RUNS[0] / "summary.json"
-    unlabelled = [row | {"tier": "all"} for row in read_json(path)["rows"]]
-    write_json(path, read_json(path) | {"bands": bands, "rows": unlabelled})
+    write_json(path, read_json(path) | {"bands": bands})
     (damaged,) = (run for run in listed(hsp_here, results) if run["problem"])
-    assert damaged["problem"].startswith(f"{path}: damaged (")
+    assert damaged["problem"].startswith(f"{path}: bands[0]")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
