@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from kit.cli import main as cli
 from kit.core.signals import ENDING
+from tests import snapshots
 from tests.changed import ROOT, Selection, changed_files, selection
 
 # Who started the tests may have set it; a user has not.
@@ -31,6 +32,7 @@ settings.load_profile("kit")
 def pytest_addoption(parser: pytest.Parser) -> None:
     words = "only tests that the changes since this commit can break (tests/changed.py)"
     parser.addoption("--changed", metavar="COMMIT", help=words)
+    parser.addoption("--update-snapshots", action="store_true", help="store the texts that are found")
 
 
 SELECTION = pytest.StashKey[Selection]()
@@ -101,6 +103,13 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
             return path
 
         yield mount
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """snapshot(name of a file, text): the text is the stored one (tests/snapshots.py)."""
+    folder, update = request.path.parent / "snapshots", request.config.getoption("--update-snapshots")
+    return lambda name, text: snapshots.compare(folder / name, text, update=update)
 
 
 Called = Callable[..., subprocess.CompletedProcess[str]]

@@ -21,6 +21,7 @@ from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
+from kit.session.presentation import terminal_width
 from kit.session.slog import SlogOptions, find_target, measure_slog
 from reports.output import slog_table
 from reports.verdict.write_cache import judge
@@ -77,5 +78,5 @@ def slog(
     elif row:
         emit_json(slog_table.row(test, cache))
     else:
-        emit_text(slog_table.text(test, cache))
+        emit_text(slog_table.text(test, cache, terminal_width()))
     say(f"stored: {file}")

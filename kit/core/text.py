@@ -1,12 +1,24 @@
-"""Text from outside, as it may be shown on a terminal, and numbers with their nouns."""
+"""Text in lines, and text from outside that does not act: on a terminal, in Markdown, in CSV."""
 
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Iterable
 
 # C0, DEL, C1, what turns the direction of writing, what some programs take for an end of line, and halves of
 # surrogate pairs, which no encoding can write.
 _CONTROLS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+
+# What Markdown or the HTML in it could act on.
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$-])")
+
+# What spreadsheets take for the beginning of a formula, wide forms included, also after blanks.
+_FORMULA = re.compile("^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(ns|µs|ms|s)\b)")
+_PROSE_WIDTH = 100
 
 # What the kit's own texts have beyond ASCII, for a terminal without it.
 _ASCII = str.maketrans({"µ": "u", "\N{EN DASH}": "-", "·": "-", "\N{MULTIPLICATION SIGN}": "x"})
@@ -15,6 +27,39 @@ _ASCII = str.maketrans({"µ": "u", "\N{EN DASH}": "-", "·": "-", "\N{MULTIPLICA
 def safe_text(text: str) -> str:
     """`text` with a question mark for each character that a terminal would obey or could not show."""
     return _CONTROLS.sub("?", text)
+
+
+def markdown_text(text: str) -> str:
+    """`text` without markup for Markdown or HTML."""
+    return _MARKUP.sub(r"\\\1", safe_text(text))
+
+
+def csv_text(text: str) -> str:
+    """`text` as a cell of CSV that is neither a formula nor obeyed by a terminal."""
+    return ("'" if _FORMULA.match(text) else "") + safe_text(text)
+
+
+def glued(text: str) -> str:
+    """`text` with no-break spaces between numbers and their units."""
+    return _BEFORE_UNIT.sub(NO_BREAK, text)
+
+
+def wrapped(text: str, width: int, mark: str = "") -> list[str]:
+    """`text` in lines of at most `width` characters; the first begins with `mark`, the rest are indented.
+
+    No line ends between a number and its unit, or at a no-break space, which is shown as a space. The lines
+    are safe (`safe_text`).
+    """
+    lines = textwrap.wrap(
+        glued(text), width, initial_indent=mark, subsequent_indent=" " * max(len(mark), 2),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [safe_text(line.replace(NO_BREAK, " ")) for line in lines]
+
+
+def prose(texts: Iterable[str], width: int, mark: str = "") -> list[str]:
+    """Each text wrapped; longer lines than 100 characters are hard to read."""
+    return [line for text in texts for line in wrapped(text, min(width, _PROSE_WIDTH), mark)]
 
 
 def encoded(text: str, encoding: str) -> bytes:

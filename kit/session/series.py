@@ -12,6 +12,7 @@ from typing import Any
 from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
 from kit.core.output import check_target, emit_json, emit_text, say, write_target
 from kit.core.progress import Progress
+from kit.core.table import Table
 from kit.core.units import format_latency_range
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
@@ -170,11 +171,12 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
         return
     if len(done) == 2:
         say("A or B has no trusted run: nothing to compare")
-    lines = [f"{'phase':12} {'op':6} {'tier':18} {'runs':>4}  p50, lowest to highest"]
-    for row in spread([m.summary for m in done["A"]]):
-        p50 = format_latency_range(*row["p50_us"])
-        lines.append(f"{row['phase']:12} {row['op']:6} {tier_name(row['tier']):18} {row['runs']:4}  {p50}")
-    emit_text(lines)
+    rows = [
+        (row["phase"], row["op"], tier_name(row["tier"]), row["runs"], format_latency_range(*row["p50_us"]))
+        for row in spread([m.summary for m in done["A"]])
+    ]
+    head = ("phase", "op", "tier", "runs", "p50, lowest to highest")
+    emit_text(Table(head, rows, (3,)).lines(terminal_width()))
     say(f"again: {shlex.join(['hsp', *sys.argv[1:]])}")
 
 

@@ -8,20 +8,17 @@ the strings as they are.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 import polars as pl
 
 from kit.core.errors import ConfigError
-from kit.core.text import safe_text
+from kit.core.text import csv_text, safe_text
 from kit.store.summary import Summary
 from reports.output.openmetrics import Times, coarser, openmetrics
 
 Format = Literal["csv", "parquet", "openmetrics"]
-# What spreadsheets take for the beginning of a formula, wide forms included, also after blanks.
-_FORMULA = re.compile("^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
 
 
 def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) -> pl.DataFrame:
@@ -67,11 +64,6 @@ def exported(
     target = io.BytesIO()
     frame.write_parquet(target)
     return target.getvalue()
-
-
-def csv_text(text: str) -> str:
-    """`text` as a cell of CSV that is neither a formula nor obeyed by a terminal."""
-    return ("'" if _FORMULA.match(text) else "") + safe_text(text)
 
 
 def _columns(names: Sequence[str]) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import re
-import textwrap
 from collections.abc import Iterator, Sequence
 
+from kit.core.table import LEAST_WIDTH, Row, Table
+from kit.core.text import NO_BREAK, prose
 from kit.core.units import format_latency, format_latency_range
 from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use, split
@@ -15,50 +15,28 @@ from reports.analysis.tier_names import tier_name
 from reports.verdict import recovery
 
 _HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "in it", "")
-_COUNT = _HEAD.index("I/Os")
-# Spaces before each column: the first that fit the terminal.
-_WIDE = (0, *[2] * (len(_HEAD) - 1))
-_GAPS = (*_WIDE[:-2], 1, 1)
-_ONE = (0, *[1] * (len(_HEAD) - 1))
 _WITHHELD = "n too small"
-_LEAST_WIDTH = 24
-_NO_BREAK = "\N{NO-BREAK SPACE}"
-_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(ns|µs|ms|s)\b)")
-# Prose in longer lines is hard to read.
-PROSE_WIDTH = 100
 _MOST_BANDS = 8
-
-# A heading, or the cells under `_HEAD`.
-Entry = str | tuple[str, ...]
 
 
 def result_lines(
     summary: Summary, headline: Headline, width: int, findings: Sequence[str] = ()
 ) -> Iterator[str]:
     """The lines, at most `width` characters each, except for words that are longer."""
-    width = max(width, _LEAST_WIDTH)
-    prose = min(width, PROSE_WIDTH)
-    yield from wrapped(_verdict(summary, headline), prose)
-    yield from wrapped(headline.sentence, prose)
-    for text in (*summary.notes, *_reasons(summary)):
-        yield from wrapped(text, prose, "- ")
+    width = max(width, LEAST_WIDTH)
+    yield from prose([_verdict(summary, headline), headline.sentence], width)
+    yield from prose((*summary.notes, *_reasons(summary)), width, "- ")
     if headline.lines:
         yield ""
-        yield from _table(list(_entries(summary, headline)), width)
+        rows = list(_entries(summary, headline))
+        yield from Table(_HEAD, rows, range(1, len(_HEAD)), spare=_HEAD.index("I/Os")).lines(width)
     if any(line.inside is not None for line in headline.lines) and summary.reference:
-        yield from wrapped(f"published: {summary.reference.title}", prose)
-    for text in headline.unpublished:
-        yield from wrapped(text, prose)
-    for text in _by_counters(summary):
-        yield from wrapped(text, prose)
-    for text in _faults(summary):
-        yield from wrapped(text, prose, "- ")
-    for text in split.sentences(summary.split):
-        yield from wrapped(text, prose, "- ")
-    if effect := observer_effect.sentence(summary.observer_effect):
-        yield from wrapped(effect, prose)
-    for text in (*resource_use.sentences(summary.use), *findings):
-        yield from wrapped(text, prose, "! ")
+        yield from prose([f"published: {summary.reference.title}"], width)
+    yield from prose((*headline.unpublished, *_by_counters(summary)), width)
+    yield from prose(_faults(summary), width, "- ")
+    yield from prose(split.sentences(summary.split), width, "- ")
+    yield from prose(filter(None, [observer_effect.sentence(summary.observer_effect)]), width)
+    yield from prose((*resource_use.sentences(summary.use), *findings), width, "! ")
 
 
 def _by_counters(summary: Summary) -> Iterator[str]:
@@ -73,19 +51,6 @@ def _faults(summary: Summary) -> Iterator[str]:
     """Declared faults and events, and their results."""
     yield from recovery.sentences(summary.faults)
     yield from recovery.check_sentences(summary.fault_checks)
-
-
-def wrapped(text: str, width: int, mark: str = "") -> list[str]:
-    """`text` in lines of at most `width` characters; the first begins with `mark`, the rest are indented.
-
-    No line ends between a number and its unit, or at a no-break space, which is shown as a space.
-    """
-    lines = textwrap.wrap(
-        _BEFORE_UNIT.sub(_NO_BREAK, text), width,
-        initial_indent=mark, subsequent_indent=" " * max(len(mark), 2), break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
-    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _verdict(summary: Summary, headline: Headline) -> str:
@@ -121,7 +86,7 @@ def _reasons(summary: Summary) -> Sequence[str]:
     return said
 
 
-def _entries(summary: Summary, headline: Headline) -> Iterator[Entry]:
+def _entries(summary: Summary, headline: Headline) -> Iterator[Row | str]:
     layers = {line.row.layer for line in headline.lines}
     groups = itertools.groupby(headline.lines, lambda line: (line.row.phase, line.row.layer))
     for (_, layer), grouped in groups:
@@ -156,7 +121,7 @@ def _ratio(value: float) -> str:
     return f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
-def _bands(summary: Summary, line: Line) -> Iterator[Entry]:
+def _bands(summary: Summary, line: Line) -> Iterator[Row | str]:
     """The bands of I/Os whose tier is not known, under their row; none where there is only one."""
     row = line.row
     if row.tier != "all":
@@ -165,41 +130,7 @@ def _bands(summary: Summary, line: Line) -> Iterator[Entry]:
         if (entry.phase, entry.layer, entry.op) == (row.phase, row.layer, row.op):
             bands = entry.bands if len(entry.bands) > 1 else ()
             for number, band in enumerate(bands[:_MOST_BANDS], start=1):
-                name = f"band {number} ({100 * band.share:.0f} %)".replace(" ", _NO_BREAK)
+                name = f"band {number} ({100 * band.share:.0f} %)".replace(" ", NO_BREAK)
                 yield (f"  {name}", f"{band.count:,}", "", "", _range(band.range_us), "", "", "")
             if len(bands) > _MOST_BANDS:
                 yield (f"  {len(bands) - _MOST_BANDS} more bands", *[""] * (len(_HEAD) - 1))
-
-
-def _table(entries: list[Entry], width: int) -> Iterator[str]:
-    """The entries in columns if they fit, otherwise each as a paragraph."""
-    rows = [entry for entry in entries if isinstance(entry, tuple)]
-    used = [n for n in range(len(_HEAD)) if any(row[n] for row in rows)]
-    least = max(len(word) for row in rows for word in row[0].split(" ")) + 2
-    fewer = [n for n in used if n != _COUNT]
-    for gaps, columns in ((_WIDE, used), (_GAPS, used), (_GAPS, fewer), (_ONE, fewer)):
-        widths = {n: max(len(cells[n]) for cells in (_HEAD, *rows)) for n in columns}
-        room = width - sum(widths[n] + gaps[n] for n in columns[1:])
-        if room >= widths[0] or (gaps is _ONE and room >= least):
-            widths[0] = min(widths[0], room)
-            for entry in (_HEAD, *entries):
-                yield from wrapped(entry, width) if isinstance(entry, str) else _row(entry, widths, gaps)
-            return
-    for entry in entries:
-        yield from wrapped(entry, width) if isinstance(entry, str) else _paragraph(entry, used, width)
-
-
-def _row(cells: tuple[str, ...], widths: dict[int, int], gaps: Sequence[int]) -> Iterator[str]:
-    indent = cells[0][: len(cells[0]) - len(cells[0].lstrip())]
-    name, *more = wrapped(cells[0].strip(), widths[0] - len(indent)) or [""]
-    figures = "".join(" " * gaps[n] + cells[n].rjust(width) for n, width in widths.items() if n)
-    yield f"{(indent + name).ljust(widths[0])}{figures}".rstrip()
-    for rest in more:
-        yield indent + rest
-
-
-def _paragraph(cells: tuple[str, ...], used: Sequence[int], width: int) -> Iterator[str]:
-    yield from wrapped(cells[0].strip(), width, " ")
-    # A figure stays beside its name and unit.
-    figures = [f"{_HEAD[n]} {cells[n]}".strip().replace(" ", _NO_BREAK) for n in used[1:] if cells[n]]
-    yield from wrapped(", ".join(figures), width, "   ")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import itertools
+from collections.abc import Iterator, Set
+from operator import itemgetter
 
-from kit.core.text import safe_text
+from kit.core.table import Row, Table
+from kit.core.text import prose, safe_text
 from kit.core.units import format_latency
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
 from kit.store.stored import Json
 from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
-from reports.output.result_table import PROSE_WIDTH, wrapped
 from reports.output.sync_table import sync_lines
 from reports.published import references
 from reports.series.addresses import address_sentences
@@ -20,6 +22,7 @@ from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
 
 _HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "to base", "verdict")
 _NUMBERS = range(2, 7)
+_COMPARED = ("cell", "phase", "layer", "op", "tier")
 _RATIO_HEAD = ("cells", "phase", "op", "tier", "figure", "A", "B", "B/A")
 _FINDINGS = {"same": "", "differs": "differs", "open": "not known that well"}
 _SPANS = (
@@ -29,63 +32,52 @@ _SPANS = (
 
 
 def series_lines(series: Series, width: int) -> Iterator[str]:
-    """The lines; a table is as wide as it must be."""
-    prose = min(width, PROSE_WIDTH)
+    """The lines, with a table for each phase of each axis."""
     kind = ", QUICK: a part of its cells" if series.quick else ", a part of its cells" if series.only else ""
-    yield from wrapped(f"{(series.verdict or 'unfinished').upper()}  {series.title}{kind}", prose)
-    for reason in series.reasons:
-        yield from wrapped(reason, prose, "- ")
-    for note in series.notes:
-        yield from wrapped(note, prose, "- ")
-    for skipped in series.skipped:
-        yield from wrapped(f"skipped: {skipped.phase} {skipped.name}: {skipped.reason}", prose, "- ")
+    skipped = [f"skipped: {each.phase} {each.name}: {each.reason}" for each in series.skipped]
+    yield from prose([f"{(series.verdict or 'unfinished').upper()}  {series.title}{kind}"], width)
+    yield from prose([*series.reasons, *series.notes, *skipped], width, "- ")
     if forced := sync_table(series, references.forces_of_series(series.reference)):
         yield ""
-        yield from sync_lines(forced)
+        yield from sync_lines(forced, width)
     for batches in batches_of(series):
         yield ""
-        yield from wrapped(batches.sentence, prose)
+        yield from prose([batches.sentence], width)
     for axis in series.axes:
         for phase, cells in cells_of(series, axis):
             yield ""
             yield safe_text(f"{axis.name}: {phase}")
-            yield from _table([row for cell, value in cells for row in _rows(series, cell, axis.name, value)])
-        for sentence in address_sentences(series, axis):
-            yield from wrapped(sentence, prose, "- ")
+            rows = [row for cell, value in cells for row in _rows(series, cell, axis.name, value)]
+            yield from Table(_HEAD, rows, _NUMBERS).lines(width, "  ")
+        yield from prose(address_sentences(series, axis), width, "- ")
     crossed = [cell for cell in series.cells if len(cell.at) > 1]
     if crossed:
         yield ""
         yield "crossed"
-        yield from _table(
-            [row for cell in crossed for row in _rows(series, cell, None, f"{cell.phase} {cell.name}")]
-        )
+        rows = [row for cell in crossed for row in _rows(series, cell, None, f"{cell.phase} {cell.name}")]
+        yield from Table(_HEAD, rows, _NUMBERS).lines(width, "  ")
 
 
 def comparison_lines(result: Json, width: int) -> Iterator[str]:
     """Two series, cell by cell (reports.series.compare)."""
-    prose = min(width, PROSE_WIDTH)
-    yield from wrapped(f"A: {result['a']}, B: {result['b']}", prose)
-    for text in result["conclusion"]:
-        yield from wrapped(text, prose, "- ")
-    yield from wrapped(_SPANS, prose)
-    head = ("cell", "phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "")
-    table: list[tuple[str, ...]] = [head]
-    for row in result["rows"]:
-        table.append((
-            row["cell"], row["phase"], row["layer"], row["op"], row["tier"], row["figure"],
-            *(_value(row, side) for side in "ab"), _span(row["ratio"], row["interval"], row["range"], 3),
-            row["excluded"] or _FINDINGS[row["finding"]],
-        ))  # fmt: skip
-    yield from _lines(table, range(6, 9))
+    yield from prose([f"A: {result['a']}, B: {result['b']}"], width)
+    yield from prose(result["conclusion"], width, "- ")
+    yield from prose([_SPANS], width)
+    rows: list[Row | str] = []
+    for (cell, phase, layer, op, tier), figures in itertools.groupby(result["rows"], itemgetter(*_COMPARED)):
+        rows.append(f"{cell}: {phase}, {layer}: {op} {tier}")
+        for row in figures:
+            values = (_value(row, side) for side in "ab")
+            span = _span(row["ratio"], row["interval"], row["range"], 3)
+            rows.append((f" {row['figure']}", *values, span, row["excluded"] or _FINDINGS[row["finding"]]))
+    yield from Table(("", "A", "B", "B/A", ""), rows, range(1, 4)).lines(width, "  ")
     differ = [row for row in result["ratios"] if row["finding"] == "differs"]
     if differ:
         yield ""
         yield "ratios to the base that differ"
-        yield from _lines([_RATIO_HEAD, *map(_ratio_row, differ)], range(5, 8))
-    for side in "ab":
-        if result[f"only_{side}"]:
-            text = f"only in {side.upper()}: {', '.join(result[f'only_{side}'])}"
-            yield from wrapped(text, prose, "- ")
+        yield from Table(_RATIO_HEAD, list(map(_ratio_row, differ)), range(5, 8)).lines(width, "  ")
+    only = {side.upper(): ", ".join(result[f"only_{side}"]) for side in "ab"}
+    yield from prose([f"only in {side}: {cells}" for side, cells in only.items() if cells], width, "- ")
 
 
 def _value(row: Json, side: str) -> str:
@@ -96,27 +88,16 @@ def _ratio_row(row: Json) -> tuple[str, ...]:
     beside = [f"{name}={value}" for name, value in row["beside"].items()]
     cells = ", ".join([f"{row['axis']}: {row['from']} to {row['to']}", *beside])
     span = _span(row["ratio"], row["interval"], row["range"], 3)
-    return (
-        cells,
-        row["phase"],
-        row["op"],
-        row["tier"],
-        row["figure"],
-        f"{row['a']:.3f}",
-        f"{row['b']:.3f}",
-        span,
-    )
+    values = (f"{row[side]:.3f}" for side in "ab")
+    return (cells, row["phase"], row["op"], row["tier"], row["figure"], *values, span)
 
 
 def _rows(series: Series, cell: SeriesCell, axis: str | None, value: str) -> Iterator[tuple[str, ...]]:
     """A line for each tier at the server; where it was not traced, what the clients saw."""
     rows = merged_rows(cell)
     rate = rate_of(cell)
-    state = (
-        (cell.verdict or "not measured")
-        + (" (known)" if cell.is_known else "")
-        + (f" ({cell.excluded})" if cell.excluded and cell.verdict != "unknown" else "")
-    )
+    state = (cell.verdict or "not measured") + " (known)" * cell.is_known
+    state += f" ({cell.excluded})" if cell.excluded and cell.verdict != "unknown" else ""
     first = (value, f"{rate:,.0f}" if rate else "", state)
     ops = {row.op for row in rows}
     for row in rows:
@@ -149,18 +130,3 @@ def _span(ratio: float, interval: Range | None, known: Range | None, digits: int
     ends = interval or known
     between = f" {left}{ends[0]:.{digits}f}, {ends[1]:.{digits}f}{right}" if ends else ""
     return f"{ratio:.{digits}f}{between}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    yield from _lines([_HEAD, *rows], _NUMBERS)
-
-
-def _lines(table: Sequence[tuple[str, ...]], numbers: range) -> Iterator[str]:
-    rows = [[safe_text(cell) for cell in row] for row in table]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in numbers else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield f"  {'  '.join(cells)}".rstrip()

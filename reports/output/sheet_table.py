@@ -2,66 +2,54 @@
 
 from __future__ import annotations
 
-import textwrap
+import itertools
 from collections.abc import Iterator
 
+from kit.core.table import Row, Table
+from kit.core.text import markdown_text, prose
 from kit.store.sheet import Sheet
 from reports.sheet.words import WORDS, marked
-
-_NARROW = 24
 
 
 def plain(sheet: Sheet, width: int) -> Iterator[str]:
     """Advice, a sentence a candidate, then a block a line: the need, and a row a candidate."""
-    yield from textwrap.wrap(sheet.advice, width)
+    yield from prose([sheet.advice], width)
     for each in sheet.candidates:
         yield ""
-        yield from textwrap.wrap(f"{each.name}: {each.sentence}", width, subsequent_indent="  ")
-        for reason in each.reasons:
-            yield from textwrap.wrap(reason, width, initial_indent="  ", subsequent_indent="  ")
-    names = max(_NARROW // 2, *(len(each.name) for each in sheet.candidates))
-    group = ""
-    for line in sheet.lines:
-        if line.group != group:
-            group = line.group
-            yield from ("", group)
-        yield f"  {line.label}{f' (needed: {line.need})' if line.need else ''}"
-        for each in sheet.candidates:
-            yield f"    {each.name[:names]:<{names}}  {marked(line, each)}"
+        yield from prose([f"{each.name}: {each.sentence}"], width)
+        yield from prose(each.reasons, width, "  ")
+    rows: list[Row | str] = []
+    for group, lines in itertools.groupby(sheet.lines, lambda line: line.group):
+        rows += ["", group]
+        for line in lines:
+            rows.append(f"  {line.label}{f' (needed: {line.need})' if line.need else ''}")
+            rows += [(f"    {each.name}", marked(line, each)) for each in sheet.candidates]
+    yield from Table(("", ""), rows).lines(width)
     for note in sheet.notes:
         yield ""
-        yield from textwrap.wrap(note, width)
+        yield from prose([note], width)
 
 
 def markdown(sheet: Sheet) -> str:
     """The same as a page: notes of values below the table, by number."""
     notes: list[str] = []
-    parts = [f"# {_cell(sheet.advice)}", ""]
+    parts = [f"# {markdown_text(sheet.advice)}", ""]
     if sheet.need.title:
-        parts += [_cell(sheet.need.title), ""]
+        parts += [markdown_text(sheet.need.title), ""]
     for each in sheet.candidates:
-        parts.append(f"- **{_cell(each.name)}**: {_cell(' '.join((each.sentence, *each.reasons)))}")
-    heads = ["", "needed", *(_cell(each.name) for each in sheet.candidates)]
-    parts += ["", _row(heads), _row(["---"] * len(heads))]
+        said = markdown_text(" ".join((each.sentence, *each.reasons)))
+        parts.append(f"- **{markdown_text(each.name)}**: {said}")
+    rows: list[Row | str] = []
     for line in sheet.lines:
-        cells = [_cell(line.label), _cell(line.need)]
+        cells = [line.label, line.need]
         for each in sheet.candidates:
             note = each.values[line.key].note
             if note and note not in notes:
                 notes.append(note)
-            number = f" [{notes.index(note) + 1}]" if note else ""
-            cells.append(_cell(marked(line, each)) + number)
-        parts.append(_row(cells))
-    parts += ["", *(f"{number}. {_cell(note)}" for number, note in enumerate(notes, 1))]
-    parts += ["", *(f"- {_cell(name)}: {_cell(what)}." for name, what in WORDS)]
-    parts += ["", *(f"- {_cell(note)}" for note in sheet.notes), f"- hsp {_cell(sheet.kit)}"]
+            cells.append(marked(line, each) + (f" [{notes.index(note) + 1}]" if note else ""))
+        rows.append(cells)
+    parts += ["", Table(["", "needed", *(each.name for each in sheet.candidates)], rows).markdown()]
+    parts += [*(f"{number}. {markdown_text(note)}" for number, note in enumerate(notes, 1))]
+    parts += ["", *(f"- {markdown_text(name)}: {markdown_text(what)}." for name, what in WORDS)]
+    parts += ["", *(f"- {markdown_text(note)}" for note in sheet.notes), f"- hsp {markdown_text(sheet.kit)}"]
     return "\n".join(parts) + "\n"
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(text: str) -> str:
-    """Text that Markdown cannot take for its own signs."""
-    return "".join(f"\\{char}" if char in r"\`*_[]<>|#" else char for char in text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kit.core.table import Row, Table
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
 from kit.store.parts.forces import Latencies
@@ -13,18 +14,21 @@ from reports.statistics.quantiles import figures_us
 from reports.verdict.write_cache import WriteCache
 
 _QUANTILES = ("p50_us", "p99_us", "p999_us")
-_HEAD = ("write", "", "FLUSH", "", "both", "", "", "O_DSYNC", "", "")
-_COLUMNS = ("p50", "p99", "p50", "p99", "p50", "p99", "p99.9", "p50", "p99", "p99.9")
+_HEAD = (
+    "size", "write\np50", "p99", "FLUSH\np50", "p99",
+    "both\np50", "p99", "p99.9", "O_DSYNC\np50", "p99", "p99.9",
+)  # fmt: skip
+_THREADS_HEAD = ("threads", "forces/s", "p50", "p99", "p99.9")
 _WITHHELD = "-"
 _MIB = 1 << 20
 
 
-def text(test: SlogTest, cache: WriteCache) -> Iterator[str]:
+def text(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     """The lines of the terminal; names of the host are inert in them."""
-    return map(safe_text, _lines(test, cache))
+    return map(safe_text, _lines(test, cache, width))
 
 
-def _lines(test: SlogTest, cache: WriteCache) -> Iterator[str]:
+def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     device = test.device
     yield f"{_identity(test)}, {_state(test)}"
     yield f"kernel {test.kernel}, {test.utc[:10]}; write cache: {device.write_cache or 'not known'}" + (
@@ -32,12 +36,14 @@ def _lines(test: SlogTest, cache: WriteCache) -> Iterator[str]:
     )
     yield ""
     yield "Latency in µs, one write at a time; O_DSYNC is the write with FUA, then FLUSH"
-    yield from _by_size(test)
+    yield from Table(_HEAD, list(_by_size(test)), range(len(_HEAD))).lines(width, "  ")
     yield ""
     yield "4 KiB, write and FLUSH, by threads"
-    yield _row("threads", ("forces/s", "p50", "p99", "p99.9"))
-    for forces in test.by_threads():
-        yield _row(str(forces.threads), (f"{forces.forces_per_s:.0f}", *_shown(forces.durable).values()))
+    rows = [
+        (str(forces.threads), f"{forces.forces_per_s:.0f}", *_shown(forces.durable).values())
+        for forces in test.by_threads()
+    ]
+    yield from Table(_THREADS_HEAD, rows, range(len(_THREADS_HEAD))).lines(width, "  ")
     yield ""
     yield from _diskinfo(test)
     yield from _ceph(test)
@@ -85,19 +91,13 @@ def _state(test: SlogTest) -> str:
     return f"fresh: purged with {state.purge}" if state.kind == "fresh" else "as it was found"
 
 
-def _by_size(test: SlogTest) -> Iterator[str]:
-    yield _row("", _HEAD)
-    yield _row("size", _COLUMNS)
+def _by_size(test: SlogTest) -> Iterator[Row]:
     durable = {forces.block_bytes: forces for forces in test.by_size(DSYNC)}
     for forces in test.by_size(FLUSHED):
         write, flush = _shown(forces.write), _shown(forces.force if test.flushes else None)
         both, dsync = _shown(forces.both), _shown(durable[forces.block_bytes].write)
         ends = [each[name] for each in (write, flush) for name in _QUANTILES[:2]]
-        yield _row(format_size_bytes(forces.block_bytes), (*ends, *both.values(), *dsync.values()))
-
-
-def _row(name: str, cells: tuple[str, ...]) -> str:
-    return f"{name:>8}" + "".join(f"{cell:>9}" for cell in cells)
+        yield (format_size_bytes(forces.block_bytes), *ends, *both.values(), *dsync.values())
 
 
 def _diskinfo(test: SlogTest) -> Iterator[str]:

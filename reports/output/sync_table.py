@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator
 
-from kit.core.text import safe_text
+from kit.core.table import Row, Table
+from kit.core.text import prose, safe_text
 from kit.core.units import three_digits
 from reports.series.sync_methods import SyncCell, SyncRow, SyncTable
 
 _FIGURES = ("ops/s", "µs/op", "p50", "p99")
 
 
-def sync_lines(table: SyncTable) -> Iterator[str]:
+def sync_lines(table: SyncTable, width: int) -> Iterator[str]:
     """A row that is not durable has its figures in brackets, and says why below."""
     several = len(table.configurations) > 1
-    compared = ("B/A", "published") if several else ()
-    head = ["", *(figure for _ in table.configurations for figure in _FIGURES), *compared]
-    lines: list[Sequence[str]] = [head]
+    head = [""]
+    for number, name in enumerate(map(safe_text, table.configurations)):
+        letter = f"{chr(ord('A') + number)}: " * several
+        head += [f"{letter}{name}\n{_FIGURES[0]}", *_FIGURES[1:]]
+    head += ["B/A", "published"] if several else []
+    rows: list[Row | str] = []
     notes: dict[str, list[str]] = {}
-    phase = ""
-    for row in table.rows:
-        if row.phase != phase:
-            phase = row.phase
-            lines.append([f"{phase}:"])
-        lines.append([f"  {row.label}", *_cells(row), *(_ratios(row) if several else ())])
-        for text in row.notes:
-            notes.setdefault(text, []).append(f"{phase} {row.label}")
-    widths = [max((len(line[n]) for line in lines if len(line) > n > 0), default=0) for n in range(len(head))]
-    widths[0] = max(len(line[0]) for line in lines)
-    yield "  " + safe_text(_over(table.configurations, widths))
-    for line in lines:
-        cells = [cell.rjust(widths[n]) if n else cell.ljust(widths[0]) for n, cell in enumerate(line)]
-        yield "  " + safe_text("  ".join(cells).rstrip())
-    for note, labels in notes.items():
-        yield "  " + safe_text(f"{', '.join(labels)}: {note}")
-
-
-def _over(configurations: Sequence[str], widths: Sequence[int]) -> str:
-    """The names of the configurations, each above its figures."""
-    line, number = " " * widths[0], 1
-    for position, name in enumerate(configurations):
-        width = sum(widths[number : number + len(_FIGURES)]) + 2 * len(_FIGURES)
-        letter = f"{chr(ord('A') + position)}: " if len(configurations) > 1 else ""
-        line += f"  {letter}{name}".rjust(width)
-        number += len(_FIGURES)
-    return line
+    for phase, of_phase in itertools.groupby(table.rows, lambda row: row.phase):
+        rows.append(f"{phase}:")
+        for row in of_phase:
+            rows.append([f"  {row.label}", *_cells(row), *(_ratios(row) if several else ())])
+            for text in row.notes:
+                notes.setdefault(text, []).append(f"{phase} {row.label}")
+    yield from Table(head, rows, range(1, len(head))).lines(width, "  ")
+    yield from prose((f"{', '.join(labels)}: {note}" for note, labels in notes.items()), width, "  ")
 
 
 def _cells(row: SyncRow) -> Iterator[str]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from kit.core.text import safe_text
+from kit.core.table import Row, Table
+from kit.core.text import markdown_text, prose, wrapped
 from reports.analysis.tier_names import tier_name
-from reports.output.comparison_table import escaped
-from reports.output.export import csv_text
 from reports.output.junit import add_outcome, case, document
-from reports.output.result_table import PROSE_WIDTH, wrapped
 from reports.trend.analyse import Trend
 from reports.trend.sentences import (
     LAYERS,
@@ -27,84 +23,67 @@ from reports.trend.sentences import (
 )
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "last/first", "change points")
+_CSV_HEAD = "run started_utc label phase layer op tier figure value low high used change_before".split()
 _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
 
 
 def plain(trend: Trend, width: int) -> Iterator[str]:
     """Lines for a terminal of `width` columns."""
-    prose = min(width, PROSE_WIDTH)
-    if trend.title:
-        yield from wrapped(safe_text(trend.title), prose)
-    yield from wrapped(safe_text(headline(trend)), prose)
+    yield from prose(filter(None, (trend.title, headline(trend))), width)
     for place in places(trend):
-        yield from wrapped(safe_text(f"{place.title}:"), prose)
-        for text in place.moves:
-            yield from wrapped(safe_text(text), prose, "- ")
-    for text in remarks(trend):
-        yield from wrapped(safe_text(text), prose, "- ")
+        yield from prose([f"{place.title}:"], width)
+        yield from prose(place.moves, width, "- ")
+    yield from prose(remarks(trend), width, "- ")
     yield ""
-    yield from _runs(trend, width)
+    yield from Table(("", "", ""), list(_runs(trend))).lines(width)
     yield ""
     group = None
     for line in trend.lines:
         phase, layer, op, tier, figure = line.key
         of = "" if tier == "all" else f" {tier_name(tier)}"
         if group != (group := f"{phase}, {LAYERS.get(layer, layer)}: {op}{of}"):
-            yield from wrapped(safe_text(group), width)
+            yield from wrapped(group, width)
         first, last, ratio, words = row_of(line)
         text = f"{_NAMES.get(figure, figure)}: {first} to {last}, {ratio}; {words}"
         yield from wrapped(text, width, "  ")
     if trend.checks:
         yield ""
         yield "Checks that failed:"
-        for each in trend.checks:
-            yield from wrapped(safe_text(f"{each.name}: {each.words}. {each.text}"), prose, "- ")
+        yield from prose((f"{each.name}: {each.words}. {each.text}" for each in trend.checks), width, "- ")
     yield ""
-    yield from wrapped(method(trend), prose)
+    yield from prose([method(trend)], width)
 
 
-def _runs(trend: Trend, width: int) -> Iterator[str]:
+def _runs(trend: Trend) -> Iterator[Row | str]:
     for at, (point, label) in enumerate(zip(trend.points, trend.labels, strict=True)):
-        for mark in trend.marks:
-            if mark.at == at:
-                yield from wrapped(safe_text(f"--- {mark}"), width)
-        text = f"{label}  {point.run}  {point.verdict or 'not judged'}{'' if point.trusted else ', not used'}"
-        yield from wrapped(safe_text(text), width)
+        yield from (f"--- {mark}" for mark in trend.marks if mark.at == at)
+        yield (label, point.run, f"{point.verdict or 'not judged'}{'' if point.trusted else ', not used'}")
 
 
 def markdown(trend: Trend) -> str:
     """One document; foreign text has no markup."""
-    lines = [escaped(trend.title), ""] if trend.title else []
-    lines += [f"**{escaped(headline(trend))}**", "", *(f"- {escaped(text)}" for text in sentences(trend)), ""]
-    lines += [_line(_HEAD), _line(["---"] * 5 + ["---:"] * 3 + ["---"])]
-    lines += [_line([escaped(text) for text in (*line.key, *row_of(line))]) for line in trend.lines]
+    lines = [markdown_text(trend.title), ""] if trend.title else []
+    lines += [f"**{markdown_text(headline(trend))}**", ""]
+    lines += [*(f"- {markdown_text(text)}" for text in sentences(trend)), ""]
+    figures: list[Row | str] = [(*line.key, *row_of(line)) for line in trend.lines]
+    lines += [Table(_HEAD, figures, range(5, 8)).markdown()]
     if trend.checks:
-        lines += ["", _line(("check", "history", "reason")), _line(["---"] * 3)]
-        lines += [_line([escaped(t) for t in (each.name, each.words, each.text)]) for each in trend.checks]
-    return "\n".join([*lines, "", escaped(method(trend))]) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+        checks = [(each.name, each.words, each.text) for each in trend.checks]
+        lines += [Table(("check", "history", "reason"), checks).markdown()]
+    return "\n".join([*lines, markdown_text(method(trend))]) + "\n"
 
 
 def table(trend: Trend) -> str:
     """CSV: a row for each figure and run; latencies in us, rates a second."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ("run", "started_utc", "label", "phase", "layer", "op", "tier", "figure", "value", "low", "high",
-         "used", "change_before")
-    )  # fmt: skip
+    rows: list[Row | str] = []
     for line in trend.lines:
         changed = {change.at: change.ratio for change in line.changes or ()}
         for i, (point, label) in enumerate(zip(trend.points, trend.labels, strict=True)):
             each = line.values[i]
             if each is not None:
-                low, high = each.mean.range or ("", "")
-                texts = map(csv_text, (point.run, point.started_utc, label, *line.key))
-                writer.writerow((*texts, each.mean.value, low, high, i in line.used, changed.get(i, "")))
-    return text.getvalue()
+                values = (each.mean.value, *(each.mean.range or ("", "")), i in line.used, changed.get(i, ""))
+                rows.append((point.run, point.started_utc, label, *line.key, *values))
+    return Table(_CSV_HEAD, rows).csv()
 
 
 def junit(trend: Trend, limit: float | None) -> bytes:

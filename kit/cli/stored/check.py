@@ -11,13 +11,13 @@ import typer
 from kit.cli.options import JsonOption, JunitOption, KnownOption
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit_json, emit_text, say_error, write_target
+from kit.core.text import wrapped
 from kit.recovery.clean import is_made
 from kit.session.presentation import terminal_width
 from kit.session.rejudged import Rejudged, known_of_all, rejudged, unreadable
 from kit.store.checks.outcome import Outcome, State
 from kit.store.series import is_series, named_series, read_series
 from reports.output.junit import junit as junit_of
-from reports.output.result_table import wrapped
 
 _MARKS: dict[State, str] = {
     "ok": "ok", "failed": "FAILED", "known": "known", "not known": "OPEN", "not available": "n/a",

@@ -13,6 +13,7 @@ from kit.cli.options import JsonOption, ResultsOption
 from kit.core.errors import ConfigError, error_text
 from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID
+from kit.core.text import wrapped
 from kit.recovery.clean import is_made
 from kit.session.presentation import terminal_width
 from kit.store.manifest import read_manifest
@@ -20,7 +21,6 @@ from kit.store.run_directory import named_run
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import read_summary
 from reports.analysis.headline import sentence
-from reports.output.result_table import wrapped
 
 _RUN_ID = re.compile(RUN_ID)
 # What makes a directory one of a run, whatever its name.
