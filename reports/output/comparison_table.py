@@ -24,8 +24,7 @@ def markdown(result: Json) -> str:
 
 def plain(result: Json, width: int) -> Iterator[str]:
     """Lines for a terminal of `width` columns: a heading per row, a line per figure."""
-    yield result["conclusion"]
-    yield from prose(_notes(result), width)
+    yield from prose((result["conclusion"], *_notes(result)), width)
     yield ""
     yield from Table(("", *_HEAD[5:]), list(_rows(result)), range(1, 5)).lines(width)
 

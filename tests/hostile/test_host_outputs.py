@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 WRITERS = {
     "kit/core/output.py": "say, emit_text; emit (data: escaped JSON; tables and exports made safe before)",
     "kit/core/progress.py": "steps and notes",
+    "kit/core/table.py": "nothing: rich renders the lines, each cell made safe before",
     "kit/cli/main.py": "the version",
     "kit/cli/stored/stored_run.py": "reports.output.export",
     "kit/cli/slog.py": "reports.output.slog_table",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import polars as pl
@@ -14,35 +13,9 @@ from kit.core.errors import ConfigError
 from kit.store.series import Series
 from reports.output.export import exported
 from reports.output.series_export import frame
-from reports.output.series_junit import series_junit
-from reports.output.series_table import comparison_lines, series_lines
+from reports.output.series_table import comparison_lines
 from reports.series.compare import compare_series
 from tests.reports import synthetic_series as synthetic
-from tests.reports.series.test_analyse import WISH
-
-
-def test_the_terminal_shows_each_axis_with_ratios(tmp_path: Path) -> None:
-    lines = list(series_lines(reports.analyse_series(synthetic.series(tmp_path), ended=True), 100))
-    assert lines[0] == "VALID  Writes by size"
-    (four,) = [line for line in lines if line.startswith("  4k")]
-    assert "225 µs" in four and "x 1.50" in four and four.endswith("valid")
-
-
-def test_a_part_of_the_cells_is_marked(tmp_path: Path) -> None:
-    series = reports.analyse_series(synthetic.series(tmp_path, quick=True))
-    assert "QUICK" in next(series_lines(series, 100))
-
-
-def test_junit_has_a_case_for_each_cell(tmp_path: Path) -> None:
-    skipped = {"name": "io-size=1m", "at": {}, "phase": "write-slog", "reason": "too large"}
-    wish = {**WISH, "ratio_max": 1.1}
-    path = synthetic.series(tmp_path, (1, 1.5, 4, 1), expect=[wish], skipped=[skipped])
-    suite = ET.fromstring(series_junit(reports.analyse_series(path)))[0]
-    assert [case.get("name") for case in suite] == [
-        "base", "io-size=4k", "io-size=128k", "base (once more)", "io-size=1m",
-        "expect 1: io-size 512 to 4k, write/slog",
-    ]  # fmt: skip
-    assert (suite.get("failures"), suite.get("skipped"), suite.get("errors")) == ("1", "1", "0")
 
 
 def test_export_has_the_axes_first(tmp_path: Path) -> None:
@@ -64,7 +37,6 @@ def test_two_series_are_compared_cell_by_cell(tmp_path: Path) -> None:
     }
     assert rows["io-size=4k"]["ratio"] == pytest.approx(2, rel=0.02)
     assert rows["base"]["interval"][0] < 1 < rows["base"]["interval"][1]
-    assert any("io-size=4k" in line and "2.0" in line for line in comparison_lines(result, 100))
 
 
 def other(path: Path) -> Series:

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from rich.cells import cell_len
 
 import reports
 from kit.session.sheet import buyers_sheet
 from kit.store.series import Series
 from kit.store.sheet import Sheet
 from kit.store.summary import Summary
-from reports.analysis.headline import headline
 from reports.comparison.compare import compare
 from reports.output import comparison_table, sheet_table, slog_table, trend_table
 from reports.output.junit import junit
-from reports.output.result_table import result_lines
 from reports.output.series_junit import series_junit
 from reports.output.series_table import comparison_lines, series_lines
 from reports.series.compare import compare_series
@@ -28,6 +27,8 @@ from reports.trend.analyse import trend_of
 from reports.verdict.write_cache import judge
 from tests.reports import candidates, synthetic, synthetic_series
 from tests.reports.comparison.test_compare import make_side
+from tests.reports.output.test_result_table import lines_of
+from tests.reports.series.test_analyse import WISH
 from tests.reports.series.test_forces import table_series
 from tests.reports.sheet.test_sheet import need
 from tests.reports.slog import slog_test
@@ -35,19 +36,23 @@ from tests.reports.trend.points import VERSIONS, point
 
 Json = dict[str, Any]
 Lines = Iterable[str]
-
-
-def result(manifest: Json, frame: pl.DataFrame, width: int, *findings: str) -> Lines:
-    summary = Summary.from_json(synthetic.summarise(frame, manifest), "summary")
-    return result_lines(summary, headline(frame, synthetic.parsed(manifest), summary), width, findings)
+SKIPPED = {"name": "io-size=1m", "at": {}, "phase": "write-slog", "reason": "too large"}
 
 
 def valid_run(_: Path, width: int) -> Lines:
-    return result(synthetic.manifest(), synthetic.latency(), width, "one write took 323 ms")
+    return lines_of(None, None, width, "one write took 323 ms")
 
 
 def unknown_run(_: Path, width: int) -> Lines:
-    return result(unknown(), synthetic.latency(), width)
+    return lines_of(unknown(), None, width)
+
+
+def no_io(_: Path, width: int) -> Lines:
+    return lines_of(None, synthetic.latency().clear(), width)
+
+
+def few_ios(_: Path, width: int) -> Lines:
+    return lines_of(None, synthetic.latency(1).with_columns(pl.lit(1, pl.Int64).alias("count")), width)
 
 
 def unknown() -> Json:
@@ -69,7 +74,7 @@ def imported(_: Path, width: int) -> Lines:
     manifest = synthetic.manifest()
     manifest["phases"] = [manifest["phases"][0] | {"server_ios": 0, "checks": []}]
     manifest |= {"import": {"format": "fio-log"}, "expect": [], "reference": None}
-    return result(manifest, frame, width)
+    return lines_of(manifest, frame, width)
 
 
 def untraced(_: Path, width: int) -> Lines:
@@ -78,12 +83,20 @@ def untraced(_: Path, width: int) -> Lines:
     for phase in manifest["phases"]:
         phase["shares"] = {"unit": "requests", "source": "x", "counts": {"dram": phase["client_ios"]}}
     manifest["tracing"] = {"kind": "none", "asked_for": True, "reason": "the testbed says so"}
-    return result(manifest, synthetic.latency().filter(pl.col("layer") == "client"), width)
+    return lines_of(manifest, synthetic.latency().filter(pl.col("layer") == "client"), width)
+
+
+def appliance(_: Path, width: int) -> Lines:
+    """Only the clients say anything."""
+    manifest = synthetic.manifest() | {"expect": []}
+    manifest["appliance"] = {"export": "nas:/x", "not_seen": [], "not_done": [], "skipped": []}
+    for phase in manifest["phases"]:
+        phase |= {"server_ios": None, "lost_events": None, "expected_tiers": [], "tiers": []}
+    return lines_of(manifest, synthetic.latency().filter(pl.col("layer") == "client"), width)
 
 
 def series(folder: Path, width: int) -> Lines:
-    skipped = {"name": "io-size=1m", "at": {}, "phase": "write-slog", "reason": "too large"}
-    made = synthetic_series.series(folder, rounds=2, quick=True, skipped=[skipped])
+    made = synthetic_series.series(folder, rounds=2, quick=True, skipped=[SKIPPED])
     return series_lines(reports.analyse_series(made, ended=True), width)
 
 
@@ -152,8 +165,8 @@ def sheet(folder: Path, width: int) -> Lines:
 
 
 TERMINAL: tuple[Callable[[Path, int], Lines], ...] = (
-    valid_run, unknown_run, imported, untraced, series, forced_series, crossed_series, two_series, slog,
-    slog_without_flush, comparison, trend, trend_by_version, sheet,
+    valid_run, unknown_run, no_io, few_ios, imported, untraced, appliance, series, forced_series,
+    crossed_series, two_series, slog, slog_without_flush, comparison, trend, trend_by_version, sheet,
 )  # fmt: skip
 
 
@@ -163,7 +176,18 @@ def test_the_terminal(
     made: Callable[[Path, int], Lines], width: int, tmp_path: Path, snapshot: Callable[[str, str], None]
 ) -> None:
     lines = list(made(tmp_path, width))
+    # Those of `hsp slog` are as other programs print them.
+    assert max(map(cell_len, lines)) <= width or "slog" in made.__name__
     snapshot(f"{made.__name__}-{width}.txt", "\n".join(lines) + "\n")
+
+
+def junit_of_series(folder: Path) -> bytes:
+    made = synthetic_series.series(folder, expect=[WISH | {"ratio_max": 1.1}], skipped=[SKIPPED])
+    return series_junit(reports.analyse_series(made))
+
+
+def junit_of_run() -> bytes:
+    return junit(Summary.from_json(synthetic.summarise(synthetic.latency(), unknown()), "summary"))
 
 
 FILES: dict[str, Callable[[Path], str | bytes]] = {
@@ -171,12 +195,8 @@ FILES: dict[str, Callable[[Path], str | bytes]] = {
     "trend.md": lambda _: trend_table.markdown(trend_of(VERSIONS)),
     "trend.csv": lambda _: trend_table.table(trend_of(VERSIONS)),
     "sheet.md": lambda folder: sheet_table.markdown(sheet_of(folder)),
-    "run.junit.xml": lambda _: junit(
-        Summary.from_json(synthetic.summarise(synthetic.latency(), unknown()), "summary")
-    ),
-    "series.junit.xml": lambda folder: series_junit(
-        reports.analyse_series(synthetic_series.series(folder, (1, 1.5, 4, 1.2)))
-    ),
+    "run.junit.xml": lambda _: junit_of_run(),
+    "series.junit.xml": junit_of_series,
 }
 
 
