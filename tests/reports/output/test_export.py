@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from kit.core.errors import ConfigError
+from kit.core.text import csv_text
 from kit.store.tables import LATENCY_SCHEMA
-from reports.output.export import chosen, csv_text, exported
+from reports.output.export import chosen, exported
 from tests.reports import synthetic
 
 pytestmark = pytest.mark.any_python
