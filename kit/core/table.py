@@ -105,12 +105,11 @@ class Table:
     def _paragraph(self, row: Sequence[str], width: int) -> list[str]:
         """The first cell, and the others with their names. A number stays beside its name and unit."""
         lead, first = _split(row[0])
-        parts = [
-            f"{self.head[n]} {row[n]}".strip().replace("\n", " ").replace(
-                " ", NO_BREAK if n in self.numeric else " "
-            )
-            for n in range(1, len(row)) if row[n]
-        ]  # fmt: skip
+        parts = []
+        for n, cell in enumerate(row):
+            if n and cell:
+                named = f"{self.head[n]} {cell}".strip().replace("\n", " ")
+                parts.append(named.replace(" ", NO_BREAK) if n in self.numeric else named)
         return wrapped(": ".join(filter(None, (first, ", ".join(parts)))), width, lead)
 
 
