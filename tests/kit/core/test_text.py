@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kit.core.text import safe_text
+from kit.core.text import encoded, safe_text
 
 pytestmark = pytest.mark.any_python
 
@@ -22,3 +22,10 @@ def test_text_for_a_terminal_has_no_control_characters(text: str) -> None:
 
 def test_ordinary_text_stays() -> None:
     assert safe_text("Größe 5 µs ~ 💾") == "Größe 5 µs ~ 💾"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
+def test_without_utf8_a_microsecond_is_us(encoding: str) -> None:
+    text = "128\N{EN DASH}260 µs"
+    assert encoded(text, encoding) == b"128-260 us"
+    assert encoded(text, "utf8") == encoded(text, "UTF-8") == text.encode()

@@ -16,9 +16,11 @@ from kit.session.sheet import buyers_sheet
 from kit.store.series import Series
 from kit.store.sheet import Sheet
 from kit.store.summary import Summary
+from reports.analysis.headline import headline
 from reports.comparison.compare import compare
 from reports.output import comparison_table, sheet_table, slog_table, trend_table
 from reports.output.junit import junit
+from reports.output.result_table import result_lines
 from reports.output.series_junit import series_junit
 from reports.output.series_table import comparison_lines, series_lines
 from reports.series.compare import compare_series
@@ -26,7 +28,6 @@ from reports.trend.analyse import trend_of
 from reports.verdict.write_cache import judge
 from tests.reports import candidates, synthetic, synthetic_series
 from tests.reports.comparison.test_compare import make_side
-from tests.reports.output.test_result_table import lines_of
 from tests.reports.series.test_analyse import WISH
 from tests.reports.series.test_forces import table_series
 from tests.reports.sheet.test_sheet import need
@@ -34,10 +35,16 @@ from tests.reports.slog import slog_test
 from tests.reports.trend.points import VERSIONS, point
 
 Json = dict[str, Any]
-AT_CLIENTS = synthetic.latency().filter(pl.col("layer") == "client")
+ALL = synthetic.latency()
+AT_CLIENTS = ALL.filter(pl.col("layer") == "client")
 READS = AT_CLIENTS.filter(pl.col("phase") == "read")
 FEW = synthetic.latency(1).with_columns(pl.lit(1, pl.Int64).alias("count"))
 SKIPPED = {"name": "io-size=1m", "at": {}, "phase": "write-slog", "reason": "too large"}
+
+
+def run(manifest: Json, frame: pl.DataFrame, width: int, *findings: str) -> Iterable[str]:
+    summary = Summary.from_json(synthetic.summarise(frame, manifest), "summary")
+    return result_lines(summary, headline(frame, synthetic.parsed(manifest), summary), width, findings)
 
 
 def manifest(each_phase: Json, **changes: Any) -> Json:
@@ -101,13 +108,13 @@ def sheet(folder: Path) -> Sheet:
 
 
 TERMINAL: dict[str, Callable[[Path, int], Iterable[str]]] = {
-    "valid_run": lambda _, width: lines_of(None, None, width, "one write took 323 ms"),
-    "unknown_run": lambda _, width: lines_of(unknown(), None, width),
-    "no_io": lambda _, width: lines_of(None, FEW.clear(), width),
-    "few_ios": lambda _, width: lines_of(None, FEW, width),
-    "imported": lambda _, width: lines_of(imported(), READS, width),
-    "untraced": lambda _, width: lines_of(untraced(), AT_CLIENTS, width),
-    "appliance": lambda _, width: lines_of(appliance(), AT_CLIENTS, width),
+    "valid_run": lambda _, width: run(synthetic.manifest(), ALL, width, "one write took 323 ms"),
+    "unknown_run": lambda _, width: run(unknown(), ALL, width),
+    "no_io": lambda _, width: run(synthetic.manifest(), FEW.clear(), width),
+    "few_ios": lambda _, width: run(synthetic.manifest(), FEW, width),
+    "imported": lambda _, width: run(imported(), READS, width),
+    "untraced": lambda _, width: run(untraced(), AT_CLIENTS, width),
+    "appliance": lambda _, width: run(appliance(), AT_CLIENTS, width),
     "series": lambda at, width: series_lines(series(at, rounds=2, quick=True, skipped=[SKIPPED]), width),
     "unknown_series": lambda at, width: series_lines(series(at, 1, 1.5, 4, 1.2), width),
     "forced_series": lambda _, width: series_lines(table_series(), width),

@@ -1,6 +1,5 @@
 """Trends of synthetic points with a known truth: order, marks, change points, checks, refusals."""
 
-import csv
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -180,14 +179,6 @@ def test_foreign_text_is_escaped_on_the_page_and_made_safe_on_the_terminal():
     html = trend_page.render(trend)
     assert "<script>window.hit" not in html
     assert "\x1b" not in "\n".join(trend_table.plain(trend, 80)) + trend_table.markdown(trend)
-
-
-def test_csv_is_no_formula_and_obeys_nothing():
-    attack = "=HYPERLINK(1)\x1b[2J"
-    rows = trend_table.table(trend_of([point(1), point(2, run=attack, settings=firmware(attack))], "version"))
-    assert "\x1b" not in rows
-    cells = [cell for row in csv.reader(rows.splitlines()) for cell in row]
-    assert "'=HYPERLINK(1)?[2J" in cells and not any(cell.startswith("=") for cell in cells)
 
 
 def test_all_runs_that_are_unlike_the_first_are_named():
