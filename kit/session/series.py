@@ -22,6 +22,7 @@ from kit.session.place import AS_PLANNED, Asked, prepare
 from kit.session.presentation import terminal_width
 from kit.session.side import Side
 from kit.setup import manifest
+from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Summary
 from kit.store.tables import deciding_layer
 from reports.analysis.tier_names import tier_name
@@ -52,16 +53,14 @@ def parse_width(text: str) -> float:
     return value
 
 
-def narrow_enough(result: Json, width: float) -> bool:
+def narrow_enough(rows: Sequence[ComparedRow], width: float) -> bool:
     """Whether every deciding interval of the server layer is within `width` of its ratio.
 
     Uses the layer of clients for appliances, and that of devices where they are the target.
     """
-    layer = deciding_layer({row["layer"] for row in result["rows"]})
+    layer = deciding_layer({row.layer for row in rows})
     intervals = [
-        row["interval"]
-        for row in result["rows"]
-        if row["layer"] == layer and row["figure"] in _DECIDING and row["interval"]
+        row.interval for row in rows if row.layer == layer and row.figure in _DECIDING and row.interval
     ]
     return bool(intervals) and all(high / low <= (1 + width) ** 2 for low, high in intervals)
 
@@ -108,7 +107,12 @@ def repeat(
             return measured.code
         if len(plans) == 2 and number % 2 == 0:
             result = _compared(done, across)
-            if until is not None and result and number >= 2 * _LEAST_RUNS and narrow_enough(result, until):
+            if (
+                until is not None
+                and result
+                and number >= 2 * _LEAST_RUNS
+                and narrow_enough(result.rows, until)
+            ):
                 say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: stopping")
                 break
     # First: standard output may have no room.
@@ -141,14 +145,14 @@ def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
     comparability.check([("A", of_a)], [("B", of_b)], known)
 
 
-def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None:
+def _compared(done: dict[str, list[Measured]], across: list[str]) -> Comparison | None:
     """Compare the trusted runs; None while a side has none."""
     stored = {letter: [StoredRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
     trusted = {letter: [run for run in runs if run.trusted] for letter, runs in stored.items()}
-    return comparison(trusted["A"], trusted["B"], across).as_json() if all(trusted.values()) else None
+    return comparison(trusted["A"], trusted["B"], across) if all(trusted.values()) else None
 
 
-def _present(done: dict[str, list[Measured]], result: Json | None, json_output: bool) -> None:
+def _present(done: dict[str, list[Measured]], result: Comparison | None, json_output: bool) -> None:
     paths = {letter: [str(m.run_dir.path) for m in runs] for letter, runs in done.items()}
     if json_output:
         runs = {
@@ -160,7 +164,7 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
                 "format": 1,
                 "runs": runs,
                 "spread": spread([m.summary for m in done["A"]]),
-                "comparison": result,
+                "comparison": result.as_json() if result else None,
             }
         )
         return

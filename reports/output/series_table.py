@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Set
-from operator import itemgetter
+from operator import attrgetter
 
 from kit.core.table import Row, Table
 from kit.core.text import prose, safe_text
 from kit.core.units import format_latency
+from kit.store.parts.comparison import ComparedRatio, ComparedSeries
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
-from kit.store.stored import Json
 from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.output.sync_table import sync_lines
@@ -58,38 +58,38 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
         yield from Table(_HEAD, rows, _NUMBERS).lines(width, "  ")
 
 
-def comparison_lines(result: Json, width: int) -> Iterator[str]:
+def comparison_lines(result: ComparedSeries, width: int) -> Iterator[str]:
     """Two series, cell by cell (reports.series.compare)."""
-    yield from prose([f"A: {result['a']}, B: {result['b']}"], width)
-    yield from prose(result["conclusion"], width, "- ")
+    yield from prose([f"A: {result.a}, B: {result.b}"], width)
+    yield from prose(result.conclusion, width, "- ")
     yield from prose([_SPANS], width)
     rows: list[Row | str] = []
-    for (cell, phase, layer, op, tier), figures in itertools.groupby(result["rows"], itemgetter(*_COMPARED)):
+    for (cell, phase, layer, op, tier), figures in itertools.groupby(result.rows, attrgetter(*_COMPARED)):
         rows.append(f"{cell}: {phase}, {layer}: {op} {tier}")
         for row in figures:
-            values = (_value(row, side) for side in "ab")
-            span = _span(row["ratio"], row["interval"], row["range"], 3)
-            rows.append((f" {row['figure']}", *values, span, row["excluded"] or _FINDINGS[row["finding"]]))
+            values = (_value(row.figure, each) for each in (row.a, row.b))
+            span = _span(row.ratio, row.interval, row.range, 3)
+            rows.append((f" {row.figure}", *values, span, row.excluded or _FINDINGS[row.finding or "open"]))
     yield from Table(("", "A", "B", "B/A", ""), rows, range(1, 4)).lines(width, "  ")
-    differ = [row for row in result["ratios"] if row["finding"] == "differs"]
+    differ = [row for row in result.ratios if row.finding == "differs"]
     if differ:
         yield ""
         yield "ratios to the base that differ"
         yield from Table(_RATIO_HEAD, list(map(_ratio_row, differ)), range(5, 8)).lines(width, "  ")
-    only = {side.upper(): ", ".join(result[f"only_{side}"]) for side in "ab"}
+    only = {"A": ", ".join(result.only_a), "B": ", ".join(result.only_b)}
     yield from prose([f"only in {side}: {cells}" for side, cells in only.items() if cells], width, "- ")
 
 
-def _value(row: Json, side: str) -> str:
-    return f"{row[side]:,.0f}" if row["figure"] == "ios_per_s" else format_latency(row[side])
+def _value(figure: str, value: float) -> str:
+    return f"{value:,.0f}" if figure == "ios_per_s" else format_latency(value)
 
 
-def _ratio_row(row: Json) -> tuple[str, ...]:
-    beside = [f"{name}={value}" for name, value in row["beside"].items()]
-    cells = ", ".join([f"{row['axis']}: {row['from']} to {row['to']}", *beside])
-    span = _span(row["ratio"], row["interval"], row["range"], 3)
-    values = (f"{row[side]:.3f}" for side in "ab")
-    return (cells, row["phase"], row["op"], row["tier"], row["figure"], *values, span)
+def _ratio_row(row: ComparedRatio) -> tuple[str, ...]:
+    beside = [f"{name}={value}" for name, value in row.beside.items()]
+    cells = ", ".join([f"{row.axis}: {row.from_} to {row.to}", *beside])
+    span = _span(row.ratio, row.interval, row.range, 3)
+    values = (f"{each:.3f}" for each in (row.a, row.b))
+    return (cells, row.phase, row.op, row.tier, row.figure, *values, span)
 
 
 def _rows(series: Series, cell: SeriesCell, axis: str | None, value: str) -> Iterator[tuple[str, ...]]:

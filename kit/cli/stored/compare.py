@@ -15,6 +15,7 @@ from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.presentation import terminal_width
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
+from kit.store.parts.comparison import Comparison
 from kit.store.run_directory import refuse_no_run
 from kit.store.series import is_series
 from reports.output import comparison_table
@@ -87,9 +88,9 @@ def compare(
     side_a, side_b = (_read(names) for names in split)
     result = comparison(side_a, side_b, across or [])
     if markdown:
-        emit(comparison_table.markdown(result.as_json()).encode())
+        emit(comparison_table.markdown(result).encode())
     else:
-        _print(result.as_json(), json_output)
+        _print(result, json_output)
     if html:
         page = comparison_page.render(
             result, *([run.drawn(shown_phase(result.phases)) for run in side] for side in (side_a, side_b))
@@ -101,7 +102,7 @@ def compare_baseline(results: Path, name: str, runs: list[str], across: list[str
     """Runs against a baseline. Raises ConfigError, MeasurementUnknown."""
     split = _of_baseline(results, name, runs)
     side_a, side_b = (_read(names) for names in split)
-    _print(comparison(side_a, side_b, across).as_json(), json_output)
+    _print(comparison(side_a, side_b, across), json_output)
 
 
 def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], list[str]]:
@@ -115,9 +116,9 @@ def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], 
     return [str(baseline)], runs
 
 
-def _print(result: dict[str, Any], json_output: bool) -> None:
+def _print(result: Comparison, json_output: bool) -> None:
     if json_output:
-        emit_json(result)
+        emit_json(result.as_json())
     else:
         emit_text(comparison_table.plain(result, terminal_width()))
 
@@ -135,7 +136,7 @@ def _compare_series(
     if json_output:
         emit_json(compared.result.as_json())
     else:
-        emit_text(comparison_lines(compared.result.as_json(), terminal_width()))
+        emit_text(comparison_lines(compared.result, terminal_width()))
     if html:
         _write_page(html, compared.page())
 

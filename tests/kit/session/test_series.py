@@ -23,6 +23,7 @@ from kit.session.place import Asked
 from kit.session.presentation import code_of
 from kit.session.side import Side
 from kit.store.checks.known import Known
+from kit.store.parts.comparison import ComparedRow
 from kit.store.run_directory import RunDir
 from kit.store.summary import Summary
 from tests.reports import synthetic
@@ -80,7 +81,7 @@ def row(interval: list[float] | None, figure: str = "p50", layer: str = "nfs-ser
     ],
 )
 def test_when_the_intervals_are_narrow_enough(rows: list[dict[str, Any]], enough: bool) -> None:
-    assert series.narrow_enough({"rows": rows}, 0.05) is enough
+    assert series.narrow_enough([ComparedRow.model_construct(**row) for row in rows], 0.05) is enough
 
 
 def test_the_spread_over_runs() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
+from kit.store.parts.comparison import Comparison
 from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE
 from reports.comparison.compare import compare as compared
 from reports.output import comparison_table
@@ -309,9 +310,10 @@ def test_text_of_a_comparison_is_inert():
             row["phase"] = attack
     result = compare(a, b)
     result["across"] = {"versions.zfs": [attack, "2|3"]}
-    text = comparison_table.markdown(result)
+    typed = Comparison.from_json(result, "x")
+    text = comparison_table.markdown(typed)
     assert "\x1b" not in text and "<script" not in text.replace("\\<", "")
     table = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(table) == 2 + len(result["rows"])
     assert {line.replace("\\|", "").count("|") for line in table} == {11}
-    assert result["conclusion"] in comparison_table.plain(result, 80)
+    assert result["conclusion"] in comparison_table.plain(typed, 80)

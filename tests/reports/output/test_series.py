@@ -10,6 +10,7 @@ import pytest
 
 import reports
 from kit.core.errors import ConfigError
+from kit.store.parts.comparison import ComparedSeries
 from kit.store.series import Series
 from reports.output.export import exported
 from reports.output.series_export import frame
@@ -56,7 +57,7 @@ def test_what_differs_is_known_from_the_number_of_ios(
     ratios = [row for row in result["ratios"] if row["to"] == "4k" and row["layer"] == "nfs-server"]
     assert {row["finding"] for row in (*rows, *ratios)} <= findings
     assert all(row["range"][0] < row["ratio"] < row["range"][1] for row in (*rows, *ratios))
-    text = "\n".join(comparison_lines(result, 100))
+    text = "\n".join(comparison_lines(ComparedSeries.from_json(result, "x"), 100))
     assert ("ratios to the base that differ" in text) == ("differs" in {row["finding"] for row in ratios})
 
 

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 
 import reports
 from kit.session.sheet import buyers_sheet
+from kit.store.parts.comparison import ComparedSeries, Comparison
 from kit.store.series import Series
 from kit.store.sheet import Sheet
 from kit.store.summary import Summary
@@ -87,7 +88,7 @@ def series(folder: Path, *factors: float, **changes: Any) -> Series:
     return reports.analyse_series(made, ended=True)
 
 
-def two_series(folder: Path) -> Json:
+def two_series(folder: Path) -> ComparedSeries:
     a, b = (series(folder / str(factor), 1, factor, 4, 1, rounds=2) for factor in (1.5, 3))
     return compare_series(a, b.model_copy(update={"id": "series-20261121T060000Z-bbbbbb"}))
 
@@ -97,7 +98,7 @@ def slog(cache: str, write_us: Callable[[int], float], flush_us: float, width: i
     return slog_table.text(test, judge(test), width)
 
 
-def compared() -> Json:
+def compared() -> Comparison:
     generator = np.random.default_rng(2)
     sides = [make_side(generator, 5, shift) for shift in (1, 1.3)]
     return compare(*([synthetic.summary_of(rows, run="run") for rows in side] for side in sides))
