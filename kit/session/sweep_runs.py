@@ -69,7 +69,7 @@ def measure_sweep(
         say(f"series: {path}")
         series = _with_known(path, asked)
         asked = replace(asked, known=series.known)
-        todo = list(_todo(series, planned))
+        todo, ongoing = list(_todo(series, planned)), reports.OngoingSeries(path)
         for number, (build, turn) in enumerate(todo, start=1):
             cells = ", ".join(dict.fromkeys(cell.name for cell in build.cells))
             round_ = f", round {turn} of {series.repeat}" if series.repeat > 1 else ""
@@ -82,7 +82,7 @@ def measure_sweep(
             except (KitError, KeyboardInterrupt):
                 say(_going_on(path))
                 raise
-            _record(path, mark, measured)
+            _record(ongoing, mark, measured)
             line = f"{build.name}: {measured.summary.verdict}: {measured.run_dir.path}"
             say(line) if json_output else emit_text([line])
             code = max(code, measured.code)
@@ -258,18 +258,12 @@ def _interrupted(manifest: Manifest) -> bool:
     return any(problem.code in ("interrupted", "error") for problem in manifest.problems)
 
 
-def _record(path: Path, mark: SeriesMark, measured: Measured) -> None:
+def _record(ongoing: reports.OngoingSeries, mark: SeriesMark, measured: Measured) -> None:
     """Into series.json, unless the run is to be resumed."""
     if _is_cut_off(measured):
         return
-    series = store.read_series(path)
     problem = measured.failure.message if measured.failure else None
     run = SeriesRun(
         run=measured.run_dir.path.name, round=mark.round, verdict=measured.summary.verdict, problem=problem
     )
-    builds = tuple(
-        build.model_copy(update={"runs": (*build.runs, run)}) if build.name == mark.build else build
-        for build in series.builds
-    )
-    store.write_series(path, series.model_copy(update={"builds": builds}))
-    reports.analyse_series(path)
+    ongoing.add(mark.build, run)

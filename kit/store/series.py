@@ -2,7 +2,7 @@
 
     results/<workload>/series-<UTC time>-<id>/
         series.json    written before the first run and after each
-        report.html    one page for all cells
+        report.html    one page for all cells, drawn at the end
 
 The runs are beside it, as any other. Latencies in microseconds.
 """

@@ -34,12 +34,29 @@ class Measured:
     aged: bool
 
 
+@dataclass(frozen=True)
+class OfRun:
+    """What a run has of devices: their tables by name, and what they did."""
+
+    devices: Mapping[str, Json]
+    measured: tuple[Measured, ...]
+
+
+def of_run(manifest: Manifest) -> OfRun:
+    devices = {str(d.get("name")): d for d in manifest.testbed.devices} if manifest.testbed else {}
+    return OfRun(devices, tuple(_measured(manifest)))
+
+
 def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
     """Of one run, or of the runs of a series: prices, then a line for each pair of unlike devices."""
-    devices = {str(d.get("name")): d for m in manifests if m.testbed for d in m.testbed.devices}
+    return sentences_of([of_run(manifest) for manifest in manifests])
+
+
+def sentences_of(runs: Sequence[OfRun]) -> Iterator[str]:
+    devices = {name: device for run in runs for name, device in run.devices.items()}
     measured: dict[tuple[str, Load], Measured] = {}
-    for manifest in manifests:
-        for each in _measured(manifest):
+    for run in runs:
+        for each in run.measured:
             measured.setdefault((each.device, each.load), each)
     for name, device in devices.items():
         if price := price_of(device.get("price")):

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from kit.core.text import counted
 from kit.store.checks.outcome import Verdict
 from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
 from kit.store.summary import CPU_BOUND
 from reports.devices import prices, stripes, together
-from reports.series.cells import StoredRun, measured_cell
+from reports.series.cells import StoredRun, measured, measured_cell
 from reports.series.drift import drift_of, drifted
 from reports.series.ratios import judged, ratios_of
 from reports.verdict.known import entry_of
 
 
+@dataclass(frozen=True)
+class RunPart:
+    """What a run contributes to its series. `phases`: CellRun without run and round."""
+
+    verdict: Verdict
+    phases: Mapping[str, dict[str, Any]]
+    notes: tuple[str, ...]
+    prices: prices.OfRun
+
+
+def part_of(series: Series, name: str, stored: StoredRun) -> RunPart:
+    """Of the run in the directory `name`."""
+    builds = {build.name for build in series.builds if name in (run.run for run in build.runs)}
+    phases = dict.fromkeys(cell.in_run for cell in series.cells if cell.build in builds)
+    manifest, latency = stored.manifest, stored.latency.bins
+    notes = (
+        *together.sentences(latency, manifest.phases, manifest.testbed),
+        *stripes.sentences(latency, manifest.phases),
+    )
+    said = {phase: measured(phase, stored) for phase in phases}
+    return RunPart(stored.summary.verdict, said, notes, prices.of_run(manifest))
+
+
 def analysed_series(series: Series, runs: Mapping[str, StoredRun]) -> Series:
     """The series with what its runs say. `runs`: by directory; without one its cells are unmeasured."""
+    return joined_series(series, {name: part_of(series, name, run) for name, run in runs.items()})
+
+
+def joined_series(series: Series, runs: Mapping[str, RunPart]) -> Series:
+    """As `analysed_series`, of what the runs contribute."""
     builds = tuple(_build(build, runs) for build in series.builds)
     named = {build.name: build for build in builds}
-    cells = [measured_cell(cell, named[cell.build], runs) for cell in series.cells]
+    said = {name: run.phases for name, run in runs.items()}
+    cells = [measured_cell(cell, named[cell.build], said) for cell in series.cells]
     drift = tuple(drift_of(series, cells))
     cells = [_excluded(drifted(cell, drift)) for cell in cells]
     ratios = tuple(ratios_of(series, cells))
@@ -34,21 +65,16 @@ def analysed_series(series: Series, runs: Mapping[str, StoredRun]) -> Series:
     )  # fmt: skip
 
 
-def _notes(runs: Mapping[str, StoredRun]) -> Iterator[str]:
+def _notes(runs: Mapping[str, RunPart]) -> Iterator[str]:
     """What devices at once, arrays and prices say, of each run that has them."""
     for name in sorted(runs):
-        manifest, latency = runs[name].manifest, runs[name].latency.bins
-        said = [
-            *together.sentences(latency, manifest.phases, manifest.testbed),
-            *stripes.sentences(latency, manifest.phases),
-        ]
-        yield from (f"{name}: {text}" if len(runs) > 1 else text for text in said)
-    yield from prices.sentences([runs[name].manifest for name in sorted(runs)])
+        yield from (f"{name}: {text}" if len(runs) > 1 else text for text in runs[name].notes)
+    yield from prices.sentences_of([runs[name].prices for name in sorted(runs)])
 
 
-def _build(build: SeriesBuild, runs: Mapping[str, StoredRun]) -> SeriesBuild:
+def _build(build: SeriesBuild, runs: Mapping[str, RunPart]) -> SeriesBuild:
     judged = [
-        run.model_copy(update={"verdict": runs[run.run].summary.verdict}) if run.run in runs else run
+        run.model_copy(update={"verdict": runs[run.run].verdict}) if run.run in runs else run
         for run in build.runs
     ]
     return build.model_copy(update={"runs": tuple(judged)})

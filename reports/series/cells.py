@@ -14,7 +14,7 @@ from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell, SeriesRun
+from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell
 from kit.store.summary import Range, Row, Summary
 from kit.store.tables import ISSUERS
 from reports.series.written import never_written
@@ -34,15 +34,20 @@ class StoredRun:
     latency: Latency
 
 
-def measured_cell(cell: SeriesCell, build: SeriesBuild, runs: Mapping[str, StoredRun]) -> SeriesCell:
-    """The cell with what the runs of its build say of it; its verdict is the worst of theirs."""
-    of_runs = [_cell_run(cell, each, runs[each.run]) for each in build.runs if each.run in runs]
+def measured_cell(
+    cell: SeriesCell, build: SeriesBuild, runs: Mapping[str, Mapping[str, dict[str, Any]]]
+) -> SeriesCell:
+    """The cell with what the runs of its build say of it; its verdict is the worst of theirs.
+
+    `runs`: what `measured` says of each phase, by run and phase.
+    """
+    of_runs = [
+        CellRun(run=each.run, round=each.round, **runs[each.run][cell.in_run])
+        for each in build.runs
+        if each.run in runs
+    ]
     worst = max((run.verdict for run in of_runs), key=lambda verdict: WORST[verdict], default=None)
     return cell.model_copy(update={"runs": tuple(of_runs), "verdict": worst, "excluded": None})
-
-
-def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
-    return CellRun(run=run.run, round=run.round, **measured(cell.in_run, stored))
 
 
 def measured(name: str, stored: StoredRun) -> dict[str, Any]:

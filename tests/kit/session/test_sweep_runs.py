@@ -120,6 +120,8 @@ def test_a_killed_series_goes_on_at_its_build(sweep: Sweep, killed: str) -> None
         sweep.run()
     before, left = sweep.runs(), sorted(each.name for each in sweep.path.parent.glob("2*"))
     assert [len(runs) for runs in before] == [1, 0, 0] and not read_series(sweep.path).ended
+    report = sweep.path / "report.html"
+    assert not report.exists(), "drawn once, at the end"
     begun = [sweep.path.parent / name for name in left if [name] not in before]
     assert len(begun) == (killed != "before its directory")
     sweep.calls.clear()
@@ -128,7 +130,12 @@ def test_a_killed_series_goes_on_at_its_build(sweep: Sweep, killed: str) -> None
     again = [] if killed == "stored" else [(BUILDS[1], seeds[1], begun[0] if begun else None)]
     assert sweep.calls == [*again, (BUILDS[2], seeds[2], None)]
     series, runs = read_series(sweep.path), sweep.runs()
-    assert series.ended and runs[0] == before[0] and [len(each) for each in runs] == [1, 1, 1]
+    assert (
+        report.exists()
+        and series.ended
+        and runs[0] == before[0]
+        and [len(each) for each in runs] == [1, 1, 1]
+    )
     assert sorted(each.name for each in sweep.path.parent.glob("2*")) == sorted(
         run for each in runs for run in each
     )

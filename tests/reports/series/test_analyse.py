@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reports
-from kit.store.series import CellRow, Ratio, Series
+from kit.store.run_directory import RunDir
+from kit.store.series import CellRow, Ratio, Series, SeriesRun, read_series, write_series
 from reports.series.drift import drift_of
 from reports.series.figures import figures_of, mean
 from tests.reports import synthetic_series as synthetic
@@ -117,8 +119,6 @@ def test_a_run_that_cannot_be_trusted_is_kept_out_of_ratios(tmp_path: Path) -> N
 
 
 def _with_run(path: Path, build: str, run: str) -> Series:
-    from kit.store.series import read_series, write_series
-
     series = read_series(path)
     builds = tuple(
         each.model_copy(update={"runs": (each.runs[0].model_copy(update={"run": run}),)})
@@ -163,3 +163,73 @@ def test_a_limit_within_the_interval_of_the_ratio_is_not_broken(tmp_path: Path) 
 def test_a_ratio_between_two_values_that_are_not_the_base(tmp_path: Path) -> None:
     series = analysed(tmp_path, expect=[{**WISH, "from": "4k", "to": "128k", "ratio_min": 2.5}])
     assert series.expect[0].ratio == pytest.approx(4 / 1.5, rel=0.02)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The latency.parquet files that are read."""
+    read, found = reports.latency.read, []
+
+    def counted(run: RunDir, *args: Any) -> Any:
+        found.append(run.path)
+        return read(run, *args)
+
+    monkeypatch.setattr(reports.latency, "read", counted)
+    return found
+
+
+def _begun(path: Path) -> list[tuple[str, SeriesRun]]:
+    """Take its runs out of series.json; returns them in the order in which they end, each with its build."""
+    series = read_series(path)
+    builds = tuple(build.model_copy(update={"runs": ()}) for build in series.builds)
+    write_series(path, series.model_copy(update={"builds": builds}))
+    return [(build.name, build.runs[turn]) for turn in range(series.repeat) for build in series.builds]
+
+
+def _whole_anew(path: Path, build: str, run: SeriesRun) -> None:
+    """Add the run, and read all runs again."""
+    series = read_series(path)
+    builds = tuple(
+        each.model_copy(update={"runs": (*each.runs, run)}) if each.name == build else each
+        for each in series.builds
+    )
+    write_series(path, series.model_copy(update={"builds": builds}))
+    reports.analyse_series(path)
+
+
+def test_a_series_that_grows_reads_each_run_once_and_says_the_same(tmp_path: Path, reads: list[Path]) -> None:
+    """Three rounds with a base that drifts, and a run that is gone; two commands measure it."""
+    wish = {**WISH, "ratio_max": 1.4}
+    path = synthetic.series(tmp_path / "a", (1, 1.5, 4, 1.02), rounds=3, drift_max=0.01, expect=[wish])
+    ended, commands = _begun(path), (0, 7)
+    shutil.rmtree(path.parent / ended[9][1].run)
+    other = tmp_path / "b" / "sizes" / path.name
+    shutil.copytree(path.parent, other.parent)
+    for number, (build, run) in enumerate(ended):
+        reads.clear()
+        if number in commands:
+            ongoing = reports.OngoingSeries(path)
+        ongoing.add(build, run)
+        assert len(reads) == (number + 1 if number in commands else number != 9)
+        _whole_anew(other, build, run)
+        assert read_series(path) == read_series(other)
+    reads.clear()
+    series = reports.analyse_series(path, ended=True)
+    assert len(reads) == len(ended) - 1
+    reports.analyse_series(other, ended=True)
+    for name in ("series.json", "report.html"):
+        assert (path / name).read_bytes() == (other / name).read_bytes()
+    assert any(not each.ok for each in series.drift) and [len(cell.runs) for cell in series.cells] == [
+        3,
+        2,
+        3,
+        3,
+    ]
+
+
+def test_a_series_that_grows_draws_no_page(tmp_path: Path) -> None:
+    path = synthetic.series(tmp_path)
+    build, run = _begun(path)[0]
+    reports.OngoingSeries(path).add(build, run)
+    assert not (path / "report.html").exists()
+    assert [cell.verdict for cell in read_series(path).cells] == ["valid", None, None, None]
