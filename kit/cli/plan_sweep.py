@@ -8,7 +8,7 @@ from typing import Any
 from kit.core.text import counted
 from kit.core.units import format_decimal_bytes
 from kit.lab import run_time
-from kit.plan.estimate import seconds, written
+from kit.plan.estimate import filled, preconditioned, seconds, written
 from kit.plan.plan import Plan
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
@@ -142,13 +142,12 @@ def _ageing_s(planned: SweepPlan) -> float:
 def written_bytes(planned: SweepPlan) -> dict[str, int]:
     """By device or role: the fills of all builds; each device is preconditioned once."""
     total: dict[str, int] = {}
-    preconditioned: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for build in planned.builds:
-        for entry in written(build.plan):
-            is_preconditioning = entry.text.startswith("preconditioning")
-            if not (is_preconditioning and (entry.device, entry.text) in preconditioned):
-                total[entry.device] = total.get(entry.device, 0) + entry.min_bytes
-            preconditioned |= {(entry.device, entry.text)} if is_preconditioning else set()
+        new = [entry for entry in preconditioned(build.plan) if (entry.device, entry.text) not in seen]
+        seen |= {(entry.device, entry.text) for entry in new}
+        for entry in (*new, *filled(build.plan)):
+            total[entry.device] = total.get(entry.device, 0) + entry.min_bytes
     return total
 
 

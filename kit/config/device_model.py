@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from kit.config import named_files
-from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
+from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text, suggested
 from kit.config.toml_lines import KeyPath
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -347,11 +347,10 @@ def preset_names() -> list[str]:
 def preset_path(name: str) -> Path:
     """Path of a preset's file. Raises ConfigError that lists the known presets."""
     if name not in preset_names():
-        close = nearest(name, preset_names(), "")
+        close = suggested(name, preset_names())
         known = f"known presets: {', '.join(preset_names())}"
         raise ConfigError(
-            f"unknown preset '{printable(name[:60])}'; "
-            f"{f'{close} ' if close.startswith('did') else ''}{known}",
+            f"unknown preset '{printable(name[:60])}'; {f'{close} ' if close else ''}{known}",
             "`hsp device presets` describes each of them",
         )
     return PRESETS / f"{name}.toml"
@@ -360,6 +359,14 @@ def preset_path(name: str) -> Path:
 def find_preset(name: str) -> DeviceModel:
     """Read a preset. Raises ConfigError that lists the known presets."""
     return load(preset_path(name), DeviceModel)
+
+
+class OverridesRefused(ConfigError):
+    """What of `set` the model cannot have. `problems`: the key below `set`, () for all of it, and text."""
+
+    def __init__(self, problems: Sequence[tuple[KeyPath, str]]) -> None:
+        super().__init__("\n".join(f"{dotted(('set', *key))}: {text}" for key, text in problems))
+        self.problems = problems
 
 
 def resolve(
@@ -371,7 +378,7 @@ def resolve(
     """Read the model of a preset, or of a file, which a person names or the file `by`, beside it.
 
     `overrides` replace keys of the model's table; they pass the same validation. Raises ConfigError:
-    neither or both given, an unknown preset, a mistake in the file or in an override.
+    neither or both given, an unknown preset, a mistake in the file; OverridesRefused: in an override.
     """
     if (preset is None) == (file is None):
         raise ConfigError("a device model is either a preset or a file", "remove one of the two")
@@ -391,10 +398,10 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         problems = dict.fromkeys(
-            printable(f"{dotted(('set', *_key(detail)))}: {_reason(detail, model)}")
+            (_key(detail), printable(_reason(detail, model)).replace("Input should ", "must "))
             for detail in error.errors(include_url=False)
         )
-        raise ConfigError("\n".join(problems).replace("Input should ", "must ")) from None
+        raise OverridesRefused([*problems]) from None
 
 
 def _key(detail: ErrorDetails) -> KeyPath:

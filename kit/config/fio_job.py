@@ -394,8 +394,8 @@ def check_options(settings: Mapping[str, str | int | bool]) -> dict[str, str]:
         if _OPTIONS.get(name) in (_BLOCK, _BYTES) and value.endswith("iB"):
             with suppress(ValueError):  # refused below, with what fio takes
                 value = str(parse_size_bytes(value))
-        if problem := next(_add_option(f"{key}={value}", options), ""):
-            raise KeyProblem(key, problem.removeprefix(f"{key}: "))
+        for _, problem in _add_option(f"{key}={value}", options):
+            raise KeyProblem(key, problem)
     return options
 
 
@@ -419,28 +419,28 @@ def _sections(
             if current is None:
                 problems.append((line, f"{shorten(option)}: an option outside of a [section]"))
             else:
-                problems.extend((line, problem) for problem in _add_option(option, current[2]))
+                problems.extend((line, f"{key}: {text}") for key, text in _add_option(option, current[2]))
                 current[3].update({name: line for name in current[2] if name not in current[3]})
     if current:
         yield current
 
 
-def _add_option(option: str, options: dict[str, str]) -> Iterator[str]:
-    """Add `option` ("name=value" or "name") to `options`; yields its problems."""
+def _add_option(option: str, options: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Add `option` ("name=value" or "name") to `options`; yields its problems: name, text."""
     key, equals, value = (part.strip() for part in option.partition("="))
     name = _ALIASES.get(key, key)
     if name not in _OPTIONS:
         reason = next((reason for prefix, reason in _REASONS.items() if key.startswith(prefix)), "")
         label = key if re.fullmatch(r"[a-z0-9_]{1,40}", key) else shorten(key)
-        yield f"{label}: not allowed, {reason or nearest(key, [*_OPTIONS, *_ALIASES], 'allowed')}"
+        yield label, f"not allowed, {reason or nearest(key, [*_OPTIONS, *_ALIASES], 'allowed')}"
         return
     pattern, expected = _OPTIONS[name]
     if name in options:
-        yield f"{key}: given twice in this section"
+        yield key, "given twice in this section"
     elif not equals and (pattern, expected) != _FLAG:
-        yield f"{key}: expected {expected}, found no value"
+        yield key, f"expected {expected}, found no value"
     elif not re.fullmatch(pattern, value):
         if "$" in value or "`" in value:
             expected += " (nothing else is substituted)"
-        yield f"{key}: expected {expected}, found {shorten(value)}"
+        yield key, f"expected {expected}, found {shorten(value)}"
     options[name] = value if equals else "1"

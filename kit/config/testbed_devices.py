@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from kit.config import named_files
-from kit.config.device_model import BytesPerS, DeviceModel, Ns, Ssd, resolve
+from kit.config.device_model import BytesPerS, DeviceModel, Ns, OverridesRefused, Ssd, resolve
 from kit.config.tables.precondition_table import Role
-from kit.config.toml import KeyProblem, Table, read_text, refusal
+from kit.config.toml import KeyProblem, Table, dotted, read_text, refusal
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -113,8 +113,11 @@ class EmulatedDevice(Table):
         if preset is not None:
             try:
                 resolve(preset, None, changes)
+            except OverridesRefused as error:
+                problems = [f"{dotted(key)}: {text}" if key else text for key, text in error.problems]
+                raise ValueError("\n".join(problems)) from None
             except ConfigError as error:
-                raise ValueError(error.message.removeprefix("set.")) from None
+                raise ValueError(error.message) from None
         return value
 
     def _needs_model(self) -> bool:
@@ -254,12 +257,11 @@ def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
 
 def _unresolved(path: Path, number: int, key: str, error: ConfigError) -> ConfigError:
     """The refusal of a device's file, or of what its `set` changes."""
-    lines, problems = KeyLines(read_text(path)), []
-    for text in error.message.split("\n"):
-        is_set = text.startswith("set.")
-        line = lines.line_of(("device", number, "set" if is_set else key))
-        problems.append((line, f"device[{number}].{text if is_set else f'{key}: {text}'}"))
-    return refusal(path, problems)
+    place: KeyPath = ("device", number, "set" if isinstance(error, OverridesRefused) else key)
+    texts = [((), text) for text in error.message.split("\n")]
+    problems = error.problems if isinstance(error, OverridesRefused) else texts
+    line = KeyLines(read_text(path)).line_of(place)
+    return refusal(path, [(line, f"{dotted((*place, *inner))}: {text}") for inner, text in problems])
 
 
 def ages(device: Device) -> bool:

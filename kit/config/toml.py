@@ -16,6 +16,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -36,6 +37,20 @@ _DAY_KEY = ("known", "until")
 MAX_PROBLEMS = 100  # listed one by one; a file with more is probably the wrong file
 
 Problem = tuple[int, str]  # line, text
+
+
+@dataclass(frozen=True)
+class OfKey:
+    """What is wrong with a key."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}"
+
+
+Text = str | OfKey  # what is wrong
 Place = tuple[Path, int]  # file, line
 Setting = str | int | bool  # of an option, property or parameter
 M = TypeVar("M", bound=BaseModel)
@@ -53,6 +68,16 @@ class KeyProblem(ValueError):
     def __init__(self, key: str | KeyPath, text: str) -> None:
         super().__init__(text)
         self.key: KeyPath = (key,) if isinstance(key, str) else key
+
+
+class Refusal(ConfigError):
+    """Mistakes in files, one a line. `texts`: without their places."""
+
+    def __init__(self, problems: Sequence[tuple[Place, Text]]) -> None:
+        super().__init__(
+            "\n".join(printable(f"{path}:{line}: {text}") for (path, line), text in problems), _HINT
+        )
+        self.texts = [text for _, text in problems]
 
 
 def load(path: Path, model: type[M], by: Path | None = None) -> M:
@@ -95,7 +120,7 @@ def validate(
     except ValidationError as error:
         problems = _model_problems(error.errors(include_url=False), document, model)
         raise placed_refusal(
-            [(place_of(key), f"{dotted(as_written(key))}: {text}" if key else text) for key, text in problems]
+            [(place_of(key), OfKey(dotted(as_written(key)), text) if key else text) for key, text in problems]
         ) from None
 
 
@@ -161,20 +186,19 @@ def _named_by_person(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def refusal(path: Path, problems: list[Problem]) -> ConfigError:
+def refusal(path: Path, problems: list[Problem]) -> Refusal:
     """One error for all `problems` of the file at `path`, one per line, in line order."""
     return placed_refusal([((path, line), text) for line, text in problems])
 
 
-def placed_refusal(problems: Sequence[tuple[Place, str]]) -> ConfigError:
+def placed_refusal(problems: Sequence[tuple[Place, Text]]) -> Refusal:
     """One error for all `problems`, one per line, by file (in the order given) and line."""
     files = list(dict.fromkeys(path for (path, _), _ in problems))
     ordered = sorted(problems, key=lambda problem: (files.index(problem[0][0]), problem[0][1]))
-    lines = [printable(f"{path}:{line}: {text}") for (path, line), text in ordered[:MAX_PROBLEMS]]
+    shown = ordered[:MAX_PROBLEMS]
     if len(ordered) > MAX_PROBLEMS:
-        path, line = ordered[MAX_PROBLEMS][0]
-        lines.append(printable(f"{path}:{line}: and {len(ordered) - MAX_PROBLEMS} more"))
-    return ConfigError("\n".join(lines), _HINT)
+        shown.append((ordered[MAX_PROBLEMS][0], f"and {len(ordered) - MAX_PROBLEMS} more"))
+    return Refusal(shown)
 
 
 def _syntax_problem(message: str, text: str, lines: KeyLines) -> Problem:
@@ -320,9 +344,14 @@ def _tables(annotation: Any) -> list[type[BaseModel]]:
 
 def nearest(text: str, valid: list[str], noun: str, cutoff: float = 0.6) -> str:
     """Suggest the member of `valid` most similar to `text`, else list all of them as `noun`."""
+    return suggested(text, valid, cutoff) or f"{noun}: {', '.join(valid) or 'none'}"
+
+
+def suggested(text: str, valid: list[str], cutoff: float = 0.6) -> str:
+    """The question whether the member of `valid` most similar to `text` was meant; "" without one."""
     lower = {each.lower(): each for each in reversed(valid)}
     close = difflib.get_close_matches(text[:100].lower(), lower, n=1, cutoff=cutoff)
-    return f"did you mean {lower[close[0]]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
+    return f"did you mean {lower[close[0]]!r}?" if close else ""
 
 
 def shorten(text: str) -> str:

@@ -16,7 +16,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kit.config import named_files
-from kit.config.toml import Place, describe, dotted, nearest, placed_refusal, printable, read_document
+from kit.config.toml import (
+    OfKey,
+    Place,
+    Text,
+    describe,
+    dotted,
+    nearest,
+    placed_refusal,
+    printable,
+    read_document,
+    suggested,
+)
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 
@@ -118,10 +129,10 @@ class WorkloadSource:
         except ValueError as error:
             self.refuse(key, str(error))
 
-    def placed(self, problems: Iterable[tuple[KeyPath, str]]) -> list[tuple[Place, str]]:
+    def placed(self, problems: Iterable[tuple[KeyPath, str]]) -> list[tuple[Place, Text]]:
         """Problems of keys with file and line, for `placed_refusal`."""
         return [
-            (self.place_of(key), f"{dotted(self.as_written(key))}: {text}" if key else text)
+            (self.place_of(key), OfKey(dotted(self.as_written(key)), text) if key else text)
             for key, text in problems
         ]
 
@@ -168,11 +179,11 @@ def find_workload(name_or_path: str) -> Path:
         return path
     known = sorted(file.stem for file in WORKLOADS.glob("*.toml"))
     if name_or_path not in known:
-        close = nearest(name_or_path, known, "")
+        close = suggested(name_or_path, known)
         hint = f"the kit has: {', '.join(known)}; or give a .toml file"
         raise ConfigError(
             f"there is no workload '{name_or_path}'",
-            f"{hint} ({close})" if close.startswith("did") else hint,
+            f"{hint} ({close})" if close else hint,
         )
     return WORKLOADS / f"{name_or_path}.toml"
 

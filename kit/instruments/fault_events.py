@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kit.core.errors import HostError
 from kit.instruments.base import Instrument, Measured, Report
-from kit.store.phase import Event
+from kit.store.phase import Event, InjectedFault
 
 
 class FaultSource(Protocol):
@@ -45,15 +45,22 @@ class FaultEvents(Instrument):
     def report(self, measured: Measured) -> Report:
         is_declared = self._is_declared
         events = [
-            Event(time_ns=measured.experiment_ns(at_ns), end_ns=None, kind="fault", text=f"fault: {text}")
+            Event(
+                time_ns=measured.experiment_ns(at_ns),
+                end_ns=None,
+                kind="fault",
+                text=f"fault: {text}",
+                fault=InjectedFault(declared=False, what=text),
+            )
             for at_ns, text in self._faults
             if is_declared is None or not is_declared(text)
         ]
         problems = ["the server of the emulated devices died"] if self._crashes else []
         if is_declared:
             problems += [
-                f"{event.text.removeprefix('fault: ')}: a fault that the workload does not declare"
+                f"{event.fault.what}: a fault that the workload does not declare"
                 for event in measured.during(events)
+                if event.fault
             ]
         return Report(events=events, problems=problems)
 

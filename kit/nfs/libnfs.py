@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kit.config.fio_job import FioJob
-from kit.config.toml import Place
+from kit.config.toml import Place, Text
 from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError, HostError
@@ -41,11 +41,11 @@ def url(server_address: str, path: str) -> str:
 
 def problems(
     workload: Workload, jobs: Mapping[str, FioJob], source: WorkloadSource
-) -> list[tuple[Place, str]]:
+) -> list[tuple[Place, Text]]:
     """Place and text where a workload with `engine = "libnfs"` needs synchronous writes."""
     if workload.nfs.engine != "libnfs":
         return []
-    found: list[tuple[Place, str]] = []
+    found: list[tuple[Place, Text]] = []
     if workload.power_loss:
         text = (
             'nfs.engine = "libnfs" cannot be with it: its records are written with O_DSYNC, which libnfs '

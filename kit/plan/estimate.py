@@ -29,22 +29,30 @@ class Written:
 
 def written(plan: Plan) -> list[Written]:
     """The amounts, without those of the phases."""
+    return [*preconditioned(plan), *filled(plan)]
+
+
+def preconditioned(plan: Plan) -> list[Written]:
+    """What ages each device; a device that was aged is not aged again."""
     amounts, settings = [], plan.workload.precondition
     for device in selected_devices(settings, plan.testbed):
         assert settings is not None
         needed = budget.effort(settings, device.size)
         text = f"preconditioning, {settings.method}"
         amounts.append(Written(device.name, needed.min_bytes, needed.max_bytes, text))
+    return amounts
+
+
+def filled(plan: Plan) -> list[Written]:
+    """The files that are read and written."""
     if plan.workload.on_devices:
-        return amounts
+        return []
     data, size = plan.testbed.devices("data"), plan.workload.file_set.size
     if not data:
-        amounts.append(Written("export", size, size, "working set"))
-        return amounts
+        return [Written("export", size, size, "working set")]
     stored = layout_of(plan.workload, plan.testbed).written_bytes(size)
     text = "working set, with mirrors and parity, without metadata"
-    amounts.append(Written("data devices", stored, stored, text, len(data)))
-    return amounts
+    return [Written("data devices", stored, stored, text, len(data))]
 
 
 def seconds(plan: Plan) -> tuple[float, float]:

@@ -251,7 +251,7 @@ def _precondition_device(settings: Precondition, device: Device, names: Names) -
     yield Step(f"{name}: probe", "server", tuple(Command(tuple(argv)) for argv in probes))
     points, active = 0, settings.active_bytes(device.size)
     for stage in stages(settings):
-        is_purge = stage == "purge"
+        is_purge = stage.kind == "purge"
         span = budget.span_bytes(active) if is_purge else active
         loads = [
             load.argv(f"{directory}/load.json") for load in stage_loads(stage, path, device.size, settings)

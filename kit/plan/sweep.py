@@ -10,14 +10,13 @@ import fnmatch
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kit.config.sweep import Axis, Sweep
 from kit.config.testbed import Testbed, memory_problem
-from kit.config.toml import Setting, nearest, validate
+from kit.config.toml import OfKey, Refusal, Setting, nearest, printable, validate
 from kit.config.workload import OF_POOL, Workload, samples
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError
@@ -45,11 +44,12 @@ class Build:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A cell that cannot be, and why."""
+    """A cell that cannot be, and why. `problem`: the reason without the key that is refused."""
 
     at: At
     phase: str
     reason: str
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,8 @@ def _planned(
             blamed = _blamed(sweep, at, group, testbed, planner)
             if not blamed:
                 raise
-        skipped += [Skipped(other, phase, reason) for other, phase, reason in blamed]
-        gone = [(other, phase) for other, phase, _ in blamed]
+        skipped += blamed
+        gone = [(each.at, each.phase) for each in blamed]
         group = [each for each in group if each not in gone]
         if not group:
             return None
@@ -242,7 +242,7 @@ def _planned(
 
 def _blamed(
     sweep: Sweep, at: At, group: Sequence[tuple[At, str]], testbed: Testbed, planner: Planner
-) -> list[tuple[At, str, str]]:
+) -> list[Skipped]:
     """The cells that cannot be planned by themselves, and why."""
     blamed = []
     for cell in group:
@@ -252,7 +252,12 @@ def _blamed(
         except ConfigError as error:
             if not cell[0]:
                 raise
-            blamed.append((*cell, re.sub(r"^\S*:[0-9]+: ", "", error.message, flags=re.MULTILINE)))
+            first, *more = error.texts if isinstance(error, Refusal) else [error.message]
+            problem = first.text if isinstance(first, OfKey) else first
+            reason, problem = (
+                "\n".join(printable(str(text)) for text in (each, *more)) for each in (first, problem)
+            )
+            blamed.append(Skipped(*cell, reason, problem))
     return blamed
 
 

@@ -20,7 +20,9 @@ from kit.core.own_file import own_directory, read_own
 from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
+from kit.precondition import stage_loads
 from kit.precondition.latency_curve import Point
+from kit.precondition.stage_loads import Stage
 from kit.store.json_file import write_json
 from kit.store.stored import Count
 
@@ -62,19 +64,19 @@ class State:
     resumed_at: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def has(self, stage: str) -> bool:
+    def has(self, stage: Stage) -> bool:
         """Whether the stage is completed."""
-        return any(entry["stage"] == stage for entry in self.stages)
+        return any(entry["stage"] == str(stage) for entry in self.stages)
 
-    @property
-    def fills(self) -> int:
+    def fills(self, settings: Precondition) -> int:
         """Number of completed fills of the whole device."""
-        return sum(entry["stage"].startswith("fill ") for entry in self.stages)
+        return sum(map(self.has, stage_loads.fills(settings)))
 
-    def values(self, op: str, name: str) -> list[float]:
+    def values(self, op: str, name: str, settings: Precondition) -> list[float]:
         """A tracked variable ("p99" in ns, "iops"), one value per round."""
-        rounds = [p for p in self.points if p.op == op and p.stage.startswith("round ")]
-        return [float(p.p99_ns or 0) if name == "p99" else p.iops for p in rounds]
+        rounds = set(map(str, stage_loads.rounds(settings)))
+        points = [point for point in self.points if point.op == op and point.stage in rounds]
+        return [float(point.p99_ns or 0) if name == "p99" else point.iops for point in points]
 
     def save(self, path: Path) -> None:
         """Write the file."""
@@ -106,7 +108,7 @@ def resumable(host: Host, device: BlockDevice, state: State, settings: Precondit
         return "it is a different device"
     if state.settings != settings_of(settings):
         return "the settings have changed"
-    if not state.fills:
+    if not state.fills(settings):
         return "no fill was completed"
     if read_boot_id(host) == state.boot_id:
         since = read_written(host, device).kernel_bytes - state.counter_bytes

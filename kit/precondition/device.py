@@ -23,7 +23,7 @@ from kit.precondition import budget, checkpoint, latency_curve, steady_state
 from kit.precondition.checkpoint import State
 from kit.precondition.purge import plan_purge
 from kit.precondition.stage import Stop, Target, Work, do_stage, of_how_many, probe
-from kit.precondition.stage_loads import stages
+from kit.precondition.stage_loads import Stage, stages
 
 __all__ = ["Outcome", "Target", "precondition"]
 
@@ -76,11 +76,11 @@ def precondition(
                 break
             if not state.has(stage):
                 do_stage(work, stage)
-                _report_stage(work, state.stages[-1])
+                _report_stage(work, stage, state.stages[-1])
     except Stop as stop:
         stopped = str(stop)
         state.problems.append(f"{target.name}: preconditioning stopped: {stopped}")
-    if state.fills < min(settings.passes, 1):
+    if state.fills(settings) < min(settings.passes, 1):
         raise MeasurementUnknown(
             f"{target.name} was not filled once before its preconditioning stopped: {stopped}",
             "raise the budget; the completed stages are kept, and the next run resumes after them",
@@ -127,15 +127,14 @@ def _is_attained(work: Work) -> bool:
 
 
 def _tracked(work: Work) -> dict[str, list[float]]:
-    op = work.target.tracked_op
-    return {f"{op} {name}": work.state.values(op, name) for name in work.settings.tracked}
+    op, settings = work.target.tracked_op, work.settings
+    return {f"{op} {name}": work.state.values(op, name, settings) for name in settings.tracked}
 
 
-def _report_stage(work: Work, entry: dict[str, Any]) -> None:
+def _report_stage(work: Work, stage: Stage, entry: dict[str, Any]) -> None:
     """Print a line about a completed stage."""
-    stage = entry["stage"]
     rate = entry["proven_bytes"] / max(entry["load_seconds"], 1e-3) / 1e6
-    verdict = f"; {steady_state.describe(_tracked(work))}" if stage.startswith("round") else ""
+    verdict = f"; {steady_state.describe(_tracked(work))}" if stage.kind == "round" else ""
     capacities = work.state.written_bytes / work.device.size_bytes
     of_part = f" of {format_size_bytes(work.active_bytes)}" if work.settings.filled != WHOLE else ""
     work.progress.note(

@@ -1,6 +1,6 @@
 """One stage of preconditioning: write, prove the written bytes, measure latencies.
 
-Stages are "purge", "fill N" and "round N". The budget is checked before each stage.
+The budget is checked before each stage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kit.load.fio_latency_log import parse_latency_log
 from kit.precondition import budget, checkpoint, latency_curve
 from kit.precondition.checkpoint import INCOMPRESSIBLE, State
 from kit.precondition.purge import purge
-from kit.precondition.stage_loads import block_of, measured_load, probe_loads, stage_loads
+from kit.precondition.stage_loads import Stage, block_of, measured_load, probe_loads, stage_loads
 
 # Real time: interval of polling a load, and how long its counter may stand still.
 _POLL_S = 2.0
@@ -148,7 +148,7 @@ def _rate(work: Work, load: Load) -> float:
     return moved.written_bytes * 1e9 / max(work.clock.from_host_ns(moved.host_ns), 1)
 
 
-def do_stage(work: Work, stage: str) -> None:
+def do_stage(work: Work, stage: Stage) -> None:
     """Run one stage with its measurement, and save the state. Raises Stop (end of the budget), KitError."""
     work.check_unchanged()
     loads = _loads(work, stage)
@@ -172,10 +172,10 @@ def do_stage(work: Work, stage: str) -> None:
 
 
 def _write_and_measure(
-    work: Work, stage: str, loads: list[Load], before: Written, start_ns: int
+    work: Work, stage: Stage, loads: list[Load], before: Written, start_ns: int
 ) -> tuple[dict[str, Any], list[latency_curve.Point]]:
     active = span = work.active_bytes
-    is_purge = stage == "purge"
+    is_purge = stage.kind == "purge"
     points = []
     if is_purge:
         with work.guard.lent(work.target.path) if work.guard else contextlib.nullcontext():
@@ -188,7 +188,7 @@ def _write_and_measure(
     fio_bytes = sum(m.written_bytes for m in moved)
     entry = _proof(work, stage, sum(load.io_bytes for load in loads), fio_bytes, loaded, work.counter())
     entry["load_seconds"] = round(work.clock.from_host_ns(sum(m.host_ns for m in moved)) / 1e9, 3)
-    if stage.startswith("fill"):
+    if stage.kind == "fill":
         entry["compressed_share"] = _check_content(work, stage)
     if not is_purge:
         points.append(_measure(work, stage, "write", before, active))
@@ -196,18 +196,18 @@ def _write_and_measure(
     return entry, points
 
 
-def _loads(work: Work, stage: str) -> list[Load]:
+def _loads(work: Work, stage: Stage) -> list[Load]:
     return stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
 
 
-def of_how_many(work: Work, stage: str) -> str:
+def of_how_many(work: Work, stage: Stage) -> str:
     """ " of N" for the number of stages of this kind; "" for a purge."""
-    if stage.startswith("fill"):
+    if stage.kind == "fill":
         return f" of {work.settings.passes}"
-    return f" of at most {work.settings.rounds}" if stage.startswith("round") else ""
+    return f" of at most {work.settings.rounds}" if stage.kind == "round" else ""
 
 
-def _check_budget(work: Work, stage: str, stage_bytes: int) -> None:
+def _check_budget(work: Work, stage: Stage, stage_bytes: int) -> None:
     allowed = work.settings.budget.bytes_for(work.target.endurance_bytes)
     if allowed is not None and work.state.spent_bytes + stage_bytes > allowed:
         raise Stop(
@@ -266,7 +266,7 @@ def _wait(work: Work, process: Process, io_bytes: int) -> None:
             )
 
 
-def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) -> latency_curve.Point:
+def _measure(work: Work, stage: Stage, op: str, before: Written, span_bytes: int) -> latency_curve.Point:
     """Measure reads or sync writes at random offsets in the first `span_bytes`, one at a time."""
     settings, directory = work.settings, work.work_dir
     block = block_of(settings, op)
@@ -281,11 +281,11 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
         raise MeasurementUnknown(
             f"{work.name}, {stage}: {latencies.size} of {settings.ios} {op}s were logged"
         )
-    return latency_curve.point(stage, op, block, written, latencies, work.clock)
+    return latency_curve.point(str(stage), op, block, written, latencies, work.clock)
 
 
 def _proof(
-    work: Work, stage: str, intended: int, fio_bytes: int, before: Written, after: Written
+    work: Work, stage: Stage, intended: int, fio_bytes: int, before: Written, after: Written
 ) -> dict[str, Any]:
     """Compare the intended bytes with fio's result and the device's counters; a difference is a problem."""
     source = f"/sys/block/{work.device.kernel_name}/stat"
@@ -296,7 +296,7 @@ def _proof(
             f"{work.name}, {stage}: {intended} bytes were to be written, fio reports {fio_bytes}, and the "
             f"device's counter ({source}, sectors written) has {proven}"
         )
-    entry: dict[str, Any] = {"stage": stage, "intended_bytes": intended, "fio_bytes": fio_bytes}
+    entry: dict[str, Any] = {"stage": str(stage), "intended_bytes": intended, "fio_bytes": fio_bytes}
     entry |= {"proven_bytes": proven, "counter": source}
     if before.smart_bytes is not None and after.smart_bytes is not None:
         entry["smart_bytes"] = after.smart_bytes - before.smart_bytes
@@ -308,7 +308,7 @@ def _proof(
     return entry
 
 
-def _check_content(work: Work, stage: str) -> float:
+def _check_content(work: Work, stage: Stage) -> float:
     share = checkpoint.compressed_share(work.host, work.device, work.active_bytes)
     if share < INCOMPRESSIBLE:
         work.state.problems.append(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from kit.config.tables.precondition_table import Precondition
 from kit.load import block_device
@@ -11,11 +11,30 @@ from kit.load.block_device import Load
 from kit.precondition import budget
 
 
-def stages(settings: Precondition) -> Iterator[str]:
-    """Names of all possible stages, in order."""
-    yield "purge"
-    yield from (f"fill {number}" for number in range(1, settings.passes + 1))
-    yield from (f"round {number}" for number in range(1, settings.rounds + 1))
+@dataclass(frozen=True)
+class Stage:
+    """A stage by its kind and, from 1, its number of this kind. As text it is its name in stored files."""
+
+    kind: Literal["purge", "fill", "round"]
+    number: int = 1
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "purge" else f"{self.kind} {self.number}"
+
+
+def fills(settings: Precondition) -> list[Stage]:
+    """The fills of the whole device."""
+    return [Stage("fill", number) for number in range(1, settings.passes + 1)]
+
+
+def rounds(settings: Precondition) -> list[Stage]:
+    """All rounds that there may be."""
+    return [Stage("round", number) for number in range(1, settings.rounds + 1)]
+
+
+def stages(settings: Precondition) -> list[Stage]:
+    """All possible stages, in order."""
+    return [Stage("purge"), *fills(settings), *rounds(settings)]
 
 
 def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
@@ -30,16 +49,15 @@ def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
     return loads
 
 
-def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) -> list[Load]:
+def stage_loads(stage: Stage, path: str, capacity: int, settings: Precondition) -> list[Load]:
     """Write loads of a stage on the device at `path`, of `capacity` bytes."""
     round_bytes = settings.round_bytes(capacity)
     capacity = settings.active_bytes(capacity)
-    kind, _, number = stage.partition(" ")
-    if kind == "purge":
+    if stage.kind == "purge":
         return block_device.fill(path, budget.span_bytes(capacity), 10)
-    if kind == "fill":
-        return block_device.fill(path, capacity, 1000 + 10 * int(number))
-    return [block_device.random_writes(path, capacity, settings.block, round_bytes, 5000 + 10 * int(number))]
+    if stage.kind == "fill":
+        return block_device.fill(path, capacity, 1000 + 10 * stage.number)
+    return [block_device.random_writes(path, capacity, settings.block, round_bytes, 5000 + 10 * stage.number)]
 
 
 def block_of(settings: Precondition, op: str) -> int:

@@ -122,9 +122,9 @@ def _stretch(bench: Bench, job: FioJob, tracer: Tracer | None, interval_ns: int)
     load.prepare()
     if tracer:
         tracer.begin(clock.to_host_ns(interval_ns))
-    interrupted = drive(bench, load, duration_ns)
+    end = drive(bench, load, duration_ns)
     output, problems = tracer.end() if tracer else ("", [])
-    if interrupted:
+    if end.by == "user":
         raise KeyboardInterrupt
     results = load.collect(bench.run_dir)
     problems = [*load.problems, *problems, *(_unlike_dram(output) if tracer else ())]

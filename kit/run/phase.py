@@ -35,7 +35,7 @@ from kit.load.streamed_load import StreamedLoad
 from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
 from kit.run import parts, phase_record, schedule, watch
-from kit.run.joined_parts import STOPPED
+from kit.run.watch import LoadEnd
 from kit.setup.bench import Bench
 from kit.setup.record import RunRecord
 from kit.store import under_way
@@ -184,7 +184,7 @@ def run_phase(
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
     """
     record = phase_record.PhaseRecord()
-    interrupted = False
+    load_end = LoadEnd("itself")
     workers = bench.workers(phase.devices, over_nfs=phase.over_nfs)
     counted = phase.log == "histograms"
     part = parts.next_number(bench.run_dir, phase.name) if counted else 1
@@ -201,7 +201,8 @@ def run_phase(
             if isinstance(load, StreamedLoad):
                 parts.write_begun(bench, phase, job, load, offsets)
             _tell_under_way(bench, phase, load, around, part)
-            interrupted = drive(bench, load, phase.duration, around, progress)
+            load_end = drive(bench, load, phase.duration, around, progress)
+            record.add_early(load_end.early)
         else:
             load.finish(False)
         for instrument in reversed(begun):
@@ -212,10 +213,10 @@ def run_phase(
         why = bench.storage.tracing.no_split if bench.storage else "an appliance has no login for the tracer"
         entry = entry.model_copy(update={"split": PhaseSplit(of=phase.split_of, why=why)})
     if phase.resumable:
-        end: Literal["itself", "stopped"] = "stopped" if interrupted or load.failed else "itself"
+        end: Literal["itself", "stopped"] = "stopped" if load_end.early or load.failed else "itself"
         entry = entry.model_copy(update={"parts": (parts.part_of(entry, part, end),)})
     latency = pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *record.frames])
-    return PhaseResult(entry, latency, interrupted, load.failed and complete)
+    return PhaseResult(entry, latency, load_end.by == "user", load.failed and complete)
 
 
 def _tell_under_way(bench: Bench, phase: Phase, load: Load, around: Sequence[Instrument], part: int) -> None:
@@ -295,14 +296,12 @@ def drive(
     duration_ns: int,
     around: Sequence[Instrument] = (),
     progress: Progress | None = None,
-) -> bool:
-    """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
-    interrupted = stopped = False
+) -> LoadEnd:
+    """Start fio everywhere and wait for its end."""
     try:
         load.start()
-        stopped = watch.wait(bench, load, duration_ns, around, progress)
+        end = watch.wait(bench, load, duration_ns, around, progress)
     except KeyboardInterrupt:
-        interrupted = True
-        load.problems.append(STOPPED)
-    load.finish(interrupted or stopped)
-    return interrupted
+        end = LoadEnd("user", "interrupted by the user: the load was stopped early")
+    load.finish(end.by in ("user", "instrument"))
+    return end

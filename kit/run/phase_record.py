@@ -54,6 +54,10 @@ class PhaseRecord:
     def add(self, code: ProblemCode, texts: Iterable[str]) -> None:
         self.problems += problems_of(code, texts)
 
+    def add_early(self, text: str) -> None:
+        """Why the load ended before its time; "" if it did not."""
+        self.problems += [Problem(code="load", text=text, ended_early=True)] if text else []
+
     def add_exact(self, layer: str, extremes: Sequence[Extreme], sums: Sequence[Sum]) -> None:
         """Extremes and sums of what issued I/Os, at its layer."""
         self.extremes += [each.model_copy(update={"layer": layer}) for each in extremes]

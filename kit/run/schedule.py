@@ -28,7 +28,7 @@ from kit.recovery import undo
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.parts.schedule import DataCheck, Schedule, ScheduledAction, VdevErrors
-from kit.store.phase import Event
+from kit.store.phase import Event, InjectedFault
 from kit.store.phase import Phase as StoredPhase
 from kit.zfs import pool_errors
 from kit.zfs.pool_errors import PoolErrors
@@ -186,16 +186,7 @@ class Scheduler(Instrument):
             retransmissions=self.retransmissions if counted else None,
             vdevs=tuple(vdevs),
         )
-        events = [
-            Event(
-                time_ns=each.begin_ns,
-                end_ns=each.end_ns,
-                kind="fault" if each.kind == "fault" else "expected",
-                text=f"declared: {each.text}",
-            )
-            for each in actions
-            if each.begin_ns is not None
-        ]
+        events = [_event(each, each.begin_ns) for each in actions if each.begin_ns is not None]
         return Report(events=events, entry={"schedule": schedule})
 
     def _action(self, number: int, rows: Sequence[Row], measured: Measured) -> ScheduledAction:
@@ -252,6 +243,14 @@ def prepared(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
             run.journal.undo_now(number, lambda _: None)
             continue
         run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
+
+
+def _event(action: ScheduledAction, begin_ns: int) -> Event:
+    text = f"declared: {action.text}"
+    if action.kind == "event":
+        return Event(time_ns=begin_ns, end_ns=action.end_ns, kind="expected", text=text)
+    fault = InjectedFault(declared=True, what=action.text)
+    return Event(time_ns=begin_ns, end_ns=action.end_ns, kind="fault", text=text, fault=fault)
 
 
 def _rows_of(bench: Bench, phase: Phase, what: str) -> dict[int, Row]:

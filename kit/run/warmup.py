@@ -80,7 +80,7 @@ def warm_up(
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
     load = load_on(bench, [worker], WARM_UP, job, warmup.duration, logged=logged)
     load.prepare()
-    if drive(bench, load, warmup.duration):
+    if drive(bench, load, warmup.duration).by == "user":
         raise KeyboardInterrupt
     if load.problems:
         raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")

@@ -8,8 +8,9 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kit.core.errors import HostError, KitError
 from kit.core.progress import Progress
@@ -18,7 +19,6 @@ from kit.hosts.base import Host
 from kit.instruments.base import Instrument
 from kit.load.phase_load import Load, Worker
 from kit.load.streamed_load import StreamedLoad
-from kit.run.joined_parts import NO_ROOM
 from kit.setup.bench import Bench
 from kit.trace.nfsd_tracer import tail
 
@@ -35,6 +35,14 @@ _LOOK_S, _ASK_S = 5.0, 60.0
 _COUNTS_BYTES, _TRACE_BYTES, _REST_BYTES = 16 << 10, 12 << 10, 32 << 20
 # With less than this the load ends: what was measured must still be stored.
 FLOOR_BYTES, FLOOR_THERE_BYTES = 64 << 20, 8 << 20
+
+
+@dataclass(frozen=True)
+class LoadEnd:
+    """What ended a load. `early`: the problem that it is not whole; a phase that goes on loses it again."""
+
+    by: Literal["itself", "user", "instrument", "no-room", "failed"]
+    early: str = ""
 
 
 def limit_s(bench: Bench, duration_ns: int) -> float:
@@ -116,7 +124,7 @@ class _Watch:
 
     def _full(self, host: str, path: str, free: int, floor: int) -> str:
         return (
-            f"{NO_ROOM}{path} on {host} has {free >> 20} MiB free, and what is measured "
+            f"the load was stopped early: {path} on {host} has {free >> 20} MiB free, and what is measured "
             f"needs {floor >> 20} MiB to be stored; all intervals until then are kept"
         )
 
@@ -156,8 +164,8 @@ def wait(
     duration_ns: int,
     around: Sequence[Instrument],
     progress: Progress | None = None,
-) -> bool:
-    """Until the load ends, or must: the load's problems say why. True: an instrument stopped it."""
+) -> LoadEnd:
+    """Until the load ends, or must. What went wrong is a problem of the load."""
     limit = limit_s(bench, duration_ns)
     end = time.monotonic() + limit
     watch = _Watch(bench, load, duration_ns, progress) if isinstance(load, StreamedLoad) else None
@@ -168,14 +176,13 @@ def wait(
             load.problems.append(
                 f"the load on {hosts} did not end within {limit:g} s and was stopped: does the server answer?"
             )
-            return False
+            return LoadEnd("failed")
         if not all(instrument.running() for instrument in around):
-            return False  # its end says so; without it the load is worth nothing
+            return LoadEnd("failed")  # its end says so; without it the load is worth nothing
         if watch and (problem := watch.problem()):
             load.failed = True
-            load.problems.append(problem)
-            return False
+            return LoadEnd("no-room", problem)
         if any(instrument.stop() for instrument in around):
-            return True
+            return LoadEnd("instrument")
         time.sleep(_POLL_S)
-    return False
+    return LoadEnd("itself")

@@ -182,7 +182,10 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, asked: A
             for cell in build.cells
         ],
         "skipped": [
-            {"name": name_of(each.at), "at": dict(each.at), "phase": each.phase, "reason": each.reason}
+            {
+                "name": name_of(each.at), "at": dict(each.at), "phase": each.phase, "reason": each.reason,
+                "problem": each.problem,
+            }
             for each in planned.skipped
         ],
         "expect": [each.model_dump(mode="json", by_alias=True) for each in _expected(planned)],

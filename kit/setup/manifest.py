@@ -66,6 +66,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
             **site.versions,
         },
         "load": f"closed loop, {outstanding} outstanding",
+        "outstanding": outstanding,
         # Without a login it is unknown which tier answered, so expectations on tiers are left out.
         "expect": tuple(
             Expectation.from_table(each).model_copy(update={"inside": each.is_inside})

@@ -333,6 +333,7 @@ class Manifest(Stored):
     clock: Clock | None = None
     versions: dict[str, str] | None = None
     load: str | None = None
+    outstanding: Count | None = None
     expect: Many[Expectation] = ()
     known: Many[Known] = ()
     length: str | None = None

@@ -123,11 +123,13 @@ class Check(_Subject):
 class Problem(Stored):
     """Why a measurement cannot be trusted. `code`: what reported it, for programs; `text`: for people.
 
+    `ended_early`: it says why a load ended before its time; a phase that goes on no longer has it.
     Runs stored before there were codes have the text alone, and are stored again like that.
     """
 
     code: str
     text: str
+    ended_early: bool = False
 
     @model_validator(mode="wrap")
     @classmethod
@@ -155,6 +157,13 @@ class Missing(_Subject):
     why: str
 
 
+class InjectedFault(Stored):
+    """A fault of an event. `declared`: the workload asks for it; `what`: in the words of its source."""
+
+    declared: bool
+    what: str
+
+
 class Event(Stored):
     """A mark on the time axis. `end_ns`: None where it has no length."""
 
@@ -162,6 +171,7 @@ class Event(Stored):
     end_ns: Nanoseconds | None = None
     kind: str
     text: str = ""
+    fault: InjectedFault | None = None
 
 
 class Extreme(Stored):

@@ -162,12 +162,13 @@ class SeriesCell(Stored):
 
 
 class SkippedCell(Stored):
-    """A cell that cannot be, and why."""
+    """A cell that cannot be, and why. `problem`: the reason without the key that is refused."""
 
     name: str
     at: dict[str, str]
     phase: str
     reason: str
+    problem: str | None = None
 
 
 class Ratio(Stored):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kit.config.toml import nearest
+from kit.config.toml import suggested
 from kit.config.toml_lines import KeyPath
 from kit.core.units import format_mib, format_size_bytes
 
@@ -84,8 +84,7 @@ def name_problem(name: str) -> str:
     if parameter is not None:
         return _WHY_NOT.get(parameter.kind, "")
     settable = [name for name, each in known().items() if each.kind in _MOST]
-    close = nearest(name, settable, "")
-    hint = close if close.startswith("did") else "zfs(4) has them all"
+    hint = suggested(name, settable) or "zfs(4) has them all"
     return f"OpenZFS 2.1 to 2.4 have no such module parameter, {hint}"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.config.toml import Setting, nearest, shorten
+from kit.config.toml import Setting, nearest, shorten, suggested
 from kit.config.toml_lines import KeyPath
 from kit.core.units import format_size_bytes, parse_size_bytes
 from kit.zfs.openzfs_version import ZfsVersion
@@ -173,8 +173,9 @@ def why_refused(kind: Kind, name: str, value: Setting, version: ZfsVersion | Non
     if name in others or name.startswith(_FEATURE):
         other = "pool" if kind == "dataset" else "dataset"
         return f"a property of the {other}: write it into {other}.properties"
-    close = nearest(name, sorted(valid), "; remove it, or use one of", 0.75)
-    return f"not a {kind} property that a workload may set{', ' if close.startswith('did') else ''}{close}"
+    close = suggested(name, sorted(valid), 0.75)
+    hint = f", {close}" if close else f"; remove it, or use one of: {', '.join(sorted(valid))}"
+    return f"not a {kind} property that a workload may set{hint}"
 
 
 def _value_problem(name: str, valid: _Property, value: Setting, version: ZfsVersion | None) -> str:
@@ -195,8 +196,8 @@ def _value_problem(name: str, valid: _Property, value: Setting, version: ZfsVers
 
 
 def _unknown(text: str, valid: _Property) -> str:
-    close = _nearest_level(text, valid.words) or nearest(text, list(valid.words), "")
-    hint = f"{close} expected" if close.startswith("did") else "expected"
+    close = _nearest_level(text, valid.words) or suggested(text, list(valid.words))
+    hint = f"{close} expected" if close else "expected"
     return f"unknown value {shorten(text)}, {hint} {valid.expected}"
 
 

@@ -98,6 +98,15 @@ def settings_of_phase(manifest: Manifest, plan: Json, name: str) -> dict[str, An
     return flat
 
 
+class Incomparable(ConfigError):
+    """A and B differ. `lines`: in what."""
+
+    def __init__(self, lines: Sequence[str], hint: str) -> None:
+        text = "A and B are not alike, so a difference would not say what it comes from:"
+        super().__init__("\n".join([text, *lines]), hint)
+        self.lines = lines
+
+
 def check(
     a: Sequence[tuple[str, Mapping[str, Any]]],
     b: Sequence[tuple[str, Mapping[str, Any]]],
@@ -132,10 +141,7 @@ def check(
     if refused:
         lines = [f"  {key}: A has {shown(x, y)}, B has {shown(y, x)}" for key, (x, y) in refused.items()]
         flags = " ".join(f"--across {shlex.quote(prefix)}" for prefix in _prefixes(refused))
-        raise ConfigError(
-            "A and B are not alike, so a difference would not say what it comes from:\n" + "\n".join(lines),
-            f"if that is what you compare: {flags}",
-        )
+        raise Incomparable(lines, f"if that is what you compare: {flags}")
     return differing
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kit.store.parts import older
 from kit.store.series import Series, SeriesCell
 from kit.store.summary import ForcesRow
 
@@ -100,8 +101,7 @@ def sync_table(series: Series, published: Published | None = None) -> SyncTable 
         if skipped.phase in phases:
             key = _key(series, skipped.phase, skipped.at, names)
             rows.setdefault(key, {})
-            # Without the key that is refused.
-            why[key] = skipped.reason.partition(": ")[2] or skipped.reason
+            why[key] = older.problem_of(skipped)
     made = [
         SyncRow(
             key[0],

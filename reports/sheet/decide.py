@@ -33,12 +33,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Decided:
-    """`reasons`: what else there is to know, as sentences."""
+    """`reasons`: what else there is to know, as sentences. `has`: why to buy it, after "it has"."""
 
     decision: Decision
     sentence: str
     reasons: tuple[str, ...] = ()
     factor: float | None = None
+    has: str = ""
 
 
 def changes(facts: Facts, base: Mapping[str, Served | None], within: float) -> list[Change]:
@@ -109,8 +110,9 @@ def decide(
     if missing:
         return Decided("cannot-tell", f"Cannot tell: {_missing(*missing[0])}.", tuple(
             f"Not known either: {_missing(*each)}." for each in missing[1:]) + seen)  # fmt: skip
-    has = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in lines if line.need)
-    return Decided("buy", f"Buy it: it has {_all(len(has))}{_gain(changed, baseline)}.", has)
+    asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in lines if line.need)
+    has = f"{_all(len(asked_for))}{_gain(changed, baseline)}"
+    return Decided("buy", f"Buy it: it has {has}.", asked_for, has=has)
 
 
 def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
@@ -149,7 +151,7 @@ def advice(decided: Sequence[tuple[Facts, Decided]]) -> tuple[str, str | None]:
     prices = [facts.price for facts, _ in good]
     comparable = all(prices) and len({each[1] for each in prices if each}) == 1
     best = min(good, key=lambda one: one[0].price[0] if comparable and one[0].price else _p99(one[0]))[0]
-    why = ": it has " + next(each.sentence for facts, each in good if facts is best).partition("it has ")[2]
+    why = f": it has {next(each.has for facts, each in good if facts is best)}."
     if len(good) > 1:
         by = "the cheapest" if comparable else "the one with the lowest p99 of synchronous writes"
         why = f", {by} of {len(good)} that have all you need."

@@ -152,7 +152,7 @@ def _check_alike(points: Sequence[Point], across: Sequence[str]) -> None:
     unlike = {point.name: error for point in points[1:] if (error := _difference(first, point, across, free))}
     if unlike:
         name, error = next(iter(unlike.items()))
-        found = error.message.partition("\n")[2] or error.message
+        found = "\n".join(error.lines) if isinstance(error, comparability.Incomparable) else error.message
         others = [*unlike][1:]
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
         also = f"\nunlike {first.name} are also {', '.join(others[:_MOST_NAMED])}{more}" if others else ""

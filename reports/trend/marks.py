@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from reports.comparison.comparability import covers, shown
 from reports.trend.point import Point
@@ -27,6 +27,14 @@ _KINDS = {
 _CLOCK = {"kind": "clock", "dilation": "dilation of the clock"}
 _MOST_CHARACTERS = 60
 _DIGITS = 8
+
+
+@dataclass(frozen=True)
+class What:
+    """What may change, by its name. `kind`: of what a point is labelled with."""
+
+    text: str
+    kind: Literal["server", "firmware", "other"] = "other"
 
 
 @dataclass(frozen=True)
@@ -51,13 +59,13 @@ def is_marked(key: str) -> bool:
     )
 
 
-def values_of(point: Point, across: Sequence[str] = ()) -> dict[str, str]:
-    """What a point has recorded of what is marked, as text by its name.
+def values_of(point: Point, across: Sequence[str] = ()) -> dict[What, str]:
+    """What a point has recorded of what is marked, as text.
 
     `across`: other keys that may change. Of an emulated device the model is one value: the digest of its
     parameters.
     """
-    found: dict[str, str] = {}
+    found: dict[What, str] = {}
     models: dict[str, dict[str, Any]] = {}
     for settings in point.settings.values():
         for key, value in settings.items():
@@ -67,10 +75,10 @@ def values_of(point: Point, across: Sequence[str] = ()) -> dict[str, str]:
             elif (is_marked(key) and not key.startswith("testbed.lab.")) or any(
                 covers(each, key) for each in across
             ):
-                found.setdefault(_name_of(key, point.names), _text(value))
+                found.setdefault(_what(key, point.names), _text(value))
     for device, parameters in models.items():
         text = json.dumps(parameters, sort_keys=True).encode()
-        found[f"model of {device}"] = f"#{hashlib.sha256(text).hexdigest()[:_DIGITS]}"
+        found[What(f"model of {device}")] = f"#{hashlib.sha256(text).hexdigest()[:_DIGITS]}"
     return found
 
 
@@ -82,7 +90,7 @@ def marks_of(points: Sequence[Point], across: Sequence[str] = ()) -> list[Mark]:
         before, after = every[at - 1], every[at]
         for what in dict.fromkeys([*before, *after]):
             if what in before and what in after and before[what] != after[what]:
-                marks.append(Mark(at, what, before[what], after[what]))
+                marks.append(Mark(at, what.text, before[what], after[what]))
     return marks
 
 
@@ -97,8 +105,8 @@ def version_labels(points: Sequence[Point]) -> list[str]:
         if len({each.get(what) for each in every}) > 1
     ]  # fmt: skip
     for chosen in (
-        [what for what in varying if what == _VERSIONS["server"]],
-        [what for what in varying if what.startswith("firmware of ")],
+        [what for what in varying if what.kind == "server"],
+        [what for what in varying if what.kind == "firmware"],
         varying,
     ):
         if chosen:
@@ -108,8 +116,15 @@ def version_labels(points: Sequence[Point]) -> list[str]:
     return ["one version"] * len(points)
 
 
-def _label(what: str, value: str, number: int) -> str:
-    return value if number == 1 and what.startswith(("firmware", _VERSIONS["server"])) else f"{what} {value}"
+def _label(what: What, value: str, number: int) -> str:
+    return value if number == 1 and what.kind != "other" else f"{what.text} {value}"
+
+
+def _what(key: str, names: Mapping[str, str]) -> What:
+    match = _DEVICE.fullmatch(key)
+    if match and match[3] == "firmware":
+        return What(_name_of(key, names), "firmware")
+    return What(_name_of(key, names), "server" if key == "versions.server" else "other")
 
 
 def _name_of(key: str, names: Mapping[str, str]) -> str:

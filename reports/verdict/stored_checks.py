@@ -65,6 +65,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     elif not (manifest.appliance or _made(phase)) and any(each.checks for each in manifest.phases):
         yield "it has no checks, and other phases have"
     yield from _of_its_ios(phase, ios)
+    yield from _subjects(phase)
     yield from _machines(phase)
     yield from _samples(phase)
 
@@ -232,6 +233,15 @@ def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
         size = phase.block_bytes_by_op.get(op, phase.block_bytes) if name == "bytes" else 1
         if size is not None and (total := sum(check.expected for check in mine)) != held * size:
             yield f"its checks {id_} are of {total} {name} of {op}s, the clients had {held * size}"
+
+
+def _subjects(phase: Phase) -> Iterator[str]:
+    """Whether the checks are of hosts and devices that the phase has."""
+    hosts, devices = {each.host for each in phase.machines}, {each.device for each in phase.devices}
+    of_id = {"CLOCK-STEP": hosts, "THERMAL": hosts, "DEVICE-BYTES": devices}
+    for check in phase.checks:
+        if check.of and check.of not in of_id.get(check.id, {check.of}):
+            yield f"{check.title} is of {check.of}, which the phase does not have"
 
 
 def _machines(phase: Phase) -> Iterator[str]:

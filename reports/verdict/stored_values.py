@@ -7,20 +7,19 @@ the counts, determine the one that was changed; kit.store refuses what no run ca
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
+from kit.store.parts import older
 from reports.verdict import stored_checks, stored_phase
 
 MANIFEST_VALUES = "MANIFEST-VALUES"
 _MOST_SHOWN = 5
 # A run's id is made before its manifest, by the same clock.
 _EARLY = timedelta(seconds=2)
-_LOAD = re.compile(r"closed loop, (\d{1,9}) outstanding")
 
 
 def contradictions(manifest: Manifest, latency: Latency) -> Iterator[Outcome]:
@@ -95,11 +94,11 @@ def _devices(manifest: Manifest) -> Iterator[str]:
     if testbed.emulated is False and any(each.get("parameters") for each in testbed.devices):
         yield "emulated is false, and devices have the parameters of a model"
     known = set(map(str, names)) | {"array"}
-    loop = _LOAD.fullmatch(manifest.load or "")
+    most = older.most_outstanding(manifest)
     hosts = {str(testbed.server), *testbed.clients}
     for phase in manifest.phases:
-        if loop and (phase.outstanding or 0) > int(loop[1]):
-            yield f"outstanding of {phase.name} is {phase.outstanding}, load says {loop[1]} at most"
+        if most is not None and (phase.outstanding or 0) > most:
+            yield f"outstanding of {phase.name} is {phase.outstanding}, load says {most} at most"
         machines = [*(each.host for each in phase.machines), *(each.host for each in phase.cpu)]
         for host in machines if manifest.format > 1 else ():
             # Of a lab whose clients are namespaces, the lab.

@@ -150,10 +150,10 @@ def report(before: Mapping[str, Machine], after: Mapping[str, Machine], measured
     """Checks, events and problems of all machines, in the order of `before`. Pure."""
     changes = [_change(host, machine, after[host]) for host, machine in before.items()]
     happened = [event for change in changes for event in events(change)]
-    span = {"time_ns": measured.start_ns, "end_ns": measured.end_ns}
+    start_ns, end_ns = measured.start_ns, measured.end_ns
     return Report(
         [check for change in changes for check in checks(change, measured.duration_ns)],
-        [Event(**span, kind=kind, text=text) for kind, text in happened],
+        [Event(time_ns=start_ns, end_ns=end_ns, kind=kind, text=text) for kind, text in happened],
         # A monotonic clock stops in a suspend; those of the other hosts run on.
         [f"{text} during the phase" for kind, text in happened if kind == "suspend"],
         {"machines": tuple(_as_json(change) for change in changes)},

@@ -31,8 +31,11 @@ def test_faults_are_events_and_a_crash_is_a_problem(crashes: int, problems: list
     report = instrument.report(Measured({"read": 512}, 1, 0, 1, {}, 100, Clock("virtual", 4)))
     assert report.problems == problems
     assert [event.as_json() for event in report.events] == [
-        {"time_ns": 1500, "end_ns": None, "kind": "fault", "text": "fault: log0 stall 5"}
-    ]
+        {
+            "time_ns": 1500, "end_ns": None, "kind": "fault", "text": "fault: log0 stall 5",
+            "fault": {"declared": False, "what": "log0 stall 5"},
+        }
+    ]  # fmt: skip
 
 
 def test_a_crash_ends_the_run() -> None:

@@ -76,7 +76,7 @@ def test_the_settings_of_a_whole_device_are_those_of_before() -> None:
     whole = Precondition(method="fills", fills=2)
     assert "filled" not in checkpoint.settings_of(whole)
     assert checkpoint.settings_of(Precondition(method="fills", fills=2, filled="50%"))["filled"] == "50%"
-    loads = [stage_loads.stage_loads("fill 1", "/dev/x", CAPACITY, each) for each in (
+    loads = [stage_loads.stage_loads(stage_loads.Stage("fill", 1), "/dev/x", CAPACITY, each) for each in (
         whole, Precondition(method="fills", fills=2, filled="50%"))]  # fmt: skip
     assert [load.io_bytes for (load,) in loads] == [CAPACITY, CAPACITY // 2]
 

@@ -73,12 +73,10 @@ def test_a_load_ends_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(watch, "FLOOR_BYTES", 1 << 60)
     monkeypatch.setattr(watch, "_LOOK_S", 0.2)
     load, shown = Running(tmp_path), Shown()
-    watch.wait(bench(tmp_path), load, 600 * SECOND, (), shown)
+    end = watch.wait(bench(tmp_path), load, 600 * SECOND, (), shown)
     # Long before the end of its 600 s.
-    assert load.failed
-    (problem,) = load.problems
-    assert problem.startswith("the load was stopped early: ") and f"{1 << 40} MiB" in problem
-    assert "all intervals until then are kept" in problem
+    assert load.failed and end.by == "no-room" and not load.problems
+    assert f"{1 << 40} MiB" in end.early and "all intervals until then are kept" in end.early
     # Of the last whole line: 8000 I/Os in a second; 2 s of 600 are done.
     assert shown.details == ["8,000 I/O a second, 598s left"]
 
