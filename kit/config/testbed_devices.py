@@ -258,7 +258,7 @@ def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
 def _unresolved(path: Path, number: int, key: str, error: ConfigError) -> ConfigError:
     """The refusal of a device's file, or of what its `set` changes."""
     place: KeyPath = ("device", number, "set" if isinstance(error, OverridesRefused) else key)
-    texts = [((), text) for text in error.message.split("\n")]
+    texts = [((), text) for text in error.message.splitlines()]
     problems = error.problems if isinstance(error, OverridesRefused) else texts
     line = KeyLines(read_text(path)).line_of(place)
     return refusal(path, [(line, f"{dotted((*place, *inner))}: {text}") for inner, text in problems])

@@ -17,7 +17,6 @@ from kit.trace.tier import LOG_WRITE, tier_of
 _MAX_BYTES = 256 << 20
 _MAX_LINES = 1_000_000
 _MAX_COUNT = 1 << 50
-_DAMAGED = re.compile(r"line (\d+), is damaged")
 _OPS = ("read", "write", "commit")
 
 
@@ -69,11 +68,10 @@ def _trace(source: Source) -> Trace:
         raise source.fail(data.count(b"\n", 0, error.start) + 1, "not UTF-8") from None
     trace = parse_trace(text)
     last = len(text.splitlines())
-    for problem in trace.problems:
-        found = _DAMAGED.search(problem)
+    for number, problem in trace.damaged.items():
         # A tracer that died leaves half a line at the end; that is told, not refused.
-        if found and (int(found[1]) != last or text.endswith("\n")):
-            raise source.fail(int(found[1]), problem, "copy the file again; nothing was imported")
+        if number != last or text.endswith("\n"):
+            raise source.fail(number, problem, "copy the file again; nothing was imported")
     return trace
 
 

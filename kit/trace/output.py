@@ -59,7 +59,7 @@ class Trace:
 
     `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
-    monotonic clock.
+    monotonic clock. `damaged`: those of the problems that are of a line, by its number.
     """
 
     phase: int = 0
@@ -79,6 +79,7 @@ class Trace:
     done: dict[str, int] = field(default_factory=dict)
     feeds_ns: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
+    damaged: dict[int, str] = field(default_factory=dict)
 
 
 def parse_trace(text: str, map_size: int = MAP_KEYS) -> Trace:
@@ -105,7 +106,8 @@ def read_line(trace: Trace, number: int, line: str) -> None:
         message = json.loads(line)
         _read_message(trace, message["type"], message.get("data"))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
-        trace.problems.append(f"the tracer's output, line {number}, is damaged: {line[:80]!r}")
+        trace.damaged[number] = f"the tracer's output, line {number}, is damaged: {line[:80]!r}"
+        trace.problems.append(trace.damaged[number])
 
 
 def _read_message(trace: Trace, kind: str, data: Any) -> None:
