@@ -10,6 +10,7 @@ from reports.page import trend_page
 from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
 from reports.trend.checks import Stand
+from reports.trend.marks import version_labels
 from reports.trend.sentences import headline, sentences, statement
 from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
 
@@ -207,3 +208,12 @@ def test_it_says_what_was_measured() -> None:
     assert "Reads &lt;b&gt;" in page and "Reads <b>" not in page
     assert "\n\n**2 runs are too few" in trend_table.markdown(found)
     assert trend_of([point(1), point(2)]).title == ""
+
+
+def test_a_setting_that_is_called_as_a_firmware_is_none():
+    points = [
+        point(number, settings={"host.fw": version}, names={"fw": "firmware of the switch"})
+        for number, version in ((1, "1"), (2, "2"))
+    ]
+    assert version_labels(points) == ["firmware of the switch 1", "firmware of the switch 2"]
+    assert version_labels([point(1), point(2, settings=firmware("1.1"))]) == ["1.0", "1.1"]

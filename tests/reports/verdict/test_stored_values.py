@@ -16,6 +16,8 @@ import pytest
 from kit.core.errors import ConfigError
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
+from kit.store.parts import older
+from kit.store.phase import Check
 from reports.analysis.summary import summarise
 from tests.kit.store.mutations import Path, places
 from tests.kit.store.stored_runs import Json, counts_of, stored
@@ -220,3 +222,17 @@ def test_what_cannot_be_is_never_valid(change: Change) -> None:
 def test_what_real_runs_store_does_not_contradict_itself(name: str) -> None:
     manifest = stored(name)
     assert verdict_of(manifest, Latency.of(counts_of(manifest))) == "valid"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_check_is_of_a_host_that_the_phase_has(name: str) -> None:
+    """With the keys that these runs lack."""
+    manifest, of_hosts = stored(name), []
+    for check in (check for phase in manifest["phases"] for check in phase["checks"]):
+        facts = vars(older.facts_of(Check.from_json(check, name)))
+        check |= {key: value for key, value in facts.items() if value not in (None, "10 ms")}
+        of_hosts += [check] if check.get("unit") == "us" else []
+    counts = Latency.of(counts_of(manifest))
+    assert verdict_of(manifest, counts) == "valid"
+    of_hosts[0]["subject"] = "nobody"
+    assert verdict_of(manifest, counts) == "unknown"
