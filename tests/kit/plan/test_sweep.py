@@ -212,6 +212,7 @@ def test_groups_that_cannot_be_are_skipped_with_their_reason(tmp_path: Path) -> 
     assert dict(skipped.at) == {"disks": "2", "groups": "2"}
     assert "pool.groups: groups = 2: a mirror needs 2 data devices in each group" in skipped.reason
     assert "write groups = 1" in skipped.reason
+    assert skipped.reason == f"pool.groups: {skipped.problem}"
 
 
 def test_layouts_and_their_groups_change_together(tmp_path: Path) -> None:
