@@ -236,11 +236,12 @@ def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
 
 
 def _subjects(phase: Phase) -> Iterator[str]:
-    """Whether the checks are of hosts and devices that the phase has."""
+    """Whether the checks are of hosts and devices that the phase has, where it has any."""
     hosts, devices = {each.host for each in phase.machines}, {each.device for each in phase.devices}
     of_id = {"CLOCK-STEP": hosts, "THERMAL": hosts, "DEVICE-BYTES": devices}
     for check in phase.checks:
-        if check.of and check.of not in of_id.get(check.id, {check.of}):
+        known = of_id.get(check.id)
+        if check.of and known and check.of not in known:
             yield f"{check.title} is of {check.of}, which the phase does not have"
 
 

@@ -30,6 +30,7 @@ WRITERS = {
     "kit/core/progress.py": "steps and notes",
     "kit/core/table.py": "nothing: rich renders the lines, each cell made safe before",
     "kit/cli/main.py": "the version",
+    "kit/store/trial/reader.py": "nothing: what is wrong with a file goes to a socket",
     "kit/cli/stored/stored_run.py": "reports.output.export",
     "kit/cli/slog.py": "reports.output.slog_table",
     "kit/cli/stored/compare.py": "reports.output.comparison_table",

@@ -45,7 +45,7 @@ STORED = {
     ),
     "summary": (
         "accounting.phases.[].checks.[].source accounting.phases.[].shares.source "
-        "accounting.phases.[].unavailable.[].source reference.source use.[].cpu.[].host"
+        "accounting.phases.[].unavailable.[].source reference.source use.[].cpu.[].host clients.[].host"
     ),
     "series": "",
     "slog": "host",

@@ -16,11 +16,10 @@ import pytest
 from kit.core.errors import ConfigError
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.parts import older
-from kit.store.phase import Check
 from reports.analysis.summary import summarise
 from tests.kit.store.mutations import Path, places
 from tests.kit.store.stored_runs import Json, counts_of, stored
+from tests.reports.verdict.test_words_decide_nothing import with_ids
 
 # Runs of format 2: reads of three tiers with mixed I/Os; asynchronous writes; devices, a dataset and forced
 # writes; few phases of one with samples. Format 1 has fewer rules, see docs/verdict.md.
@@ -226,13 +225,9 @@ def test_what_real_runs_store_does_not_contradict_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_check_is_of_a_host_that_the_phase_has(name: str) -> None:
-    """With the keys that these runs lack."""
-    manifest, of_hosts = stored(name), []
-    for check in (check for phase in manifest["phases"] for check in phase["checks"]):
-        facts = vars(older.facts_of(Check.from_json(check, name)))
-        check |= {key: value for key, value in facts.items() if value not in (None, "10 ms")}
-        of_hosts += [check] if check.get("unit") == "us" else []
+    manifest = with_ids(stored(name))
+    of_hosts = [c for phase in manifest["phases"] for c in phase["checks"] if c["id"] == "CLOCK-STEP"]
     counts = Latency.of(counts_of(manifest))
     assert verdict_of(manifest, counts) == "valid"
-    of_hosts[0]["subject"] = "nobody"
+    of_hosts[0] |= {"of": "nobody", "name": "of another version"}
     assert verdict_of(manifest, counts) == "unknown"
