@@ -18,7 +18,7 @@ from kit.store.sheet import Sheet
 from kit.store.slog import SlogTest
 from kit.store.stored import read_versioned
 from reports.comparison import comparability
-from reports.sheet.evidence import Run, Source, devices_of, hardware_of, model_of
+from reports.sheet.evidence import Run, Source, hardware_of, model_of
 from reports.sheet.sheet import sheet_of
 
 _SLOG_FORMAT = 1
@@ -133,15 +133,14 @@ class _Found:
 
 
 def _log_models(runs: Sequence[Run]) -> list[str]:
-    return sorted(map(model_of, devices_of(runs[0].stored, "log"))) if runs else []
+    return sorted(map(model_of, runs[0].stored.manifest.testbed.of_role("log"))) if runs else []
 
 
 def _is_of(test: SlogTest, runs: Sequence[Run]) -> bool:
     """Whether `hsp slog` measured a log device of a candidate, or one of its model."""
-    for device in devices_of(runs[0].stored, "log") if runs else ():
-        identity = device.get("identity")
-        model = identity.get("model") if isinstance(identity, dict) else None
-        if model == test.device.model if model else device.get("model") == test.device.emulated is not None:
+    for device in runs[0].stored.manifest.testbed.of_role("log") if runs else ():
+        model = (device.identity or {}).get("model")
+        if model == test.device.model if model else device.model == test.device.emulated is not None:
             return True
     return False
 

@@ -21,6 +21,7 @@ from kit.precondition import selection
 from kit.rules.appliance_limits import left_out
 from kit.setup.record import RunRecord
 from kit.setup.site import Site
+from kit.store import manifest as store
 from kit.store import run_directory
 from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
@@ -38,11 +39,12 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     together = at_once or len(clients) or 1
     outstanding = max(job.outstanding for job in plan.jobs.values()) * together
     devices = tuple(
-        {
-            **_device(device, testbed.bus),
-            "path": site.device_paths[device.name],
-            "identity": site.identities.get(device.name),
-        }
+        _device(device, testbed.bus).model_copy(
+            update={
+                "path": site.device_paths[device.name],
+                "identity": site.identities.get(device.name),
+            }
+        )
         for device in testbed.device
     )
     fields: dict[str, Any] = {
@@ -123,19 +125,22 @@ def planned(plan: Plan) -> Manifest:
     )
 
 
-def _device(device: Device, buses: Buses) -> dict[str, Any]:
+def _device(device: Device, buses: Buses) -> store.Device:
     bus = buses[device.bus] if device.bus is not None else None
-    return {
-        "name": device.name,
-        "role": device.role,
-        "model": device.title,
-        "size_bytes": device.size,
-        "latency_ns": device.latency,
-        "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
-        **({"bus": {"name": device.bus, **bus.model_dump(mode="json")}} if bus else {}),
-        **({"price": device.price} if device.price else {}),
-        **({"endurance_bytes": device.endurance} if device.endurance else {}),
+    given: dict[str, Any] = {
+        "bus": store.Bus(name=str(device.bus), **bus.model_dump(mode="json")) if bus else None,
+        "price": device.price,
+        "endurance_bytes": device.endurance,
     }
+    return store.Device(
+        name=device.name,
+        role=device.role,
+        model=device.title,
+        size_bytes=device.size,
+        latency_ns=device.latency,
+        parameters=device.emulated.model_dump(mode="json") if device.emulated else None,
+        **{key: value for key, value in given.items() if value},
+    )
 
 
 def add_limits(
@@ -183,7 +188,9 @@ def server_versions(
 def with_device_settings(testbed: Testbed, server: Host, paths: Mapping[str, str]) -> Testbed:
     """The testbed with driver, firmware and queue of each device, read from the server. Raises HostError."""
     found = {name: asdict(settings) for name, settings in device_settings(server, paths).items()}
-    devices = tuple({**each, "settings": found.get(each["name"])} for each in testbed.devices)
+    devices = tuple(
+        each.model_copy(update={"settings": found.get(str(each.name))}) for each in testbed.devices
+    )
     return testbed.model_copy(update={"devices": devices})
 
 

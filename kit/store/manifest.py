@@ -58,16 +58,32 @@ class Clock(Stored):
         return self
 
 
+class Bus(Stored):
+    """What emulated devices share: bytes a second, one transfer at a time."""
+
+    name: str
+    per_s: Count
+
+
 class Device(Stored):
-    """A device of the testbed, as far as numbers depend on it: of the testbed, and as the run found it."""
+    """A device of the testbed, as far as numbers depend on it: of the testbed, and as the run found it.
+
+    `model`: of an emulated one the title of its preset, as in `parameters`. `identity`: of a real one.
+    `settings`: as the kernel has them. `endurance_bytes`: rated.
+    """
 
     name: str | None = None
     role: str | None = None
+    model: str | None = None
     size_bytes: Annotated[Count, Field(ge=1)] | None = None
     latency_ns: Count | None = None
     parameters: Json | None = None
+    bus: Bus | None = None
+    price: str | None = None
+    endurance_bytes: Count | None = None
     path: str | None = None
     identity: Json | None = None
+    settings: Json | None = None
 
     @model_validator(mode="after")
     def _is_one_device(self) -> Self:
@@ -77,21 +93,18 @@ class Device(Stored):
         return self
 
 
-def _is_device(value: Json) -> Json:
-    # Those who show devices know them as tables.
-    Device.model_validate(value)
-    return value
-
-
 class Testbed(Stored):
-    """`devices` have name, role, model, size_bytes, latency_ns, parameters, path, identity and bus."""
+    """Of an import or an old version, it may have nothing."""
 
     name: str | None = None
     file: str | None = None
     server: str | None = None
     clients: Many[str] = ()
     emulated: bool | None = None
-    devices: Many[Annotated[Json, AfterValidator(_is_device)]] = ()
+    devices: Many[Device] = ()
+
+    def of_role(self, role: str) -> list[Device]:
+        return [each for each in self.devices if each.role == role]
 
 
 class Tunable(Stored):

@@ -6,12 +6,10 @@ What the manifest does not have is said to be not known. Serial numbers are left
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
-from kit.store.manifest import Manifest
-from kit.store.stored import Json
+from kit.store.manifest import Device, Manifest
 from kit.store.summary import Disclosure
 from reports.verdict.power_loss import counts_of
 
@@ -54,7 +52,7 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
         yield _log_devices(manifest)
         yield _export(manifest)
     for device in manifest.testbed.devices:
-        if not with_pool or device.get("role") in ("log", "data"):
+        if not with_pool or device.role in ("log", "data"):
             yield _write_cache(device)
     if manifest.power_loss and manifest.power_loss.moments:
         moments = manifest.power_loss.moments
@@ -69,7 +67,7 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
 
 
 def _log_devices(manifest: Manifest) -> str:
-    names = [str(each.get("name")) for each in manifest.testbed.devices if each.get("role") == "log"]
+    names = [str(each.name) for each in manifest.testbed.of_role("log")]
     if not names:
         return "No log device: the ZIL is on the data devices."
     return f"Log devices: {safe_text(', '.join(names))}; a phase that takes them out has its ZIL in the pool."
@@ -86,15 +84,15 @@ def _export(manifest: Manifest) -> str:
     return f"Whether the export is sync is {_UNKNOWN}."
 
 
-def _write_cache(device: Json) -> str:
-    name = safe_text(str(device.get("name")))
-    cache = _table(device.get("settings")).get("write_cache")
+def _write_cache(device: Device) -> str:
+    name = safe_text(str(device.name))
+    cache = (device.settings or {}).get("write_cache")
     words = {
         "write back": "its write cache is volatile for the kernel, which sends FLUSH",
         "write through": "the kernel knows of no volatile write cache, and sends no FLUSH",
     }.get(str(cache), f"its write cache is {_UNKNOWN}")
-    parameters = _table(device.get("parameters"))
-    found = [_table(each).get("power_loss_protection") for each in parameters.values()]
+    parts = [each for each in (device.parameters or {}).values() if isinstance(each, dict)]
+    found = [part.get("power_loss_protection") for part in parts]
     protected = next((each for each in found if isinstance(each, bool)), None)
     said = f"power-loss protection is {_UNKNOWN}"
     if protected is not None:
@@ -105,14 +103,13 @@ def _write_cache(device: Json) -> str:
 def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
     counted: dict[tuple[str, str], int] = {}
     for device in manifest.testbed.devices:
-        firmware = _table(device.get("settings")).get("firmware")
-        size = device.get("size_bytes")
+        firmware = (device.settings or {}).get("firmware")
         text = (
-            f"{device.get('model') or f'model {_UNKNOWN}'}, "
-            f"{format_size_bytes(size) if isinstance(size, int) else f'size {_UNKNOWN}'}, "
+            f"{device.model or f'model {_UNKNOWN}'}, "
+            f"{format_size_bytes(device.size_bytes) if device.size_bytes else f'size {_UNKNOWN}'}, "
             f"firmware {firmware or ('none: a model' if manifest.testbed.emulated else _UNKNOWN)}"
         )
-        key = (f"{device.get('role') or 'device'} devices", safe_text(text))
+        key = (f"{device.role or 'device'} devices", safe_text(text))
         counted[key] = counted.get(key, 0) + 1
     for (role, text), count in counted.items():
         yield role.capitalize(), f"{count} x {text}"
@@ -140,7 +137,3 @@ def _memory(size: int | None) -> str:
 
 def _wall(manifest: Manifest) -> str:
     return f"{manifest.wall_s:.0f} s" if manifest.wall_s is not None else _UNKNOWN
-
-
-def _table(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}

@@ -16,9 +16,8 @@ import polars as pl
 
 from kit.core.units import format_latency, format_latency_range
 from kit.store.latency import Latency
-from kit.store.manifest import Manifest
+from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
-from kit.store.stored import Json
 from kit.store.summary import Range, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
@@ -298,9 +297,8 @@ def _cause(run: _Run, here: Misplaced) -> str:
     return "the run does not record why"
 
 
-def _has_track_buffer(device: Json) -> bool:
-    parameters = device.get("parameters")
-    disk = parameters.get("disk") if isinstance(parameters, dict) else None
+def _has_track_buffer(device: Device) -> bool:
+    disk = (device.parameters or {}).get("disk")
     return isinstance(disk, dict) and bool(disk.get("track_buffer"))
 
 

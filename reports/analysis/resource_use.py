@@ -6,13 +6,12 @@ from the last sample before the load to the first after it, so that they have al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kit.store.manifest import Manifest
+from kit.store.manifest import Device, Manifest
 from kit.store.parts.resource_use import CpuUse, DeviceUse
 from kit.store.phase import Phase
-from kit.store.stored import Json
 from kit.store.summary import CPU_BOUND, BytesOnTheWay, DeviceRow, MachineUse, PhaseUse
 
 _DAY_S = 86_400
@@ -30,7 +29,7 @@ S = TypeVar("S", bound=_Sample)
 
 def describe(manifest: Manifest) -> list[PhaseUse]:
     """Of each phase that was sampled."""
-    devices = {str(each.get("name")): each for each in manifest.testbed.devices}
+    devices = {str(each.name): each for each in manifest.testbed.devices}
     return [
         _phase(phase, devices)
         for phase in manifest.phases
@@ -49,7 +48,7 @@ def sentences(use: Sequence[PhaseUse]) -> Iterator[str]:
             )
 
 
-def _phase(phase: Phase, devices: dict[str, Json]) -> PhaseUse:
+def _phase(phase: Phase, devices: Mapping[str, Device]) -> PhaseUse:
     spans, arc = _loads(phase), phase.arc
     seconds = sum(end - begin for begin, end in spans) / 1e9
     hosts, names = (
@@ -65,7 +64,9 @@ def _phase(phase: Phase, devices: dict[str, Json]) -> PhaseUse:
         bytes=_bytes(phase, moved, devices),
         cpu=cpu,
         devices=tuple(
-            _device([each for each in phase.devices if each.device == name], devices.get(name, {}), spans)
+            _device(
+                [each for each in phase.devices if each.device == name], devices.get(name, Device()), spans
+            )
             for name in names
         ),
         arc=arc,
@@ -80,11 +81,11 @@ def _rate(value: int | None, seconds: float) -> float | None:
     return value / seconds if value is not None and seconds > 0 else None
 
 
-def _bytes(phase: Phase, moved: int | None, devices: dict[str, Json]) -> BytesOnTheWay:
+def _bytes(phase: Phase, moved: int | None, devices: Mapping[str, Device]) -> BytesOnTheWay:
     """On their way from clients (`moved`) to log devices, over the same time at all places."""
     at_nfs = [check.found for check in phase.checks if check.id == "NFS-BYTES"]
     logs = [
-        each for each in phase.devices if devices.get(each.device, {}).get("role") == "log" and each.samples
+        each for each in phase.devices if devices.get(each.device, Device()).role == "log" and each.samples
     ]
     models = [each.model.written_bytes for each in logs if each.model]
     return BytesOnTheWay(
@@ -150,7 +151,7 @@ def _share(value: int, of: int) -> float:
     return min(1.0, max(0.0, value / of)) if of > 0 else 0.0
 
 
-def _device(entries: Sequence[DeviceUse], of_testbed: Json, spans: Sequence[Span]) -> DeviceRow:
+def _device(entries: Sequence[DeviceUse], of_testbed: Device, spans: Sequence[Span]) -> DeviceRow:
     sampled = [each for each in entries if each.samples]
     whole = [_around(each.samples, spans) for each in sampled]
     inside = [_inside(each.samples, spans) for each in sampled]
@@ -167,7 +168,7 @@ def _device(entries: Sequence[DeviceUse], of_testbed: Json, spans: Sequence[Span
     written_per_s = rate("written_bytes") * 1e9
     return DeviceRow(
         device=entries[0].device,
-        role=str(of_testbed.get("role", "")),
+        role=of_testbed.role or "",
         **{name: total(name) for name in ("reads", "read_bytes", "writes", "written_bytes")},
         flushes=total("flushes") if has_flushes else None,
         busy=min(1.0, rate("busy_ns")),
@@ -179,13 +180,13 @@ def _device(entries: Sequence[DeviceUse], of_testbed: Json, spans: Sequence[Span
     )
 
 
-def _model(entries: Sequence[DeviceUse], of_testbed: Json) -> dict[str, Any]:
+def _model(entries: Sequence[DeviceUse], of_testbed: Device) -> dict[str, Any]:
     """Fields of the models' counters, from the first sample to the last; none where a model did not count."""
     models = [each.model for each in entries if each.model]
     if not models or len(models) < len(entries):
         return {}
     written = sum(model.written_bytes for model in models)
-    page_bytes = _page_bytes(of_testbed.get("parameters"))
+    page_bytes = _page_bytes(of_testbed.parameters)
     if page_bytes is None:
         return {"model_written_bytes": written}
     programmed = sum(model.pages_programmed for model in models)

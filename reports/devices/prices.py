@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
-from kit.store.manifest import Manifest
+from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
-from kit.store.stored import Json
 
 _GB, _TB = 10**9, 10**12
 # A price beyond it is none, nor is what is not a number.
@@ -38,12 +37,12 @@ class Measured:
 class OfRun:
     """What a run has of devices: their tables by name, and what they did."""
 
-    devices: Mapping[str, Json]
+    devices: Mapping[str, Device]
     measured: tuple[Measured, ...]
 
 
 def of_run(manifest: Manifest) -> OfRun:
-    devices = {str(d.get("name")): d for d in manifest.testbed.devices} if manifest.testbed else {}
+    devices = {str(each.name): each for each in manifest.testbed.devices}
     return OfRun(devices, tuple(_measured(manifest)))
 
 
@@ -59,7 +58,7 @@ def sentences_of(runs: Sequence[OfRun]) -> Iterator[str]:
         for each in run.measured:
             measured.setdefault((each.device, each.load), each)
     for name, device in devices.items():
-        if price := price_of(device.get("price")):
+        if price := price_of(device.price):
             yield from _of_price(name, device, *price, [m for m in measured.values() if m.device == name])
     by_load: dict[Load, list[Measured]] = {}
     for each in measured.values():
@@ -76,7 +75,7 @@ def _measured(manifest: Manifest) -> Iterator[Measured]:
     listed = prepared.get("devices")
     entries = listed if isinstance(listed, list) and not prepared.get("fresh") else []
     aged = {str(each.get("device")) for each in entries if isinstance(each, dict)}
-    known = {str(d.get("name")) for d in manifest.testbed.devices} if manifest.testbed else set()
+    known = {each.name for each in manifest.testbed.devices}
     for phase in manifest.phases:
         rate = _rate(phase)
         if rate and phase.clients[0].host in known:
@@ -106,9 +105,9 @@ def _what(phase: Phase, settings: tuple[tuple[str, str], ...]) -> str:
     return f"{kind}{size}, one at a time{under}"
 
 
-def price_of(price: object) -> tuple[float, str] | None:
+def price_of(price: str | None) -> tuple[float, str] | None:
     """Amount and currency of "180 EUR"; None of what is no price."""
-    amount, _, currency = str(price or "").partition(" ")
+    amount, _, currency = (price or "").partition(" ")
     try:
         value = float(amount)
     except ValueError:
@@ -122,12 +121,12 @@ def count_of(value: object) -> int | None:
 
 
 def _of_price(
-    name: str, device: Json, amount: float, currency: str, measured: Sequence[Measured]
+    name: str, device: Device, amount: float, currency: str, measured: Sequence[Measured]
 ) -> Iterator[str]:
     parts = []
-    if size_bytes := count_of(device.get("size_bytes")):
+    if size_bytes := device.size_bytes:
         parts.append(f"{amount / (size_bytes / _GB):,.2f} {currency} per GB")
-    if endurance_bytes := count_of(device.get("endurance_bytes")):
+    if endurance_bytes := device.endurance_bytes:
         parts.append(f"{amount / (endurance_bytes / _TB):,.2f} {currency} per TB of its rated endurance")
     for each in measured:
         state = "aged" if each.aged else "not aged"
@@ -136,20 +135,18 @@ def _of_price(
     yield safe_text(f"{name} costs {amount:,.2f} {currency}: {'; '.join(parts)}.")
 
 
-def _model(device: Json) -> object:
-    identity = device.get("identity")
-    model = identity.get("model") if isinstance(identity, dict) else None
-    return model or device.get("parameters") or device.get("model")
+def _model(device: Device) -> object:
+    return (device.identity or {}).get("model") or device.parameters or device.model
 
 
-def _replaces(one: Measured, other: Measured, devices: Mapping[str, Json]) -> str:
+def _replaces(one: Measured, other: Measured, devices: Mapping[str, Device]) -> str:
     fast, slow = (one, other) if one.ios_per_s >= other.ios_per_s else (other, one)
     number = fast.ios_per_s / slow.ios_per_s
     text = (
         f"By {fast.what}: {number:,.1f} {slow.device} for one {fast.device} "
         f"({slow.ios_per_s:,.0f} and {fast.ios_per_s:,.0f} a second)"
     )
-    prices = [price_of(devices[each.device].get("price")) for each in (slow, fast)]
+    prices = [price_of(devices[each.device].price) for each in (slow, fast)]
     if prices[0] and prices[1] and prices[0][1] == prices[1][1]:
         text += f", which cost {number * prices[0][0]:,.2f} and {prices[1][0]:,.2f} {prices[1][1]}"
     return safe_text(f"{text}.")

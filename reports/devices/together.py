@@ -92,8 +92,8 @@ def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate], share
 def _shared(phase: Phase, testbed: Testbed) -> str:
     """What the devices share as the testbed has it, or what that may be."""
     devices = {row.host for row in phase.clients}
-    buses = [found.get("bus") for found in testbed.devices if found.get("name") in devices]
-    named = dict.fromkeys(f"{bus['name']} of {_per_s(bus['per_s'])}" for bus in buses if bus)
+    buses = [each.bus for each in testbed.devices if each.name in devices]
+    named = dict.fromkeys(f"{bus.name} of {_per_s(bus.per_s)}" for bus in buses if bus)
     if not named:
         return "such as a bus, a controller or the CPU"
     return f"which the testbed has: the {'bus' if len(named) == 1 else 'buses'} {' and '.join(named)}"

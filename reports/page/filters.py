@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 
 from kit.core.units import format_duration_ns, format_latency, format_latency_range
+from kit.store.manifest import Device
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
 from kit.store.stored import Stored
@@ -108,18 +109,16 @@ def pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:
     return listed
 
 
-def parameters(device: Any) -> str:
+def parameters(device: Device) -> str:
     """The numbers of an emulated device's model, as its preset has them; "-" for a real device."""
-    model = device.get("parameters") if isinstance(device, dict) else None
-    numbers = [(device.get("latency_ns"), "latency")] if isinstance(device, dict) else []
-    shown = [f"{name} {value} ns" for value, name in numbers if value is not None]
-    for part in (model or {}).values():
+    shown = [] if device.latency_ns is None else [f"latency {device.latency_ns} ns"]
+    for part in (device.parameters or {}).values():
         if isinstance(part, dict):
             shown += [f"{name} {text(value)}" for name, value in part.items() if value is not None]
-    bus = device.get("bus") if isinstance(device, dict) else None
-    if isinstance(bus, dict):
-        rest = ", ".join(f"{key} {text(value)}" for key, value in bus.items() if key != "name")
-        shown.append(f"bus {text(bus.get('name'))}: {rest}")
+    if device.bus:
+        rest = {key: value for key, value in device.bus.as_json().items() if key != "name"}
+        listed = ", ".join(f"{key} {text(value)}" for key, value in rest.items())
+        shown.append(f"bus {text(device.bus.name)}: {listed}")
     return ", ".join(shown) or "-"
 
 

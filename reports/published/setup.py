@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.core.units import format_duration_ns, format_latency, format_size_bytes
-from kit.store.manifest import Manifest
+from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 from kit.store.stored import Json
 from kit.store.summary import Reference
@@ -72,12 +72,12 @@ def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
     server = "the built-in lab" if testbed.server == "lab" else testbed.server
     other = False if testbed.emulated else None
     yield row("Server", "server", [server] if server else [], same=lambda *_: other)
-    disks = _of_role(manifest, "data")
+    disks = testbed.of_role("data")
     speeds = [speed for disk in disks if (speed := _rpm(disk)) is not None]
     yield row("Disks", "disks", _number(manifest, disks), more=_titles(manifest, disks))
     yield row("Disk speed", "disk_rpm", speeds if len(speeds) == len(disks) else [], _speed)
     for role, name in (("cache", "L2ARC devices"), ("log", "SLOG devices")):
-        devices = _of_role(manifest, role)
+        devices = testbed.of_role(role)
         yield row(name, f"{role}_devices", _number(manifest, devices), more=_titles(manifest, devices))
     yield row("Record size", "record_size", _record_size(manifest), size_words)
     yield row("I/O size", "io_size", _io_sizes(phases), size_words)
@@ -145,26 +145,22 @@ def _with(text: str, more: str | None) -> str:
     return f"{text} ({more})" if more else text
 
 
-def _of_role(manifest: Manifest, role: str) -> list[Json]:
-    return [device for device in manifest.testbed.devices if device.get("role") == role]
-
-
-def _number(manifest: Manifest, devices: Sequence[Json]) -> list[int]:
+def _number(manifest: Manifest, devices: Sequence[Device]) -> list[int]:
     """How many; of an appliance nobody knows."""
     return [] if manifest.appliance else [len(devices)]
 
 
-def _titles(manifest: Manifest, devices: Sequence[Json]) -> str:
+def _titles(manifest: Manifest, devices: Sequence[Device]) -> str:
     """The models of emulated devices; that of a real one is its serial number."""
-    titles = dict.fromkeys(str(device.get("model")) for device in devices)
+    titles = dict.fromkeys(str(device.model) for device in devices)
     return "; ".join(titles) if manifest.testbed.emulated else ""
 
 
-def _rpm(device: Json) -> int | None:
+def _rpm(device: Device) -> int | None:
     """Turns a minute: 0 of what does not turn, None of a device that says nothing about it."""
-    if device.get("latency_ns") is not None:
+    if device.latency_ns is not None:
         return 0
-    model = device.get("parameters") or {}
+    model = device.parameters or {}
     model = model.get("controller") or model
     disk = model.get("disk")
     if disk:
@@ -225,7 +221,7 @@ def _chosen(manifest: Manifest, reference: Reference) -> str:
         return ""
     parts: dict[str, None] = {}
     for device in manifest.testbed.devices:
-        title, values = str(device.get("model")), _values(device)
+        title, values = str(device.model), _values(device)
         chosen = CHOSEN.get(title, {}).items() if reference.name == _CHOSEN_FOR else ()
         names = [f"{name} {_parameter(name, value)}" for name, value in chosen if values.get(name) == value]
         if names:
@@ -238,9 +234,9 @@ def _chosen(manifest: Manifest, reference: Reference) -> str:
     )
 
 
-def _values(device: Json) -> Json:
+def _values(device: Device) -> Json:
     """The parameters of the model of an emulated device; times in ns."""
-    model = device.get("parameters") or {}
+    model = device.parameters or {}
     return model.get(str(model.get("model"))) or {}
 
 

@@ -92,7 +92,7 @@ def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:
     if unwritten := never_written(manifest, phase):
         known["never_written"] = unwritten
     loaded = phase.spans if phase else {}
-    settings = [each.get("settings") or {} for each in manifest.testbed.devices if each.get("name") in loaded]
+    settings = [each.settings or {} for each in manifest.testbed.devices if each.name in loaded]
     kinds = {each.get("rotational") for each in settings}
     if len(kinds) == 1 and isinstance(kind := kinds.pop(), bool):
         known["rotating"] = kind

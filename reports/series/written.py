@@ -37,7 +37,7 @@ def never_written(manifest: Manifest, phase: Phase | None) -> float:
 def _behind_fill(manifest: Manifest, device: str) -> Iterator[Span]:
     """What preconditioning left unwritten at the end of a device."""
     entries = (manifest.precondition or {}).get("devices")
-    sizes = {each.get("name"): each.get("size_bytes") for each in manifest.testbed.devices}
+    sizes = {each.name: each.size_bytes for each in manifest.testbed.devices}
     for entry in entries if isinstance(entries, list) else ():
         filled = entry.get("filled_bytes") if entry.get("device") == device else None
         if isinstance(filled, int) and isinstance(size := sizes.get(device), int):

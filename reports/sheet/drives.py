@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kit.core.text import safe_text
 from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
+from kit.store.manifest import Device
 from kit.store.sheet import SheetLine, SheetValue
-from kit.store.stored import Json
 from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
 from reports.sheet.facts import Facts, unknown
@@ -31,7 +31,7 @@ def drive_lines(facts: Facts) -> Iterator[Line]:
         yield SheetLine(key=f"{role}_device", group=DRIVE, label=name), SheetValue(text=text)
         least = getattr(facts.need, f"{role}_size_bytes")
         need = f"at least {format_decimal_bytes(least)}" if least else ""
-        sizes = [count_of(each.get("size_bytes")) for each in devices]
+        sizes = [each.size_bytes for each in devices]
         known = [size for size in sizes if size]
         line = SheetLine(key=f"{role}_size", group=DRIVE, label=f"{name}, capacity", need=need)
         if not known or len(known) < len(sizes):
@@ -47,13 +47,11 @@ def drive_lines(facts: Facts) -> Iterator[Line]:
         )
 
 
-def identity(device: Json) -> str:
+def identity(device: Device) -> str:
     """Model, firmware, sector size and driver, as far as they are stored."""
-    real, settings = (
-        each if isinstance(each, dict) else {} for each in (device.get("identity"), device.get("settings"))
-    )
+    real, settings = device.identity or {}, device.settings or {}
     if not real.get("model"):
-        return safe_text(f"{device.get('name')}: {device.get('model') or 'model not known'} (emulated)")
+        return safe_text(f"{device.name}: {device.model or 'model not known'} (emulated)")
     parts = [str(real["model"]), f"firmware {settings.get('firmware') or 'not known'}"]
     sector = count_of(settings.get("logical_block_bytes") or real.get("sector_bytes"))
     parts.append(f"sectors of {format_size_bytes(sector)}" if sector else "sector size not known")
@@ -61,10 +59,9 @@ def identity(device: Json) -> str:
     return safe_text(", ".join(parts))
 
 
-def model_name(device: Json) -> str:
+def model_name(device: Device) -> str:
     """For a sentence; "" where it is not stored."""
-    real = device.get("identity")
-    return str((real.get("model") if isinstance(real, dict) else None) or device.get("model") or "")
+    return str((device.identity or {}).get("model") or device.model or "")
 
 
 def safety_lines(facts: Facts) -> Iterator[Line]:
@@ -76,7 +73,8 @@ def safety_lines(facts: Facts) -> Iterator[Line]:
         _power_loss(facts, asked),
     )
     says = {
-        _NO_CACHE.get(str(_settings(each).get("write_cache")), "") for each in facts.source.devices("log")
+        _NO_CACHE.get(str((each.settings or {}).get("write_cache")), "")
+        for each in facts.source.devices("log")
     } - {""}
     yield (
         SheetLine(key="volatile_cache", group=SAFETY, label="Declares a volatile write cache"),
@@ -185,7 +183,7 @@ def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
 
 def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: bool) -> SheetValue:
     need = facts.need.years
-    ratings = [count_of(each.get("endurance_bytes")) for each in facts.source.devices(role)]
+    ratings = [each.endurance_bytes for each in facts.source.devices(role)]
     known = [each for each in ratings if each]
     if not ratings:
         return SheetValue(text="-", note="no such device")
@@ -211,9 +209,8 @@ def price_lines(facts: Facts) -> Iterator[Line]:
     )
     yield line, _price(facts, budget)
     for role, name in NAMES.items():
-        device = next(iter(facts.source.devices(role)), {})
-        price = price_of(device.get("price"))
-        size = count_of(device.get("size_bytes"))
+        device = next(iter(facts.source.devices(role)), Device())
+        price, size = price_of(device.price), device.size_bytes
         yield (
             SheetLine(key=f"{role}_per_gb", group=PRICE, label=f"{name}, price per GB"),
             _money(price and price[0] / (size / _GB), price, "") if size else unknown("no size"),
@@ -274,8 +271,3 @@ def _disks(facts: Facts, role: str) -> SheetValue:
         return unknown("too few I/Os with the device or without one")
     number = without / with_it
     return SheetValue(text=three_digits(number), value=number, note=f"{kind} latencies at the NFS server")
-
-
-def _settings(device: Json) -> Json:
-    found = device.get("settings")
-    return found if isinstance(found, dict) else {}

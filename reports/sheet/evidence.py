@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from kit.store.manifest import Device
 from kit.store.phase import Phase
 from kit.store.series import CellRow
 from kit.store.slog import SlogTest
-from kit.store.stored import Json
 from kit.store.summary import DeviceRow, PhaseUse, Range
 from kit.store.tables import SERVER
 from reports.analysis.ageing import curve
@@ -52,9 +52,9 @@ class Source:
     power_losses: tuple[StoredRun, ...] = ()
     slog: tuple[SlogTest, ...] = ()
 
-    def devices(self, role: str) -> list[Json]:
+    def devices(self, role: str) -> list[Device]:
         """As the manifest has them, without repetition over runs."""
-        return devices_of(self.runs[0].stored, role) if self.runs else []
+        return self.runs[0].stored.manifest.testbed.of_role(role) if self.runs else []
 
     @property
     def emulated(self) -> bool:
@@ -96,26 +96,19 @@ class Alone:
     latencies_us: Floats
 
 
-def devices_of(stored: StoredRun, role: str) -> list[Json]:
-    """The devices of a role that a run used."""
-    return [each for each in stored.manifest.testbed.devices if each.get("role") == role]
-
-
-def model_of(device: Json) -> str:
+def model_of(device: Device) -> str:
     """What devices of a model have in common: model and firmware, or the parameters of an emulated one."""
-    identity, settings = (_table(device.get(key)) for key in ("identity", "settings"))
-    if identity.get("model"):
-        return json.dumps([identity["model"], settings.get("firmware")], default=str)
-    keys = ("model", "parameters", "latency_ns")
-    return json.dumps([device.get(key) for key in keys], sort_keys=True, default=str)
+    if model := (device.identity or {}).get("model"):
+        return json.dumps([model, (device.settings or {}).get("firmware")], default=str)
+    return json.dumps([device.model, device.parameters, device.latency_ns], sort_keys=True, default=str)
 
 
 def hardware_of(stored: StoredRun, roles: Sequence[str] = ROLES) -> tuple[tuple[str, str], ...]:
     """What makes two runs runs of one candidate: the models and serial numbers of its devices."""
     return tuple(
-        (role, json.dumps([model_of(each), _table(each.get("identity")).get("serial")]))
+        (role, json.dumps([model_of(each), (each.identity or {}).get("serial")]))
         for role in roles
-        for each in devices_of(stored, role)
+        for each in stored.manifest.testbed.of_role(role)
     )
 
 
@@ -174,7 +167,7 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
 
 def alone(source: Source, role: str, op: str) -> Alone | None:
     """The first device of a role alone, at the last point of its ageing curve; None without one."""
-    names = {str(each.get("name")) for each in source.devices(role)}
+    names = {str(each.name) for each in source.devices(role)}
     for run in source.runs:
         frame = run.aged.filter(pl.col("device").is_in(sorted(names)) & (pl.col("op") == op))
         if not frame.height or frame["point"].max() == 0:
@@ -199,7 +192,7 @@ def alone(source: Source, role: str, op: str) -> Alone | None:
 
 def uses(source: Source, role: str, phase: str | None) -> Iterator[tuple[Phase, PhaseUse, DeviceRow]]:
     """What each device of a role did in a phase, a run at a time."""
-    names = {str(each.get("name")) for each in source.devices(role)}
+    names = {str(each.name) for each in source.devices(role)}
     for run, in_run in _of_phase(source, phase):
         use = use_of(run, in_run)
         stored = next((each for each in run.stored.manifest.phases if each.name == in_run), None)
@@ -239,7 +232,3 @@ def _over_runs(figures: Sequence[Figure | None]) -> Figure | None:
     if len(known) > 2 and (between := interval_over_rounds(known)):
         return Figure(over.log, max(over.reach or 0.0, half_width(between)))
     return over
-
-
-def _table(value: object) -> Json:
-    return value if isinstance(value, dict) else {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kit.store.manifest import Device
 from kit.store.sheet import Need, SheetValue
-from kit.store.stored import Json
 from kit.store.summary import Range
 from reports.devices.prices import price_of
 from reports.sheet.evidence import ROLES, SERVED, WITHOUT, Alone, Served, Source, alone, phase_of, served
@@ -28,13 +28,13 @@ class Facts:
     alone: Mapping[str, Alone | None]
 
     @property
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[Device]:
         return [each for role in ROLES for each in self.source.devices(role)]
 
     @property
     def price(self) -> tuple[float, str] | None:
         """Of all its devices; None where one has none, or they have several currencies."""
-        prices = [price_of(each.get("price")) for each in self.devices]
+        prices = [price_of(each.price) for each in self.devices]
         known = [each for each in prices if each]
         if not known or len(known) < len(prices) or len({currency for _, currency in known}) > 1:
             return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kit.store.checks.outcome import Outcome
-from kit.store.manifest import Manifest
+from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 
 Code = Literal["durable", "not-durable", "memory", "unforced", "unknown"]
@@ -43,17 +43,17 @@ def durability(manifest: Manifest, phase: Phase) -> Durability:
 def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     """By the write caches of the devices that hold the writes, and the FLUSH commands that reached them."""
     assert phase.forces is not None
-    known = {str(each.get("name")): each for each in manifest.testbed.devices}
+    known = {str(each.name): each for each in manifest.testbed.devices}
     used = [each for each in phase.devices if each.samples and each.samples[-1].writes]
     if phase.array:
         # The array itself holds nothing.
         used = [each for each in used if each.device in phase.array.members]
-    logs = [each for each in used if known.get(each.device, {}).get("role") == "log"]
+    logs = [each for each in used if each.device in known and known[each.device].role == "log"]
     holding = used if phase.on_devices else logs or used
     if not holding:
         return Durability("unknown", "no device is known to hold its writes")
     caches = {
-        each.device: (known.get(each.device, {}).get("settings") or {}).get("write_cache") for each in holding
+        each.device: (known.get(each.device, Device()).settings or {}).get("write_cache") for each in holding
     }
     volatile = [each for each in holding if caches[each.device] != "write through"]
     names = ", ".join(each.device for each in volatile)

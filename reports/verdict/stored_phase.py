@@ -89,7 +89,7 @@ def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
 
 def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     names = {row.host for row in phase.clients}
-    devices = {str(each.get("name")) for each in manifest.testbed.devices} | {_ARRAY}
+    devices = {str(each.name) for each in manifest.testbed.devices} | {_ARRAY}
     known: dict[str, set[str]] = {
         CLIENT: names if manifest.format > 1 else names or set(manifest.testbed.clients),
         DEVICE: names if manifest.format > 1 else names or devices,
@@ -233,7 +233,7 @@ def _sizes(phase: Phase) -> Iterator[str]:
 
 
 def _loads(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
-    devices = {str(each.get("name")) for each in manifest.testbed.devices}
+    devices = {str(each.name) for each in manifest.testbed.devices}
     if phase.array and not set(phase.array.members) <= devices:
         yield "array has members that the testbed does not have"
     if (phase.array is not None) != (phase.target == _ARRAY):

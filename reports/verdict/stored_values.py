@@ -88,10 +88,10 @@ def _times(manifest: Manifest) -> Iterator[str]:
 
 def _devices(manifest: Manifest) -> Iterator[str]:
     testbed = manifest.testbed
-    names = [each.get("name") for each in testbed.devices]
+    names = [each.name for each in testbed.devices]
     if len(set(map(str, names))) < len(names):
         yield "a device of the testbed is there twice"
-    if testbed.emulated is False and any(each.get("parameters") for each in testbed.devices):
+    if testbed.emulated is False and any(each.parameters for each in testbed.devices):
         yield "emulated is false, and devices have the parameters of a model"
     known = set(map(str, names)) | {"array"}
     most = older.most_outstanding(manifest)

@@ -101,4 +101,4 @@ def test_each_run_is_one_of_the_ordinary_kind(path: Path) -> None:
             ("transparent_hugepage", "never"),
         }
         assert all(each.before != each.set for each in manifest.host_settings), "and each was restored"
-        assert {each["settings"]["scheduler"] for each in manifest.testbed.devices} == {"mq-deadline"}
+        assert {(each.settings or {})["scheduler"] for each in manifest.testbed.devices} == {"mq-deadline"}

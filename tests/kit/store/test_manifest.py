@@ -106,6 +106,9 @@ def test_a_mutated_manifest_comes_back_or_is_refused_with_its_place(name: str, d
         ({"run": "\x1b[31m", "title": 3}, "title: input should be a valid string, not 3"),
         ({"versions": {"\x1b": 3}}, r"versions\.\?: input should be a valid string"),
         ({"clock": {"kind": "real", "dilation": 0}}, r"clock\.dilation"),
+        ({"testbed": {"devices": [{"price": ["EUR"]}]}}, r"devices\[0\]\.price: .* valid string"),
+        ({"testbed": {"devices": [{"endurance_bytes": -1}]}}, r"devices\[0\]\.endurance_bytes"),
+        ({"testbed": {"devices": [{"settings": "x"}]}}, r"devices\[0\]\.settings"),
     ],
 )
 def test_a_refusal_has_file_place_and_what_was_observed(change: dict[str, Any], message: str) -> None:

@@ -44,7 +44,7 @@ def said(*phases: Phase, spread: float = 0.02, bus: dict[str, Any] | None = None
         for low in (round(1e6 * (1 - spread)), round(1e6 * (1 + spread)))
     ]  # fmt: skip
     testbed = manifest.Testbed(
-        devices=tuple({"name": name, **({"bus": bus} if bus else {})} for name in "ab")
+        devices=tuple(manifest.Device(name=name, bus=bus and manifest.Bus(**bus)) for name in "ab")
     )
     return [*together.sentences(pl.DataFrame(rows), phases, testbed)]
 
