@@ -47,13 +47,10 @@ def against_kernel(
     right = sum(n for tier, row in judged.items() for n, own in zip(row, owners, strict=True) if own == tier)
     total = sum(map(sum, judged.values()))
     return KernelLabels(
-        tiers={tier: tuple(row) for tier, row in table.items()},
-        owners=tuple(owners),
-        judged=total,
-        right=right,
-        share_right=right / total if total else None,
+        tiers={tier: tuple(row) for tier, row in table.items()}, owners=tuple(owners), judged=total,
+        right=right, share_right=right / total if total else None,
         warnings=tuple(text for tier, row in judged.items() for text in _tails(tier, row, owners, bands)),
-    )
+    )  # fmt: skip
 
 
 def owners_of(table: Mapping[str, Sequence[int]]) -> list[str | None]:
@@ -167,10 +164,8 @@ def against_published(
             PublishedCount(tier=tier, range_us=span, count=counts[tier], share=counts[tier] / total)
             for tier, span in ordered
         ),
-        outside=outside,
-        borders_us=borders,
-        share_right=share_right,
-    )
+        outside=outside, borders_us=borders, share_right=share_right,
+    )  # fmt: skip
 
 
 def _between(ranges: Sequence[Range]) -> tuple[float, ...] | None:

@@ -54,36 +54,23 @@ def _described(
 ) -> PhaseBands:
     phase, layer, op = key
     ranges = {tier: span for (of, tier), span in shown.items() if of == op}
-    entry = PhaseBands(
-        phase=phase,
-        layer=layer,
-        op=op,
-        count=sum(b[2] for bins in by_tier.values() for b in bins),
-        overlap_limit=OVERLAP_LIMIT,
-        separable=False,
-        reason=None,
-        borders_us=(),
-        bands=(),
-        kernel=None,
-        published=None,
-    )
+    count = sum(b[2] for bins in by_tier.values() for b in bins)
+    kernel, held = None, None
     try:
         found = find(together(by_tier.values()))
     except ValueError as error:
-        return entry.model_copy(update={"reason": f"no bands: {error}"})
-    labelled = _UNLABELLED not in by_tier
-    kernel = band_labels.against_kernel(by_tier, found.bands, found.borders_ns) if labelled else None
-    held = reference and band_labels.against_published(reference.name, by_tier, ranges, labelled)
-    return entry.model_copy(
-        update={
-            "separable": found.separable,
-            "reason": found.reason or None,
-            "borders_us": tuple(b / 1e3 for b in found.borders_ns),
-            "bands": tuple(_listed(found, kernel, ranges)),
-            "kernel": kernel,
-            "published": held,
-        }
-    )
+        found = Bands((), (), f"no bands: {error}")
+    else:
+        labelled = _UNLABELLED not in by_tier
+        kernel = band_labels.against_kernel(by_tier, found.bands, found.borders_ns) if labelled else None
+        if reference:
+            held = band_labels.against_published(reference.name, by_tier, ranges, labelled)
+    return PhaseBands(
+        phase=phase, layer=layer, op=op, count=count, overlap_limit=OVERLAP_LIMIT,
+        separable=found.separable, reason=found.reason or None,
+        borders_us=tuple(b / 1e3 for b in found.borders_ns), bands=tuple(_listed(found, kernel, ranges)),
+        kernel=kernel, published=held,
+    )  # fmt: skip
 
 
 def together(parts: Iterable[Bins]) -> list[tuple[int, int, int]]:
@@ -99,16 +86,10 @@ def _listed(found: Bands, kernel: KernelLabels | None, ranges: Mapping[str, Rang
     owners = kernel.owners if kernel else [None] * len(found.bands)
     return [
         BandRow(
-            from_us=band.from_ns / 1e3,
-            to_us=band.to_ns / 1e3,
-            count=band.count,
-            share=band.share,
-            share_interval=band.share_interval,
-            range_us=_us(band),
-            modes_us=tuple(mode / 1e3 for mode in band.modes_ns),
-            overlap=band.overlap,
-            separable=len(band.modes_ns) == 1,
-            tier=owner,
+            from_us=band.from_ns / 1e3, to_us=band.to_ns / 1e3, count=band.count, share=band.share,
+            share_interval=band.share_interval, range_us=_us(band),
+            modes_us=tuple(mode / 1e3 for mode in band.modes_ns), overlap=band.overlap,
+            separable=len(band.modes_ns) == 1, tier=owner,
             published=tuple(
                 BandPublished(tier=tier, inside=low <= _us(band)[0] and _us(band)[1] <= high)
                 for tier, (low, high) in ranges.items()
@@ -116,7 +97,7 @@ def _listed(found: Bands, kernel: KernelLabels | None, ranges: Mapping[str, Rang
             ),
         )
         for band, owner in zip(found.bands, owners, strict=True)
-    ]
+    ]  # fmt: skip
 
 
 def _us(band: Band) -> Range:

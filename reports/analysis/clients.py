@@ -49,16 +49,12 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
             bins = _bins(chosen)
             count = sum(b[2] for b in bins)
             yield ClientFigures(
-                phase=phase.name,
-                op=str(op),
-                host=ALL if host is None else host,
-                merged=host is None,
-                count=count,
-                iops=count / seconds if seconds > 0 else None,
+                phase=phase.name, op=str(op), host=ALL if host is None else host, merged=host is None,
+                count=count, iops=count / seconds if seconds > 0 else None,
                 skew_us=_largest_us([row.skew_ns if row else None for row in rows]),
                 clock_error_us=_largest_us([row.clock_error_ns if row else None for row in rows]),
                 **figures_us(bins, _limits_ns(bins, extremes)),
-            )
+            )  # fmt: skip
 
 
 def _bins(frame: pl.DataFrame) -> list[tuple[int, int, int]]:

@@ -31,16 +31,11 @@ def describe(manifest: Manifest) -> Iterator[ForcesRow]:
             durable = durability(manifest, phase)
             p50_us, p99_us = _quantiles_us(forces.group)
             yield ForcesRow(
-                phase=phase.name,
-                **{name: getattr(forces, name) for name in _OWN},
-                mean_us=forces.group.mean_ns / 1e3,
-                p50_us=p50_us,
-                p99_us=p99_us,
-                write_p50_us=_quantiles_us(forces.write)[0],
-                force_p50_us=_quantiles_us(forces.force)[0],
-                durable=durable.code,
-                why=durable.why,
-            )
+                phase=phase.name, **{name: getattr(forces, name) for name in _OWN},
+                mean_us=forces.group.mean_ns / 1e3, p50_us=p50_us, p99_us=p99_us,
+                write_p50_us=_quantiles_us(forces.write)[0], force_p50_us=_quantiles_us(forces.force)[0],
+                durable=durable.code, why=durable.why,
+            )  # fmt: skip
 
 
 def _quantiles_us(latencies: Latencies | None) -> tuple[float | None, float | None]:

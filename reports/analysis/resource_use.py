@@ -57,24 +57,17 @@ def _phase(phase: Phase, devices: Mapping[str, Device]) -> PhaseUse:
     cpu = tuple(_machine([each for each in phase.cpu if each.host == host], spans) for host in hosts)
     moved = phase.client_ios * phase.block_bytes if phase.block_bytes else None
     return PhaseUse(
-        phase=phase.name,
-        seconds=seconds,
-        iops=_rate(phase.client_ios, seconds),
-        bytes_per_s=_rate(moved, seconds),
-        bytes=_bytes(phase, moved, devices),
-        cpu=cpu,
+        phase=phase.name, seconds=seconds, iops=_rate(phase.client_ios, seconds),
+        bytes_per_s=_rate(moved, seconds), bytes=_bytes(phase, moved, devices), cpu=cpu,
         devices=tuple(
-            _device(
-                [each for each in phase.devices if each.device == name], devices.get(name, Device()), spans
-            )
+            _device([e for e in phase.devices if e.device == name], devices.get(name, Device()), spans)
             for name in names
         ),
         arc=arc,
         l2arc_written_bytes_per_s=_rate(arc.l2arc_written_bytes, arc.span_ns / 1e9) if arc else None,
         log_bytes_per_s=_rate(arc.log_bytes, seconds) if arc else None,
-        is_cpu_bound=any(machine.busy > CPU_BOUND for machine in cpu),
-        missing=_missing(phase),
-    )
+        is_cpu_bound=any(machine.busy > CPU_BOUND for machine in cpu), missing=_missing(phase),
+    )  # fmt: skip
 
 
 def _rate(value: int | None, seconds: float) -> float | None:
@@ -167,17 +160,13 @@ def _device(entries: Sequence[DeviceUse], of_testbed: Device, spans: Sequence[Sp
     has_flushes = all(sample.flushes is not None for pair in whole for sample in pair)
     written_per_s = rate("written_bytes") * 1e9
     return DeviceRow(
-        device=entries[0].device,
-        role=of_testbed.role or "",
+        device=entries[0].device, role=of_testbed.role or "",
         **{name: total(name) for name in ("reads", "read_bytes", "writes", "written_bytes")},
-        flushes=total("flushes") if has_flushes else None,
-        busy=min(1.0, rate("busy_ns")),
-        queue=rate("queue_ns"),
-        read_bytes_per_s=rate("read_bytes") * 1e9,
-        written_bytes_per_s=written_per_s,
-        tbw_per_day=written_per_s * _DAY_S / _TB,
+        flushes=total("flushes") if has_flushes else None, busy=min(1.0, rate("busy_ns")),
+        queue=rate("queue_ns"), read_bytes_per_s=rate("read_bytes") * 1e9,
+        written_bytes_per_s=written_per_s, tbw_per_day=written_per_s * _DAY_S / _TB,
         **_model(entries, of_testbed),
-    )
+    )  # fmt: skip
 
 
 def _model(entries: Sequence[DeviceUse], of_testbed: Device) -> dict[str, Any]:

@@ -52,15 +52,12 @@ def describe(manifest: Manifest, rows: Iterable[Row]) -> list[SplitPhase]:
     }
     return [
         SplitPhase(
-            phase=phase.name,
-            of=split.of,
-            why=split.why,
+            phase=phase.name, of=split.of, why=split.why, savings=tuple(_savings(split)),
             tiers=tuple(_tier(row, _ratio(p50s, phase.name, split.of, row)) for row in split.rows),
-            savings=tuple(_savings(split)),
         )
         for phase in manifest.phases
         if (split := phase.split)
-    ]
+    ]  # fmt: skip
 
 
 def _ratio(p50s: Mapping[tuple[str, str, str], float], name: str, of: str, row: SplitRow) -> float | None:
@@ -71,18 +68,14 @@ def _ratio(p50s: Mapping[tuple[str, str, str], float], name: str, of: str, row: 
 def _tier(row: SplitRow, p50_ratio: float | None) -> SplitTier:
     parts = [(part, row.parts.get(part, 0)) for part in WORDS] if _is_known([row]) else []
     return SplitTier(
-        op=row.op,
-        tier=row.tier,
-        ios=row.ios,
-        joined=_joined([row]),
+        op=row.op, tier=row.tier, ios=row.ios, joined=_joined([row]), p50_ratio=p50_ratio,
         mean_us=row.sum_ns / max(1, row.ios) / 1e3,
-        p50_ratio=p50_ratio,
         parts=tuple(
             SplitPart(part=part, mean_us=ns / row.ios / 1e3, share=ns / max(1, row.sum_ns))
             for part, ns in parts
             if ns
         ),
-    )
+    )  # fmt: skip
 
 
 def _joined(rows: Sequence[SplitRow]) -> float:
@@ -106,13 +99,10 @@ def _savings(split: PhaseSplit) -> Iterator[SplitSaving]:
             waited_ns = sum(row.parts.get(part, 0) for row in rows for part in parts)
             known = _is_known(rows)
             yield SplitSaving(
-                op=op,
-                device=device,
-                share=waited_ns / sum_ns if known else None,
+                op=op, device=device, share=waited_ns / sum_ns if known else None,
                 of_all=waited_ns / all_ns if known else None,
-                saved_us=waited_ns / ios / 1e3 if known else None,
-                mean_us=sum_ns / ios / 1e3,
-            )
+                saved_us=waited_ns / ios / 1e3 if known else None, mean_us=sum_ns / ios / 1e3,
+            )  # fmt: skip
 
 
 def _devices(op: str, tiers: set[str]) -> Iterator[tuple[Device, set[str], Sequence[Part]]]:

@@ -80,10 +80,8 @@ class StripesPart:
     figures: Sequence[Placed]
 
     @classmethod
-    def of(cls, found: Stripes | None, collected: Figures, *, told: bool = True) -> StripesPart | None:
-        """`told`: with sentences. None where nothing is found."""
-        if found is None:
-            return None
+    def of(cls, found: Stripes, collected: Figures, *, told: bool = True) -> StripesPart:
+        """`told`: with sentences."""
         figures = [collected.add(each, "stripes") for each in stripes_figures.figures(found)]
         return cls(found, list(sentences_of(found)) if told else [], figures)
 

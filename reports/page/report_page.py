@@ -61,6 +61,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
     ]
     curves = ageing.figures(aged) if aged is not None and aged.height else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
+    found = stripes_of(latency.bins, manifest.phases)
     # Rounds after the fills: the run is about ageing, and the first screen has the first device's curve.
     rounds = aged is not None and bool(aged["stage"].str.starts_with("round").any())
     return document.render(
@@ -77,7 +78,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         phases=phases,
         curve=drawn[0] if rounds else None,
         ageing=drawn[1:] if rounds else drawn,
-        stripes=StripesPart.of(stripes_of(latency.bins, manifest.phases), collected),
+        stripes=StripesPart.of(found, collected) if found else None,
         title=import_source.title(manifest),
         imported=manifest.import_,
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],

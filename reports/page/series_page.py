@@ -10,7 +10,7 @@ import polars as pl
 
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.series import CellRow, Ratio, Series, SeriesCell
+from kit.store.series import CellRow, Ratio, Series, SeriesAxis, SeriesCell
 from kit.store.tables import deciding_layer
 from reports.analysis.import_source import phase_frame
 from reports.devices.stripes import stripes_of
@@ -50,8 +50,7 @@ class AxisFigure:
 class AxisPart:
     """An axis of which cells were measured."""
 
-    name: str
-    keys: Sequence[str]
+    axis: SeriesAxis
     sentences: Sequence[str]
     figures: Sequence[AxisFigure]
 
@@ -115,7 +114,7 @@ def render(series: Series, runs: Runs) -> str:
         ]
         # Without one: of --only or --quick, none of its cells was measured.
         if mine:
-            axes.append(AxisPart(axis.name, axis.keys, list(sentences(series, axis)), mine))
+            axes.append(AxisPart(axis, list(sentences(series, axis)), mine))
     verdict = series.verdict or "unknown"
     return document.render(
         "series.html.j2",
@@ -125,17 +124,17 @@ def render(series: Series, runs: Runs) -> str:
         verdict=verdict,
         axes=axes,
         matrices=list(_matrices(series)),
-        stripes=[part for run in runs.values() if (part := _stripes(*run, collected))],
+        # Without their sentences: those are among the notes of the series.
+        stripes=[
+            StripesPart.of(found, collected, told=False)
+            for manifest, latency in runs.values()
+            if (found := stripes_of(latency.bins, manifest.phases))
+        ],
         rows=list(_rows(series)),
         sync=sync_table(series, references.forces_of_series(series.reference)),
         with_bytes=[(cell, run) for cell in series.cells for run in cell.runs if run.bytes],
         axis_names=[axis.name for axis in series.axes],
     )
-
-
-def _stripes(manifest: Manifest, latency: Latency, collected: Figures) -> StripesPart | None:
-    """Without its sentences: they are among the notes of the series."""
-    return StripesPart.of(stripes_of(latency.bins, manifest.phases), collected, told=False)
 
 
 def _thumbnails(series: Series, axis: str, phase: str, runs: Runs) -> Iterator[Thumbnail]:
