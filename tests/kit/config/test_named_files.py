@@ -41,7 +41,7 @@ STORED = {
         "import.source.program mount.source phases.[].checks.[].source phases.[].client_log.slowest.[].host "
         "phases.[].machines.[].host phases.[].clients.[].host phases.[].cpu.[].host "
         "phases.[].extremes.[].host phases.[].shares.source "
-        "phases.[].sums.[].host phases.[].unavailable.[].source testbed.file"
+        "phases.[].sums.[].host phases.[].unavailable.[].source testbed.devices.[].path testbed.file"
     ),
     "summary": (
         "accounting.phases.[].checks.[].source accounting.phases.[].shares.source "
