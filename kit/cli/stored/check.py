@@ -102,7 +102,10 @@ def _lines(judged: Rejudged, width: int) -> Iterator[str]:
     if summary and summary.by_nature:
         yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
     for outcome in judged.outcomes:
-        yield from _line(outcome, width)
+        if outcome.open != "not asked for":
+            yield from _line(outcome, width)
+    if unasked := [each.id for each in judged.outcomes if each.open == "not asked for"]:
+        yield from wrapped(f"not asked for: {', '.join(unasked)}", max(width, 40), "  ")
     for note in summary.known_notes if summary else ():
         yield from wrapped(note, width, "  ")
     if summary:
@@ -115,6 +118,6 @@ def _lines(judged: Rejudged, width: int) -> Iterator[str]:
 def _line(outcome: Outcome, width: int) -> Iterator[str]:
     where = f" {outcome.phase}" if outcome.phase and not outcome.is_expectation else ""
     head = f"{_MARKS[outcome.state]:<7}{outcome.id}{where}"
-    yield from wrapped(
-        ": ".join(filter(None, (head, outcome.marked or outcome.subject))), max(width, 40), "  "
-    )
+    # The id of an expectation says what it is of.
+    text = outcome.marked or ("" if outcome.is_expectation else outcome.subject)
+    yield from wrapped(f"{head}: {text}" if text else head, max(width, 40), "  ")
