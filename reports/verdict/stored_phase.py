@@ -104,6 +104,10 @@ def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     of_testbed = set(manifest.testbed.clients) | {str(manifest.testbed.server)}
     if not phase.on_devices and phase.target is None and manifest.testbed.clients and names - of_testbed:
         yield f"the testbed has no client {min(names - of_testbed)}"
+    if phase.target == "dataset" and names - {str(manifest.testbed.server)}:
+        yield f"the load in the dataset is of {min(names)}, the server is {manifest.testbed.server}"
+    if phase.target and phase.server_ios is not None:
+        yield f"server_ios is {phase.server_ios}, and no server answered the load"
     stored = DEVICE if phase.on_devices else CLIENT
     if ios.of(stored):
         for row in phase.clients:
@@ -137,7 +141,9 @@ def _slowest(phase: Phase) -> Iterator[str]:
     for slow in log.slowest if log else ():
         if names and slow.host not in names:
             yield f"the slowest {slow.op} is of {slow.host}, which clients does not have"
-        if issued.get((slow.host, slow.op), slow.latency_ns) != slow.latency_ns:
+        if issued and (slow.host, slow.op) not in issued:
+            yield f"the slowest {slow.op} of {slow.host} is of no I/O that extremes have"
+        elif issued.get((slow.host, slow.op), slow.latency_ns) != slow.latency_ns:
             yield f"the slowest {slow.op} of {slow.host} took {slow.latency_ns} ns, not as by extremes"
 
 
