@@ -13,13 +13,15 @@ from typing import Any, Literal
 
 EXPECT = "EXPECT"
 UNKNOWN_ID = "UNCLASSIFIED"
+# Asked for by a limit or fault, each of which has an outcome of its own.
+EACH = "each"
 
 
 @dataclass(frozen=True)
 class CheckId:
     """Two sentences. `makes`: what a run is for which it does not hold; `decisive`: whatever else is unknown.
 
-    `asked_by`: the key of the summary without which nobody asks for it; "": it is always tried.
+    `asked_by`: the key of the summary without which nobody asks for it, or EACH; "": it is always tried.
 
     `of_imports`: an import, which has one count alone, is judged by it. `traced`: an appliance has none.
     `by_nature`: no run of its kind is without it.
@@ -129,15 +131,15 @@ _PHASE = (
     ),
     CheckId(
         "FAULT-RECOVERY", "Latencies were not back in the band of before in time.",
-        "Look at the heat map from the fault on.", asked_by="faults", makes="invalid",
+        "Look at the heat map from the fault on.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
         "FAULT-DEGRADED", "No I/O ended while a fault lasted.",
-        "As FAULT-RECOVERY.", asked_by="faults", makes="invalid",
+        "As FAULT-RECOVERY.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
         "FAULT-AFFECTED", "A fault that should not matter did.",
-        "As FAULT-RECOVERY.", asked_by="faults", makes="invalid",
+        "As FAULT-RECOVERY.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
         "FAULT-ERRORS", "Clients saw errors while faults were declared.",
@@ -199,19 +201,19 @@ _PHASE = (
     CheckId(
         "SOAK-DRIFT", "The last row of a soak is too far from the first.",
         "Look at the soak's rows: heat, garbage collection, a log that fills.",
-        asked_by="soak", makes="invalid",
+        asked_by=EACH, makes="invalid",
     ),
     CheckId(
         "SOAK-STOPPED", "A limit of a soak stopped its load.",
-        "Spare the device, or raise the limit.", asked_by="soak", makes="invalid",
+        "Spare the device, or raise the limit.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
         "IMPACT", "Another load slows the I/Os of a phase more than declared.",
-        "Give the loads devices of their own, or raise the limit.", asked_by="impact", makes="invalid",
+        "Give the loads devices of their own, or raise the limit.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
         "FORCES-LOST", "Acknowledged forced writes are lost or damaged.",
-        "Do not trust the device or its path with data.", asked_by="forces", makes="invalid",
+        "Do not trust the device or its path with data.", asked_by=EACH, makes="invalid",
     ),
 )  # fmt: skip
 _SUMS = (
