@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
 
+from pydantic import model_validator
+
 from kit.store.checks.ids import EXPECT, IDS, makes_of
 from kit.store.checks.known import Known
-from kit.store.stored import Stored
+from kit.store.stored import Stored, contradiction
 
 Verdict = Literal["valid", "invalid", "unknown"]
 # Why a check was not judged: nobody asked for it, nothing here can make it, or it was made and left it open.
@@ -31,6 +33,16 @@ class Outcome(Stored):
     makes: Verdict = "valid"
     text: str = ""
     known: Known | None = None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        if self.holds and (self.makes != "valid" or self.known):
+            raise contradiction(
+                f"holds is true, makes is {self.makes}, known is {self.known and self.known.check}"
+            )
+        if self.open and self.holds is not None:
+            raise contradiction(f"open is {self.open}, and holds is {self.holds}")
+        return self
 
     @classmethod
     def ok(cls, id_: str, phase: str | None = None, subject: str = "", text: str = "") -> Self:
