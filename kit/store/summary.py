@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.checks.known import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import SUMMARY_FORMAT
@@ -332,10 +333,17 @@ def read_summary(run: RunDir) -> Summary:
     """summary.json of a run. Raises ConfigError."""
     path = run.path / "summary.json"
     value = read_versioned(path, SUMMARY_FORMAT)
-    if isinstance(causes := value.pop("causes", None), list):
-        # Format 1: what decides alone.
-        value["outcomes"] = [
-            {"makes": "unknown", **each, "holds": False} if isinstance(each, dict) else each
-            for each in causes
-        ]
+    if value["format"] == 1 and (outcomes := _of_format_1(value)):
+        value["outcomes"] = outcomes
     return Summary.from_json(value, path)
+
+
+def _of_format_1(value: Json) -> list[Any]:
+    """What decides alone: `causes`; the first runs have sentences without ids."""
+    causes = value.pop("causes", None)
+    if causes is None and value.get("verdict") != "valid":
+        causes = [{"id": UNKNOWN_ID, "text": text} for text in value.get("reasons") or ()]
+    listed = causes if isinstance(causes, list) else []
+    return [
+        {"makes": "unknown", **each, "holds": False} if isinstance(each, dict) else each for each in listed
+    ]

@@ -156,6 +156,13 @@ def test_a_summary_of_format_1_has_what_decides_as_outcomes(run: RunDir) -> None
     assert [(each.id, each.makes, each.state) for each in causes] == [
         (cause["id"], "unknown", "failed"), (wish["id"], "invalid", "failed"),
     ]  # fmt: skip
+    json_file.write_json(
+        run.path / "summary.json", {**SUMMARY, "verdict": "unknown", "reasons": ["lost", "open"]}
+    )
+    assert [(str(each), each.makes) for each in read_summary(run).causes] == [
+        ("lost", "unknown"),
+        ("open", "unknown"),
+    ]
     json_file.write_json(run.path / "summary.json", {**SUMMARY, "causes": [3]})
     with pytest.raises(ConfigError, match=r"outcomes\[0\]"):
         read_summary(run)
