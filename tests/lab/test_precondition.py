@@ -30,6 +30,7 @@ from kit.lab.site import make_devices
 from kit.precondition import stage as preconditionstage
 from kit.precondition.device import Outcome, Target, precondition
 from kit.precondition.purge import purge
+from kit.precondition.stage_loads import Stage
 from tests.lab.conftest import RunningLab
 
 PROTECTS = ("kit/precondition", "kit/emulation")
@@ -121,8 +122,8 @@ def test_an_interrupted_one_goes_on_at_its_stage_until_the_device_is_steady(
     real, seen = preconditionstage._measure, []
     wanted = settings(method="snia", fills=None, round_size="2MiB")
 
-    def interrupted(work: preconditionstage.Work, stage: str, op: str, *rest: object) -> object:
-        seen.append(stage)
+    def interrupted(work: preconditionstage.Work, stage: Stage, op: str, *rest: object) -> object:
+        seen.append(str(stage))
         if seen.count("fill 2"):
             raise KeyboardInterrupt
         return real(work, stage, op, *rest)  # type: ignore[arg-type]
