@@ -89,4 +89,4 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     undone = {each["undone"] for each in journal if "undone" in each}
     assert {undos["online"], undos["nfsd-threads"], undos["fault-command"]} <= undone
     failed = [case.get("name") for case in ET.parse(xml).iter("testcase") if case.find("failure") is not None]
-    assert failed == ["FAULT-RECOVERY: the fault at 18s (nfsd is restarted, 1s without it)"]
+    assert failed == ["FAULT-AFFECTED: the fault at 18s (nfsd is restarted, 1s without it)"]
