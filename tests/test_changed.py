@@ -88,6 +88,12 @@ def test_a_module_that_is_gone_still_selects(checkout: Path) -> None:
     assert "tests/kit/test_pool.py" in selection(frozenset({"kit/zfs/pool.py"}), checkout).files
 
 
+def test_a_module_that_cannot_be_parsed_selects_who_imports_it(checkout: Path) -> None:
+    before = selection(frozenset({"kit/zfs/pool.py"}), checkout)
+    (checkout / "kit/zfs/pool.py").write_text("def (\n")
+    assert selection(frozenset({"kit/zfs/pool.py"}), checkout) == before
+
+
 def test_files_that_git_knows_and_new_ones(checkout: Path) -> None:
     def git(*words: str) -> None:
         identity = "-c", "user.name=Test", "-c", "user.email=test@example.org"
