@@ -111,6 +111,8 @@ def _lines(judged: Rejudged, width: int) -> Iterator[str]:
     if summary:
         counts = {state: sum(each.state == state for each in summary.outcomes) for state in _MARKS}
         others = [f"{counts[state]} {state}" for state in _MARKS if counts[state] and state != "ok"]
+        if damaged := sum(each.decides for each in judged.stored):
+            others.append(f"{damaged} of the stored files failed")
         yield from wrapped("; ".join([summary.tally.words, *others]), width, "  ")
     yield ""
 

@@ -21,7 +21,7 @@ EACH = "each"
 class CheckId:
     """Two sentences. `makes`: what a run is for which it does not hold; `decisive`: whatever else is unknown.
 
-    `asked_by`: the key of the summary without which nobody asks for it, or EACH; "": it is always tried.
+    `asked_by`: the key of the summary of a workload that asks for it, or EACH; "": it is always tried.
 
     `of_imports`: an import, which has one count alone, is judged by it. `traced`: an appliance has none.
     `by_nature`: no run of its kind is without it.

@@ -13,7 +13,7 @@ from kit.store.checks.known import Known
 from kit.store.stored import Stored, contradiction
 
 Verdict = Literal["valid", "invalid", "unknown"]
-# Why a check was not judged: nobody asked for it, nothing here can make it, or it was made and left it open.
+# Why a check was not judged: the workload does not ask for it, nothing here can make it, or it left it open.
 Open = Literal["not asked for", "not available", "not known"]
 State = Literal["ok", "failed", "known", "not asked for", "not available", "not known"]
 
@@ -110,7 +110,7 @@ class Outcome(Stored):
 
 @dataclass(frozen=True)
 class Tally:
-    """How many outcomes there are of each kind: one count, whoever says it.
+    """How many outcomes there are of each kind: the count that every command and page shows.
 
     `made`, `hold`: all that were judged, and those of them that hold; `asked`, `met`: of these, expectations.
     `unavailable`: which could not be made here; `unjudged`: expectations that could not.

@@ -11,7 +11,7 @@ from kit.store.stored import Count, Many, Nanoseconds, Stored
 
 
 class ScheduledAction(Stored):
-    """What became of a fault or an event; what a workload asks for is in kit.config.tables.fault_table.
+    """How a fault or an event ended; what a workload asks for is in kit.config.tables.fault_table.
 
     `begin_ns`, `end_ns`: None if it never began, or did not end by itself.
     `error`: why it did not happen as declared; `was_cut`: the phase ended first, and it was undone. `expect`:

@@ -18,7 +18,7 @@ _ROWS = 1 << 18
 def fault_of(handle: int, most_rows: int) -> str:
     """What is wrong with the file of the descriptor, in one line; "" if all of its columns can be read.
 
-    Also "" for a file that says it has more than `most_rows`, which nobody will read.
+    Also "" for a file that says it has more than `most_rows`: the caller refuses it.
     """
     try:
         scan = pl.scan_parquet(f"/dev/fd/{handle}", glob=False)

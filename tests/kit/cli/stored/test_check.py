@@ -101,6 +101,8 @@ def test_a_plan_that_was_changed(hsp_here: Called, tmp_path: Path) -> None:
         write_json(path / "plan.json", value)
         code, found = lines(hsp_here, path)
         assert (code, found["PLAN-DIGEST"]) == (3, "failed")
+        assert "checks hold" in (text := hsp_here("check", str(path)).stdout)
+        assert "1 of the stored files failed" in " ".join(text.split())
 
 
 def test_several_runs_one_damaged(hsp_here: Called, tmp_path: Path) -> None:
