@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kit.store.checks.ids import UNKNOWN_ID
-from kit.store.checks.old_names import subject_of
+from kit.store.checks.old_names import has_unit, subject_of
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import CpuSample, DeviceSample
 from kit.store.phase import Check, Missing, Phase
@@ -174,8 +174,8 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         "NFS-BYTES": abs(check.expected) + _pages(phase) if loose or _asynchronous(phase) else 0,
     }  # fmt: skip
     if id_ == UNKNOWN_ID:
-        # Of a run of another version, in units of its own.
-        return max(_STEP_US, _IOS + abs(check.expected) // 20)
+        # Of a run of another version. Those of its machine have units.
+        return max(_STEP_US if has_unit(check.name) else 0, _IOS + abs(check.expected) // 20)
     return sums.get(id_, 0)
 
 

@@ -49,6 +49,11 @@ _NAMES = [
 ]
 
 
+def has_unit(name: str) -> bool:
+    """Whether the numbers of a sum without a known id are no I/Os."""
+    return ", in " in name
+
+
 def subject_of(name: str) -> dict[str, Any]:
     """`id`, and `op`, `of` and `out_of` where the name has them."""
     for pattern, id_ in _NAMES:

@@ -11,6 +11,7 @@ import pytest
 
 from kit.session.presentation import code_of
 from kit.store.checks.known import Known
+from kit.store.checks.old_names import has_unit
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -68,7 +69,9 @@ def without_words(manifest: Json) -> Json:
     """Sums are called by their ids, and problems by their codes."""
     for phase in manifest["phases"]:
         for each in (*phase["checks"], *phase["unavailable"]):
-            each |= {"name": each["id"], "source": ""} | ({"why": "x"} if "why" in each else {})
+            # The unit of a sum without an id is no message.
+            unit = ", in units" if has_unit(each["name"]) else ""
+            each |= {"name": each["id"] + unit, "source": ""} | ({"why": "x"} if "why" in each else {})
     for part in (manifest, *manifest["phases"]):
         part["problems"] = [
             {**each, "text": each["code"]} if isinstance(each, dict) else "x"
