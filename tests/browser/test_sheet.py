@@ -4,7 +4,7 @@ import pytest
 
 from kit.session.sheet import buyers_sheet
 from reports.page import sheet_page
-from tests.browser.page import ATTACK, violations
+from tests.browser.page import ATTACK, until, violations
 from tests.reports import candidates
 from tests.reports.candidates import DRIVES
 
@@ -42,7 +42,9 @@ def test_the_keyboard_reaches_the_table_and_leads_to_where_a_value_is_from(show,
     page.keyboard.press("Tab")
     target = page.evaluate("document.activeElement.getAttribute('href')")
     page.keyboard.press("Enter")
-    assert page.url.endswith(target) and page.evaluate(f"document.querySelector('{target}').offsetTop > 0")
+    # The browser follows the link after the key was taken.
+    until(page, f"location.hash === '{target}'")
+    assert page.evaluate(f"document.querySelector('{target}').offsetTop > 0")
     page.evaluate("scrollTo(0, 0)")
 
 
