@@ -32,8 +32,9 @@ def name_of(device: Device) -> str:
 def roles_of(phase: Mapping[str, Any]) -> set[str]:
     """The roles that a phase, as it stands in a file, is about: without such a device it shows nothing."""
     tiers = phase.get("tiers")
-    named = [_TIERS.get(str(tier)) for tier in (tiers if isinstance(tiers, list) else ())]
-    return {*named, phase.get("remove"), str(phase.get("target")).partition(":")[2]} & set(_ROLES.values())
+    named = [_TIERS.get(str(tier), "") for tier in (tiers if isinstance(tiers, list) else ())]
+    named += [str(phase.get("remove")), str(phase.get("target")).partition(":")[2]]
+    return set(named) & set(_ROLES.values())
 
 
 def with_candidates(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> WorkloadSource:
@@ -76,7 +77,7 @@ def with_candidates(source: WorkloadSource, read_testbed: Callable[[], Testbed])
 
 
 def _roles(keys: object) -> list[Role]:
-    return [_ROLES[key] for key in (keys if isinstance(keys, list) else [keys]) if key in _ROLES]
+    return [_ROLES[key] for key in map(str, keys if isinstance(keys, list) else [keys]) if key in _ROLES]
 
 
 def _values(source: WorkloadSource, name: str, keys: object, testbed: Testbed) -> Document:

@@ -72,7 +72,7 @@ class Claim(Table):
 class Axis(Table):
     """An axis. `set`: a key, or several that change together; `to`: a value of each, by its name.
 
-    "auto": the candidates of the testbed (kit.config.candidates), which are written there before this is read.
+    "auto": the candidates of the testbed (kit.config.candidates), which are in its place when this is read.
     """
 
     set: str | Annotated[tuple[str, ...], Field(min_length=1)]

@@ -1,9 +1,10 @@
 """The files of a workload: its own, and those of the workloads that it is based on.
 
-`base = "top-speeds"` takes every key from there that the file does not have. Tables are merged key by key, but for
-the values of an axis (`to`), which are replaced. Arrays are not merged, but for phases: the `[[phase]]` tables of the file are the phases that run; each takes the
-keys that it does not have from the base's phase of its own name, or from the phase that its `base` names, of
-the base or above it in the file. A file without phases has those of its base.
+`base = "top-speeds"` takes every key from there that the file does not have. Tables are merged key by key,
+but for the values of an axis, which are replaced. Arrays are not, but for phases: the `[[phase]]` tables of
+the file are the phases that run; each takes the keys that it does not have from the base's phase of its own
+name, or from the phase that its `base` names, of the base or above it in the file. A file without phases has
+those of its base.
 
 Expectations are not taken over: they are limits for what the base measures.
 """

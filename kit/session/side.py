@@ -91,7 +91,7 @@ class Side:
         if source.expanded:
             # Not each candidate is of each role.
             in_use = {device.role for device in testbed.without_idle.device}
-            others = {device.role: 1 for device in testbed.device if device.role not in in_use}
+            others = {str(each.role): 1 for each in testbed.device if each.role not in in_use}
             testbed = used(testbed, others)
         plan = self._planned(workload, testbed, source)
         refuse_unknown(plan, source.place_of, _on_axes(source))
