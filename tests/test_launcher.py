@@ -286,7 +286,8 @@ def test_environments_of_hsp_test(
     of_lab, _, ran_words = done.stdout.partition(":")
     assert of_lab == ("not long" if {"--all", "--changed"} & {*words} else "basic and not long")
     ran = ran_words.removeprefix("<").removesuffix(">").split("><")
-    assert ran[:4] == ["-m", "tox", "run", "--discover"]
+    tox = ["run-parallel", "--parallel", "2"] if "--quick" in words else ["run"]
+    assert ran[: 3 + len(tox)] == ["-m", "tox", *tox, "--discover"]
     assert ran[ran.index("-e") :] == ["-e", environments, "--", *passed_on]
 
 

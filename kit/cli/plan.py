@@ -26,6 +26,7 @@ from kit.plan.steps import listed
 from kit.rules import operations
 from kit.session.agreement import commands
 from kit.session.side import Side
+from kit.sizes import device_memory
 from kit.sizes.tier_sizes import ArcContent, Tiers, content
 from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
 from kit.zfs.pool import record_bytes
@@ -101,7 +102,7 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
     parts = (
         _head(plan), commands.words(commands.listed(plan)), kept_lines(plan), _devices(plan),
         _tiers(plan, held, arc), [*notes, ""] if notes else [], _written(bytes_), _loaded(plan),
-        _time(times, aged_s, anew_s), _commands(listed_, width),
+        _lasting(plan), _time(times, aged_s, anew_s), _commands(listed_, width),
     )  # fmt: skip
     emit_text([line for part in parts for line in part])
 
@@ -145,7 +146,11 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
         "headers of the L2ARC": arc.l2_hdr,
     }
     listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
-    return [*lines, f"  the ARC then has: {listed}", ""]
+    lines += [f"  the ARC then has: {listed}"]
+    if dram := device_memory.reason(plan.testbed):
+        several = f"{device_memory.SEVERAL} times as much of the set has to be on a device"
+        lines += [f"  DRAM of the devices, which answers reads as well: {dram}; {several}"]
+    return [*lines, ""]
 
 
 def _written(bytes_: list[Written]) -> list[str]:
@@ -170,6 +175,19 @@ def _loaded(plan: Plan) -> list[str]:
         return []
     lines = [f"  {name:14} for {format_duration_ns(time_ns)}" for name, time_ns in written_ns.items()]
     return ["the phases write to the bare devices, as fast as these take it:", *lines, ""]
+
+
+def _lasting(plan: Plan) -> list[str]:
+    """The phases that ask for I/Os: how long each lasts, and what is measured again."""
+    asking = [phase for phase in plan.workload.phase if phase.ios]
+    if not asking:
+        return []
+    lines = [
+        f"  {phase.name:14} {format_duration_ns(phase.duration)}; until {phase.ios:,} of "
+        f"{', '.join(phase.tiers) or 'its I/Os'}, {format_duration_ns(phase.longest)} at most"
+        for phase in asking
+    ]
+    return ["the phases last, and are measured again for longer where there were fewer I/Os:", *lines, ""]
 
 
 def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:

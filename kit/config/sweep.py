@@ -35,7 +35,7 @@ Scalar = str | int | float | bool
 Value = Scalar | tuple[Scalar, ...]
 MOST_AXES = 12
 
-_PHASE_KEYS = ("duration", "interval", "job", "log", "resumable", "tiers")
+_PHASE_KEYS = ("duration", "duration_max", "interval", "ios", "job", "log", "resumable", "tiers")
 # Of the array that a phase goes to.
 _ARRAY_KEYS = ("level", "chunk", "members")
 _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {

@@ -298,6 +298,9 @@ def _phase(
         text = f"no phase {named} above it or in the base, {nearest(str(name), names, 'phases')}"
         raise placed_refusal([((file.path, file.lines.line_of(key)), f"{dotted(key)}: {text}")])
     phase, origin = found or ({}, ())
+    if "duration" in own:
+        # Who says how long a phase lasts means that.
+        phase = {key: value for key, value in phase.items() if key not in ("ios", "duration_max")}
     made = _merge({k: v for k, v in own.items() if k != "base"}, phase)
     if base_key == "split_of":
         # The device is out by then.

@@ -210,10 +210,12 @@ def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -
     ]  # fmt: skip
 
 
-def read_through_command(path: str, size_bytes: int, *, direct: bool = False) -> list[str]:
-    """argv to read the first bytes of a file in order; `direct`: without the page cache of an NFS client."""
-    flags = "count_bytes,direct" if direct else "count_bytes"
-    return ["dd", f"if={path}", "of=/dev/null", "bs=128k", f"iflag={flags}", f"count={size_bytes}"]
+def read_through_command(path: str, size_bytes: int, *, direct: bool = False, skip: int = 0) -> list[str]:
+    """argv to read `size_bytes` of a file in order, from `skip`; `direct`: past a client's page cache."""
+    flags = ["count_bytes", *(["direct"] if direct else []), *(["skip_bytes"] if skip else [])]
+    begin = [f"skip={skip}"] if skip else []
+    words = ["dd", f"if={path}", "of=/dev/null", "bs=128k", f"iflag={','.join(flags)}", f"count={size_bytes}"]
+    return [*words, *begin]
 
 
 def parse_output(text: str) -> dict[str, Any]:

@@ -29,12 +29,12 @@ def resolved(workload: Workload, testbed: Testbed) -> Workload:
 
 def _log(phase: Phase, testbed: Testbed) -> Literal["every-io", "histograms"]:
     """In the lab a log of every I/O up to 15 minutes: it has one CPU, and I/Os are few."""
-    if phase.force or phase.resumable or phase.duration > LONGEST_EVERY_IO_NS:
+    if phase.force or phase.resumable or phase.longest > LONGEST_EVERY_IO_NS:
         return "histograms"
     if phase.in_order:
         return "every-io"
     dilation = testbed.clock.dilation
     # fio counts in octaves of its own clock.
-    is_countable = not dilation & (dilation - 1) and phase.duration <= MOST_INTERVALS * phase.interval
-    is_short = testbed.is_lab or phase.duration <= _SHORT_NS
+    is_countable = not dilation & (dilation - 1) and phase.longest <= MOST_INTERVALS * phase.interval
+    is_short = testbed.is_lab or phase.longest <= _SHORT_NS
     return "histograms" if is_countable and not is_short else "every-io"

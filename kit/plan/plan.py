@@ -19,7 +19,7 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.errors import ConfigError
-from kit.plan import client_logs, notes
+from kit.plan import client_logs, durations, notes
 from kit.rules import combination, device_phases, limits, operations
 from kit.sizes import auto_sizes
 from kit.zfs.tunables import Tunable, tunable
@@ -171,7 +171,7 @@ def _with_pool(
     phases = workload.phase
     workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)
     workload = operations.with_samples(workload.model_copy(update={"phase": phases}), source, jobs)
-    workload = client_logs.resolved(workload, testbed)
+    workload = client_logs.resolved(durations.resolved(workload, testbed), testbed)
     limits.check(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
     return workload, jobs
@@ -181,7 +181,8 @@ def _on_devices(
     workload: Workload, source: WorkloadSource, jobs: dict[str, FioJob], testbed: Testbed
 ) -> tuple[Workload, dict[str, FioJob]]:
     """Phases on bare devices, as a run measures them, and their jobs by Phase.load."""
-    workload = client_logs.resolved(device_phases.counted_together(workload, testbed), testbed)
+    workload = device_phases.counted_together(durations.resolved(workload, testbed), testbed)
+    workload = client_logs.resolved(workload, testbed)
     device_phases.check(workload, source, testbed, jobs)
     return device_phases.expanded(workload, testbed, jobs)
 

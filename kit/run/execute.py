@@ -27,7 +27,7 @@ from kit.plan.names import pool_spec, used_paths
 from kit.plan.plan import Plan
 from kit.recovery import clean, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo
-from kit.run import observer_effect, parts, power_loss, schedule
+from kit.run import attempts, observer_effect, parts, power_loss, schedule
 from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, is_split, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
@@ -317,7 +317,7 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
         gated = "l2arc" in tiers_asked(workload)
         logged = not without_log(workload)
         options = {"gated": gated, "logged": logged, "over_nfs": workload.over_nfs}
-        gate = warm_up(bench, warmup, job, workload.file_set.file, **options)
+        gate = warm_up(bench, warmup, job, workload.file_set.file, progress=run.progress, **options)
     if gate is None:
         return
     run.record.fill(warmup=StoredWarmup.from_json(gate.as_json(), "warm-up"))
@@ -408,7 +408,12 @@ def _measure(
                 array_setup.assembled(run, bench, phase) as with_array,
                 schedule.prepared(run, with_array, phase) as ready,
             ):
-                result = run_phase(ready, left, job, tracer, run.progress)
+                result = attempts.measured(
+                    left,
+                    lambda phase, number: run_phase(ready, phase, job, tracer, run.progress, number),
+                    run.run_dir.raw,
+                    run.record.add_notes,
+                )
         except BaseException:
             # With a result: what was scheduled could not be undone after it.
             rescue = phase.log == "histograms" and not result

@@ -177,8 +177,11 @@ def run_phase(
     job: FioJob,
     tracer: nfsd_tracer.Tracer | None = None,
     progress: Progress | None = None,
+    attempt: int = 1,
 ) -> PhaseResult:
     """Measure one phase: begin the instruments, run the load, end them, make rows and the entry.
+
+    Each `attempt` asks for other blocks.
 
     What goes wrong with the load or the instruments becomes a problem of the result, which
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
@@ -188,7 +191,16 @@ def run_phase(
     workers = bench.workers(phase.devices, over_nfs=phase.over_nfs)
     counted = phase.log == "histograms"
     part = parts.next_number(bench.run_dir, phase.name) if counted else 1
-    load = load_on(bench, workers, phase.name, job, phase.duration, phase.interval if counted else None, part)
+    load = load_on(
+        bench,
+        workers,
+        phase.name,
+        job,
+        phase.duration,
+        phase.interval if counted else None,
+        part,
+        attempt=attempt,
+    )
     if counted:
         watch.check_room(bench, workers, phase.duration, phase.interval)
     load.prepare()
@@ -244,8 +256,10 @@ def load_on(
     part: int = 1,
     *,
     logged: bool = True,
+    attempt: int = 1,
 ) -> Load:
     """One fio, or several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
+    drawn = f"{name} attempt {attempt}" if attempt > 1 else name
     through_mount = bool(bench.mounted) and all(worker.by_client for worker in workers)
     spec = LoadSpec(
         name=name,
@@ -254,7 +268,7 @@ def load_on(
         duration_ns=duration_ns,
         clock=bench.site.clock,
         # Each part asks for other blocks.
-        seed=seed_for(bench.site.seed, name if part == 1 else f"{name} part {part}"),
+        seed=seed_for(bench.site.seed, drawn if part == 1 else f"{drawn} part {part}"),
         # libnfs needs a port that only root may have.
         ordinary=bench.ordinary and through_mount,
         mounted=through_mount,

@@ -14,17 +14,20 @@ from kit.config.fio_job import FioJob
 from kit.config.workload import WARM_UP, Warmup, Workload
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
+from kit.core.progress import Progress
 from kit.core.units import format_mib, format_size_bytes
 from kit.instruments import arc_zil_counters
 from kit.load import fio, ordinary_user
 from kit.run.phase import drive, load_on
 from kit.setup.bench import Bench, Storage
+from kit.setup.long_step import Pace
 from kit.sizes.tier_sizes import Tiers
 from kit.sizes.workload_sizes import READ_TIERS
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
 _ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "dbuf_size", "l2_asize")
-_READ_DEADLINE_S = 3600.0
+# At once, and how long that may take at most.
+_PART_BYTES, _READ_DEADLINE_S = 512 << 20, 3600.0
 
 
 @dataclass
@@ -60,6 +63,7 @@ def warm_up(
     gated: bool = True,
     logged: bool = True,
     over_nfs: bool = True,
+    progress: Progress | None = None,
 ) -> Gate | None:
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
@@ -71,8 +75,7 @@ def warm_up(
     storage, worker = bench.storage, bench.workers(over_nfs=over_nfs)[0]
     client = worker.host
     if warmup.read_first and storage:
-        argv = fio.read_through_command(f"{storage.path}/{file}", warmup.read_first)
-        storage.server.run(argv, deadline_s=_READ_DEADLINE_S)
+        read_first(storage, file, warmup.read_first, progress)
     elif warmup.read_first:
         # Past the client's own cache: it is the server that is to read.
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
@@ -85,6 +88,17 @@ def warm_up(
     if load.problems:
         raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")
     return _watch(bench.site.clock, storage, warmup) if storage and gated else None
+
+
+def read_first(storage: Storage, file: str, size_bytes: int, progress: Progress | None) -> None:
+    """Read the begin of the working set on the server, a part at a time. Raises HostError."""
+    pace = Pace(progress, size_bytes) if progress else None
+    for skip in range(0, size_bytes, _PART_BYTES):
+        part = min(_PART_BYTES, size_bytes - skip)
+        argv = fio.read_through_command(f"{storage.path}/{file}", part, skip=skip)
+        storage.server.run(argv, deadline_s=_READ_DEADLINE_S)
+        if pace:
+            pace.show(skip + part)
 
 
 def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> Gate:

@@ -27,6 +27,7 @@ from kit.setup import manifest as manifests
 from kit.setup import precondition_devices, settings
 from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context, Switched
+from kit.setup.long_step import run_writing
 from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import Tracing, find_tracing, program, why_no_split
@@ -40,7 +41,7 @@ from kit.zfs.tunables import (
     write_tunable,
 )
 
-_FILL_DEADLINE_S = 1800.0
+_FILL_DEADLINE_S = 6 * 3600.0
 
 
 def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
@@ -310,7 +311,8 @@ def _fill(run: Context, server: Host, built: pool.Pool) -> bool:
     with run.step(step):
         fill, *others, _ = step.commands
         try:
-            result = server.run(fill.argv, deadline_s=_FILL_DEADLINE_S)
+            file, size_bytes = f"{names.path}/{working_set.file}", working_set.size
+            result = run_writing(server, fill.argv, file, size_bytes, run.progress, _FILL_DEADLINE_S)
         except CommandFailed as error:
             raise HostError(
                 f"filling the working set failed: {error.message}", "is there space in the pool for it?"

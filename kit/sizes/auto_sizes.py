@@ -3,6 +3,9 @@
 The ARC is as small as OpenZFS allows, or has a quarter of a given working set. The L2ARC keeps half as much
 again as the ARC, because what the ARC has is in the L2ARC too. The working set exceeds the L2ARC by as
 much: DRAM answers half of the reads, L2ARC and disks a quarter each. Larger sets would take longer to fill.
+
+Devices with much DRAM of their own get several times as much (kit.sizes.device_memory): there the set, the
+cache and the ARC follow from what has to be on the devices.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ from bisect import bisect_left
 from dataclasses import replace
 
 from kit.config.testbed import Testbed
+from kit.config.toml import Setting
 from kit.config.workload import LEAST_CACHE_BYTES, Workload
 from kit.core.units import AUTO, format_size_bytes
-from kit.sizes import tier_sizes
+from kit.sizes import device_memory, tier_sizes
 from kit.sizes.tier_sizes import MIB, device_bytes_for
-from kit.sizes.workload_sizes import data_room, feed_bytes, sizes_of, tiers_asked, tunable_bytes
+from kit.sizes.workload_sizes import data_room, feed_bytes, layout_of, sizes_of, tiers_asked, tunable_bytes
 from kit.zfs.pool import record_bytes
 
 _STEP_BYTES = 8 * MIB
@@ -23,6 +27,11 @@ _STEP_BYTES = 8 * MIB
 _WRITES_BYTES, _DISK_BYTES = 16 * MIB, 64 * MIB
 # L2ARC alone: four times what the ARC has, so that DRAM answers a quarter at most.
 _L2ARC_ALONE = 4
+# The feed of a cache device of gigabytes keeps up with the fill and with reads in order; a small part of it.
+_FEEDS, _FEED_PART = ("l2arc_write_max", "l2arc_write_boost"), 64
+_LEAST_FEED_BYTES = 4 * MIB
+# Of reads, where devices have DRAM: what each tier answers at least. Fewer would make a phase long.
+_LEAST_PART = 8
 
 
 def resolve(workload: Workload, testbed: Testbed) -> Workload:
@@ -31,11 +40,14 @@ def resolve(workload: Workload, testbed: Testbed) -> Workload:
         workload = workload.model_copy(update={"warmup": None})
     try:
         record_bytes(workload.dataset.properties)
-        (feed_bytes(workload), tunable_bytes(workload, "zfs_max_recordsize"))
+        (feed_bytes(_with_feed(workload, 0)), tunable_bytes(workload, "zfs_max_recordsize"))
     except ValueError:
         # Whoever checks these values refuses them, with file and line.
+        workload = _with_feed(workload, _LEAST_FEED_BYTES)
         return _with_arc(_with(workload, _STEP_BYTES, LEAST_CACHE_BYTES), tier_sizes.LEAST_ARC_BYTES)
-    asked = tiers_asked(workload)
+    if large := _large(workload, testbed):
+        return large
+    workload, asked = _with_feed(workload, _LEAST_FEED_BYTES), tiers_asked(workload)
     set_is_auto, set_bytes = workload.file_set.size == AUTO, workload.file_set.size
     if workload.tunables.get("zfs_arc_max") == "auto":
         workload = _with_arc(workload, tier_sizes.LEAST_ARC_BYTES)
@@ -59,6 +71,66 @@ def resolve(workload: Workload, testbed: Testbed) -> Workload:
         key=lambda n: n * _STEP_BYTES + _STEP_BYTES // 2 >= _set_bytes(sized(n * _STEP_BYTES), testbed),
     )
     return _with_warmup(sized(min(enough + 1, most) * _STEP_BYTES), testbed)
+
+
+def _large(workload: Workload, testbed: Testbed) -> Workload | None:
+    """With sizes that follow from the DRAM of the devices; None where the others are large enough for it."""
+    asked, needed = tiers_asked(workload), _on_devices(workload, testbed)
+    is_left = workload.file_set.size == AUTO and workload.tunables.get("zfs_arc_max") == "auto"
+    is_left = is_left and workload.pool.cache_size in (AUTO, None)
+    if not is_left or max((needed[tier] for tier in asked & set(needed)), default=0) <= _DISK_BYTES:
+        return None
+    l2arc, disk = (needed[tier] if tier in asked else 0 for tier in ("l2arc", "disk"))
+    if {"l2arc", "disk"} <= asked:
+        l2arc, disk = max(l2arc, disk // (_LEAST_PART - 2)), max(disk, l2arc // (_LEAST_PART - 2))
+    dram = (l2arc + disk) // (_LEAST_PART - 1) if "dram" in asked else _WRITES_BYTES
+    set_bytes = min(_rounded_up(dram + l2arc + disk), _most_set_bytes(workload, testbed))
+    workload = _with_arc(_with(workload, set_bytes, LEAST_CACHE_BYTES), tier_sizes.LEAST_ARC_BYTES)
+    workload = _with_l2arc(workload, testbed, dram + l2arc) if l2arc else _with_feed(workload, 0)
+    sizes = sizes_of(workload, testbed)
+    workload = _with_arc(workload, _arc_holding(workload, testbed, dram if sizes and sizes.arc_data else 0))
+    if (sizes := sizes_of(workload, testbed)) and (short := disk - tier_sizes.tiers(sizes).disk) > 0:
+        # The ARC has more, in its steps.
+        set_bytes = min(_rounded_up(set_bytes + short), _most_set_bytes(workload, testbed))
+        workload = _with(workload, set_bytes, workload.pool.cache_size)
+    return _with_long_warmup(_with_warmup(workload, testbed))
+
+
+def _with_long_warmup(workload: Workload) -> Workload:
+    """The whole set is read, at most as fast as the feed takes it; then the feed has time for it all."""
+    warmup = workload.warmup
+    if warmup is None:
+        return workload
+    update: dict[str, int] = {"read_first": workload.file_set.size} if warmup.read_first else {}
+    seconds = 4 * (workload.pool.cache_size or 0) // feed_bytes(workload)[0]
+    update["deadline"] = max(warmup.deadline, seconds * 10**9)
+    return workload.model_copy(update={"warmup": warmup.model_copy(update=update)})
+
+
+def _on_devices(workload: Workload, testbed: Testbed) -> dict[str, int]:
+    """Bytes of the working set that the tiers must have on their devices, because of the devices' DRAM."""
+    layout, caches = layout_of(workload, testbed), testbed.devices("cache")
+    data = max((device_memory.needed_bytes(device) for device in testbed.devices("data")), default=0)
+    share = layout.device_bytes(1 << 30) / (1 << 30)
+    return {"l2arc": sum(map(device_memory.needed_bytes, caches)), "disk": int(data / share) if share else 0}
+
+
+def _with_l2arc(workload: Workload, testbed: Testbed, data_bytes: int) -> Workload:
+    """With cache devices that keep so much of the working set, and a feed that fills them soon."""
+    devices = testbed.devices("cache")
+    workload = _with_feed(workload, data_bytes // len(devices) // _FEED_PART // MIB * MIB)
+    sizes = sizes_of(workload, testbed)
+    assert sizes is not None, "the ARC is set"
+    each = (data_bytes + tier_sizes.l2arc_metadata(sizes)) // len(devices)
+    part = _rounded_up(device_bytes_for(each, *feed_bytes(workload)))
+    return _with(workload, workload.file_set.size, min(part, *(d.size // MIB * MIB for d in devices)))
+
+
+def _with_feed(workload: Workload, feed_bytes: int) -> Workload:
+    """With that feed, in place of "auto"."""
+    own = format_size_bytes(max(feed_bytes, _LEAST_FEED_BYTES))
+    feeds: dict[str, Setting] = {name: own for name in _FEEDS if workload.tunables.get(name) == "auto"}
+    return workload.model_copy(update={"tunables": {**workload.tunables, **feeds}})
 
 
 def left_to_plan(workload: Workload) -> Workload:
@@ -85,7 +157,13 @@ def _arc_for(workload: Workload, testbed: Testbed) -> int:
     asked = tiers_asked(workload)
     if sizes is None or "dram" not in asked:
         return tier_sizes.LEAST_ARC_BYTES
-    needed = sizes.working_set if asked == {"dram"} else sizes.working_set // 4
+    return _arc_holding(workload, testbed, sizes.working_set // (1 if asked == {"dram"} else 4))
+
+
+def _arc_holding(workload: Workload, testbed: Testbed, needed: int) -> int:
+    """The smallest ARC that has so many bytes of data."""
+    sizes = sizes_of(workload, testbed)
+    assert sizes is not None, "the ARC is set"
     step = tier_sizes.LEAST_ARC_BYTES // _STEP_BYTES
     low = high = step
     while high < 1 << 32 and tier_sizes.content(replace(sizes, arc=high * _STEP_BYTES)).data < needed:

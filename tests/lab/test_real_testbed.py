@@ -86,6 +86,7 @@ def main_job_of_few(folder: Path) -> Path:
         "min_count = 3000": "min_count = 20",
         "fills = 2": "fills = 1",
         'duration = "36s"': 'duration = "2s"',
+        "ios = 3700": "ios = 20",
     }
     for file in WORKLOADS.glob("top-speeds*"):
         text = file.read_text()

@@ -23,6 +23,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "array"]
 Level = Literal["raid0", "raid1", "raid5", "raid10"]
 LEAST_MEMBERS: Mapping[Level, int] = {"raid0": 1, "raid1": 2, "raid5": 3, "raid10": 2}
+# The longest of a phase that asks for I/Os and does not say. The longest, too, with a log of every I/O.
+_LONGEST_NS = 15 * 60 * 10**9
 # Of a row of a soak: its percentiles are judged by how much they vary within it.
 _LEAST_INTERVALS = 12
 # What an array is called among devices: in results, and in counters.
@@ -72,7 +74,12 @@ class Phase(Table):
     before there were devices.
     `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
-    bin of completion latency; "auto" leaves it to the plan. `in_order`: of a phase on devices, its latencies
+    bin of completion latency; "auto" leaves it to the plan. `ios`: how many each tier in `tiers` has to
+    answer, or each operation where the tiers are not known. Were it fewer in `duration`, the phase is
+    measured again, for as long as they take at that rate, `duration_max` at most (kit.run.attempts). A phase
+    that is continued, or with something that is done at set times, lasts its duration all the same.
+
+    `in_order`: of a phase on devices, its latencies
     are stored one by one in their order, the first 4,096. `resumable`: `hsp run --resume` goes on in the
     middle of it. `during`: what the server does beside the load. `soak`: rows, drift and limits of a load of
     hours. `split_of`: the phase that this one repeats, to say where the time of its requests goes
@@ -92,6 +99,8 @@ class Phase(Table):
     options: FioOptions = Field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
     duration: DurationNs
+    ios: Annotated[int | None, Field(ge=1, le=10**8, exclude_if=lambda ios: ios is None)] = None
+    duration_max: Annotated[DurationNs | None, Field(exclude_if=lambda most: most is None)] = None
     interval: DurationNs = 1_000_000_000
     log: Literal["auto", "every-io", "histograms"] = "auto"
     in_order: Annotated[bool, Field(exclude_if=lambda in_order: not in_order)] = False
@@ -107,6 +116,11 @@ class Phase(Table):
         if self.force:
             return f"force ({self.name})"
         return f"{self.job} ({self.name})" if self.options else self.job
+
+    @property
+    def longest(self) -> int:
+        """The longest that it may be measured at once, in ns."""
+        return max(self.duration, self.duration_max or _LONGEST_NS) if self.ios else self.duration
 
     @property
     def on_devices(self) -> bool:
@@ -191,6 +205,17 @@ class Phase(Table):
         if self.soak.row < _LEAST_INTERVALS * self.interval:
             text = f"a row needs {_LEAST_INTERVALS} intervals ({format_duration_ns(self.interval)} each)"
             raise KeyProblem(("soak", "row"), f"{text}: make it longer, or the intervals shorter")
+        return self
+
+    @model_validator(mode="after")
+    def _check_ios(self) -> Self:
+        if self.ios is None and self.duration_max is not None:
+            raise KeyProblem(
+                "duration_max", "is for a phase with ios, which may take longer: add ios, or remove it"
+            )
+        if self.duration_max is not None and self.duration_max < self.duration:
+            text = f"less than duration, {format_duration_ns(self.duration)}: make it longer"
+            raise KeyProblem("duration_max", f"{format_duration_ns(self.duration_max)} is {text}")
         return self
 
     @property

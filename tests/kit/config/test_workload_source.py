@@ -44,7 +44,8 @@ def test_everything_else_is_the_base_s(tmp_path: Path) -> None:
 def test_the_phases_of_the_file_are_those_that_run(tmp_path: Path) -> None:
     mine = workload(tmp_path, f'{HEAD}[[phase]]\nname = "read"\nduration = "2s"\n')
     (phase,) = mine.phase
-    assert phase == BASE.phase[0].model_copy(update={"duration": 2 * 10**9})
+    # Nor the number of I/Os: who says how long a phase lasts means that.
+    assert phase == BASE.phase[0].model_copy(update={"duration": 2 * 10**9, "ios": None})
     needed = [(each.op, each.tier, each.min_count, each.inside) for each in mine.expect]
     assert needed == [("read", tier, sample_needed(0.99), False) for tier in ("dram", "l2arc", "disk")]
 

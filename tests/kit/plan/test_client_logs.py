@@ -27,7 +27,7 @@ class _Hosts:
 
 def recorded(testbed: Any, **changes: Any) -> str:
     workload = read_workload(WORKLOADS / "top-speeds.toml")
-    phase = workload.phase[0].model_copy(update={"interval": SECOND, **changes})
+    phase = workload.phase[0].model_copy(update={"interval": SECOND, "ios": None, **changes})
     (first,) = resolved(workload.model_copy(update={"phase": (phase,)}), testbed).phase
     return first.log
 
@@ -44,6 +44,12 @@ def recorded(testbed: Any, **changes: Any) -> str:
 def test_long_phases_are_counted(seconds: int, on_hosts: str, in_lab: str) -> None:
     assert recorded(_Hosts(Clock()), duration=seconds * SECOND) == on_hosts
     assert recorded(LAB, duration=seconds * SECOND) == in_lab
+
+
+def test_a_phase_that_may_become_long_is_counted() -> None:
+    assert recorded(_Hosts(Clock()), duration=SECOND, ios=100) == "histograms"
+    assert recorded(_Hosts(Clock()), duration=SECOND, ios=100, duration_max=10 * SECOND) == "every-io"
+    assert recorded(LAB, duration=SECOND, ios=100) == "every-io"
 
 
 @pytest.mark.parametrize("testbed", [LAB, _Hosts(Clock())])

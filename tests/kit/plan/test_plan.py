@@ -13,6 +13,7 @@ from kit.config.workload import read_workload
 from kit.config.workload_source import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
+from kit.sizes.workload_sizes import planned_tiers
 
 DATA = Path(__file__).parents[1] / "data" / "plan"
 SLOG_PHASE = 'tiers = ["slog"]'
@@ -129,17 +130,30 @@ def test_a_working_set_in_the_cache_devices_is_refused(files: Files, second: str
     assert "phase 'read' asks for disk, but" in files.refusal().message
 
 
+def with_dram(folder: Path, dram_bytes: int) -> Path:
+    """The lab, with disks that have so much of their own. They are a mirror: each has the whole set."""
+    testbed = folder / "lab.toml"
+    buffer = f'track_buffer = "{dram_bytes}B"'
+    testbed.write_text(LAB_TESTBED.read_text().replace('track_buffer = "1MiB"', buffer))
+    return testbed
+
+
+def test_a_working_set_is_larger_than_the_devices_own_dram(tmp_path: Path) -> None:
+    path, testbed = WORKLOADS / "top-speeds.toml", with_dram(tmp_path, 32 << 20)
+    made = make_plan(read_workload(path), read_testbed(testbed), path, testbed)
+    held = planned_tiers(made.workload, made.testbed)
+    assert held and held.disk >= 4 * (32 << 20)
+
+
 @pytest.mark.parametrize(("share", "is_refused"), [(1, True), (2, False)])
 def test_a_working_set_in_the_devices_own_dram_is_refused(
     tmp_path: Path, share: int, is_refused: bool
 ) -> None:
-    """The lab's two disks are a mirror: each has all of it."""
-    path, testbed = WORKLOADS / "top-speeds.toml", tmp_path / "lab.toml"
-    workload = read_workload(path)
-    assert workload.pool.data == "mirror"
-    size_bytes = make_plan(workload, read_testbed(LAB_TESTBED), path, LAB_TESTBED).workload.working_set.size
-    buffer = f'track_buffer = "{size_bytes // share}B"'
-    testbed.write_text(LAB_TESTBED.read_text().replace('track_buffer = "1MiB"', buffer))
+    path, size_bytes = tmp_path / "own.toml", 72 << 20
+    path.write_text(
+        'format = 1\nname = "own"\ntitle = "own"\nbase = "top-speeds"\nworking_set.size = "72MiB"\n'
+    )
+    workload, testbed = read_workload(path), with_dram(tmp_path, size_bytes // share)
     try:
         make_plan(workload, read_testbed(testbed), path, testbed)
         assert not is_refused

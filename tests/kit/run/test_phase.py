@@ -130,7 +130,7 @@ def run(
         monkeypatch.setattr(read_history, "begin", lambda *_: None)
         monkeypatch.setattr(read_history, "history", lambda *_: Reads(2, 0, 2))
         monkeypatch.setattr(read_history, "shares", lambda *_: Shares(unit="requests", source="s", counts={}))
-        monkeypatch.setattr(phases, "load_on", lambda *_: load or Load(clients, meanwhile))
+        monkeypatch.setattr(phases, "load_on", lambda *_, **__: load or Load(clients, meanwhile))
         site = Site(tuple(SiteClient(c, "", "") for c in clients), Clock(), False, server)  # type: ignore[arg-type]
         tracing = SimpleNamespace(kind="full" if tracer else "none")
         storage = Storage(
@@ -143,7 +143,7 @@ def run(
         return phases.run_phase(bench, PHASE, JOB, tracer).entry.as_json()
 
     def on_an_appliance(meanwhile: Callable[[], None]) -> dict[str, Any]:
-        monkeypatch.setattr(phases, "load_on", lambda *_: Load(machines, meanwhile))
+        monkeypatch.setattr(phases, "load_on", lambda *_, **__: Load(machines, meanwhile))
         site = Site(tuple(SiteClient(m, "", "") for m in machines), Clock(), False, seed=1)  # type: ignore[arg-type]
         bench = Bench(site=site, mount="/mnt/d", **common)
         return phases.run_phase(bench, PHASE, JOB).entry.as_json()

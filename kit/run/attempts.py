@@ -1,0 +1,89 @@
+"""A phase that asks for I/Os (`ios`) is measured again, longer, where its tiers answered fewer.
+
+The second duration follows from the rate of the first, whose I/Os are dropped: a load that ends as soon as
+there are enough would be longest where the server happened to be slow. Another attempt reads other blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+
+from kit.config.tables.phase_table import Phase
+from kit.core.units import format_duration_ns
+from kit.run.phase import PhaseResult
+from kit.store.tables import SERVER
+
+MOST = 3
+# Rates differ from one attempt to the next.
+_MORE = 1.25
+# Of a longer attempt: as many as a heat map has columns, several times over.
+_MOST_INTERVALS = 2000
+_MS = 10**6
+
+
+def measured(
+    phase: Phase, attempt: Callable[[Phase, int], PhaseResult], raw: Path, tell: Callable[[str], None]
+) -> PhaseResult:
+    """The result of the last attempt. `attempt` measures the phase, with its number from 1.
+
+    `raw`: where it leaves files; those of the attempts before the last are removed. `tell`: gets a sentence
+    about each of those.
+    """
+    for number in range(1, MOST + 1):
+        before = set(raw.iterdir())
+        result = attempt(phase, number)
+        short = shortest(phase, result) if number < MOST else None
+        if short is None:
+            return result
+        phase, text = longer(phase, *short)
+        if not text:
+            return result
+        tell(text)
+        for path in set(raw.iterdir()) - before:
+            with suppress(OSError):
+                path.unlink()
+    raise AssertionError("the last attempt returns")
+
+
+def shortest(phase: Phase, result: PhaseResult) -> tuple[str, int] | None:
+    """Of what answered too few I/Os, that with the fewest, and how many; None if all answered enough."""
+    if phase.ios is None or result.interrupted or result.failed or result.entry.problems:
+        return None
+    counts = dict(answered(phase, result))
+    if sum(counts.values()) >= phase.ios:
+        # What has answered none of so many answers none of more.
+        counts = {name: ios for name, ios in counts.items() if ios}
+    name = min(counts, key=lambda name: counts[name], default="")
+    return (name, counts[name]) if name and counts[name] < phase.ios else None
+
+
+def answered(phase: Phase, result: PhaseResult) -> Iterator[tuple[str, int]]:
+    """I/Os by tier that the phase asks for; by operation where the kernel was not asked for tiers."""
+    of_server = result.latency.filter((pl.col("layer") == SERVER) & (pl.col("op") != "commit"))
+    if of_server.height:
+        for tier in phase.tiers:
+            yield tier, int(of_server.filter(pl.col("tier") == tier)["count"].sum())
+        return
+    for op in result.entry.block_bytes_by_op:
+        yield f"{op}s", int(result.latency.filter(pl.col("op") == op)["count"].sum())
+
+
+def longer(phase: Phase, name: str, ios: int) -> tuple[Phase, str]:
+    """The phase for as long as it needs at this rate, and a sentence; "" if it cannot be longer."""
+    assert phase.ios is not None, "it asks for I/Os"
+    needed = phase.duration * phase.ios * _MORE / ios if ios else math.inf
+    duration = int(min(needed, phase.longest)) // _MS * _MS
+    if duration <= phase.duration:
+        return phase, ""
+    interval = max(phase.interval, -(-duration // _MOST_INTERVALS // _MS) * _MS)
+    text = (
+        f"Phase {phase.name} was measured again, for {format_duration_ns(duration)}: in "
+        f"{format_duration_ns(phase.duration)} there were {ios:,} I/Os of {name}, and {phase.ios:,} are "
+        "asked for."
+    )
+    return phase.model_copy(update={"duration": duration, "interval": interval}), text
