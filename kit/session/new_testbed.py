@@ -6,9 +6,11 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from kit.config.testbed import Testbed
+from kit.config.toml import validate
 from kit.core.errors import ConfigError, SafetyRefusal
 from kit.core.text import safe_text
 from kit.core.units import format_decimal_bytes
@@ -135,12 +137,7 @@ def testbed_text(name: str, server: str, clients: Sequence[str], chosen: Chosen,
     head = "# All that is on these disks is lost in a run. Yours to fill in: prices and rated endurance.\n"
     hosts = [f"{head}\nname = {quoted(name)}", *hosts]
     text = "\n\n".join([*hosts, *blocks]) + "\n"
-    try:
-        Testbed.model_validate(tomllib.loads(text))
-    except ValueError as error:
-        raise ConfigError(
-            f"no testbed can be made of these disks: {safe_text(str(error))}", "name others"
-        ) from None
+    validate(tomllib.loads(text), Testbed, lambda key: (Path(f"{name}-testbed.toml"), 1))
     return text
 
 
@@ -148,7 +145,7 @@ def workload_text(name: str, chosen: Chosen) -> str:
     """The workload: that of the kit, with the testbed's candidates."""
     data = 'pool.data = "stripe"            # one disk\n' if len(chosen.data) == 1 else ""
     return (
-        f"# Which of the candidates in {name}-testbed.toml to buy. All else is as in the workload candidates.\n\n"
+        f"# Which candidate of {name}-testbed.toml to buy. All else is as in the workload candidates.\n\n"
         f'format = 1\nname = "{name}"\ntitle = "Which SSD to buy"\nbase = "candidates"\n{data}'
     )
 
