@@ -8,7 +8,7 @@ from typing import Any
 from kit.core.text import counted
 from kit.core.units import format_decimal_bytes
 from kit.lab import run_time
-from kit.plan.estimate import filled, preconditioned, seconds, written
+from kit.plan.estimate import RATES_BYTES, Written, filled, preconditioned, seconds, written
 from kit.plan.plan import Plan
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
@@ -38,9 +38,9 @@ def sweep_json(planned: SweepPlan) -> dict[str, Any]:
                     for cell in build.cells
                 ],
                 "written": [entry.__dict__ for entry in written(build.plan)],
-                "seconds": expected_s(build.plan),
+                "seconds": least_s,
             }
-            for build in planned.builds
+            for build, (least_s, _) in zip(planned.builds, build_seconds(planned), strict=True)
         ],
         "testbed_commands": commands.of_all(each.plan for each in planned.builds),
         "files": files_of(planned.builds[0].plan),
@@ -48,8 +48,9 @@ def sweep_json(planned: SweepPlan) -> dict[str, Any]:
             {"name": name_of(each.at), "phase": each.phase, "reason": each.reason} for each in planned.skipped
         ],
         "endurance": endurance_shares(planned),
-        "seconds": sum(expected_s(build.plan) for build in planned.builds),
-        "aged_anew_seconds": sum(expected_s(build.plan) for build in planned.builds) + _ageing_s(planned),
+        "seconds": total_seconds(planned)[0],
+        "seconds_if_slow": total_seconds(planned)[1],
+        "aged_anew_seconds": total_seconds(planned)[0] + _ageing_s(planned),
         "quick": planned.quick,
         "only": planned.only,
     }
@@ -61,6 +62,7 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     kind = " (quick: the cells that the workload declares for it)" if planned.quick else ""
     title = planned.sweep.source.document.get("title", first.workload.name)
     yield f"sweep {planned.digest[:16]}: {title}, on the testbed {first.testbed.name}{kind}"
+    yield from effort_lines(planned)
     yield ""
     for name, axis in planned.sweep.axes.items():
         phases = f", in {', '.join(axis.phases)}" if axis.phases else ""
@@ -69,8 +71,8 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     yield ""
     measured, cells = counted(len(planned.cells), "measurement"), counted(_cell_count(planned), "cell")
     yield f"{measured} of {cells}, {counted(len(planned.builds), 'build')}:"
-    for build in planned.builds:
-        yield f"  {build.name}: {_seconds(expected_s(build.plan))}"
+    for build, times_s in zip(planned.builds, build_seconds(planned), strict=True):
+        yield f"  {build.name}: {_seconds(*times_s)}"
         for name in _of_no_cell(build):
             yield f"    {name:41} no cell, measured once"
         for cell in build.cells:
@@ -81,22 +83,27 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     yield ""
     yield from commands.words(commands.of_all(each.plan for each in planned.builds))
     yield from kept_lines(first)
-    sizes = written_bytes(planned)
-    if sizes:
-        yield "written before anything is measured, by all builds:"
-    for device, size_bytes in sizes.items():
-        share = endurance_shares(planned).get(device)
-        rated = f", {share:.3%} of its rated endurance" if share is not None else ""
-        yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
-    if sizes:
-        yield ""
-    total_s = sum(expected_s(build.plan) for build in planned.builds)
-    pace = run_time.pace_words() if first.testbed.is_lab else ""
-    where = "on this machine" if first.testbed.is_lab else "without starting and stopping"
-    ageing_s = _ageing_s(planned)
-    anew = f"; {_seconds(total_s + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
-    yield f"time {where}: about {_seconds(total_s)}{anew}{pace}"
     yield "`hsp plan WORKLOAD --build NAME` shows the commands of one of them"
+
+
+def effort_lines(planned: SweepPlan) -> Iterator[str]:
+    """What it costs: the time, and the bytes that are written to each device before anything is measured."""
+    is_lab = planned.builds[0].plan.testbed.is_lab
+    times_s = total_seconds(planned)
+    where = "on this machine" if is_lab else "without starting and stopping"
+    ageing_s = _ageing_s(planned)
+    why = run_time.pace_words() if is_lab else ""
+    if times_s[1] > times_s[0]:
+        why = f", as fast as devices are written (1 GB/s to 100 MB/s){why}"
+    anew = f"; {_seconds(times_s[0] + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
+    yield f"time {where}: about {_seconds(*times_s)}{anew}{why}"
+    sizes, shares = written_bytes(planned), endurance_shares(planned)
+    if sizes:
+        total = format_decimal_bytes(sum(sizes.values()))
+        yield f"{total} are written before anything is measured, by all builds:"
+    for device, size_bytes in sizes.items():
+        rated = f", {shares[device]:.3%} of its rated endurance" if device in shares else ""
+        yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
 
 
 def files_of(plan: Plan) -> list[dict[str, str]]:
@@ -125,10 +132,31 @@ def _cell_count(planned: SweepPlan) -> int:
     return len({(cell.name, cell.phase) for cell in planned.cells})
 
 
-def expected_s(plan: Plan) -> float:
-    """What a build takes; its SSDs are aged already."""
-    expected = run_time.expected_s(plan, aged=True)
-    return seconds(plan)[0] if expected is None else expected
+def total_seconds(planned: SweepPlan) -> tuple[float, float]:
+    """What all builds take, at most and at least as fast as estimate.RATES_BYTES."""
+    least_s, most_s = zip(*build_seconds(planned), strict=True)
+    return sum(least_s), sum(most_s)
+
+
+def build_seconds(planned: SweepPlan) -> Iterator[tuple[float, float]]:
+    """What each build takes; the lab's SSDs are aged already, others by the first build that has them."""
+    for build, new in _preconditioned(planned):
+        expected = run_time.expected_s(build.plan, aged=True)
+        if expected is not None:
+            yield expected, expected
+            continue
+        done = sum(entry.min_bytes for entry in preconditioned(build.plan) if entry not in new)
+        fast_s, slow_s = seconds(build.plan)
+        yield fast_s - done / max(RATES_BYTES), slow_s - done / min(RATES_BYTES)
+
+
+def _preconditioned(planned: SweepPlan) -> Iterator[tuple[Build, list[Written]]]:
+    """Each build with what it preconditions: each device once in a sweep, in each way."""
+    seen: list[Written] = []
+    for build in planned.builds:
+        new = [entry for entry in preconditioned(build.plan) if entry not in seen]
+        seen += new
+        yield build, new
 
 
 def _ageing_s(planned: SweepPlan) -> float:
@@ -142,10 +170,7 @@ def _ageing_s(planned: SweepPlan) -> float:
 def written_bytes(planned: SweepPlan) -> dict[str, int]:
     """By device or role: the fills of all builds; each device is preconditioned once."""
     total: dict[str, int] = {}
-    seen: set[tuple[str, str]] = set()
-    for build in planned.builds:
-        new = [entry for entry in preconditioned(build.plan) if (entry.device, entry.text) not in seen]
-        seen |= {(entry.device, entry.text) for entry in new}
+    for build, new in _preconditioned(planned):
         for entry in (*new, *filled(build.plan)):
             total[entry.device] = total.get(entry.device, 0) + entry.min_bytes
     return total
@@ -163,6 +188,9 @@ def endurance_shares(planned: SweepPlan) -> dict[str, float]:
     }
 
 
-def _seconds(duration_s: float) -> str:
-    minutes, rest = divmod(round(duration_s), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+def _seconds(least_s: float, most_s: float = 0.0) -> str:
+    """A duration, or the two ends of a range."""
+    minutes, rest = divmod(round(least_s), 60)
+    hours, left = divmod(minutes, 60)
+    text = f"{hours} h {left} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{text} to {_seconds(most_s)}" if round(most_s) > round(least_s) else text

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kit.cli import options
+from kit.cli.plan_sweep import effort_lines
 from kit.config.lengths import as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
@@ -206,8 +207,11 @@ def run(
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
     _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
     if planned is not None:
+        progress = Progress(quiet=quiet)
+        # Before a person confirms that devices are erased.
+        progress.note("\n".join(effort_lines(planned)))
         code = measure_sweep(
-            side, planned, inputs, results, Progress(quiet=quiet), json_output=json_output, junit=junit,
+            side, planned, inputs, results, progress, json_output=json_output, junit=junit,
             erase_serials=serials, repeat=count, resume=resume, asked=asked,
         )  # fmt: skip
         raise typer.Exit(code)

@@ -55,12 +55,6 @@ _PART = re.compile(r"[0-9]{1,3}%")
 _VALUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,40}")
 
 
-def _check_values(to: dict[str, Any] | tuple[Any, ...]) -> dict[str, Any] | tuple[Any, ...]:
-    if len(to) < 2:
-        raise ValueError("an axis needs at least two values; the first is the base")
-    return to
-
-
 # A value of an axis, by its name. A number is its own name.
 ValueName = Annotated[str | int, AfterValidator(str)]
 
@@ -76,13 +70,13 @@ class Claim(Table):
 
 
 class Axis(Table):
-    """An axis. `set`: a key, or several that change together; `to`: a value of each, by its name."""
+    """An axis. `set`: a key, or several that change together; `to`: a value of each, by its name.
+
+    "auto": the candidates of the testbed (kit.config.candidates), which are in its place when this is read.
+    """
 
     set: str | Annotated[tuple[str, ...], Field(min_length=1)]
-    to: Annotated[
-        dict[str, Value | tuple[Value, ...]] | tuple[Value | tuple[Value, ...], ...],
-        AfterValidator(_check_values),
-    ]
+    to: dict[str, Value | tuple[Value, ...]] | tuple[Value | tuple[Value, ...], ...] | Literal["auto"]
     phases: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     published: tuple[Claim, ...] = ()
 
@@ -304,6 +298,8 @@ def _check_pair(sweep: Sweep, other: str, name: str, key: str, value: Value) -> 
 
 
 def _check_axis(sweep: Sweep, name: str, axis: Axis, phases: list[str]) -> None:
+    if len(axis.to) < 2 and name not in sweep.source.expanded:
+        sweep.source.refuse(("sweep", name, "to"), "an axis needs at least two values; the first is the base")
     for key, text in (*_key_problems(axis), *_value_problems(axis, phases)):
         sweep.source.refuse(("sweep", name, *key), text)
     about = list(axis.phases or phases)

@@ -1,9 +1,10 @@
 """The files of a workload: its own, and those of the workloads that it is based on.
 
-`base = "top-speeds"` takes every key from there that the file does not have. Tables are merged key by key.
-Arrays are not, but for phases: the `[[phase]]` tables of the file are the phases that run; each takes the
-keys that it does not have from the base's phase of its own name, or from the phase that its `base` names, of
-the base or above it in the file. A file without phases has those of its base.
+`base = "top-speeds"` takes every key from there that the file does not have. Tables are merged key by key,
+but for the values of an axis, which are replaced. Arrays are not, but for phases: the `[[phase]]` tables of
+the file are the phases that run; each takes the keys that it does not have from the base's phase of its own
+name, or from the phase that its `base` names, of the base or above it in the file. A file without phases has
+those of its base.
 
 Expectations are not taken over: they are limits for what the base measures.
 """
@@ -58,7 +59,8 @@ class WorkloadSource:
 
     `sweep`: the tables of its sweep (kit.config.sweep), which the document does not have; `lengths`: those of
     kit.config.lengths; `min_count`: the most I/Os that an expectation asks for at the chosen length;
-    `set_at`: the places of keys that a sweep or an option has set.
+    `set_at`: the places of keys that a sweep or an option has set; `expanded`: axes whose values are those
+    of the testbed (kit.config.candidates).
     """
 
     document: Document
@@ -68,6 +70,7 @@ class WorkloadSource:
     lengths: Document = field(default_factory=dict)
     min_count: int | None = None
     set_at: Mapping[KeyPath, Place] = field(default_factory=dict)
+    expanded: frozenset[str] = frozenset()
 
     @property
     def path(self) -> Path:
@@ -311,6 +314,9 @@ def _merge(own: Document, base: Document, key: tuple[str, ...] = ()) -> Document
     kind = _KIND.get(key)
     if kind and kind in own and own[kind] != base.get(kind):
         return own
+    if key[:1] == ("sweep",) and len(key) == 2 and "to" in own:
+        # Other values: what was published about those of the base is not about them.
+        base = {name: value for name, value in base.items() if name not in ("to", "published")}
     merged = {**base, **own}
     for name in own.keys() & base.keys():
         if isinstance(own[name], dict) and isinstance(base[name], dict):

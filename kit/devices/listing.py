@@ -85,16 +85,16 @@ def describe(listed: Listed) -> str:
     return "\n".join(lines)
 
 
-def device_block(listed: Listed) -> str:
-    """A [[device]] table to paste into a testbed; the user chooses name and role."""
+def device_block(listed: Listed, name: str = "", role: str = "data") -> str:
+    """A [[device]] table of a testbed. Without a name it has the kernel's."""
     node = listed.node
     mib, rest = divmod(node.size_bytes, 1 << 20)
     size = f"{node.size_bytes}B" if rest else f"{mib}MiB"
     return "\n".join(
         [
             "[[device]]",
-            f"name = {quoted(_name(node.kernel_name))}",
-            'role = "data"',
+            f"name = {quoted(name or _name(node.kernel_name))}",
+            f"role = {quoted(role)}",
             f"path = {quoted(listed.path or '')}",
             f"serial = {quoted(node.serial)}",
             f"size = {quoted(size)}",

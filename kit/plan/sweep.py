@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kit.config.sweep import Axis, Sweep
+from kit.config.candidates import roles_of
+from kit.config.sweep import Axis, Sweep, changed_keys
 from kit.config.testbed import Testbed, memory_problem
 from kit.config.toml import OfKey, Refusal, Setting, nearest, printable, validate
 from kit.config.workload import OF_POOL, Workload, samples
@@ -22,7 +23,19 @@ from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes
 from kit.plan.plan import Plan
-from kit.plan.sweep_build import BASE, At, Cell, base_of, check_use, draft, kind_of, name_of, on_devices, used
+from kit.plan.sweep_build import (
+    BASE,
+    At,
+    Cell,
+    base_of,
+    check_use,
+    draft,
+    kind_of,
+    name_of,
+    on_devices,
+    used,
+    with_bases,
+)
 from kit.rules.fio_options import options_in_use
 from kit.store.format import AGAIN
 from kit.zfs import properties, tunables
@@ -97,10 +110,14 @@ def plan_sweep(
         kept = [each for each in cells if each[0] and _selected(each[0], selectors)]
         phases = {phase for _, phase in kept} | {base_of(sweep, phase) for _, phase in kept}
         cells = [each for each in cells if each in kept or (not each[0] and (each[1] in phases or not kept))]
+    lacking = {number: text for number, each in enumerate(cells) if (text := _lacks(sweep, *each))}
+    missing = [Skipped(*cells[number], text, text) for number, text in lacking.items()]
+    cells = [each for number, each in enumerate(cells) if number not in lacking]
     if len(cells) > MOST_CELLS:
         text = f"{len(cells)} cells, {MOST_CELLS} are the most: leave out values, or measure some with --only"
         sweep.source.refuse(("sweeps",) if sweep.sweeps.cross else ("sweep",), text)
     builds, skipped = _builds(sweep, cells, testbed, planner)
+    skipped = (*missing, *skipped)
     _check_used(sweep, builds, skipped)
     planned = SweepPlan(sweep, builds, skipped, tuple(only), quick)
     # All builds share one lab, with the idle devices that any of them takes.
@@ -158,6 +175,16 @@ def _covers(sweep: Sweep, at: At, phase: str) -> bool:
     return all(phase in (sweep.axes[axis].phases or default) for axis in at)
 
 
+def _lacks(sweep: Sweep, at: At, phase: str) -> str:
+    """Of a candidate of the testbed: why this phase does not measure it; "" if it does."""
+    roles = roles_of(next(each for each in sweep.source.document["phase"] if each["name"] == phase))
+    for axis, value in with_bases(sweep, at):
+        for key, setting in changed_keys(sweep.axes[axis], value) if axis in sweep.source.expanded else ():
+            if setting == 0 and (role := key.removeprefix("use.")) in roles:
+                return f"the candidate {value} is no {role} device"
+    return ""
+
+
 def _selected(at: At, selectors: Sequence[str]) -> bool:
     """Whether a selector matches the cell's name, or one of its values."""
     names = [name_of(at), *(f"{axis}={value}" for axis, value in at.items())]
@@ -202,8 +229,8 @@ def _builds(
         builds += [made] if made else []
     if len(builds) > 1:
         swept = {cell.phase for build in builds[1:] for cell in build.cells}
-        base: list[tuple[At, str]] = [({}, phase) for phase in _phases(sweep) if phase in swept]
-        again = _planned(sweep, {}, base, testbed, planner, skipped)
+        base = [(at, phase) for at, phase in cells if not at and phase in swept]
+        again = _planned(sweep, {}, base, testbed, planner, skipped) if base else None
         if again:
             cells_again = tuple(replace(cell, again=True) for cell in again.cells)
             builds.append(Build(AGAIN, again.plan, cells_again))

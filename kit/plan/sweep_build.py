@@ -93,7 +93,7 @@ def draft(
             if cell or is_again:
                 made["title"] = f"{made.get('title', phase['name'])} ({suffix})"
             covering = [
-                each for each in _with_bases(sweep, {**at, **own}) if _is_about(sweep, each[0], phase, at)
+                each for each in with_bases(sweep, {**at, **own}) if _is_about(sweep, each[0], phase, at)
             ]
             for axis, value in covering:
                 place = sweep.source.place_of(("sweep", axis, "to", value))
@@ -133,7 +133,7 @@ def _shared(
     }
     places: dict[KeyPath, Place] = {}
     use: dict[str, Any] = {}
-    for axis, value in _with_bases(sweep, at):
+    for axis, value in with_bases(sweep, at):
         place = sweep.source.place_of(("sweep", axis, "to", value))
         for key, setting in changed_keys(sweep.axes[axis], value):
             if key.startswith("use."):
@@ -143,7 +143,7 @@ def _shared(
     return document, places, use
 
 
-def _with_bases(sweep: Sweep, at: At) -> list[tuple[str, str]]:
+def with_bases(sweep: Sweep, at: At) -> list[tuple[str, str]]:
     """Axes and values in the order in which they are set: first those that have their base's value."""
     keyed = [name for name, axis in sweep.axes.items() if not axis.named_phases]
     bases = [(name, sweep.axes[name].base) for name in keyed if name not in at]

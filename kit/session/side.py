@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from kit.config.candidates import with_candidates
 from kit.config.lengths import split, with_length
 from kit.config.sweep import AxisExpectation, read_sweep, with_sets
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
@@ -18,6 +19,7 @@ from kit.core.errors import ConfigError
 from kit.plan.known import checks_of, refuse_unknown
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
+from kit.plan.sweep_build import used
 
 _LAB = "-testbed.toml"
 _REFERENCES = WORKLOADS.parent / "reports" / "published" / "references"
@@ -81,10 +83,16 @@ class Side:
 
     def _source(self) -> WorkloadSource:
         length, sets = split(self.sets)
-        return with_sets(with_length(read_source(find_workload(self.workload)), length), sets)
+        source = with_sets(with_length(read_source(find_workload(self.workload)), length), sets)
+        return with_candidates(source, self.read_testbed)
 
     def _whole(self, workload: Workload, testbed: Testbed, source: WorkloadSource) -> Plan:
         """All phases. A known failure may be of one that a cell does not have. Raises ConfigError."""
+        if source.expanded:
+            # Not each candidate is of each role.
+            in_use = {device.role for device in testbed.without_idle.device}
+            others = {str(each.role): 1 for each in testbed.device if each.role not in in_use}
+            testbed = used(testbed, others)
         plan = self._planned(workload, testbed, source)
         refuse_unknown(plan, source.place_of, _on_axes(source))
         return plan

@@ -1,0 +1,110 @@
+"""The candidates of a testbed, as values of an axis (docs/sweeps.md).
+
+    [sweep.candidate]
+    set = ["use.log", "use.cache"]
+    to = "auto"
+
+Each log device and each L2ARC device is a candidate of its own name; log-NAME and cache-NAME are one, NAME.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kit.config.tables.precondition_table import Role
+from kit.config.testbed import Testbed
+from kit.config.testbed_devices import Device
+from kit.config.workload_source import Document, WorkloadSource, tables_of
+
+AUTO = "auto"
+_ROLES: Mapping[str, Role] = {"use.log": "log", "use.cache": "cache"}
+# A phase with one of these tiers measures a device of the role.
+_TIERS = {"slog": "log", "l2arc": "cache"}
+
+
+def name_of(device: Device) -> str:
+    """The candidate that the device is, or is a part of."""
+    return device.name.removeprefix(f"{device.role}-")
+
+
+def roles_of(phase: Mapping[str, Any]) -> set[str]:
+    """The roles that a phase, as it stands in a file, is about: without such a device it shows nothing."""
+    tiers = phase.get("tiers")
+    named = [_TIERS.get(str(tier), "") for tier in (tiers if isinstance(tiers, list) else ())]
+    named += [str(phase.get("remove")), str(phase.get("target")).partition(":")[2]]
+    return set(named) & set(_ROLES.values())
+
+
+def with_candidates(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> WorkloadSource:
+    """The workload with the testbed's candidates in the place of "auto". Raises ConfigError.
+
+    Phases about a role that no candidate has are left out. The testbed is read only where it is needed.
+    """
+    axes: Document = {
+        name: axis
+        for name, axis in (source.sweep.get("sweep") or {}).items()
+        if isinstance(axis, dict) and axis.get("to") == AUTO
+    }
+    if not axes:
+        return source
+    testbed = read_testbed()
+    missing = {
+        role for axis in axes.values() for role in _roles(axis.get("set")) if not testbed.devices(role)
+    }
+    phases = tables_of(source.document.get("phase"))
+    gone = {phase.get("name") for phase in phases if roles_of(phase) & missing}
+    sweep: Document = {}
+    for name, axis in source.sweep["sweep"].items():
+        sweep[name] = axis
+        if name in axes:
+            sweep[name] = {**axis, "to": _values(source, name, axis.get("set"), testbed)}
+        if gone and isinstance(axis, dict):
+            sweep[name] = {key: _kept(value, gone) for key, value in sweep[name].items()}
+            if axis.get("phases") and not sweep[name]["phases"]:
+                text = f"the testbed '{testbed.name}' has no device of role {' or '.join(sorted(missing))}"
+                source.refuse(("sweep", name, "phases"), f"{text}, so there is nothing to measure")
+    tables = {**source.sweep, "sweep": sweep}
+    if isinstance(sweeps := tables.get("sweeps"), dict):
+        tables["sweeps"] = {key: _kept(value, gone) for key, value in sweeps.items()}
+    source = replace(source, sweep=tables, expanded=frozenset(axes))
+    expected = tables_of(source.document.get("expect"))
+    return source.part(
+        [number for number, phase in enumerate(phases) if phase.get("name") not in gone],
+        [number for number, each in enumerate(expected) if each.get("phase") not in gone],
+    )
+
+
+def _roles(keys: object) -> list[Role]:
+    return [_ROLES[key] for key in map(str, keys if isinstance(keys, list) else [keys]) if key in _ROLES]
+
+
+def _values(source: WorkloadSource, name: str, keys: object, testbed: Testbed) -> Document:
+    """The devices of each candidate for each key, by its name; those in use first: the first is the base."""
+    roles, many = _roles(keys), isinstance(keys, list)
+    if len(roles) != (len(keys) if isinstance(keys, list) else 1):
+        source.refuse(("sweep", name, "set"), f'to = "auto" takes devices, so set has {" or ".join(_ROLES)}')
+    found: dict[str, list[Device]] = {}
+    for device in sorted(testbed.device, key=lambda each: each.idle):
+        if device.role in roles:
+            found.setdefault(name_of(device), []).append(device)
+    if not found:
+        text = f"the testbed '{testbed.name}' has no device of role {' or '.join(roles)}: add the candidates"
+        source.refuse(("sweep", name, "to"), text)
+    values = {
+        candidate: [_value([each.name for each in devices if each.role == role]) for role in roles]
+        for candidate, devices in found.items()
+    }
+    return {candidate: value if many else value[0] for candidate, value in values.items()}
+
+
+def _value(names: list[str]) -> int | str | list[str]:
+    return 0 if not names else names[0] if len(names) == 1 else names
+
+
+def _kept(value: Any, gone: set[Any]) -> Any:
+    """Of a list of phases, or of tables that name a phase, those that are not gone; else `value`."""
+    if not isinstance(value, list):
+        return value
+    return [each for each in value if (each.get("phase") if isinstance(each, dict) else each) not in gone]
