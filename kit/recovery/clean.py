@@ -304,8 +304,8 @@ class _Cleaner:
     def _allow(self, key: str, host: Host) -> Allowed:
         allowed = self._allowed_by_token(key, host)
         # A host that hears nothing of the kit ends the run's commands by itself.
-        patience_s = writers.PATIENCE_S + (SILENCE_S if self._lost_one else 0)
-        writers.refuse_any(host, self._run, self._devices(key), patience_s)
+        more_s = SILENCE_S if self._lost_one else 0.0
+        writers.refuse_any(host, self._run, self._devices(key), more_s)
         return allowed
 
     def _devices(self, key: str) -> list[str]:

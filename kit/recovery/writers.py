@@ -15,7 +15,7 @@ from kit.recovery.action import names_of
 
 HELPER = Path(__file__).parents[1] / "remote" / "processes.py"
 # The watchers of a killed run need some seconds; udev and monitors open a device for a moment.
-PATIENCE_S = 10.0
+_PATIENCE_S = 10.0
 _POLL_S = 0.5
 
 
@@ -31,9 +31,12 @@ def list_command(run: str, devices: Sequence[str]) -> list[str]:
     return ["/usr/bin/python3", "-I", "-", "list", json.dumps(request)]
 
 
-def refuse_any(host: Host, run: str, devices: Sequence[str], patience_s: float = PATIENCE_S) -> None:
-    """Raises SafetyRefusal while a process of the run lives, or has one of `devices` open; HostError."""
-    end = time.monotonic() + patience_s
+def refuse_any(host: Host, run: str, devices: Sequence[str], more_s: float = 0.0) -> None:
+    """Raises SafetyRefusal while a process of the run lives, or has one of `devices` open; HostError.
+
+    `more_s`: how much longer than some seconds it may take them to end.
+    """
+    end = time.monotonic() + _PATIENCE_S + more_s
     while found := _found(host, run, devices):
         if time.monotonic() > end:
             numbers = " ".join(str(pid) for pid, _, _ in found)

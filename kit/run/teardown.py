@@ -8,7 +8,7 @@ from contextlib import suppress
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.text import listed
 from kit.hosts.base import Host, HostLost
-from kit.hosts.connect import HostKeyRefused, LoginRefused
+from kit.hosts.connect import HostKeyRefused, LoginRefused, open_host
 from kit.hosts.identity import read_identity
 from kit.recovery import clean, remains, undo
 from kit.recovery.journal import Leftover, NotTried, Undo, read_journal
@@ -111,7 +111,7 @@ def _waited_for(run: Context, lost: str, left: list[Leftover], before: Settings 
         return [*(Leftover("not reached", each.message) for each in refused), *cleaned.said]
     testbed = run.plan.testbed
     try:
-        with clean.open_host(testbed.server.at, testbed.ssh_config) as server:
+        with open_host(testbed.server.at, testbed.ssh_config) as server:
             then = read_journal(run.run_dir.journal).hosts.get("server")
             # After a restart they are what the server begins with.
             return _compared(server, run, before) if read_identity(server) == then else []

@@ -326,7 +326,8 @@ class Struck:
                 raise HostLost(f"{name}: no answer")
             return StatefulHost(wire, name)
 
-        self.patch.setattr(clean, "open_host", open_host)
+        for module in (clean, teardown):
+            self.patch.setattr(module, "open_host", open_host)
         self.measured.clear()
         with Journal(self.run.journal) as journal:
             try:
