@@ -39,12 +39,16 @@ _NEEDED_FILES = 256
 
 @dataclass(frozen=True)
 class Measured:
-    """A completed run. `code`: its exit code; `failure`: the error of a host or tool."""
+    """A completed run. `code`: its exit code; `failure`: the error of a host or tool.
+
+    `told`: reasons that are printed as messages.
+    """
 
     run_dir: run_directory.RunDir
     analysed: reports.Analysed
     code: int
     failure: KitError | None
+    told: tuple[str, ...] = ()
 
     @property
     def summary(self) -> Summary:
@@ -101,7 +105,7 @@ def clean_first(run: Path, progress: Progress, journal: Journal, asked: Asked) -
     """Clean the hosts before a run is resumed. Raises HostError, SafetyRefusal."""
     cleaned = clean(run, progress, run.name if run.name in asked.agreed else "", journal)
     if cleaned.left or cleaned.unreachable:
-        reasons = [str(left) for left in cleaned.left] + [error.message for error in cleaned.unreachable]
+        reasons = [error.message for error in cleaned.unreachable] + [str(left) for left in cleaned.said]
         raise HostError(
             f"{run} cannot be resumed: {'; '.join(reasons)}", f"`hsp clean {run}` shows what to do"
         )
@@ -155,7 +159,11 @@ def measure(
         taken_s, waited_s = time.monotonic() - started, run_time.waited_s() - waited_s
         run_time.learn(plan, taken_s, waited_s, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
-    return Measured(run_dir, analysed, code, failure)
+    told = (
+        *([failure.message] if failure else []),
+        *(each.problem for each in (outcome.left if outcome else ())),
+    )
+    return Measured(run_dir, analysed, code, failure, told)
 
 
 def _was_aged(outcome: Outcome | None) -> bool:
@@ -199,14 +207,17 @@ def _present(measured: Measured, json_output: bool) -> None:
     if json_output:
         print_json(measured.summary, measured.run_dir)
     else:
-        print_result(measured.analysed, measured.run_dir)
+        print_result(measured.analysed, measured.run_dir, measured.told)
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
 
 
 def _say_left(outcome: Outcome | None) -> None:
-    """What could not be undone, also where a lost host ended the run."""
+    """What could not be undone. What waits for a lost host is said by the error that ends the command."""
+    advice = outcome.failure.hint if outcome and isinstance(outcome.failure, KitError) else ""
     for left in outcome.left if outcome else ():
-        say(f"not undone: {left}")
+        if str(left) == advice:
+            continue
+        say(left.problem)
         for command in left.by_hand:
             say(f"  {command}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import reports
@@ -40,11 +41,14 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def print_result(analysed: reports.Analysed, run: RunDir) -> None:
-    """Print verdict, table and the places of the run and of its report on stdout. Raises HostError."""
+def print_result(analysed: reports.Analysed, run: RunDir, told: Collection[str] = ()) -> None:
+    """Print verdict, table and the places of the run and of its report on stdout. Raises HostError.
+
+    `told`: reasons that are printed as messages.
+    """
     report = run.report.absolute()
     lines = result_lines(
-        analysed.summary, analysed.headline, terminal_width(), [each.text for each in analysed.findings]
+        analysed.summary, analysed.headline, terminal_width(), [each.text for each in analysed.findings], told
     )
     emit_text([*lines, "", f"run:    {run.path}", f"report: {report.as_uri()}"])
 
