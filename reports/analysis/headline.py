@@ -202,7 +202,7 @@ def _times_of(row: Row, above: Mapping[tuple[str, str | None], float]) -> tuple[
 
 
 def _sentence(lines: Sequence[Line], summary: Summary) -> str:
-    if summary.verdict == "unknown" and not summary.by_nature:
+    if not summary.is_usable:
         return "The numbers of this run cannot be trusted."
     if not lines:
         return "No I/O was measured."
