@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import reports
-from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
+from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError, SafetyRefusal
 from kit.core.output import check_target, say
 from kit.core.own_file import own_directory
 from kit.core.progress import Progress
@@ -27,7 +26,7 @@ from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.live.terminal import LiveView, why_off
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
-from kit.session.presentation import code_of, print_json, print_result, write_junit
+from kit.session.presentation import code_of, next_command, print_json, print_result, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
@@ -87,6 +86,8 @@ def once(
         measured = measure(plan, place, results, progress, resume, earlier, asked, journal, show=show)
     # First: standard output may have no room.
     write_junit(junit, measured.summary)
+    if isinstance(measured.failure, SafetyRefusal) and not measured.summary.rows:
+        raise measured.failure
     _present(measured, json_output)
     if measured.failure:
         raise measured.failure
@@ -208,7 +209,7 @@ def _present(measured: Measured, json_output: bool) -> None:
         print_json(measured.summary, measured.run_dir)
     else:
         print_result(measured.analysed, measured.run_dir, measured.told)
-    say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
+    say(next_command(measured.summary, measured.run_dir.path, measured.code, measured.failure))
 
 
 def _say_left(outcome: Outcome | None) -> None:
