@@ -30,12 +30,12 @@ KILLER = ("sudo", "-n", "--")
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = frozenset(
-    "blkdiscard blkid blockdev bpftrace cat chmod dmsetup exportfs find fio flock grep hdparm install kill "
-    "lsblk mdadm mkdir mknod modprobe mount nvme python3 rm rmdir sdparm sg_format sh smartctl tee test "
+    "blkdiscard blkid blockdev bpftrace cat chmod dd dmsetup exportfs find fio flock grep hdparm install "
+    "kill lsblk mdadm mkdir mknod modprobe mount nvme python3 rm rmdir sdparm sg_format sh smartctl tee test "
     "umount wipefs zdb zfs zpool".split()
 )
 """Programs that run as root on a server; /etc/sudoers.d/hsp there lists the same."""
-CLIENT_PROGRAMS = frozenset("cat chmod find fio install kill mkdir mount rm rmdir tee umount".split())
+CLIENT_PROGRAMS = frozenset("cat chmod dd find fio install kill mkdir mount rm rmdir tee umount".split())
 """Programs that run as root on a client."""
 PRIVILEGED = SERVER_PROGRAMS | CLIENT_PROGRAMS
 
