@@ -210,6 +210,15 @@ def test_sudo_refuses(host: SudoHost, server: Sshd, lines: str) -> None:
         host.start(["mkdir", "/x"]).wait(60)
 
 
+@pytest.mark.parametrize(("kept", "refused"), [("", ()), ("/usr/bin/dd, ", ("dd",))])
+def test_programs_that_sudo_does_not_run_are_found(
+    host: SudoHost, server: Sshd, kept: str, refused: tuple[str, ...]
+) -> None:
+    allow(server.directory, documented("server").replace("hsp ALL", f"{USER} ALL").replace(kept, ""))
+    # What is not installed is another check's.
+    assert host.refused(SERVER_PROGRAMS - {"sg_format"} | {"no-such-program"}) == refused
+
+
 def test_warnings_of_sudo_are_removed_from_stderr(host: SudoHost) -> None:
     """The tracer's stderr is read: a warning about the host name would make each run unknown."""
     warning = "sudo: unable to resolve host nas: Temporary failure in name resolution\n"
