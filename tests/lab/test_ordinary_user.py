@@ -133,7 +133,7 @@ def test_devices_are_seen_as_root_sees_them(bed: UsersBed, rig: Rig) -> None:
 
 def test_their_run_closes_and_leaves_nothing(bed: UsersBed, rig: Rig) -> None:
     before = state_of(rig.host)
-    workload = write_small(bed.folder, ("writes", "write", "200ms"))
+    workload = write_small(bed.folder, ("reads", "read", "200ms"), ("writes", "write", "200ms"))
     # The server reads the working set, in a directory of root.
     workload.write_text(workload.read_text() + _WARM_UP)
     words = [os.fspath(workload), "--testbed", os.fspath(bed.path)]
