@@ -24,6 +24,7 @@ from tests.fakes import Answer, ScriptedHost
 RUN = "20260101T000000Z-abcdef"
 MACHINE, BOOT = "0123456789abcdef0123456789abcdef", "00000000-0000-0000-0000-000000000001"
 DIRECTORY, REMOVE = f"/run/hsp/{RUN}", ("rm", "-r", "-f", "--one-file-system", "--", f"/run/hsp/{RUN}")
+REMOVED = [REMOVE, ("rmdir", "--", "/run/hsp")]
 NOT_THERE = (1, "", "No such file or directory")
 LIVING = "python3 -I - list"
 
@@ -85,7 +86,7 @@ def test_pending_undos_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [left.path for left in clean.unfinished(tmp_path)] == [run]
     done = clean.clean(run, Progress(quiet=True))
     assert (done.undone, done.left, done.unreachable) == (2, [], [])
-    assert changes(world.hosts["nas"]) == changes(world.hosts["c1"]) == [REMOVE]
+    assert changes(world.hosts["nas"]) == changes(world.hosts["c1"]) == REMOVED
     assert list(clean.unfinished(tmp_path)) == [] and registry.find(RUN) is None
     calls = len(world.hosts["nas"].calls)
     assert clean.clean(run, Progress(quiet=True)).undone == 0
@@ -178,7 +179,7 @@ def test_a_run_that_another_kit_made_is_shown_and_needs_a_word(
     assert [host.calls for host in world.hosts.values()] == [[], []]
     agreed = CliRunner().invoke(app, [*words, str(run), "--agree", RUN])
     assert agreed.exit_code == 0, agreed.stderr
-    assert changes(world.hosts["c1"]) == [REMOVE]
+    assert changes(world.hosts["c1"]) == REMOVED
 
 
 def test_a_moved_directory_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
