@@ -159,7 +159,7 @@ def test_a_run_that_was_killed_while_it_made_its_directory(
     hosts = [machine("", more={"find": content}) for _ in range(2)]
     World(monkeypatch, nas=hosts[0], c1=hosts[1])
     assert clean.clean(run, Progress(quiet=True)).left == []
-    assert [changes(host) for host in hosts] == [[REMOVE], [REMOVE]]
+    assert [changes(host) for host in hosts] == [REMOVED, REMOVED]
 
 
 def test_a_run_that_another_kit_made_is_shown_and_needs_a_word(
