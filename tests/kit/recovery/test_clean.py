@@ -84,8 +84,12 @@ def test_pending_undos_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run, token = make_run(tmp_path)
     world = World(monkeypatch, nas=machine(token), c1=machine(token))
     assert [left.path for left in clean.unfinished(tmp_path)] == [run]
-    done = clean.clean(run, Progress(quiet=True))
+    told: list[str] = []
+    progress = Progress(quiet=True)
+    monkeypatch.setattr(progress, "part", told.append)
+    done = clean.clean(run, progress)
     assert (done.undone, done.left, done.unreachable) == (2, [], [])
+    assert told == [f"remove {DIRECTORY}"] * 2
     assert changes(world.hosts["nas"]) == changes(world.hosts["c1"]) == REMOVED
     assert list(clean.unfinished(tmp_path)) == [] and registry.find(RUN) is None
     calls = len(world.hosts["nas"].calls)
