@@ -205,6 +205,58 @@ def test_commands_without_the_lab_need_no_packages(sandbox: Sandbox, args: tuple
     assert sandbox.hsp(*args).returncode == 0
 
 
+LAB, COMPILER = {"qemu-system-x86", "qemu-utils", "mmdebstrap"}, {"gcc", "libc6-dev"}
+BEDS = {
+    "nas.toml": '# host = "lab"\n[server]\nhost = "ssh://nas"\n[[client]]\nhost = "local"\n',
+    "lab.toml": "[server]\nhost = 'lab'\n",
+    "inline.toml": 'server = { trace = "none", host="lab" }\n',
+    "ghost.toml": 'ghost = "lab"\nname = "lab"\n[server]\nhost = "ssh://lab"\n',
+    "real/plan.json": '{"testbed": {"name": "lab",\n "server": {\n  "host": "ssh://nas"}}}',
+    "emulated/plan.json": '{"testbed": {\n "server": {\n  "host": "lab"}}}',
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "needed"),
+    [
+        ("run x", LAB | COMPILER),
+        ("run x --testbed nas.toml", set()),
+        ("run --testbed=nas.toml x -q", set()),
+        ("run x --testbed ghost.toml", set()),
+        ("run x --testbed none.toml", set()),
+        ("run x --testbed lab.toml", LAB | COMPILER),
+        ("run x --testbed=inline.toml", LAB | COMPILER),
+        ("run x --testbed nas.toml --versus lab.toml", LAB | COMPILER),
+        ("run x --testbed nas.toml --versus=nas.toml", set()),
+        ("run --resume real", set()),
+        ("run --resume emulated", LAB | COMPILER),
+        ("demo", LAB | COMPILER),
+        ("slog log0", LAB | COMPILER),
+        ("slog log0 --results /elsewhere", LAB | COMPILER),
+        ("slog log0 --testbed nas.toml", COMPILER),
+        ("slog /dev/disk/by-id/ata-x", COMPILER),
+        ("doctor --testbed nas.toml", set()),
+        ("device", COMPILER),
+    ],
+)
+def test_the_packages_of_the_lab_are_asked_for_by_what_may_boot_it(
+    sandbox: Sandbox, line: str, needed: set[str]
+) -> None:
+    for name, text in BEDS.items():
+        (sandbox.root / name).parent.mkdir(exist_ok=True)
+        (sandbox.root / name).write_text(text)
+    sandbox.tool("ssh")
+    # Places that the launcher looks at by itself, and those of the machine, are out of a test's reach.
+    script = (sandbox.checkout / "hsp").read_text().replace("PATH=/usr/sbin:/sbin:$PATH", "")
+    for file in PACKAGED:
+        script = script.replace(file, "/none")
+    (sandbox.checkout / "hsp").write_text(script)
+    done = sandbox.hsp(*line.split())
+    assert (done.returncode == 5) == bool(needed), done.stderr
+    asked = set(done.stderr.partition("--no-install-recommends ")[2].split())
+    assert asked & (LAB | COMPILER) == needed
+
+
 # Names what it would fetch; of all else it says much.
 TALKING_APT_GET = """#!/bin/sh
 case "$*" in

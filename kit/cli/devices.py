@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,8 @@ from kit.config.testbed import Testbed, read_testbed
 from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
 from kit.core.output import emit, emit_json, say
-from kit.devices.listing import describe, device_block, list_devices
+from kit.core.progress import Progress
+from kit.devices.listing import describe, device_block, list_devices, proposed_roles
 from kit.devices.locks import Locks
 from kit.devices.reasons import DeviceSpec
 from kit.devices.wipe import plan_wipe, wipe
@@ -27,8 +29,12 @@ def devices(
     json_output: JsonOption = False,
 ) -> None:
     """Show each disk of the server: how to name it, and whether it is available. Nothing is written."""
-    with open_server(read_testbed(testbed)) as server:
-        listed = list_devices(server)
+    progress = Progress()
+    with ExitStack() as stack:
+        with progress.step("logging in to the server"):
+            server = stack.enter_context(open_server(read_testbed(testbed)))
+        with progress.step(f"examining the disks of {server.name}, and who uses them"):
+            listed = list_devices(server)
     if json_output:
         emit_json({"format": 1, "server": server.name, "devices": [disk.as_json() for disk in listed]})
         return
@@ -37,7 +43,8 @@ def devices(
         say(describe(disk))
     say(f"\n{len(available)} of {len(listed)} disks of {server.name} are available")
     # On stdout: they are pasted into a testbed.
-    emit("".join(device_block(disk) + "\n\n" for disk in available))
+    roles = proposed_roles(available)
+    emit("".join(device_block(disk, "", *roles[disk.node.kernel_name]) + "\n\n" for disk in available))
 
 
 def wipe_command(

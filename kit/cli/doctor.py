@@ -45,7 +45,7 @@ def doctor(
 ) -> None:
     """Check every host of a testbed: what would prevent a run, and what would distort its results."""
     plan, progress = read_testbed(testbed), Progress(quiet=quiet)
-    requirements = requirements_of(find_workload(workload), len(plan.client)) if workload else Requirements()
+    requirements = requirements_of(find_workload(workload), plan) if workload else Requirements()
     requirements = replace(requirements, traced=plan.server.trace != "none")
     if plan.is_lab:
         report = _diagnose_lab(
@@ -73,7 +73,7 @@ def doctor(
 
 def _diagnose(targets: list[Target], requirements: Requirements, progress: Progress) -> Report:
     with progress.step(f"checking {len(targets)} host{'s' * (len(targets) != 1)}"):
-        return diagnose(targets, requirements)
+        return diagnose(targets, requirements, progress.part)
 
 
 def _diagnose_lab(

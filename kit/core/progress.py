@@ -29,6 +29,7 @@ from kit.core.text import safe_text
 
 _REFRESH_PER_SECOND = 4
 _BAR_WIDTH = 24
+_LONG_S = 30.0
 _Lines = list[list[Segment]]
 
 
@@ -161,6 +162,14 @@ class Progress:
     def detail(self, text: str) -> None:
         """Set what stands behind the innermost open step; shown on a terminal only."""
         self._detail = safe_text(text)
+
+    def part(self, text: str) -> None:
+        """Say what the innermost open step does now; where there is no terminal, of a long step alone."""
+        self.detail(text)
+        step, started = self._steps[-1] if self._steps else ("", 0.0)
+        took_s = time.monotonic() - started
+        if step and text and not self._terminal and took_s >= _LONG_S:
+            self.note(f"{step}: {took_s:.0f} s, {text}")
 
     def note(self, text: str) -> None:
         """Print text, which may be several lines."""

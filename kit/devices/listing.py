@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.devices.inventory import Node, preferred_link
 from kit.devices.probe import probe
-from kit.devices.reasons import DeviceSpec, Reason, reasons
+from kit.devices.reasons import Code, DeviceSpec, Reason, reasons
 from kit.devices.tool_output import Health
 from kit.hosts.base import Host
 
@@ -81,12 +82,38 @@ def describe(listed: Listed) -> str:
         lines.append("  available: yes")
     else:
         lines.append("  available: no, because")
-        lines += [f"    {safe_text(reason.text)}" for reason in listed.reasons]
+        # Without a link there is no name to write either.
+        codes = {reason.code for reason in listed.reasons}
+        twice = Code.KERNEL_NAME if Code.NO_ID in codes else None
+        lines += [f"    {safe_text(reason.text)}" for reason in listed.reasons if reason.code is not twice]
     return "\n".join(lines)
 
 
-def device_block(listed: Listed, name: str = "", role: str = "data") -> str:
-    """A [[device]] table of a testbed. Without a name it has the kernel's."""
+_GIB = 1 << 30
+# A log device holds seconds of writes; below this, flash is too small to be worth its place as a cache.
+_LOG_BYTES = 64 * _GIB
+
+
+def proposed_roles(disks: Sequence[Listed]) -> dict[str, tuple[str, str]]:
+    """Role and why, by kernel name: a proposal by kind and size alone.
+
+    Disks that rotate hold the data; beside them the smallest flash disk is the log, the others are caches.
+    """
+    flash = sorted(
+        (disk for disk in disks if not disk.node.rotational), key=lambda disk: disk.node.size_bytes
+    )
+    if len(flash) == len(disks):
+        return {disk.node.kernel_name: ("data", "no disk here rotates") for disk in disks}
+    roles = {disk.node.kernel_name: ("data", "it rotates") for disk in disks}
+    for disk in flash:
+        is_log = disk is flash[0] and (len(flash) > 1 or disk.node.size_bytes <= _LOG_BYTES)
+        log = ("log", "the smallest flash disk: it holds seconds of synchronous writes")
+        roles[disk.node.kernel_name] = log if is_log else ("cache", "flash: it holds copies of what is read")
+    return roles
+
+
+def device_block(listed: Listed, name: str = "", role: str = "data", why: str = "") -> str:
+    """A [[device]] table of a testbed. Without a name it has the kernel's. `why`: of a proposed role."""
     node = listed.node
     mib, rest = divmod(node.size_bytes, 1 << 20)
     size = f"{node.size_bytes}B" if rest else f"{mib}MiB"
@@ -94,7 +121,7 @@ def device_block(listed: Listed, name: str = "", role: str = "data") -> str:
         [
             "[[device]]",
             f"name = {quoted(name or _name(node.kernel_name))}",
-            f"role = {quoted(role)}",
+            f"role = {quoted(role)}" + (f"  # a proposal: {why}" if why else ""),
             f"path = {quoted(listed.path or '')}",
             f"serial = {quoted(node.serial)}",
             f"size = {quoted(size)}",

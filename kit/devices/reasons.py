@@ -275,13 +275,14 @@ def _hardware_reasons(disk: Node) -> Iterator[Reason]:
 def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iterator[Reason]:
     names = {node.kernel_name: node for node in tree}
     numbers = {node.device_number: node for node in tree}
-    seen = set()
-    # The host's own namespace first: its mounts are in most others, too.
-    for mount in sorted(inventory.mounts, key=lambda mount: not mount.own):
-        node = names.get(mount.kernel_name) or numbers.get(mount.device_number)
-        if node is not None and (node.kernel_name, mount.mountpoint) not in seen:
-            seen.add((node.kernel_name, mount.mountpoint))
-            yield from _mount_reasons(mount, node, disk)
+    for node in tree:
+        # Those of the host's own namespace are in most others, too.
+        places = {
+            mount.mountpoint: mount
+            for mount in sorted(inventory.mounts, key=lambda mount: mount.own)
+            if (names.get(mount.kernel_name) or numbers.get(mount.device_number)) == node
+        }
+        yield from _mount_reasons(sorted(places.values(), key=lambda mount: not mount.own), node, disk)
     for swap in inventory.swaps:
         if swap in names:
             yield Reason(Code.SWAP, f"/dev/{swap} is swap space", f"swapoff /dev/{swap}, if that is right")
@@ -309,16 +310,20 @@ def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iter
 _APART = "use the multipath disk itself, or disable multipath for it"
 
 
-def _mount_reasons(mount: DeviceMount, node: Node, disk: Node) -> Iterator[Reason]:
+def _mount_reasons(places: Sequence[DeviceMount], node: Node, disk: Node) -> Iterator[Reason]:
+    """`places`: where it is mounted, the host's own namespace first. A service has copies of its own."""
+    for place in places:
+        if place.own and place.mountpoint in _SYSTEM_MOUNTS:
+            text = f"the system runs from it ({place.mountpoint})"
+            yield Reason(Code.ROOT_DISK, text, "do not use the system disk")
+    if not places:
+        return
+    mount, more = places[0], f", and at {len(places) - 1} more places" if len(places) > 1 else ""
     where = "" if mount.own else f" in the mount namespace of process {mount.pid}"
-    if mount.own and mount.mountpoint in _SYSTEM_MOUNTS:
-        yield Reason(
-            Code.ROOT_DISK, f"the system runs from it ({mount.mountpoint})", "do not use the system disk"
-        )
     subject = "" if node == disk else f"/dev/{node.kernel_name} on it "
     yield Reason(
         Code.MOUNTED,
-        f"{subject or 'it '}is mounted at {mount.mountpoint}{where}",
+        f"{subject or 'it '}is mounted at {mount.mountpoint}{where}{more}",
         f"umount {mount.mountpoint}{where}, if that is right",
     )
 

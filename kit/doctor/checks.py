@@ -27,9 +27,10 @@ EVERY_HOST = (
         "Install python3 on the host.",
     ),
     Check(
-        "privilege", "Whether commands have root privileges.",
+        "privilege", "Whether commands have root privileges; of an ordinary user, whether sudo runs each "
+        "program of docs/hosts.md without a password.",
         "Pools, exports, mounts and probes need root.",
-        "Log in as root, or allow the user sudo without a password for the commands in the README.",
+        "Log in as root, or allow the user sudo without a password for the programs of docs/hosts.md.",
     ),
     Check(
         "round-trip", "Time of a command that does nothing (ms).",
@@ -110,7 +111,7 @@ EVERY_HOST = (
         "Find what uses the memory; swapoff -a && swapon -a reads swapped pages back.",
     ),
     Check(
-        "run-space", "Free space of /run.",
+        "run-space", "Free space of /run; with `--workload`, beside what this workload writes there.",
         "Scripts, logs of each I/O (about 30 bytes) and traces are in /run/hsp until the end of a phase.",
         "Remove large files (df /run; du -x /run), or enlarge it: mount -o remount,size=1G /run.",
     ),

@@ -17,6 +17,8 @@ from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_j
 from kit.doctor.finding import Examination, Finding, Requirements, Subject, examine
 from kit.doctor.report import Examinee, Report, make_report
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
+from kit.hosts.sudo import CLIENT_PROGRAMS, SERVER_PROGRAMS, SudoHost
+from kit.recovery import work_directory
 from kit.trace.support import programs
 
 HELPER = Path(__file__).parents[1] / "remote" / "read_facts.py"
@@ -53,13 +55,23 @@ class Gathered:
     offset_s: float | None = None
 
 
-def diagnose(targets: Sequence[Target], requirements: Requirements | None = None) -> Report:
-    """Diagnose all hosts; a failed host does not affect the others."""
+def diagnose(
+    targets: Sequence[Target],
+    requirements: Requirements | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Diagnose all hosts; a failed host does not affect the others. `tell`: what each is asked for now."""
     outcomes: list[Future[Gathered]] = [Future() for _ in targets]
+    asked: dict[str, str] = {}
 
     def run(outcome: Future[Gathered], target: Target) -> None:
+        def at(part: str) -> None:
+            asked[target.name] = part
+            tell("; ".join(f"{name}: {each}" for name, each in list(asked.items()) if each))
+
         try:
-            outcome.set_result(gather(target))
+            outcome.set_result(gather(target, at))
+            at("")
         except BaseException as error:
             outcome.set_exception(error)
 
@@ -69,10 +81,14 @@ def diagnose(targets: Sequence[Target], requirements: Requirements | None = None
     return judge([outcome.result() for outcome in outcomes], requirements or Requirements())
 
 
-def gather(target: Target) -> Gathered:
-    """Run `true` for the round-trip time, then the helper; without root, also read root's files."""
+def gather(target: Target, at: Callable[[str], None] = lambda _: None) -> Gathered:
+    """Run `true` for the round-trip time, then the helper; without root, also read root's files.
+
+    `at` is called with each part.
+    """
     with ExitStack() as stack:
         try:
+            at("logging in")
             host = stack.enter_context(target.open())
             started = time.monotonic()
             host.run(["true"], deadline_s=_TRUE_DEADLINE_S)
@@ -80,6 +96,7 @@ def gather(target: Target) -> Gathered:
         except KitError as error:
             return Gathered(target, None, Finding(target.name, "reachable", "fail", _describe(error)))
         try:
+            at("reading facts")
             answer = _run_helper(host, target)
             answer_time_s = time.time()
             facts = Facts(parse_json(answer.stdout, "its answer", dict))
@@ -92,6 +109,7 @@ def gather(target: Target) -> Gathered:
             offset_s = facts.number("wall_s") - (answer_time_s - round_trip_s / 2)
         except Unknown:
             offset_s = None
+        at("asking sudo" if isinstance(host, SudoHost) else "")
         return Gathered(target, _add_root_files(host, target, facts), None, round_trip_s, offset_s)
 
 
@@ -142,19 +160,24 @@ def _run_helper(host: Host, target: Target) -> Result:
 
 
 def _add_root_files(host: Host, target: Target, facts: Facts) -> Facts:
-    """If Python did not run as root, read files of root with `cat`, which may go through sudo."""
+    """Of an ordinary user: what sudo refuses, and by commands that go through it what root alone can read."""
     texts: dict[str, str] = {}
-    root_files = (*server.ROOT_FILES, tracing.KPROBES) if "server" in target.roles else ()
+    serves = "server" in target.roles
+    root_files = (*server.ROOT_FILES, tracing.KPROBES) if serves else ()
     try:
+        if isinstance(host, SudoHost):
+            used = [SERVER_PROGRAMS if role == "server" else CLIENT_PROGRAMS for role in target.roles]
+            facts = replace(facts, refused=host.refused(frozenset().union(*used)))
         if facts.number("euid") == 0:
             return facts
         for path in (machine.ROOT_ONLY, *root_files):
             result = host.run(["cat", "--", path], check=False, deadline_s=_TRUE_DEADLINE_S)
             if result.returncode == 0 and result.stdout.strip():
                 texts[path] = result.stdout
+        texts[machine.RUN_ROOT] = " ".join(work_directory.left_by(host))
     except (KitError, Unknown):
-        # Neither root nor sudo: unread files stay unknown.
-        return facts
+        # Neither root nor sudo: what was not read stays unknown.
+        pass
     return replace(facts, elsewhere=texts)
 
 

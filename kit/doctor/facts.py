@@ -58,11 +58,13 @@ class Command:
 class Facts:
     """Answer of remote/read_facts.py, unchecked. Accessors raise Unknown for a missing or malformed fact.
 
-    `elsewhere`: texts of root's files that were read separately because the helper was not root.
+    `elsewhere`: texts of root's files that were read separately because the helper was not root, and the
+    names in a directory of root. `refused`: programs that sudo does not run for the user of the login.
     """
 
     raw: Mapping[str, Any]
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
 
     def part(self, name: str) -> dict[str, Any]:
         """One part of the answer, an object."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kit.core.text import safe_text
+from kit.doctor import packages
 from kit.doctor.checks import CHECKS
 from kit.doctor.facts import Facts, Unknown
 
@@ -21,7 +22,7 @@ class Requirements:
 
     `outstanding`: most requests in flight, over all clients. `traced`: whether the tracer will run on the
     server. `libnfs`: fio reads without a mount. `pool`: there is one, and `over_nfs`: clients use it; a
-    workload may do without.
+    workload may do without. `run_bytes`: what it writes to /run of one host at most.
     """
 
     nfs_version: str | None = None
@@ -31,6 +32,7 @@ class Requirements:
     libnfs: bool = False
     pool: bool = True
     over_nfs: bool = True
+    run_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,14 @@ class Finding:
     """The result of a check on a host.
 
     `fail`: a run cannot work. `warn`: results may be wrong, or the check was not possible. `note`:
-    information, mainly for comparisons.
+    information, mainly for comparisons. `there`: a remedy for this host alone.
     """
 
     host: str
     check: str
     state: State
     observed: str
+    there: str = ""
 
     def __post_init__(self) -> None:
         if self.check not in CHECKS:
@@ -71,15 +74,19 @@ class Finding:
         text = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
         object.__setattr__(self, "observed", text)
 
+    @property
+    def remedy(self) -> str:
+        """What to do; "" if nothing is to be done."""
+        return "" if self.state == "ok" else f"{CHECKS[self.check].remedy} {self.there}".rstrip()
+
     def as_json(self) -> dict[str, Any]:
-        check = CHECKS[self.check]
         return {
             "host": self.host,
             "check": self.check,
             "state": self.state,
             "found": self.observed,
-            "meaning": check.meaning,
-            "remedy": "" if self.state == "ok" else check.remedy,
+            "meaning": CHECKS[self.check].meaning,
+            "remedy": self.remedy,
         }
 
 
@@ -95,7 +102,7 @@ def examine(subject: Subject, examinations: Mapping[str, Examination]) -> Iterat
             verdict = look(subject)
         except Unknown as unknown:
             verdict = undetermined(unknown)
-        yield Finding(subject.name, check, *verdict)
+        yield Finding(subject.name, check, *verdict, packages.advice(subject.facts, check))
 
 
 def undetermined(reason: object) -> Verdict:

@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kit.doctor import packages
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examination, State, Subject, Verdict
+from kit.recovery import work_directory
+from kit.run.watch import FLOOR_THERE_BYTES
 
 CPU = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 # A file that only root can read on every kernel; its content (a process id) is harmless.
 ROOT_ONLY = "/proc/sys/kernel/cad_pid"
-RUN_ROOT = "/run/hsp"
+RUN_ROOT = work_directory.ROOT
 FILES = (
     CLOCK_SOURCE, ROOT_ONLY, f"{CPU}/vulnerabilities/*", f"{CPU}/cpufreq/policy*/scaling_governor",
     f"{CPU}/cpufreq/boost", f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpuidle/current_driver",
     f"{CPU}/cpu0/cpuidle/state*/name", f"{CPU}/cpu0/cpuidle/state*/latency",
     f"{CPU}/cpu0/cpuidle/state*/disable", f"{CPU}/smt/active", "/sys/devices/system/node/online",
-    "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/meminfo",
+    packages.OS_RELEASE, "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/meminfo",
 )  # fmt: skip
 PRESENT = ("/run", RUN_ROOT, f"{RUN_ROOT}/*")
 COMMANDS = {"detect-virt": ("systemd-detect-virt",)}
@@ -52,7 +55,9 @@ def _system(subject: Subject) -> Verdict:
 
 
 def _privilege(subject: Subject) -> Verdict:
-    user = int(subject.facts.number("euid"))
+    user, refused = int(subject.facts.number("euid")), subject.facts.refused
+    if refused:
+        return "fail", f"sudo does not run these programs without a password: {', '.join(refused)}"
     if user == 0:
         return "ok", "root"
     if ROOT_ONLY in subject.facts.elsewhere:
@@ -215,10 +220,12 @@ def _run_space(subject: Subject) -> Verdict:
     free_bytes = int(subject.facts.number("space", "free_bytes"))
     if free_bytes < 0:
         raise Unknown(f"invalid free space {free_bytes}")
-    state: State = (
-        "ok" if free_bytes >= _ENOUGH_RUN_BYTES else "warn" if free_bytes >= _MIN_RUN_BYTES else "fail"
-    )
-    return state, f"{free_bytes >> 20} MiB free"
+    enough, least, needed = _ENOUGH_RUN_BYTES, _MIN_RUN_BYTES, subject.requirements.run_bytes
+    text = f"{free_bytes >> 20} MiB free"
+    if needed is not None:
+        enough, least = needed, FLOOR_THERE_BYTES
+        text += f"; the workload needs {(needed >> 20) + 1} MiB at most"
+    return "ok" if free_bytes >= enough else "warn" if free_bytes >= least else "fail", text
 
 
 def _leftovers(subject: Subject) -> Verdict:
@@ -226,8 +233,9 @@ def _leftovers(subject: Subject) -> Verdict:
     # Every host has a /run; a list without it is garbled.
     if not facts.present("/run"):
         raise Unknown("there is no /run")
-    runs = sorted(path for path in facts.names("present") if _RUN.fullmatch(path))
-    if facts.present(RUN_ROOT) and not runs and facts.number("euid") != 0:
+    listed = facts.elsewhere.get(RUN_ROOT)
+    runs = sorted(listed.split() if listed else filter(_RUN.fullmatch, facts.names("present")))
+    if listed is None and facts.present(RUN_ROOT) and not runs and facts.number("euid") != 0:
         raise Unknown(f"only root can list {RUN_ROOT}")
     names = ", ".join(path.rpartition("/")[2] for path in runs)
     return ("warn", names) if runs else ("ok", "none")

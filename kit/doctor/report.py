@@ -67,7 +67,7 @@ def words(report: Report, verbose: bool = False) -> str:
         check, first = CHECKS[finding.check], f"{finding.host}: {finding.check}: {finding.observed}"
         if finding.state != "ok":
             lines += [f"{finding.state:4}  {first}", f"      means: {check.meaning}"]
-            lines.append(f"      to do: {check.remedy}")
+            lines.append(f"      to do: {finding.remedy}")
         elif verbose:
             lines.append(f"ok    {first}")
         else:

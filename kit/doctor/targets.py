@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
 from kit.config.address import HostAddress
+from kit.config.fio_job import FioJob
+from kit.config.tables.force_table import ForceJob
 from kit.config.testbed import Testbed
-from kit.config.workload import read_workload
+from kit.config.workload import Workload, read_workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import read_source
 from kit.doctor.diagnosis import Role, Target
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
+from kit.plan import client_logs
+from kit.run.watch import FLOOR_THERE_BYTES, TRACE_BYTES
 from kit.setup.site import Site
 
+# Of each request in flight: 40 us is a fast network; a cache without one answers in 2 us.
+_MOST_IOS_PER_S = {True: 25_000, False: 500_000}
+# A line of fio's log.
+_LOG_BYTES = 30
 Connect = Callable[[HostAddress], Host]
 
 
@@ -68,10 +76,11 @@ def targets_in(site: Site) -> list[Target]:
     return [server, *clients]
 
 
-def requirements_of(path: Path, clients: int) -> Requirements:
-    """Requirements of a workload on a testbed with that many clients. Raises ConfigError."""
-    workload = read_workload(path)
-    jobs = read_jobs(workload, read_source(path)).values()
+def requirements_of(path: Path, testbed: Testbed) -> Requirements:
+    """Requirements of a workload on a testbed. Raises ConfigError."""
+    workload, clients = read_workload(path), len(testbed.client)
+    loads = read_jobs(workload, read_source(path))
+    jobs = loads.values()
     return Requirements(
         nfs_version=str(workload.nfs.version),
         outstanding=max(clients, 1) * max(job.outstanding for job in jobs),
@@ -79,4 +88,17 @@ def requirements_of(path: Path, clients: int) -> Requirements:
         libnfs=workload.nfs.engine == "libnfs",
         pool=not workload.on_devices,
         over_nfs=workload.over_nfs,
+        run_bytes=None if testbed.is_lab else _run_bytes(client_logs.resolved(workload, testbed), loads),
     )
+
+
+def _run_bytes(workload: Workload, jobs: Mapping[str, FioJob | ForceJob]) -> int:
+    """What the largest phase writes to /run of one host at most: a client's log, the tracer's intervals."""
+    phases = [
+        phase.duration // phase.interval * TRACE_BYTES
+        + (phase.log == "every-io")
+        * (phase.duration * jobs[phase.load].outstanding * _MOST_IOS_PER_S[phase.over_nfs] // 10**9)
+        * _LOG_BYTES
+        for phase in workload.phase
+    ]
+    return max(phases) + FLOOR_THERE_BYTES

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import re
+import shlex
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -299,7 +300,25 @@ def _algorithms(known: Known) -> list[str]:
     preferred = [algorithm for key in known.keys("") for algorithm in key.sig_algorithms]
     if known.keys("cert-authority"):
         preferred = [*get_default_certificate_algs(), *preferred]
-    return [name.decode() for name in dict.fromkeys([*preferred, *get_default_public_key_algs()])]
+    others = sorted(get_default_public_key_algs(), key=_openssh_rank)
+    return [name.decode() for name in dict.fromkeys([*preferred, *others])]
+
+
+def _openssh_rank(algorithm: bytes) -> int:
+    """The place in OpenSSH's order of host keys (myproposal.h): a person compares what `ssh` shows."""
+    order = (b"ssh-ed25519", *(b"ecdsa-sha2-nistp%d" % bits for bits in (256, 384, 521)), b"rsa-sha2-512")
+    return order.index(algorithm) if algorithm in order else len(order)
+
+
+def _commands(hop: Settings, shown: asyncssh.SSHKey | None) -> tuple[str, str]:
+    """What shows the fingerprint on the host itself, and what logs in to it from here."""
+    kind = shown.algorithm.decode().removeprefix("ssh-").partition("-")[0] if shown else "ed25519"
+    config = ["-F", os.fspath(hop.config_path)] if hop.config_path else []
+    port = ["-p", str(hop.port)] if hop.port != 22 else []
+    return (
+        f"`ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub`",
+        f"`{shlex.join(['ssh', *config, *port, f'{hop.user}@{hop.name}'])}`",
+    )
 
 
 def _host_key_refused(
@@ -309,6 +328,7 @@ def _host_key_refused(
     name = hop.known_name if hop.known_port == 22 else f"[{hop.known_name}]:{hop.known_port}"
     files = ", ".join(map(str, known.files)) or "none is configured"
     shown = f"{client.shown.algorithm.decode()} {client.shown.get_fingerprint()}" if client.shown else ""
+    there, here = _commands(hop, client.shown)
     known_keys = [entry for entry in known.entries if entry.marker == ""]
     revoked = [entry for entry in known.entries if entry.marker == "revoked"]
     if revoked and (not shown or any(entry.key == client.shown for entry in revoked)):
@@ -321,14 +341,13 @@ def _host_key_refused(
             f"{where}the SSH host key of {name} has CHANGED: it shows {shown or reason}, but known is "
             + "; ".join(map(str, known_keys)),
             "another machine may be answering. Only if you know that the host was reinstalled: compare on "
-            "its own console with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`, then `ssh-keygen -R "
-            f"'{name}' -f {known_keys[0].path}`, and `ssh` to it once",
+            f"its own console with {there}, then `ssh-keygen -R '{name}' -f {known_keys[0].path}`, and once "
+            f"{here}",
         )
     return HostKeyRefused(
         f"{where}the SSH host key of {name} is unknown: it shows {shown or reason}; looked in {files}",
-        f"compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its own console; then `ssh "
-        f"{hop.name}` once and say yes to that fingerprint (or add the line of `ssh-keyscan -p {hop.port} "
-        f"{hop.hostname}`)",
+        f"compare with {there} on its own console; then {here} once and say yes to that fingerprint "
+        f"(or add the line of `ssh-keyscan -p {hop.port} {hop.hostname}`)",
     )
 
 

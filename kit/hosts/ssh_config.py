@@ -14,7 +14,7 @@ import re
 import socket
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kit.core.errors import HostError
@@ -40,7 +40,7 @@ class Settings:
 
     `known_name`: the name in the known_hosts files; with HostKeyAlias that alias, without a port.
     `agent`: the agent's socket, or empty. `jump`: the ProxyJump list as written. `command`: the
-    ProxyCommand. At most one of these two is set.
+    ProxyCommand. At most one of these two is set. `config_path`: read in place of the user's configuration.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Settings:
     bind: str
     jump: str
     command: str
+    config_path: Path | None = None
 
 
 def read_settings(
@@ -91,7 +92,7 @@ def read_settings(
             f"the SSH configuration for {host} cannot be read: {'; '.join(messages)}",
             f"`ssh -G {host}` shows the same message; correct the file that it names",
         ) from error
-    return parse_settings(host, result.stdout, dict(os.environ))
+    return replace(parse_settings(host, result.stdout, dict(os.environ)), config_path=config_path)
 
 
 @functools.cache

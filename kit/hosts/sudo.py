@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kit.core.errors import HostError
@@ -30,16 +30,24 @@ KILLER = ("sudo", "-n", "--")
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = frozenset(
-    "blkdiscard blkid blockdev bpftrace cat chmod dmsetup exportfs find fio flock grep hdparm install kill "
-    "lsblk mdadm mkdir mknod modprobe mount nvme python3 rm rmdir sdparm sg_format sh smartctl tee test "
+    "blkdiscard blkid blockdev bpftrace cat chmod dd dmsetup exportfs find fio flock grep hdparm install "
+    "kill lsblk mdadm mkdir mknod modprobe mount nvme python3 rm rmdir sdparm sg_format sh smartctl tee test "
     "umount wipefs zdb zfs zpool".split()
 )
 """Programs that run as root on a server; /etc/sudoers.d/hsp there lists the same."""
-CLIENT_PROGRAMS = frozenset("cat chmod find fio install kill mkdir mount rm rmdir tee umount".split())
+CLIENT_PROGRAMS = frozenset("cat chmod dd find fio install kill mkdir mount rm rmdir tee umount".split())
 """Programs that run as root on a client."""
 PRIVILEGED = SERVER_PROGRAMS | CLIENT_PROGRAMS
 
+_ASK_DEADLINE_S = 120.0
 _NOT_FOUND = re.compile(r"^sudo: .*: command not found$", re.MULTILINE)
+# Prints the programs that are installed and not allowed.
+_ALLOWED = """
+PATH=$PATH:/usr/sbin:/sbin
+for name; do
+    ! command -v -- "$name" >/dev/null || sudo -n -l -- "$name" >/dev/null 2>&1 || echo "$name"
+done
+"""
 _EXISTS = 'command -v -- "$1" >/dev/null'
 # Warnings of sudo, which runs the command nevertheless.
 _WARNINGS = re.compile(r"^sudo: (unable to resolve host|setrlimit)[^\n]*\n?", re.MULTILINE)
@@ -133,6 +141,11 @@ class SudoHost(Host):
                     "allow it without a password: a line in /etc/sudoers.d/hsp there, see docs/hosts.md",
                 )
         return code
+
+    def refused(self, programs: Iterable[str]) -> tuple[str, ...]:
+        """Those of the programs that are installed there and that sudo does not run. Raises HostError."""
+        listed = self.inner.run(("sh", "-c", _ALLOWED, "sh", *sorted(programs)), deadline_s=_ASK_DEADLINE_S)
+        return tuple(listed.stdout.split())
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         """As Host.put; root owns the file."""

@@ -190,12 +190,18 @@ def clean(
             if "server" in [key for key in cleaner.hosts if cleaner.may_touch(key)]:
                 stack.enter_context(_lock(cleaner.hosts["server"], name))
         with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
-            cleaned.left = journal.teardown(cleaner.undo, cleaner.by_hand)
+            cleaned.left = journal.teardown(partial(_told, progress, cleaner), cleaner.by_hand)
         cleaned.said = remains.grouped(cleaned.left, cleaner.short_names, run)
         cleaned.undone = pending - max(len(cleaned.left), len(journal.pending))
         if journal.settled:
             registry.leave(name)
     return cleaned
+
+
+def _told(progress: Progress, cleaner: _Cleaner, item: Undo, left: frozenset[str]) -> None:
+    """Undo `item`, and say which one it is."""
+    progress.part(item.text)
+    cleaner.undo(item, left)
 
 
 def _power_on(cleaner: _Cleaner, progress: Progress) -> int:

@@ -40,18 +40,25 @@ class WorkDirectory(Action):
 
 
 class Tracer(Action):
-    """`directory`: the run's directory with the tracer's files."""
+    """`directory`: the run's directory with the tracer's files.
+
+    `mounts`: whether the tracer makes the kernel mount TRACING, because it was not mounted before.
+    """
 
     kind = "tracer"
     noun = "tracer"
     named = ("directory",)
     directory: WorkDirectoryPath
+    mounts: bool = False
 
     def text(self, host: str) -> str:
         return f"end the tracer on {host}"
 
     def undo(self, host: Host) -> None:
         nfsd_tracer.end_left(host, self.directory)
+        if self.mounts:
+            # Another tracer has it open, then it stays; else the kernel mounts it again when it is looked at.
+            host.run(["umount", nfsd_tracer.TRACING], check=False)
 
     def commands(self) -> list[list[str]]:
         return [["pkill", "-f", f"{self.directory}/nfsd.bt"]]

@@ -4,7 +4,8 @@
 
 Locks a file of each NAME in DIRECTORY with flock(2), writes OWNER (one line of JSON) into each, then
 creates DIRECTORY/TOKEN with its process number. A NAME below /dev/ is a device: it is opened exclusively
-(read-only). Holds all until its output is closed: the end of the connection ends it. If one is held
+(read-only). Holds all until its output is closed: the end of the connection ends it. Then it removes its
+files, and the directories if nothing is in them. If one is held
 already, it takes none, prints {"name", "owner"} of it (of a device the error as "owner") and exits with 3.
 """
 
@@ -17,6 +18,43 @@ import sys
 from typing import Any
 
 HELD = 3
+
+
+class Held(Exception):
+    """Another process has the lock; with the open file."""
+
+
+def locked(directory: str, name: str) -> int:
+    """The open, locked file. A holder removes its files at its end: the one that was locked must be there."""
+    while True:
+        # The directory, too, may have gone since.
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        path = os.path.join(directory, name)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Held(file) from None
+        if os.fstat(file).st_nlink:
+            return file
+        os.close(file)
+
+
+def remove(paths: Any, directory: str) -> None:
+    """Remove files, then the directory and the one above it if they are empty."""
+    for path in paths:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+    for place in (directory, os.path.dirname(directory)):
+        try:
+            os.rmdir(place)
+        except OSError:
+            return
 
 
 def main(directory: str, token: str, owner: str, names: Any) -> int:
@@ -35,16 +73,16 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
                 print(json.dumps({"name": name, "owner": error.strerror}))
                 return HELD
             continue
-        path = os.path.join(directory, name)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            file = locked(directory, name)
+        except Held as held:
+            file = held.args[0]
             holder = os.read(file, 4096).decode("utf-8", "replace")
+            remove([path for _, path in files], directory)
             print(json.dumps({"name": name, "owner": holder}))
             return HELD
-        files.append(file)
-    for file in files:
+        files.append((file, os.path.join(directory, name)))
+    for file, _ in files:
         os.ftruncate(file, 0)
         os.write(file, owner.encode())
     ready = os.path.join(directory, token)
@@ -61,9 +99,8 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
         while not poll.poll():
             pass
     finally:
-        for file in files:
-            os.ftruncate(file, 0)
-        os.unlink(ready)
+        # While they are held, so that nobody else's are removed.
+        remove([ready] + [path for _, path in files], directory)
     return 0
 
 

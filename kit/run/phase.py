@@ -95,7 +95,8 @@ def traced(
     tracing = replace(bench.storage.tracing, program=program)
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
-        undo.register(journal, "server", server, host_undos.Tracer(directory=place.directory))
+        mounts = nfsd_tracer.will_mount(server)
+        undo.register(journal, "server", server, host_undos.Tracer(directory=place.directory, mounts=mounts))
         process = nfsd_tracer.start(server, place, bench.site.clock, intervals_ns, tracing)
     tracer = nfsd_tracer.Tracer(server, place, process)
     try:

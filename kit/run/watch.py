@@ -32,7 +32,7 @@ _POLL_S = 0.1
 # How often what arrives is looked at and written to the disk; a server is asked less often.
 _LOOK_S, _ASK_S = 5.0, 60.0
 # Of an interval of a client and of the tracer, at most; what one phase writes beside them.
-_COUNTS_BYTES, _TRACE_BYTES, _REST_BYTES = 16 << 10, 12 << 10, 32 << 20
+_COUNTS_BYTES, TRACE_BYTES, _REST_BYTES = 16 << 10, 12 << 10, 32 << 20
 # With less than this the load ends: what was measured must still be stored.
 FLOOR_BYTES, FLOOR_THERE_BYTES = 64 << 20, 8 << 20
 
@@ -56,10 +56,10 @@ def check_room(bench: Bench, workers: Sequence[Worker], duration_ns: int, interv
     """Before a load that is counted: that what it will write has room. Raises HostError."""
     intervals = duration_ns // interval_ns
     traced = bench.storage is not None and bench.storage.tracing.kind == "full"
-    here = intervals * (len(workers) * _COUNTS_BYTES + traced * _TRACE_BYTES) + _REST_BYTES + FLOOR_BYTES
+    here = intervals * (len(workers) * _COUNTS_BYTES + traced * TRACE_BYTES) + _REST_BYTES + FLOOR_BYTES
     _need("this machine", str(bench.run_dir.raw), shutil.disk_usage(bench.run_dir.raw).free, here)
     if bench.storage is not None and traced:
-        needed = intervals * _TRACE_BYTES + FLOOR_THERE_BYTES
+        needed = intervals * TRACE_BYTES + FLOOR_THERE_BYTES
         _need(
             bench.storage.server.name,
             bench.work_dir,

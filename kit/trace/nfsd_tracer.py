@@ -43,6 +43,8 @@ _END_LEFT = (
 # Ticks of the program's timer in an interval (see nfsd.bt); the answer to a mark waits for a tick, too.
 _TICKS = 4
 _SLOWEST_TICK_NS = 100_000_000
+# The kernel mounts tracefs there when bpftrace looks at it (fs/debugfs, trace_automount).
+TRACING = "/sys/kernel/debug/tracing"
 _READY_DEADLINE_S = 180.0
 # Some 100 bytes per map entry, at each of the thousands of readings that a long phase has.
 _TRACE_LIMIT_BYTES = 256 << 20
@@ -282,6 +284,12 @@ def tail(path: Path, most_bytes: int = _TAIL_BYTES) -> bytes:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - most_bytes))
         return file.read()
+
+
+def will_mount(server: Host) -> bool:
+    """Whether TRACING is not mounted yet; False if that cannot be determined. Raises HostLost."""
+    mounts = server.run(["cat", "/proc/mounts"], check=False).stdout.splitlines()
+    return bool(mounts) and all(line.split()[1:2] != [TRACING] for line in mounts)
 
 
 def end_left(server: Host, directory: str) -> None:

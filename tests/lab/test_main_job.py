@@ -21,10 +21,12 @@ from reports.published.share import share_inside
 from tests import process
 from tests.lab.arc_model import check_arc
 from tests.lab.conftest import Finished, finish, hsp
+from tests.sudo_lines import foreign, refused
 
 # The image and the whole run are fixtures with deadlines of their own: not part of a test's time.
 PROTECTS = (
     "reports",
+    "kit/hosts/sudo.py",
     "kit/lab",
     "kit/zfs",
     "kit/nfs",
@@ -99,6 +101,15 @@ def test_the_accounting_closes(main_job: Finished) -> None:
         assert phase["client_ios"] == phase["server_ios"] > 0
         assert phase["checks"], phase
         assert all(check["ok"] for check in phase["checks"]), phase
+
+
+def test_an_ordinary_user_may_send_its_commands_and_they_change_nothing_of_others(main_job: Finished) -> None:
+    lines = map(json.loads, (main_job.run / "raw" / "commands.jsonl").read_text().splitlines())
+    sent = [
+        ("client" if "client" in line["host"] else "server", line["argv"]) for line in lines if "argv" in line
+    ]
+    assert len(sent) > 100
+    assert [why for role, argv in sent if (why := refused(role, argv) or foreign(argv))] == []
 
 
 def test_the_log_device_took_every_write_and_then_none(main_job: Finished) -> None:

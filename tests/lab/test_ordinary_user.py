@@ -30,6 +30,7 @@ from tests.lab.diskstates import States
 from tests.lab.hoststate import differences, state_of
 from tests.lab.rig import Bed, Rig, agreed_commands, call
 from tests.lab.workloads import write_device_phases, write_small
+from tests.sudo_lines import documented
 
 PROTECTS = ("kit/hosts", "kit/load/ordinary_user.py", "kit/remote")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -49,12 +50,20 @@ visudo -c -f "/etc/sudoers.d/$1"
 
 def sudoers(role: str) -> str:
     """The list that the documentation has for a server or a client, for the user of this test."""
-    found = re.search(rf"```sudoers-{role}\n(.*?)```", (ROOT / "docs" / "hosts.md").read_text(), re.DOTALL)
-    assert found
-    text, replaced = re.subn(r"(?m)^hsp ", f"{USERS[role]} ", found[1])
+    text, replaced = re.subn(r"(?m)^hsp ", f"{USERS[role]} ", documented(role))
     assert replaced == 1
     # One file for each user: aliases of the same name are one too many.
     return text.replace("HSP_", f"HSP_{role.upper()}_")
+
+
+_WARM_UP = """
+[warmup]
+job = "read.fio"
+read_first = "1MiB"
+duration = "100ms"
+l2arc_min = "1MiB"
+feed_max = "1MiB"
+"""
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,9 @@ def test_devices_are_seen_as_root_sees_them(bed: UsersBed, rig: Rig) -> None:
 
 def test_their_run_closes_and_leaves_nothing(bed: UsersBed, rig: Rig) -> None:
     before = state_of(rig.host)
-    workload = write_small(bed.folder, ("writes", "write", "200ms"))
+    workload = write_small(bed.folder, ("reads", "read", "200ms"), ("writes", "write", "200ms"))
+    # The server reads the working set, in a directory of root.
+    workload.write_text(workload.read_text() + _WARM_UP)
     words = [os.fspath(workload), "--testbed", os.fspath(bed.path)]
     done = bed.hsp("run", *words, *bed.agreed, "--json", "--results", os.fspath(bed.folder))
     assert done.returncode == 0, done.stderr
@@ -135,6 +146,7 @@ def test_their_run_closes_and_leaves_nothing(bed: UsersBed, rig: Rig) -> None:
         assert phase["client_ios"] == phase["server_ios"] > 0 and phase["problems"] == []
     assert differences(before, state_of(rig.host)) == []
     ran = [json.loads(line) for line in (run / "raw" / "commands.jsonl").read_text().splitlines()]
+    assert any(line.get("argv", [""])[0] == "dd" for line in ran)
     assert {line["host"] for line in ran if line.get("argv", [""])[0] == "mount"} == {
         name for name in {line["host"] for line in ran} if name.startswith("10.97.")
     }

@@ -38,7 +38,7 @@ def report_of(state: Any) -> Report:
 
 @pytest.mark.parametrize(("state", "code"), [("fail", EXIT_HOST), ("warn", EXIT_OK), ("ok", EXIT_OK)])
 def test_the_result_is_on_stdout(real: str, state: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "diagnose", lambda targets, requirements: report_of(state))
+    monkeypatch.setattr(command, "diagnose", lambda targets, requirements, tell: report_of(state))
     words = CliRunner().invoke(app, ["doctor", "--testbed", real])
     assert words.exit_code == code
     assert ("nfsd: as it is" in words.stdout) is (state != "ok")

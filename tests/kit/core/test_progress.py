@@ -54,6 +54,20 @@ def test_a_step_off_a_terminal_is_one_line_on_stderr(capsys: pytest.CaptureFixtu
     assert re.fullmatch(rf"compiling OpenZFS modules: {SECONDS}\n", err)
 
 
+@pytest.mark.parametrize(("took_s", "lines"), [(29, 0), (31, 1)])
+def test_a_long_step_off_a_terminal_says_its_parts(
+    took_s: int, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("kit.core.progress.time.monotonic", lambda: now[0])
+    progress = Progress()
+    with progress.step("checking"):
+        now[0] += took_s
+        progress.part("nas: reading facts")
+        progress.part("")
+    assert capsys.readouterr().err.count("checking: 31 s, nas: reading facts\n") == lines
+
+
 def test_a_failing_step_is_reported_and_raises_its_error(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     with pytest.raises(KeyError, match="disk"), progress.step("making the pool"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from kit.devices.inventory import Node
 from kit.devices.locks import Locks, lock_names
 from kit.devices.probe import parse
 from kit.hosts.local import LocalHost
+from kit.remote import lock_devices
 from tests.kit.devices.facts import DISKS, recorded, spec_of
 
 INVENTORY = parse("server", json.dumps(recorded()))
@@ -109,6 +111,39 @@ def test_a_killed_kit_holds_no_lock(directory: Path) -> None:
         except SafetyRefusal:
             assert time.monotonic() < end, "the lock outlives its owner"
             time.sleep(0.05)
+
+
+def test_the_last_holder_leaves_no_file_and_none_takes_those_of_another(directory: Path) -> None:
+    with device_locks(ONE, run="run-a"):
+        with device_locks(TWO):
+            pass
+        assert {path.name for path in directory.iterdir()} > {*lock_names(ONE)}
+        with pytest.raises(SafetyRefusal), device_locks(TWO, ONE):
+            pytest.fail("one is held")
+        # What the refused one had taken is gone, and what it had not is still locked.
+        assert not (directory / lock_names(TWO)[0]).exists()
+        with pytest.raises(SafetyRefusal), device_locks(ONE):
+            pytest.fail("it is held")
+    assert not directory.parent.exists()
+
+
+def test_a_file_that_its_holder_removes_meanwhile_is_no_lock(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the open and the lock of another process."""
+    flock, removed = fcntl.flock, list[int]()
+
+    def after_the_holder_ended(file: int, how: int) -> None:
+        if not removed:
+            (directory / "x.lock").unlink()
+            directory.rmdir()
+            removed.append(file)
+        flock(file, how)
+
+    monkeypatch.setattr(lock_devices.fcntl, "flock", after_the_holder_ended)
+    file = lock_devices.locked(os.fspath(directory), "x.lock")
+    assert removed and os.fstat(file).st_ino == (directory / "x.lock").stat().st_ino
+    os.close(file)
 
 
 def test_lost_locks_are_detected() -> None:

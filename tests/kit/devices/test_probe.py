@@ -27,6 +27,16 @@ def test_btrfs_mounts_are_matched_by_their_source() -> None:
     assert texts == ["it is mounted at /b c in the mount namespace of process 7"]
 
 
+def test_the_copies_of_a_mount_in_other_namespaces_are_one_reason() -> None:
+    facts = recorded("pools")
+    line = "50 1 {} / {} rw - ext4 /dev/sdc rw"
+    number = parse("server", facts).nodes["sdc"].device_number
+    facts["mounts"] += [[str(n), f"mnt:[{n}]", line.format(number, f"/run/unit-{n}")] for n in (8, 9)]
+    facts["mounts"].append(["1", facts["own"], line.format(number, "/srv")])
+    texts = [r.text for r in reasons(parse("server", facts), spec_of("sd2"))]
+    assert texts == ["it is mounted at /srv, and at 2 more places"]
+
+
 @pytest.mark.parametrize("tool", ["lsblk", "guids", "imported", "wipefs"])
 @pytest.mark.parametrize(
     "answer",

@@ -287,3 +287,39 @@ def test_facts_read_with_sudo_are_those_of_root() -> None:
     host = replace(host, facts=replace(host.facts, elsewhere={ROOT_ONLY: "1\n", THREADS: "8\n"}))
     observed = judge([host], Requirements())
     assert {finding_of(observed, "server", check).state for check in ("privilege", "nfsd")} == {"ok"}
+
+
+@pytest.mark.parametrize(("listed", "state", "text"), [(RUN[9:], "warn", RUN[9:]), ("", "ok", "none")])
+def test_runs_that_are_left_are_found_with_the_lines_of_a_client(listed: str, state: str, text: str) -> None:
+    raw = changed("client", part("euid", 1000), lambda raw: raw["present"].append("/run/hsp"))
+    host = gathered("client", raw)
+    assert host.facts is not None
+    host = replace(host, facts=replace(host.facts, elsewhere={"/run/hsp": listed}))
+    finding = finding_of(judge([host], Requirements()), "client", "leftovers")
+    assert (finding.state, finding.observed) == (state, text)
+
+
+@pytest.mark.parametrize(("free", "state"), [(96 << 20, "ok"), (20 << 20, "warn"), (7 << 20, "fail")])
+def test_room_in_run_is_judged_by_what_the_workload_needs(free: int, state: str) -> None:
+    space = part("space", {"free_bytes": free})
+    finding = finding_after("client", "run-space", space, run_bytes=60 << 20)
+    assert finding.state == state and "the workload needs 61 MiB at most" in finding.observed
+
+
+@pytest.mark.parametrize(
+    ("release", "check", "named"),
+    [
+        ("ID=debian", "zfs-module", "linux-headers-$(uname -r) zfs-dkms zfsutils-linux (first add contrib"),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"', "zfs-module", "apt-get install zfsutils-linux."),
+        ("ID=raspbian\nID_LIKE=debian", "bpftrace", "There: apt-get install bpftrace."),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"', "bpftrace", "There: dnf install bpftrace."),
+        ("ID=gentoo", "bpftrace", ""),
+        ("ID=$(reboot)", "bpftrace", ""),
+        (None, "bpftrace", ""),
+    ],
+)
+def test_the_packages_are_those_of_the_distribution(release: str | None, check: str, named: str) -> None:
+    gone = [file(ZFS_VERSION, None), program("bpftrace", None), file("/etc/os-release", release)]
+    finding = finding_after("server", check, *gone)
+    assert finding.state != "ok" and finding.remedy.startswith(CHECKS[check].remedy)
+    assert named in finding.remedy if named else finding.remedy == CHECKS[check].remedy

@@ -24,6 +24,7 @@ from kit.doctor.finding import Finding, Requirements
 from kit.doctor.report import Examinee, make_report, words
 from kit.hosts.base import HostLost
 from kit.hosts.local import LocalHost
+from kit.hosts.sudo import CLIENT_PROGRAMS, SudoHost
 from tests.fakes import Answer, ScriptedHost
 from tests.kit.doctor.facts import RECORDED, changed, finding_of, gathered, no_host, output, part, report
 
@@ -83,7 +84,7 @@ def test_sudo_that_allows_cat_and_refuses_python() -> None:
     host = answering("server", euid=1000)
     host.answers["python3"] = HostError("sudo did not run /usr/bin/python3")
     observed = diagnose([Target("server", ("server",), lambda: host)])
-    assert [argv[0] for argv in host.calls] == ["true", "/usr/bin/python3", "env", "cat", "cat", "cat", "cat"]
+    assert [argv[0] for argv in host.calls] == ["true", "/usr/bin/python3", "env", *4 * ["cat"], "find"]
     assert finding_of(observed, "server", "privilege").state == "ok"
     # Files that were read with sudo are judged.
     assert "is read" in finding_of(observed, "server", "nfsd").observed
@@ -93,6 +94,25 @@ def test_a_client_runs_python_without_sudo() -> None:
     host = answering("client")
     diagnose([Target("client", ("client",), lambda: host, "nas")])
     assert [argv[:2] for argv in host.calls] == [("true",), ("env", "/usr/bin/python3")]
+
+
+def test_an_ordinary_user_whom_sudo_refuses_a_program_of_the_list() -> None:
+    """The list of the host's role is asked for, of what is installed."""
+    asked = "\nPATH="
+    inner: Any = answering("client", euid=1000)
+    inner.forward_unix_to_remote = inner.forward_remote_unix = None
+    inner.answers["sh -c"] = lambda command: "dd\nmount\n" if command.argv[2].startswith(asked) else ""
+    observed = diagnose([Target("client", ("client",), lambda: SudoHost(inner), "nas")])
+    finding = finding_of(observed, "client", "privilege")
+    assert finding.state == "fail" and finding.observed.endswith("a password: dd, mount")
+    (question,) = inner.called("sh", "-c")
+    assert question[4:] == tuple(sorted(CLIENT_PROGRAMS))
+
+
+def test_what_each_host_is_asked_for_is_told() -> None:
+    told: list[str] = []
+    diagnose([Target("nas", ("server",), lambda: answering("server"))], None, told.append)
+    assert told[:2] == ["nas: logging in", "nas: reading facts"] and told[-1] == ""
 
 
 def test_every_check_has_one_finding_on_each_host_of_its_role() -> None:

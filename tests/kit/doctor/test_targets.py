@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from kit.config.address import HostAddress
-from kit.config.testbed import read_testbed
+from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload_source import find_workload
 from kit.core.errors import HostError
 from kit.doctor.diagnosis import Target, _examinations
@@ -65,13 +65,23 @@ def test_targets_of_a_testbed(
             target.open()
 
 
-def test_requirements_of_a_workload() -> None:
-    requirements = requirements_of(find_workload("top-speeds"), clients=4)
+def test_requirements_of_a_workload(tmp_path: Path) -> None:
+    requirements = requirements_of(find_workload("top-speeds"), bed(tmp_path, 4))
     assert requirements.nfs_version == "3" and requirements.outstanding == 4
+    assert requirements.run_bytes is not None and 8 << 20 < requirements.run_bytes < 64 << 20
+    assert requirements_of(find_workload("top-speeds"), read_testbed(LAB_TESTBED)).run_bytes is None
 
 
-def test_a_workload_on_devices_needs_no_pool_no_nfs_and_no_clients() -> None:
-    on_devices, over_nfs = (requirements_of(find_workload(name), clients=1) for name in ("drives", "ageing"))
+def bed(tmp_path: Path, clients: int) -> Any:
+    path = tmp_path / "bed.toml"
+    blocks = "".join(f'[[client]]\nhost = "ssh://c{number}"\n' for number in range(clients))
+    path.write_text(f'name = "t"\n[server]\nhost = "ssh://nas"\n{blocks}{DISK}')
+    return read_testbed(path)
+
+
+def test_a_workload_on_devices_needs_no_pool_no_nfs_and_no_clients(tmp_path: Path) -> None:
+    testbed = bed(tmp_path, 1)
+    on_devices, over_nfs = (requirements_of(find_workload(name), testbed) for name in ("drives", "ageing"))
     assert (on_devices.pool, on_devices.over_nfs) == (False, False)
     assert (over_nfs.pool, over_nfs.over_nfs) == (True, True)
     server = Target("nas", ("server",), lambda: nullcontext(Mock()))

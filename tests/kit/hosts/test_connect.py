@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import signal
 import socket
@@ -110,11 +111,32 @@ def test_an_unknown_key_is_refused_whatever_the_configuration_says(
     logins = sshd.log.count("Accepted")
     error = refused(sshd.config(tmp_path, "", more=more), rf"\[127.0.0.1\]:{sshd.port} is unknown")
     assert fingerprint(sshd.host_key) in error.message and str(known) in error.message
-    assert "ssh far" in error.hint and f"ssh-keyscan -p {sshd.port}" in error.hint
+    login = f"`ssh -F {tmp_path}/config -p {sshd.port} {getpass.getuser()}@far`"
+    assert login in error.hint and f"ssh-keyscan -p {sshd.port}" in error.hint
     assert error.exit_code == 5
     assert known.read_text() == ""
     assert sshd.log.count("Accepted") == logins
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "shown"),
+    [(("rsa", "ecdsa", "ed25519"), "ed25519"), (("rsa", "ecdsa"), "ecdsa"), (("rsa",), "rsa")],
+)
+@pytest.mark.parametrize("line", ["", "[127.0.0.1]:{port} {other}\n"])
+def test_the_key_that_ssh_would_show_is_shown_with_the_file_that_has_it(
+    tmp_path: Path, kinds: tuple[str, ...], shown: str, line: str
+) -> None:
+    """Of all keys of a server, in whatever order it has them; for an unknown key and for a changed one."""
+    keys = {kind: keygen(tmp_path / f"key_{kind}", kind=kind) for kind in kinds}
+    other = " ".join(keygen(tmp_path / "other", kind=shown).with_suffix(".pub").read_text().split()[:2])
+    (tmp_path / "sshd").mkdir()
+    with run_sshd(
+        tmp_path / "sshd", options={"HostKey": "\nHostKey ".join(map(str, keys.values()))}
+    ) as server:
+        error = refused(server.config(tmp_path, line.format(port=server.port, other=other)), "SSH host key")
+    assert fingerprint(keys[shown]) in error.message
+    assert f"/etc/ssh/ssh_host_{shown}_key.pub" in error.hint and f"{getpass.getuser()}@far`" in error.hint
 
 
 @pytest.mark.parametrize("file", ["none", "/dev/null", "/no/such/file"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +20,7 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, OutputTooL
 from kit.hosts.connect import connect
 from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
 from kit.hosts.supervision import Supervision
+from tests.sudo_lines import documented, foreign, paths, refused
 
 from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, sleeping, until
 from .hostile_arguments import check_hostile_arguments
@@ -34,15 +35,9 @@ shift; exec "$@"
 """
 
 
-def documented(kind: str) -> str:
-    text = (ROOT / "docs" / "hosts.md").read_text()
-    [observed] = re.findall(rf"```sudoers-{kind}\n(.*?)```", text, re.DOTALL)
-    return str(observed)
-
-
 @pytest.mark.parametrize(("kind", "programs"), [("server", SERVER_PROGRAMS), ("client", CLIENT_PROGRAMS)])
 def test_the_documented_file_lists_what_is_run(kind: str, programs: tuple[str, ...]) -> None:
-    listed = re.findall(r"/(?:usr/)?s?bin/([a-z0-9_]+)", documented(kind))
+    listed = [path.rpartition("/")[2] for path in paths(kind)]
     assert sorted(listed) == sorted(programs)
     assert len(set(listed)) == len(listed)
 
@@ -57,7 +52,7 @@ def test_sudo_reads_no_option_of_the_command() -> None:
 
 # Programs that need no root, or that no real testbed runs.
 ORDINARY = set(
-    "dd df dpkg-query env getent head id ip ln ls mktemp modinfo nsenter readlink setsid sleep stat "
+    "df dpkg-query env getent head id ip ln ls mktemp modinfo nsenter readlink setsid sleep stat "
     "systemd-detect-virt tail true udevadm uname".split()
 )
 
@@ -76,6 +71,34 @@ def test_every_program_is_classified_as_root_or_user() -> None:
                     observed[word.value.rpartition("/")[2]] = module.name
     assert len(observed) > 30
     assert not {word: where for word, where in observed.items() if word not in PRIVILEGED | ORDINARY}
+
+
+def main_job() -> list[tuple[str, list[str]]]:
+    """Each kind of command that a whole main job sent (its raw/commands.jsonl), with the role of its host."""
+    lines = (Path(__file__).with_name("data") / "main-job.jsonl").read_text().splitlines()
+    return [(role, argv) for role, argv in map(json.loads, lines)]
+
+
+def test_the_documented_lines_are_enough_for_a_main_job_and_it_changes_nothing_of_others() -> None:
+    sent = main_job()
+    assert {argv[0] for _, argv in sent} > {"bpftrace", "dd", "exportfs", "fio", "mount", "zpool"}
+    assert [why for role, argv in sent if (why := refused(role, argv) or foreign(argv))] == []
+
+
+@pytest.mark.parametrize(
+    ("role", "argv", "why"),
+    [
+        ("server", ["tail", "/run/hsp/20000101T000000Z-000000/x"], "is root's"),
+        ("server", ["fdisk", "/dev/sda"], "is root's"),
+        ("client", ["sh", "-c", "true"], "not in the lines for a client"),
+        ("server", ["/opt/bin/zpool", "list"], "not in the lines for a server"),
+        ("server", ["zpool", "destroy", "tank"], "zpool destroy tank"),
+        ("server", ["exportfs", "-u", "c0:/srv"], "c0:/srv"),
+        ("server", ["tee", "/etc/exports.d/x.exports"], "/etc/exports.d"),
+    ],
+)  # fmt: skip
+def test_what_the_lines_would_not_allow_is_seen(role: str, argv: list[str], why: str) -> None:
+    assert why in f"{refused(role, argv)} {foreign(argv)}"
 
 
 # ---- a real sudo ----
@@ -185,6 +208,15 @@ def test_sudo_refuses(host: SudoHost, server: Sshd, lines: str) -> None:
         host.run(["mkdir", "/x"], check=False)
     with pytest.raises(SudoRefused, match="`mkdir`"):
         host.start(["mkdir", "/x"]).wait(60)
+
+
+@pytest.mark.parametrize(("kept", "refused"), [("", ()), ("/usr/bin/dd, ", ("dd",))])
+def test_programs_that_sudo_does_not_run_are_found(
+    host: SudoHost, server: Sshd, kept: str, refused: tuple[str, ...]
+) -> None:
+    allow(server.directory, documented("server").replace("hsp ALL", f"{USER} ALL").replace(kept, ""))
+    # What is not installed is another check's.
+    assert host.refused(SERVER_PROGRAMS - {"sg_format"} | {"no-such-program"}) == refused
 
 
 def test_warnings_of_sudo_are_removed_from_stderr(host: SudoHost) -> None:

@@ -24,6 +24,7 @@ from tests.fakes import Answer, ScriptedHost
 RUN = "20260101T000000Z-abcdef"
 MACHINE, BOOT = "0123456789abcdef0123456789abcdef", "00000000-0000-0000-0000-000000000001"
 DIRECTORY, REMOVE = f"/run/hsp/{RUN}", ("rm", "-r", "-f", "--one-file-system", "--", f"/run/hsp/{RUN}")
+REMOVED = [REMOVE, ("rmdir", "--", "/run/hsp")]
 NOT_THERE = (1, "", "No such file or directory")
 LIVING = "python3 -I - list"
 
@@ -83,9 +84,13 @@ def test_pending_undos_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run, token = make_run(tmp_path)
     world = World(monkeypatch, nas=machine(token), c1=machine(token))
     assert [left.path for left in clean.unfinished(tmp_path)] == [run]
-    done = clean.clean(run, Progress(quiet=True))
+    told: list[str] = []
+    progress = Progress(quiet=True)
+    monkeypatch.setattr(progress, "part", told.append)
+    done = clean.clean(run, progress)
     assert (done.undone, done.left, done.unreachable) == (2, [], [])
-    assert changes(world.hosts["nas"]) == changes(world.hosts["c1"]) == [REMOVE]
+    assert told == [f"remove {DIRECTORY}"] * 2
+    assert changes(world.hosts["nas"]) == changes(world.hosts["c1"]) == REMOVED
     assert list(clean.unfinished(tmp_path)) == [] and registry.find(RUN) is None
     calls = len(world.hosts["nas"].calls)
     assert clean.clean(run, Progress(quiet=True)).undone == 0
@@ -158,7 +163,7 @@ def test_a_run_that_was_killed_while_it_made_its_directory(
     hosts = [machine("", more={"find": content}) for _ in range(2)]
     World(monkeypatch, nas=hosts[0], c1=hosts[1])
     assert clean.clean(run, Progress(quiet=True)).left == []
-    assert [changes(host) for host in hosts] == [[REMOVE], [REMOVE]]
+    assert [changes(host) for host in hosts] == [REMOVED, REMOVED]
 
 
 def test_a_run_that_another_kit_made_is_shown_and_needs_a_word(
@@ -178,7 +183,7 @@ def test_a_run_that_another_kit_made_is_shown_and_needs_a_word(
     assert [host.calls for host in world.hosts.values()] == [[], []]
     agreed = CliRunner().invoke(app, [*words, str(run), "--agree", RUN])
     assert agreed.exit_code == 0, agreed.stderr
-    assert changes(world.hosts["c1"]) == [REMOVE]
+    assert changes(world.hosts["c1"]) == REMOVED
 
 
 def test_a_moved_directory_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,19 @@ from kit.run.execute import Outcome
 from kit.run.resume import read_earlier
 from kit.store import tables
 from tests.kit.recovery.strikes import KINDS, Moment, Struck, each_line, new_world
-from tests.machines.world import Wire, differences
+from tests.machines.world import HERE, Wire, differences
+from tests.sudo_lines import foreign, refused
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A run that nobody strikes, and its moments. `breaks`: number of a command, and when in it."""
+    """A run that nobody strikes, and its moments. `breaks`: number of a command, and when in it.
+
+    `sent`: its commands, by machine.
+    """
 
     struck: Struck
+    sent: list[tuple[str, list[str]]]
     moments: list[Moment]
     breaks: list[tuple[int, str]]
 
@@ -47,7 +52,9 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             outcome = struck.execute(wire)
         assert outcome and outcome.failure is None and outcome.left == [], outcome
         assert differences(struck.pristine, wire.world) == []
-        yield Whole(struck, moments, breaks(wire))
+        lines = map(json.loads, (struck.run.raw / "commands.jsonl").read_text().splitlines())
+        sent = [(line["host"], line["argv"]) for line in lines if "argv" in line]
+        yield Whole(struck, sent, moments, breaks(wire))
 
 
 def breaks(wire: Wire) -> list[tuple[int, str]]:
@@ -70,6 +77,12 @@ def is_told(moment: Moment) -> bool:
         moment.world.machines["nas"].settings == {"a": "on", "b": "off"}
         and '"known": {"settings"' not in text
     )
+
+
+def test_an_ordinary_user_may_send_its_commands_and_they_change_nothing_of_others(whole: Whole) -> None:
+    of_hosts = [("server" if host == "nas" else "client", argv) for host, argv in whole.sent if host != HERE]
+    assert len(of_hosts) > 20
+    assert [why for role, argv in of_hosts if (why := refused(role, argv) or foreign(argv))] == []
 
 
 def test_killed_at_every_moment(whole: Whole) -> None:

@@ -13,6 +13,8 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import HostLost
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, LeftAlone, Undo, read_journal
+from kit.trace import nfsd_tracer
+from kit.trace.nfsd_tracer import TRACING
 from tests.fakes import Answer, Command, ScriptedHost
 
 
@@ -86,6 +88,7 @@ HOSTILE = [
     ("mount", "target", "/"), ("mount", "target", "/mnt"), ("mount", "target", f"{TARGET}/.."),
     ("mount", "target", f"{TARGET}\n"),
     ("work-directory", "path", "/run/hsp"), ("tracer", "directory", "/"), ("export", "path", "/"),
+    ("tracer", "mounts", "/"),
     ("export", "client", "*"), ("export", "client", "10.0.0.2 -o"), ("device", "path", "/dev/"),
     ("device", "path", "/etc/passwd"), ("device", "serial", ""), ("device", "pool", "tank"),
     ("export-directory", "directory", ".."), ("export-directory", "file", "../x"),
@@ -123,6 +126,22 @@ def test_missing_and_unknown_arguments_do_nothing(kind: str) -> None:
         with pytest.raises(HostError, match="is damaged: "):
             undo.undo(item(kind, **damaged), {"server": host}, frozenset())
     assert host.calls == []
+
+
+@pytest.mark.parametrize(
+    ("mounts", "is_ours"),
+    [
+        ("proc /proc proc rw 0 0\n", True),
+        (f"proc /proc proc rw 0 0\ntracefs {TRACING} tracefs rw 0 0\n", False),
+        ("", False),
+    ],
+)
+def test_the_mount_that_a_tracer_caused_goes_and_one_that_was_there_stays(mounts: str, is_ours: bool) -> None:
+    """An answer that says nothing leaves it; one that is in use is left by umount itself."""
+    host = ScriptedHost({"umount": (32, "", "target is busy")}, files={"/proc/mounts": mounts})
+    assert nfsd_tracer.will_mount(host) is is_ours
+    undo.undo(item("tracer", directory=DIRECTORY, mounts=is_ours), {"server": host}, frozenset())
+    assert host.called("umount") == ([("umount", TRACING)] if is_ours else [])
 
 
 # What a later boot, another machine, an older kit, or somebody else makes of a module parameter.

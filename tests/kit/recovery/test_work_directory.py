@@ -57,3 +57,10 @@ def test_this_machine_says_who_it_is() -> None:
 def test_a_host_that_does_not_say_is_an_error(answer: str) -> None:
     with pytest.raises(HostError, match="which boot"):
         read_identity(ScriptedHost({"cat": answer}))
+
+
+def test_the_directory_above_goes_with_the_last_run() -> None:
+    host = ScriptedHost({"rmdir": (1, "", "Directory not empty")})
+    work_directory.remove(host, f"/run/hsp/{RUN}")
+    # rmdir removes nothing that has something in it: other runs, locks.
+    assert host.calls[-1] == ("rmdir", "--", "/run/hsp")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import find_workload
-from kit.core.errors import SafetyRefusal
+from kit.core.errors import HostError, SafetyRefusal
+from kit.core.progress import Progress
+from kit.hosts import compilation
 from kit.plan.plan import Plan, make_plan
 from kit.recovery.journal import Journal
-from kit.session.place import refuse_unfinished
+from kit.session.place import AS_PLANNED, place_of, refuse_unfinished
 
 RUN = "20260101T000000Z-abcdef"
 
@@ -24,6 +27,17 @@ def plan(tmp_path: Path) -> Plan:
     file, path = tmp_path / "nas.toml", find_workload("top-speeds")
     file.write_text('[server]\nhost = "none"\nexport = "nas:/x"\n[[client]]\nhost = "ssh://c"\n')
     return make_plan(read_workload(path), read_testbed(file), path, file)
+
+
+def test_forced_writes_need_a_compiler_here_before_a_host_is_contacted(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compilation.shutil, "which", lambda _: None)
+    phase = plan.workload.phase[0]
+    place_of(plan, Progress(quiet=True), AS_PLANNED)
+    forced = plan.workload.model_copy(update={"phase": (phase.model_copy(update={"force": object()}),)})
+    with pytest.raises(HostError, match="there is no C compiler"):
+        place_of(replace(plan, workload=forced), Progress(quiet=True), AS_PLANNED)
 
 
 def earlier(results: Path, client: str, journal: str = "", name: str = RUN) -> Path:
