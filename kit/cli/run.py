@@ -77,13 +77,6 @@ AcrossOption = Annotated[
         help="A and B may differ in this. Repeatable.",
     ),
 ]  # fmt: skip
-EraseSerialOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--erase-serial", metavar="SERIAL", rich_help_panel=options.SAFETY,
-        help="Confirm erasing this device (repeatable).",
-    ),
-]  # fmt: skip
 AgreeOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -163,7 +156,7 @@ def _announcement(side: Side) -> str:
 def run(
     workload: WorkloadArgument = None,
     testbed: TestbedOption = None,
-    erase_serial: EraseSerialOption = None,
+    erase_serial: options.EraseSerialOption = None,
     agree: AgreeOption = None,
     resume: ResumeOption = None,
     count: CountOption = 1,
