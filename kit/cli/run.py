@@ -200,11 +200,8 @@ def run(
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
     _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
     if planned is not None:
-        progress = Progress(quiet=quiet)
-        # Before a person confirms that devices are erased.
-        progress.note("\n".join(effort_lines(planned)))
         code = measure_sweep(
-            side, planned, inputs, results, progress, json_output=json_output, junit=junit,
+            side, planned, inputs, results, _told(planned, quiet=quiet), json_output=json_output, junit=junit,
             erase_serials=serials, repeat=count, resume=resume, asked=asked,
         )  # fmt: skip
         raise typer.Exit(code)
@@ -216,6 +213,13 @@ def run(
         json_output, Progress(quiet=quiet), serials, asked, junit,
     )  # fmt: skip
     raise typer.Exit(code)
+
+
+def _told(planned: SweepPlan, *, quiet: bool) -> Progress:
+    """Progress that has told what the sweep costs: before a person confirms that devices are erased."""
+    progress = Progress(quiet=quiet)
+    progress.note("\n".join(effort_lines(planned)))
+    return progress
 
 
 def _sides(a: Side, b: str, versus: Path | None) -> list[Side]:

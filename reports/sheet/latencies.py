@@ -18,7 +18,7 @@ from reports.statistics.worst_of import stripe_times
 Line = tuple[SheetLine, SheetValue]
 SHOWN = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _Q = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
-CLIENTS, ALONE = "What clients see, at the NFS server", "The drive alone, aged"
+CLIENTS, ALONE = "What clients see, at the NFS server", "The drive alone"
 _WHAT = {"log": "Synchronous write", "cache": "Read that the L2ARC answers"}
 _OP = {"log": "write", "cache": "read"}
 _ALL = {"log": "Synchronous writes", "cache": "Reads"}
