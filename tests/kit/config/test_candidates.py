@@ -90,9 +90,13 @@ def test_refused(tmp_path: Path, axis: str, message: str) -> None:
 
 def test_values_of_an_axis_replace_those_of_the_base(tmp_path: Path) -> None:
     """What was published about those of the base is not about them."""
-    size = '[sweep.io-size]\nto = { 512 = ["512", 512], 2k = ["2k", "2KiB"] }\n'
+    size = (
+        '[sweep.io-size]\nto = { 512 = ["512", 512, "300ms", "3500ms"], 2k = ["2k", "2KiB", "1s", "4s"] }\n'
+    )
     (tmp_path / "w.toml").write_text(HEAD.replace("candidates", "reality-checks") + size)
-    axis = sweep(LAB_TESTBED, str(tmp_path / "w.toml")).sweep.axes["io-size"]
-    base = sweep(LAB_TESTBED, "reality-checks").sweep.axes["io-size"]
+    axis, base = (
+        sweep(LAB_TESTBED, each).sweep.axes["io-size"]
+        for each in (str(tmp_path / "w.toml"), "reality-checks")
+    )
     assert list(axis.values) == ["512", "2k"] and list(base.values) != ["512", "2k"]
     assert (axis.keys, axis.phases, axis.published) == (base.keys, base.phases, ())
