@@ -22,7 +22,8 @@ AUTO = "auto"
 _ROLES: Mapping[str, Role] = {"use.log": "log", "use.cache": "cache"}
 # A phase with one of these tiers, targets or removed devices measures a device of the role.
 _ABOUT = {
-    "slog": "log", "device:log": "log", "log": "log", "l2arc": "cache", "device:cache": "cache", "cache": "cache",
+    "slog": "log", "device:log": "log", "log": "log",
+    "l2arc": "cache", "device:cache": "cache", "cache": "cache",
 }  # fmt: skip
 
 
