@@ -110,8 +110,8 @@ def _clean_known(results: Path, progress: Progress) -> tuple[list[Cleaned], int]
 def _print(cleaned: Cleaned) -> None:
     for error in cleaned.unreachable:
         say(f"not reached: {error.message}")
-    for left in cleaned.left:
-        say(f"not undone: {left}")
+    for left in cleaned.said:
+        say(left.problem)
         for command in left.by_hand:
             say(f"  by hand, {command}")
     if cleaned.left:

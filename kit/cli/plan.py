@@ -28,7 +28,7 @@ from kit.session.agreement import commands
 from kit.session.side import Side
 from kit.sizes import device_memory
 from kit.sizes.tier_sizes import ArcContent, Tiers, content
-from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
+from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tiers_asked, tunable_bytes
 from kit.zfs.pool import record_bytes
 
 
@@ -147,7 +147,7 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     }
     listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
     lines += [f"  the ARC then has: {listed}"]
-    if dram := device_memory.reason(plan.testbed):
+    if tiers_asked(workload) - {"dram"} and (dram := device_memory.reason(plan.testbed)):
         several = f"{device_memory.SEVERAL} times as much of the set has to be on a device"
         lines += [f"  DRAM of the devices, which answers reads as well: {dram}; {several}"]
     return [*lines, ""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # C0, DEL, C1, what turns the direction of writing, what some programs take for an end of line, and halves of
 # surrogate pairs, which no encoding can write.
@@ -67,6 +67,12 @@ def encoded(text: str, encoding: str) -> bytes:
     if encoding.lower().replace("-", "") != "utf8":
         text = text.translate(_ASCII)
     return text.encode(encoding, "replace")
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Such as "a pool, an export and 9 settings"."""
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def counted(number: int, noun: str) -> str:

@@ -54,6 +54,8 @@ _CLOSE_GRACE_S = 5.0
 _CHANNEL_DEADLINE_S = 300.0
 _NUDGE_TEXT = "still there?"
 _CHUNK_BYTES = 256 << 10
+# Of a command, in the message of a lost connection: the command is not to be repeated.
+_SHOWN = 80
 
 
 _starting = threading.Lock()
@@ -376,7 +378,9 @@ class SshHost(DirectHost):
 
     def connection_lost(self, argv: Sequence[str], error: BaseException | None) -> HostLost:
         """The error for a connection that broke or could not be opened."""
-        during = f" during `{shlex.join(argv)}`" if argv else ""
+        command = shlex.join(argv)
+        shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}..."
+        during = f" during `{' '.join(shown.split())}`" if argv else ""
         cause = self._diagnose() or (str(error) if error else "")
         return HostLost(
             f"{self.name}: the connection broke{during}" + (f": {cause}" if cause else ""),

@@ -9,12 +9,15 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kit.config.fio_job import FioJob, on_clock
+from kit.config.tables.fault_table import Fault
 from kit.config.testbed import Testbed, client_key
+from kit.config.toml import Place
+from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import WorkloadSource, read_source
@@ -40,6 +43,8 @@ class Plan:
     # Paths of workload and testbed, and --set of the command line. Not part of the digest.
     sources: tuple[str, str] = ("", "")
     sets: tuple[str, ...] = ()
+    # What this testbed cannot have, for people.
+    left_out: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -50,7 +55,7 @@ class Plan:
     def notes(self) -> list[str]:
         """What is no mistake, but decides what the numbers mean."""
         of_loads = notes.of(self.workload, self.jobs, len(self.testbed.client))
-        return [*of_loads, *notes.of_server(self.workload, self.testbed)]
+        return [*self.left_out, *of_loads, *notes.of_server(self.workload, self.testbed)]
 
     @property
     def is_traced(self) -> bool:
@@ -109,6 +114,7 @@ def make_plan(
     `source`: the files of the workload, where it is not just what they say.
     """
     source, testbed = source or read_source(workload_path), testbed.without_idle
+    workload, source, left_out = _possible(workload, source, testbed)
     jobs = {name: on_clock(job, testbed.clock.dilation) for name, job in read_jobs(workload, source).items()}
     tunables: tuple[Tunable, ...] = ()
     made: list[Workload] = []
@@ -132,7 +138,28 @@ def make_plan(
         }
     )
     sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
-    return Plan(whole, used, loads, tunables, workload_path.name, testbed_path.name, sources)
+    return Plan(
+        whole, used, loads, tunables, workload_path.name, testbed_path.name, sources, left_out=left_out
+    )
+
+
+def _possible(
+    workload: Workload, source: WorkloadSource, testbed: Testbed
+) -> tuple[Workload, WorkloadSource, tuple[str, ...]]:
+    """Without the faults that only an emulated device can have, where devices are real; what was left out."""
+    gone = [each for each in workload.fault if each.if_emulated and not testbed.is_lab]
+    if not gone:
+        return workload, source, ()
+    kept = [number for number, each in enumerate(workload.fault) if each not in gone]
+    places: dict[KeyPath, Place] = {
+        ("fault", new, key): source.place_of(("fault", old, key))
+        for new, old in enumerate(kept)
+        for key in Fault.model_fields
+    }
+    workload = workload.model_copy(update={"fault": tuple(workload.fault[number] for number in kept)})
+    listed = "; ".join(each.text for each in gone)
+    note = f"faults that only emulated devices have, left out (if_emulated): {listed}."
+    return workload, replace(source, set_at={**source.set_at, **places}), (note,)
 
 
 _Part = tuple[Workload, WorkloadSource, dict[str, FioJob]]

@@ -52,11 +52,12 @@ def names_of(run: str) -> frozenset[str]:
 class Action(BaseModel):
     """An undo. `after`: kinds that must be undone on all hosts before this one; `is_last`: all others must.
 
-    `named`: its arguments that are names of the run.
+    `named`: its arguments that are names of the run. `noun`: what is there until then.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
+    noun: ClassVar[str] = "setting"
     after: ClassVar[frozenset[str]] = frozenset()
     is_last: ClassVar[bool] = False
     named: ClassVar[tuple[str, ...]] = ()

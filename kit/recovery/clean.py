@@ -23,14 +23,17 @@ from kit.core.progress import Progress
 from kit.core.seed import RUN_ID
 from kit.core.signals import ignore_interrupts
 from kit.devices.locks import Locks
-from kit.hosts.base import Host
-from kit.hosts.connect import open_host, open_when_up
+from kit.hosts.base import Host, HostLost
+from kit.hosts.connect import CONNECT_DEADLINE_S, open_host, open_when_up
 from kit.hosts.identity import HostIdentity, read_identity
-from kit.recovery import power_undos, registry, undo, work_directory, writers
+from kit.hosts.supervision import SILENCE_S
+from kit.recovery import power_undos, registry, remains, undo, work_directory, writers
 from kit.recovery.journal import Journal, Leftover, Record, Undo, held_by, read_journal
 from kit.store import json_file
 
 _LOCK_WAIT_S = 30.0
+# For a host of several that are lost, when the patience has gone to another.
+_LAST_TRY_S = 10.0
 # For a server whose power was just turned on.
 _BOOT_S = 900.0
 _HOST_KEY = re.compile(r"server|client[0-9]{1,4}")
@@ -42,13 +45,15 @@ Allowed = Literal["all", "proven"]
 class Cleaned:
     """The result for one run. `left`: failed undos; `unreachable`: errors of hosts that cannot be reached.
 
-    `powered`: how often the power was turned on, which a host needs some minutes for.
+    `said`: the failed undos for a person, in as few lines as possible. `powered`: how often the power was
+    turned on, which a host needs some minutes for.
     """
 
     run: Path
     undone: int = 0
     powered: int = 0
     left: list[Leftover] = field(default_factory=list)
+    said: list[Leftover] = field(default_factory=list)
     unreachable: list[KitError] = field(default_factory=list)
 
 
@@ -152,10 +157,17 @@ def describe(run: Path) -> list[str]:
     return lines
 
 
-def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | None = None) -> Cleaned:
+def clean(
+    run: Path,
+    progress: Progress,
+    agreed: str = "",
+    journal: Journal | None = None,
+    patience_s: float = 0.0,
+) -> Cleaned:
     """Undo all pending changes. Safe to call again. `agreed`: the id of a run that a person was shown.
 
-    `journal`: the run's, if this process has it already.
+    `journal`: the run's, if this process has it already. `patience_s`: for how long a run that has just lost
+    a host tries to reach it.
 
     Raises KitError; RunGoesOn while a process has the run, SafetyRefusal for a run that neither this
     machine's kit made nor a person agreed to: then nothing was contacted.
@@ -165,18 +177,21 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
     cleaned = Cleaned(run)
     with ExitStack() as stack:
         journal = journal or stack.enter_context(Journal(run / "journal.jsonl"))
-        name, pending = run_id(run, journal.record), len(journal.pending)
-        cleaner = _Cleaner(name, journal, stored, known)
+        # Not the journal's own, which is of the moment at which a run opened it.
+        record = read_journal(run / "journal.jsonl")
+        name, pending = run_id(run, record), len(journal.pending)
+        cleaner = _Cleaner(name, journal, record, stored, known, lost_one=patience_s > 0)
         if not stored.in_lab:
             cleaned.powered = _power_on(cleaner, progress)
             keys = {item.host for item in journal.pending}
-            patience_s = _BOOT_S if cleaned.powered else 0.0
+            patience_s = max(patience_s, _BOOT_S if cleaned.powered else 0.0)
             cleaner.hosts.update(_open_all(stored, keys, stack, cleaned, patience_s))
             # The tokens before anything else, also before the server's lock.
             if "server" in [key for key in cleaner.hosts if cleaner.may_touch(key)]:
                 stack.enter_context(_lock(cleaner.hosts["server"], name))
         with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
             cleaned.left = journal.teardown(cleaner.undo, cleaner.by_hand)
+        cleaned.said = remains.grouped(cleaned.left, cleaner.short_names, run)
         cleaned.undone = pending - max(len(cleaned.left), len(journal.pending))
         if journal.settled:
             registry.leave(name)
@@ -217,16 +232,27 @@ def _check_agreed(run: Path, record: Record, agreed: str) -> bool:
 
 
 class _Cleaner:
-    """Undoes one after the other. `known`: this machine's kit made the run."""
+    """Undoes one after the other. `known`: this machine's kit made the run; `lost_one`: it has just lost a
+    host."""
 
-    def __init__(self, run: str, journal: Journal, stored: StoredHosts, known: bool) -> None:
+    def __init__(
+        self,
+        run: str,
+        journal: Journal,
+        record: Record,
+        stored: StoredHosts,
+        known: bool,
+        *,
+        lost_one: bool,
+    ) -> None:
         self.hosts: dict[str, Host] = {}
         self.journal = journal
         # What was tried before the hosts were contacted, by the undo's number: it is not tried twice.
         self.failed: dict[int, KitError] = {}
-        self._run, self._record = run, journal.record
-        self._stored, self._known = stored, known
+        self._run, self._record = run, record
+        self._stored, self._known, self._lost_one = stored, known, lost_one
         self._allowed: dict[str, Allowed | KitError] = {}
+        self._lost: set[str] = set()
 
     def undo(self, item: Undo, left: frozenset[str]) -> None:
         """Raises KitError."""
@@ -235,12 +261,23 @@ class _Cleaner:
             return
         if item.number in self.failed:
             raise self.failed[item.number]
+        if item.host in self._stored.addresses and item.host not in self.hosts:
+            raise HostLost(f"{self._stored.addresses[item.host]} was not reached")
         proven = item.host in self.hosts and self._look(item.host) == "proven"
-        undo.undo(item, self.hosts, left, self._run, real_devices=True, proven=proven)
+        undo.undo(item, self.hosts, left, self._run, real_devices=True, proven=proven, lost=self._lost)
 
     def by_hand(self, item: Undo) -> tuple[str, ...]:
-        names = {**self._stored.addresses, **{key: host.name for key, host in self.hosts.items()}}
-        return undo.by_hand(item, names, self._run)
+        return undo.by_hand(item, {**self._stored.addresses, **self._names}, self._run)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {key: host.name for key, host in self.hosts.items()}
+
+    @property
+    def short_names(self) -> dict[str, str]:
+        """Of the hosts, also of those that are not reached."""
+        addresses = self._stored.addresses.items()
+        return {key: parse_address(each).name for key, each in addresses} | self._names
 
     def _rebooted(self, key: str, now: HostIdentity) -> bool:
         then = self._record.hosts.get(key)
@@ -266,7 +303,9 @@ class _Cleaner:
 
     def _allow(self, key: str, host: Host) -> Allowed:
         allowed = self._allowed_by_token(key, host)
-        writers.refuse_any(host, self._run, self._devices(key))
+        # A host that hears nothing of the kit ends the run's commands by itself.
+        more_s = SILENCE_S if self._lost_one else 0.0
+        writers.refuse_any(host, self._run, self._devices(key), more_s)
         return allowed
 
     def _devices(self, key: str) -> list[str]:
@@ -332,8 +371,12 @@ def _open_all(
         if address in ("none", "lab") or key not in keys:
             continue
         try:
-            opening = partial(open_host, parse_address(address), stored.ssh_config)
-            hosts[key] = stack.enter_context(open_when_up(opening, end - time.monotonic()))
+            left_s = end - time.monotonic()
+            deadline_s = (
+                min(max(left_s, _LAST_TRY_S), CONNECT_DEADLINE_S) if patience_s else CONNECT_DEADLINE_S
+            )
+            opening = partial(open_host, parse_address(address), stored.ssh_config, deadline_s)
+            hosts[key] = stack.enter_context(open_when_up(opening, left_s))
         except KitError as error:
             cleaned.unreachable.append(error)
     return hosts

@@ -21,6 +21,7 @@ class WorkDirectory(Action):
     """Undone last: the directory shows other runs that something may be left."""
 
     kind = work_directory.KIND
+    noun = "directory"
     is_last = True
     named = ("path",)
     path: WorkDirectoryPath
@@ -42,6 +43,7 @@ class Tracer(Action):
     """`directory`: the run's directory with the tracer's files."""
 
     kind = "tracer"
+    noun = "tracer"
     named = ("directory",)
     directory: WorkDirectoryPath
 

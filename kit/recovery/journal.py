@@ -34,6 +34,7 @@ from typing import Any, Self
 from kit.core.errors import ConfigError, HostError, SafetyRefusal, error_text
 from kit.core.files import AppendLog
 from kit.core.own_file import open_own, read_own
+from kit.hosts.base import HostLost
 from kit.hosts.identity import HostIdentity
 from kit.store.json_file import parse_json
 
@@ -57,6 +58,10 @@ class LeftAlone(HostError):
     """What is there is not the run's any more. It stays, and is said once: the undo is not tried again."""
 
 
+class NotTried(HostError):
+    """Another undo, or the host of another one, comes first. It stays pending."""
+
+
 @dataclass(frozen=True)
 class Undo:
     """A pending undo. `kind` is a key of kit.recovery.undo.KINDS, `host` a key of the site's hosts."""
@@ -70,14 +75,25 @@ class Undo:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A failed undo: its reason, and commands for a person."""
+    """A failed undo: its reason, and commands for a person.
+
+    `item`: what stays pending, None if nothing does. `lost`: its host is; `waits`: for that, or for another.
+    """
 
     text: str
     why: str
     by_hand: tuple[str, ...] = ()
+    item: Undo | None = None
+    lost: bool = False
+    waits: bool = False
 
     def __str__(self) -> str:
         return f"{self.text}: {self.why}"
+
+    @property
+    def problem(self) -> str:
+        """As the manifest has it."""
+        return f"not undone: {self}"
 
 
 @dataclass(frozen=True)
@@ -193,8 +209,18 @@ class Journal:
             except Exception as error:  # the other undos must run
                 why = error_text(error)
                 self._note({"step": step, "state": "failed", "error": why})
-                left.append(Leftover(undo.text, why, _commands(by_hand, undo)))
-                if not isinstance(error, LeftAlone):
+                alone, lost = isinstance(error, LeftAlone), isinstance(error, HostLost)
+                left.append(
+                    Leftover(
+                        undo.text,
+                        why,
+                        _commands(by_hand, undo),
+                        None if alone else undo,
+                        lost,
+                        waits=lost or isinstance(error, NotTried),
+                    )
+                )
+                if not alone:
                     kinds.add(undo.kind)
                     continue
             else:

@@ -30,6 +30,7 @@ class PowerOn(Action):
     """
 
     kind = "power"
+    noun = "power that is off"
     on: _Argv
     what: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 _-]{0,599}$")]
 

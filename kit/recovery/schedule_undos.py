@@ -23,6 +23,7 @@ class Online(Action):
     """A device of the run's pool that was taken offline."""
 
     kind = "online"
+    noun = "device that is offline"
     named = ("pool", "run_id")
     pool: PoolName
     run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
@@ -54,6 +55,7 @@ class NfsdThreads(Action):
     """
 
     kind = "nfsd-threads"
+    noun = "stopped NFS server"
     value: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
     listeners: Annotated[
         list[Annotated[str, Field(pattern=server_threads.LISTENER)]], Field(default_factory=list)
@@ -89,6 +91,7 @@ class FaultCommand(Action):
     """The user's own `undo` of a fault; run only if this machine's kit has listed it."""
 
     kind = "fault-command"
+    noun = "fault"
     argv: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=500)]], Field(min_length=1, max_length=50)
     ]

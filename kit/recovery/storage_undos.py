@@ -23,6 +23,7 @@ class Pool(Action):
     """`guid` is empty until the pool exists. Not while a client has it mounted: its processes would hang."""
 
     kind = "pool"
+    noun = "pool"
     after = frozenset({"mount", "export"})
     named = ("name", "run_id")
     name: PoolName
@@ -51,6 +52,7 @@ class Partition(Action):
     """
 
     kind = "partition"
+    noun = "partition"
     after = frozenset({"pool"})
     device_path: DevicePath
     serial: Annotated[str, Field(max_length=500)] = ""
@@ -87,6 +89,7 @@ class Array(Action):
     """An md array, which name and UUID prove to be the run's. `serials`: of the members, "" if emulated."""
 
     kind = "array"
+    noun = "array"
     named = ("name",)
     name: PoolName
     uuid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -122,6 +125,7 @@ class Device(Action):
     """A real device: the label of `pool` is removed. `guid` is that of the pool, empty until it exists."""
 
     kind = "device"
+    noun = "device label"
     after = frozenset({"pool", "partition", "array"})
     named = ("pool",)
     path: DevicePath
@@ -157,6 +161,7 @@ class Export(Action):
     """The dataset's export to one client."""
 
     kind = "export"
+    noun = "export"
     after = frozenset({"mount"})
     named = ("path",)
     path: Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}/pool/bench$")]
@@ -179,6 +184,7 @@ class ExportDirectory(Action):
     """The run's directory in an appliance's export; removed through the mount, which is undone later."""
 
     kind = "export-directory"
+    noun = "directory in the export"
     named = ("target", "directory")
     target: MountPoint
     directory: Annotated[str, Field(pattern=rf"^hsp-{RUN_ID}$")]
@@ -210,6 +216,7 @@ class Mount(Action):
     """The export on a client."""
 
     kind = "mount"
+    noun = "mount"
     named = ("target",)
     target: MountPoint
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.text import safe_text
-from kit.hosts.base import Host
+from kit.hosts.base import Host, HostLost
 from kit.recovery import (
     host_undos,
     power_undos,
@@ -26,7 +26,7 @@ from kit.recovery import (
     work_directory,
 )
 from kit.recovery.action import BY_ID, Action, names_of
-from kit.recovery.journal import Journal, Undo
+from kit.recovery.journal import Journal, NotTried, Undo
 
 KINDS: Mapping[str, type[Action]] = {
     action.kind: action
@@ -57,11 +57,13 @@ def undo(
     run: str = "",
     real_devices: bool = False,
     proven: bool = False,
+    lost: set[str] | None = None,
 ) -> None:
     """Perform an undo of the run. `left`: kinds of failed undos; `proven`: as Action.undo_proven.
 
-    `run` and `real_devices`: as in `action_of`. Raises KitError if it fails; LeftAlone: what is there is not
-    the run's any more.
+    `run` and `real_devices`: as in `action_of`. `lost`: keys of hosts to which nothing more is sent; a host
+    that is lost here joins them. Raises KitError if it fails; LeftAlone: what is there is not the run's any
+    more.
     """
     action = action_of(item, run, real_devices)
     if action.permit and not registry.is_allowed(run, action.permit):
@@ -72,13 +74,20 @@ def undo(
     # What another version of the kit has written may be of a kind that this one does not know.
     blocking = sorted(left - {action.kind} if action.is_last else action.after & left)
     if blocking:
-        raise HostError(f"not tried, because this could not be undone: {', '.join(map(safe_text, blocking))}")
+        raise NotTried(f"not tried, because this could not be undone: {', '.join(map(safe_text, blocking))}")
     # Only the power is turned on from here.
     is_here = isinstance(action, power_undos.PowerOn) and item.host == power_undos.CONTROLLER
     if item.host not in hosts and not is_here:
         raise HostError(f"there is no host '{item.host}' in this testbed")
+    if lost and item.host in lost:
+        raise HostLost(f"not tried: {hosts[item.host].name} is lost")
     perform = action.undo_proven if proven else action.undo
-    perform(hosts.get(item.host) or power_undos.controller())
+    try:
+        perform(hosts.get(item.host) or power_undos.controller())
+    except HostLost:
+        if lost is not None:
+            lost.add(item.host)
+        raise
 
 
 def by_hand(item: Undo, names: Mapping[str, str], run: str = "") -> tuple[str, ...]:

@@ -31,9 +31,12 @@ def list_command(run: str, devices: Sequence[str]) -> list[str]:
     return ["/usr/bin/python3", "-I", "-", "list", json.dumps(request)]
 
 
-def refuse_any(host: Host, run: str, devices: Sequence[str]) -> None:
-    """Raises SafetyRefusal while a process of the run lives, or has one of `devices` open; HostError."""
-    end = time.monotonic() + _PATIENCE_S
+def refuse_any(host: Host, run: str, devices: Sequence[str], more_s: float = 0.0) -> None:
+    """Raises SafetyRefusal while a process of the run lives, or has one of `devices` open; HostError.
+
+    `more_s`: how much longer than some seconds it may take them to end.
+    """
+    end = time.monotonic() + _PATIENCE_S + more_s
     while found := _found(host, run, devices):
         if time.monotonic() > end:
             numbers = " ".join(str(pid) for pid, _, _ in found)

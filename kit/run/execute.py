@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
@@ -14,7 +16,7 @@ import polars as pl
 from kit.config.fio_job import FioJob
 from kit.config.tables.phase_table import Phase
 from kit.config.workload import Warmup
-from kit.core.errors import HostError, MeasurementUnknown, SafetyRefusal, error_text
+from kit.core.errors import MeasurementUnknown, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 from kit.hosts.base import Host, HostLost
@@ -25,12 +27,13 @@ from kit.plan import steps
 from kit.plan.load_steps import begins_with_empty_log
 from kit.plan.names import pool_spec, used_paths
 from kit.plan.plan import Plan
-from kit.recovery import clean, registry, undo, work_directory
-from kit.recovery.journal import Journal, Leftover, Undo
+from kit.recovery import clean, registry, work_directory
+from kit.recovery.journal import Journal, Leftover
 from kit.run import attempts, observer_effect, parts, power_loss, schedule
 from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, is_split, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
+from kit.run.teardown import explained, lab_ended, read_settings, tear_down, why_gone
 from kit.run.warmup import advice, warm_up, without_log
 from kit.setup import appliance_setup, array_setup, device_setup, own_commands, server_setup, settings
 from kit.setup import manifest as manifests
@@ -45,10 +48,6 @@ from kit.trace.nfsd_tracer import Tracer
 from kit.trace.support import Tracing
 from kit.zfs import pool, settings_snapshot
 from kit.zfs.openzfs_version import ZfsVersion
-
-# Within this time after a connection to it broke, the lab says why it ended.
-_GONE_S = 5.0
-_POLL_S = 0.1
 
 
 @dataclass
@@ -112,7 +111,7 @@ def execute(
             outcome.interrupted = True
             record.add_problems("interrupted", "interrupted by the user")
         except Exception as error:
-            outcome.failure = _explained(error, site)
+            outcome.failure = explained(error, site)
             record.add_problems("error", error_text(outcome.failure))
         finally:
             with ignore_interrupts(progress.note):
@@ -130,7 +129,7 @@ def _look_at_hosts(run: Context) -> settings_snapshot.Settings | None:
         _refuse_leftovers(run.site)
         for key, host in run.site.hosts.items():
             run.journal.know_host(key, read_identity(host))
-        return _settings(run.site)
+        return read_settings(run.site)
 
 
 def _tell_notes(run: Context) -> None:
@@ -152,75 +151,29 @@ def _clean_up(run: Context, outcome: Outcome, before: settings_snapshot.Settings
     """Undo everything; what cannot be undone is in the outcome, and so is what failed here."""
     try:
         with run.progress.step("cleaning up"):
-            outcome.left = tear_down(run.journal, run.site, before)
+            outcome.left = tear_down(run, before)
         if run.journal.settled:
             registry.leave(run.run_id)
     except Exception as error:
         # The manifest must be stored, and what is left told.
         outcome.failure = outcome.failure or error
         outcome.left.append(Leftover("cleaning up", error_text(error)))
-    if (why := _why_gone(run.site)) and not (outcome.failure or outcome.interrupted):
-        outcome.failure = _lab_ended(why)
+    if (why := why_gone(run.site)) and not (outcome.failure or outcome.interrupted):
+        outcome.failure = lab_ended(why)
         run.record.add_problems("error", error_text(outcome.failure))
-    run.record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
+    if isinstance(outcome.failure, HostLost):
+        outcome.failure.hint = _after_loss(run, outcome.left)
+    run.record.add_problems("not-undone", *(each.problem for each in outcome.left))
 
 
-def _why_gone(site: Site) -> str:
-    """Why the lab is gone; "" if it is not, or the hosts outlive a run."""
-    return site.gone() if site.gone else ""
-
-
-def _explained(error: Exception, site: Site) -> Exception:
-    """The error that ended the run; of a lab that died, in one line."""
-    end = time.monotonic() + (_GONE_S if site.gone and isinstance(error, HostLost) else 0)
-    while not (why := _why_gone(site)) and time.monotonic() < end:
-        time.sleep(_POLL_S)
-    return _lab_ended(why) if why else error
-
-
-def _lab_ended(why: str) -> HostError:
-    return HostError(
-        f"the lab ended during the run: {' '.join(why.split())}",
-        "what the run made lived only in the lab and is gone with it: nothing is left to clean up. If it was "
-        "killed, was memory short (see `dmesg`)? Run it again, or resume it with `hsp run --resume`",
+def _after_loss(run: Context, left: Sequence[Leftover]) -> str:
+    """What to do after a host was lost."""
+    if left:
+        return next((str(each) for each in left if each.waits), "")
+    return (
+        "nothing of the run is left on its hosts. `hsp run --resume "
+        f"{shlex.quote(os.fspath(run.run_dir.path))}` measures what is missing"
     )
-
-
-def _settings(site: Site) -> settings_snapshot.Settings | None:
-    """What must be at the end as it is now; None for an appliance."""
-    return settings_snapshot.read(site.server, tuple(site.device_paths.values())) if site.server else None
-
-
-def tear_down(journal: Journal, site: Site, before: settings_snapshot.Settings | None) -> list[Leftover]:
-    """Undo everything that is pending, then compare. Returns what is not as it was."""
-    if site.guard:
-        site.guard.release()
-    hosts = site.hosts
-    names = {key: host.name for key, host in hosts.items()}
-    run = journal.run
-
-    def perform(item: Undo, kinds: frozenset[str]) -> None:
-        # What lived only in a lab that died is gone with it.
-        if _why_gone(site):
-            return
-        try:
-            undo.undo(item, hosts, kinds, run)
-        except HostLost as error:
-            if _explained(error, site) is error:
-                raise
-
-    left = journal.teardown(perform, lambda item: undo.by_hand(item, names, run))
-    if before is None or _why_gone(site):
-        return left
-    try:
-        after = _settings(site)
-    except Exception as error:
-        return [*left, Leftover("settings of the server", f"cannot be compared: {error_text(error)}")]
-    assert after is not None, "the site has its server still"
-    return left + [
-        Leftover(change, "it was changed and is not what it was")
-        for change in settings_snapshot.between(before, after)
-    ]
 
 
 def _refuse_leftovers(site: Site) -> None:

@@ -120,8 +120,8 @@ class StoredRun:
 
     @property
     def trusted(self) -> bool:
-        """Whether its result can be used: known, or unknown only by the nature of its kind of run."""
-        return self.summary.verdict != "unknown" or self.summary.by_nature is not None
+        """Whether its figures can be used."""
+        return self.summary.is_usable
 
 
 def _refuse_unknown(runs: list[StoredRun]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import reports
-from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
+from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError, SafetyRefusal
 from kit.core.output import check_target, say
 from kit.core.own_file import own_directory
 from kit.core.progress import Progress
@@ -27,7 +26,7 @@ from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.live.terminal import LiveView, why_off
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
-from kit.session.presentation import code_of, print_json, print_result, write_junit
+from kit.session.presentation import code_of, next_command, print_json, print_result, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
@@ -39,12 +38,16 @@ _NEEDED_FILES = 256
 
 @dataclass(frozen=True)
 class Measured:
-    """A completed run. `code`: its exit code; `failure`: the error of a host or tool."""
+    """A completed run. `code`: its exit code; `failure`: the error of a host or tool.
+
+    `told`: reasons that are printed as messages.
+    """
 
     run_dir: run_directory.RunDir
     analysed: reports.Analysed
     code: int
     failure: KitError | None
+    told: tuple[str, ...] = ()
 
     @property
     def summary(self) -> Summary:
@@ -83,6 +86,8 @@ def once(
         measured = measure(plan, place, results, progress, resume, earlier, asked, journal, show=show)
     # First: standard output may have no room.
     write_junit(junit, measured.summary)
+    if isinstance(measured.failure, SafetyRefusal) and not measured.summary.rows:
+        raise measured.failure
     _present(measured, json_output)
     if measured.failure:
         raise measured.failure
@@ -101,7 +106,7 @@ def clean_first(run: Path, progress: Progress, journal: Journal, asked: Asked) -
     """Clean the hosts before a run is resumed. Raises HostError, SafetyRefusal."""
     cleaned = clean(run, progress, run.name if run.name in asked.agreed else "", journal)
     if cleaned.left or cleaned.unreachable:
-        reasons = [str(left) for left in cleaned.left] + [error.message for error in cleaned.unreachable]
+        reasons = [error.message for error in cleaned.unreachable] + [str(left) for left in cleaned.said]
         raise HostError(
             f"{run} cannot be resumed: {'; '.join(reasons)}", f"`hsp clean {run}` shows what to do"
         )
@@ -155,7 +160,11 @@ def measure(
         taken_s, waited_s = time.monotonic() - started, run_time.waited_s() - waited_s
         run_time.learn(plan, taken_s, waited_s, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
-    return Measured(run_dir, analysed, code, failure)
+    told = (
+        *([failure.message] if failure else []),
+        *(each.problem for each in (outcome.left if outcome else ())),
+    )
+    return Measured(run_dir, analysed, code, failure, told)
 
 
 def _was_aged(outcome: Outcome | None) -> bool:
@@ -199,14 +208,17 @@ def _present(measured: Measured, json_output: bool) -> None:
     if json_output:
         print_json(measured.summary, measured.run_dir)
     else:
-        print_result(measured.analysed, measured.run_dir)
-    say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
+        print_result(measured.analysed, measured.run_dir, measured.told)
+    say(next_command(measured.summary, measured.run_dir.path, measured.code, measured.failure))
 
 
 def _say_left(outcome: Outcome | None) -> None:
-    """What could not be undone, also where a lost host ended the run."""
+    """What could not be undone. What waits for a lost host is said by the error that ends the command."""
+    advice = outcome.failure.hint if outcome and isinstance(outcome.failure, KitError) else ""
     for left in outcome.left if outcome else ():
-        say(f"not undone: {left}")
+        if str(left) == advice:
+            continue
+        say(left.problem)
         for command in left.by_hand:
             say(f"  {command}")
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import reports
-from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
+from kit.core.errors import (
+    EXIT_EXPECTATION,
+    EXIT_HOST,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_UNKNOWN,
+    KitError,
+)
 from kit.core.output import emit_json, emit_text, say, write_target
+from kit.hosts.base import HostLost
 from kit.store.run_directory import RunDir
 from kit.store.series import Series
 from kit.store.summary import Summary
@@ -35,16 +46,28 @@ def code_of_series(series: Series) -> int:
     return EXIT_OK if series.is_known else VERDICT_CODES[series.verdict or "unknown"]
 
 
+def next_command(summary: Summary, run: Path, code: int, failure: KitError | None) -> str:
+    """The line of a run that says by which command one goes on."""
+    if isinstance(failure, HostLost) or any(each.id == "NOT-UNDONE" for each in summary.causes):
+        return f"clean:  {shlex.join(['hsp', 'clean', str(run)])}"
+    if code == EXIT_INTERRUPTED or (code == EXIT_HOST and summary.rows):
+        return f"resume: {shlex.join(['hsp', 'run', '--resume', str(run)])}"
+    return f"again:  {shlex.join(['hsp', *sys.argv[1:]])}"
+
+
 def terminal_width() -> int:
     """Columns of the terminal; 80 where stdout is none."""
     return shutil.get_terminal_size().columns
 
 
-def print_result(analysed: reports.Analysed, run: RunDir) -> None:
-    """Print verdict, table and the places of the run and of its report on stdout. Raises HostError."""
+def print_result(analysed: reports.Analysed, run: RunDir, told: Collection[str] = ()) -> None:
+    """Print verdict, table and the places of the run and of its report on stdout. Raises HostError.
+
+    `told`: reasons that are printed as messages.
+    """
     report = run.report.absolute()
     lines = result_lines(
-        analysed.summary, analysed.headline, terminal_width(), [each.text for each in analysed.findings]
+        analysed.summary, analysed.headline, terminal_width(), [each.text for each in analysed.findings], told
     )
     emit_text([*lines, "", f"run:    {run.path}", f"report: {report.as_uri()}"])
 

@@ -294,6 +294,13 @@ class Summary(Stored):
         return tuple(each for each in self.outcomes if each.decides)
 
     @property
+    def is_usable(self) -> bool:
+        """Whether its figures can be used: not unknown, or only so by nature or for too few I/Os."""
+        unknown = [each for each in self.causes if each.makes == "unknown"]
+        few = bool(unknown) and all(each.of_amount for each in unknown)
+        return self.verdict != "unknown" or self.by_nature is not None or few
+
+    @property
     def tally(self) -> Tally:
         """How many outcomes there are of each kind."""
         return Tally.of(self.outcomes)

@@ -29,7 +29,7 @@ from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
-from reports.verdict import expectations, impact, power_loss, recovery, soak, verdict
+from reports.verdict import appliance, expectations, impact, power_loss, recovery, soak, verdict
 from reports.verdict import forces as forces_verdict
 from reports.verdict.known import excused, of_run, states_of
 from reports.verdict.outcomes import completed, nature_of, verdict_of
@@ -141,6 +141,7 @@ def _notes(manifest: Manifest, latency: pl.DataFrame, asked: Mapping[str, Any]) 
     phases = manifest.phases
     return [
         *manifest.notes,
+        *appliance.notes(manifest),
         *together.sentences(latency, phases, manifest.testbed),
         *stripes.sentences(latency, phases),
         *forces.sentences(forces.describe(manifest)),

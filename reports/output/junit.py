@@ -35,8 +35,8 @@ def _suite(summary: Summary) -> ET.Element:
     elif summary.verdict == "unknown":
         new = [str(cause) for cause in summary.causes if not cause.known] or summary.reasons
         add_outcome(made, "error", "the verdict is unknown", new)
-    # Of an unknown run no requirement is met.
-    unsure = summary.verdict == "unknown" and not summary.by_nature
+    # Of a run that cannot be used no requirement is met.
+    unsure = not summary.is_usable
     for outcome in summary.outcomes:
         if outcome.open != "not asked for":
             _add_case(suite, name, outcome, unsure=unsure)
@@ -56,7 +56,8 @@ def _add_case(suite: ET.Element, name: str, outcome: Outcome, *, unsure: bool) -
     elif outcome.by_nature:
         add_outcome(made, "skipped", "unknown by nature", [outcome.text])
     elif outcome.decides:
-        add_outcome(made, *_DECIDES[outcome.makes], [str(outcome)])
+        kind, message = _DECIDES[outcome.makes]
+        add_outcome(made, kind, _LITTLE if outcome.of_amount else message, [str(outcome)])
     elif outcome.holds is None:
         add_outcome(made, "skipped", outcome.open or "", [outcome.text])
     elif unsure and outcome.is_requirement:
@@ -65,6 +66,7 @@ def _add_case(suite: ET.Element, name: str, outcome: Outcome, *, unsure: bool) -
         ET.SubElement(made, "system-out").text = outcome.text
 
 
+_LITTLE = "too little was measured"
 # Kind and message of what decides.
 _DECIDES = {
     "unknown": ("error", "the measurement cannot be trusted"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from kit.core.table import LEAST_WIDTH, Row, Table
 from kit.core.text import NO_BREAK, prose
@@ -20,12 +20,20 @@ _MOST_BANDS = 8
 
 
 def result_lines(
-    summary: Summary, headline: Headline, width: int, findings: Sequence[str] = ()
+    summary: Summary,
+    headline: Headline,
+    width: int,
+    findings: Sequence[str] = (),
+    told: Collection[str] = (),
 ) -> Iterator[str]:
-    """The lines, at most `width` characters each, except for words that are longer."""
+    """The lines, at most `width` characters each, except for words that are longer.
+
+    `told`: reasons that are printed elsewhere.
+    """
     width = max(width, LEAST_WIDTH)
     yield from prose([_verdict(summary, headline), headline.sentence], width)
-    yield from prose((*summary.notes, *_reasons(summary)), width, "- ")
+    reasons = [each for each in _reasons(summary) if each not in told]
+    yield from prose((*summary.notes, *reasons), width, "- ")
     if headline.lines:
         yield ""
         rows = list(_entries(summary, headline))

@@ -40,16 +40,15 @@ class History:
 def outcomes_of(summary: Summary) -> dict[str, Stand]:
     """By id, with the phase. What every run of its kind has, or is not asked for, is left out.
 
-    Of a run whose result is unknown no expectation is met or failed.
+    Of a run that cannot be used no expectation is met or failed.
     """
     found: dict[str, Stand] = {}
     used: Counter[str] = Counter()
-    is_known = summary.verdict != "unknown" or summary.by_nature is not None
     for outcome in summary.outcomes:
         if not (outcome.by_nature or outcome.id == UNKNOWN_ID):
             name = _name(outcome)
             used[name] += 1
-            judged = is_known or not outcome.is_expectation
+            judged = summary.is_usable or not outcome.is_expectation
             stand = Stand(_state(outcome) if judged else "unknown", outcome.marked)
             found[name if used[name] == 1 else f"{name} ({used[name]})"] = stand
     return found

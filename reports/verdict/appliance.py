@@ -5,11 +5,15 @@ From `appliance` of the manifest (docs/formats.md); other runs have none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from kit.core.units import format_size_bytes
+from kit.store.manifest import Manifest
 from kit.store.phase import Check, Phase
 
 _MOUNTSTATS = "/proc/self/mountstats"
+# Servers of files have as much, and most have far more.
+_ANY_MEMORY_BYTES = 2 << 30
 UNSEEN = (
     "The server is an appliance and could not be looked into: which tier answered is not known, "
     "nor what else it did meanwhile."
@@ -28,6 +32,18 @@ def verdict_reason(phases: Sequence[Phase], closes: bool) -> str:
     return (
         f"{UNSEEN} What the clients can tell closes: each of their {ios} I/Os was one call that it answered."
     )
+
+
+def notes(manifest: Manifest) -> Iterator[str]:
+    """What answered its reads, probably."""
+    size_bytes = (manifest.working_set or {}).get("bytes")
+    reads = any(phase.op in ("read", "mixed") for phase in manifest.phases)
+    if manifest.appliance and reads and size_bytes and size_bytes <= _ANY_MEMORY_BYTES:
+        size = format_size_bytes(size_bytes)
+        yield (
+            f"The working set of {size} fits into the memory of any server: its reads were answered by DRAM, "
+            "probably. A larger working_set.size says more."
+        )
 
 
 def _counts_calls(check: Check) -> bool:

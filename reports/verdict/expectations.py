@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -16,6 +16,7 @@ from kit.store.parts.judged import JudgedExpectation, Limit, OtherRow
 from kit.store.phase import Phase
 from kit.store.summary import Published, Row
 from reports.published.share import share_inside
+from reports.verdict import remedies
 from reports.verdict.stalls import longest_gap_ns
 
 # Key of a limit -> (field of the row, its quantile, how a reason calls it).
@@ -27,6 +28,11 @@ _PERCENTILES = {
 }
 _SHARES = ("share_min", "share_max")
 _RATIOS = {f"{figure}_ratio_{end}": figure for figure in ("p50", "p99") for end in ("min", "max")}
+# What has a smaller part of its phase's I/Os is not a tier that answers.
+_LEAST_SHARE = 0.001
+_FEW = "too few I/Os for the statistic"
+_UNMEASURED = "the server was not traced, or the phase was not measured"
+_Key = tuple[str, str, str, str]
 LIMITS = (*_PERCENTILES, *_SHARES, "max_us_max", "stall_ms_max", *_RATIOS)
 
 
@@ -40,6 +46,32 @@ class _Judged:
     phase: Phase | None
     latency: Latency
 
+    @property
+    def ratio_to(self) -> dict[str, str]:
+        """Phase, op and tier of the row that ratios are to."""
+        to = self.expectation.ratio_to
+        return {
+            part: getattr(to, part, None) or getattr(self.expectation, part)
+            for part in ("phase", "op", "tier")
+        }
+
+    @property
+    def other(self) -> Row | None:
+        """The row that ratios are to."""
+        return _row(self.rows, self.expectation, **self.ratio_to)
+
+
+@dataclass(frozen=True)
+class _Short:
+    """A row with too few I/Os; a limit needs `needed`."""
+
+    row: Row
+    needed: int
+
+    @property
+    def key(self) -> _Key:
+        return self.row.phase, self.row.layer, self.row.op, self.row.tier
+
 
 def judge(
     manifest: Manifest, rows: Sequence[Row], latency: Latency
@@ -47,31 +79,79 @@ def judge(
     """Each expectation of `manifest` with `ok`, and an outcome for each of its limits.
 
     Where the server was not traced it is unknown which tier answered: `ok` of an expectation on a tier
-    is then None, as of one on a phase that an appliance does not allow. `rows` are a summary's, made of
-    `latency`. An expectation is met if all its limits are known
-    to be: a percentile that is withheld, because the sample is too small for it, meets no limit. `ok` of a
-    limit is None where the run cannot tell.
+    is then None, as of one on a phase that has no I/O. `rows` are a summary's, made of `latency`. An
+    expectation is met if all its limits are known to be. `ok` is None, too, where the I/Os are too few to
+    tell (FEW-IOS), and of a limit where the run cannot tell.
     """
     phases = {phase.name: phase for phase in manifest.phases}
-    judged, outcomes = [], []
-    skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
+    measured = {row.phase for row in rows}
+    asked = []
     for each in manifest.expect:
-        value, limits = _judged(each, _Judged(each, _row(rows, each), rows, phases.get(each.phase), latency))
-        if each.phase not in skipped and (manifest.traced or each.tier == "all"):
-            made = [_outcome(each, limit) for limit in limits]
-            reasons = tuple(str(outcome) for outcome in made if outcome.decides)
-            judged.append(value.model_copy(update={"ok": not reasons, "reasons": reasons}))
+        by = _Judged(each, _row(rows, each), rows, phases.get(each.phase), latency)
+        value, limits = _judged(each, by)
+        can_tell = each.phase in measured and (manifest.traced or each.tier == "all")
+        shorts = [(limit, _short(limit, by) if can_tell else None) for limit in limits]
+        asked.append((each, value, shorts, can_tell))
+    few = _few([short for _, _, limits, _ in asked for _, short in limits if short], phases)
+    judged, outcomes = [], [_not_measured(manifest)]
+    for each, value, limits, can_tell in asked:
+        if can_tell:
+            made = [_open(each, limit, _FEW) if short else _outcome(each, limit) for limit, short in limits]
+            unmet = [str(outcome) for outcome in made if outcome.decides]
+            lacking = dict.fromkeys(str(few[short.key]) for _, short in limits if short)
+            ok = False if unmet else None if lacking else True
+            judged.append(value.model_copy(update={"ok": ok, "reasons": (*unmet, *lacking)}))
             if value.not_published:
                 made.append(_not_published(each, value.not_published))
         else:
-            text = "the server was not traced, or the phase was left out"
-            made = [
-                Outcome.absent(_id(each, limit), "not available", text, each.phase, _subject(each))
-                for limit in limits
-            ]
+            made = [_open(each, limit, _UNMEASURED) for limit, _ in limits]
             judged.append(value.model_copy(update={"limits": ()}))
         outcomes += made
-    return judged, outcomes
+    return judged, [*outcomes, *few.values()]
+
+
+def _not_measured(manifest: Manifest) -> Outcome:
+    """Phases of which something is expected, and of which the run says nothing."""
+    told = {phase.name for phase in manifest.phases}
+    if not told:
+        return Outcome.absent("NOT-MEASURED", "not available", "the run has no phases")
+    told |= {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
+    if missing := dict.fromkeys(each.phase for each in manifest.expect if each.phase not in told):
+        return Outcome.failed("NOT-MEASURED", f"Not measured: {', '.join(missing)}.")
+    return Outcome.ok("NOT-MEASURED")
+
+
+def _short(limit: Limit, by: _Judged) -> _Short | None:
+    """What has too few I/Os to tell whether the limit is met; None if that is not the reason.
+
+    A tier with hardly any I/O of its phase is not short of time: another tier answers.
+    """
+    figure = f"{_RATIOS[limit.name]}_us_max" if limit.name in _RATIOS else limit.name
+    rows = [by.row, *([by.other] if limit.name in _RATIOS else [])]
+    if limit.ok or None in rows or not (limit.name == "min_count" or figure in _PERCENTILES):
+        return None
+    needed = by.expectation.min_count if limit.name == "min_count" else sample_needed(_PERCENTILES[figure][1])
+    short = (_Short(row, needed) for row in rows if row and row.count < needed)
+    return next((each for each in short if each.row.share >= _LEAST_SHARE), None)
+
+
+def _few(shorts: Sequence[_Short], phases: Mapping[str, Phase]) -> dict[_Key, Outcome]:
+    """An outcome for each row with too few I/Os; each has the time that its phase needs for all of them."""
+    most: dict[_Key, _Short] = {}
+    times: dict[str, float] = {}
+    for each in shorts:
+        phase = each.row.phase
+        times[phase] = max(times.get(phase, 0.0), each.needed / each.row.count)
+        if each.key not in most or each.needed > most[each.key].needed:
+            most[each.key] = each
+    made = {}
+    for key, each in most.items():
+        row, subject = each.row, f"{each.row.op}/{each.row.tier}"
+        phase = phases.get(row.phase)
+        longer = f"; {remedies.longer(phase, times[row.phase])}" if phase else ""
+        text = f"{subject}: {_FEW}: {row.count} of at least {each.needed}{longer}."
+        made[key] = Outcome.failed("FEW-IOS", text, row.phase, subject)
+    return made
 
 
 def _judged(expectation: Expectation, by: _Judged) -> tuple[JudgedExpectation, list[Limit]]:
@@ -84,7 +164,7 @@ def _judged(expectation: Expectation, by: _Judged) -> tuple[JudgedExpectation, l
     least = expectation.inside_share_min if inside else None
     if least is not None and row and row.published:
         limits.append(_share_limit(least, row, row.published, by.latency.bins))
-    few = _count(expectation, row)
+    few = _count(by)
     own = [few]
     if inside and not unlike and (least is None or not row or not row.published):
         # Without an I/O one reason is enough.
@@ -109,6 +189,12 @@ def _id(expectation: Expectation, limit: Limit) -> str:
 
 def _subject(expectation: Expectation) -> str:
     return f"{expectation.op}/{expectation.tier}"
+
+
+def _open(expectation: Expectation, limit: Limit, why: str) -> Outcome:
+    """Of a limit that is not judged."""
+    subject = _subject(expectation)
+    return Outcome.absent(_id(expectation, limit), "not available", why, expectation.phase, subject)
 
 
 def _not_published(expectation: Expectation, why: str) -> Outcome:
@@ -136,9 +222,14 @@ def _made(name: str, limit: float, found: float | None, reason: str) -> Limit:
     return Limit(name=name, limit=limit, found=found, ok=not reason, reason=reason)
 
 
-def _count(expectation: Expectation, row: Row | None) -> Limit:
-    count, needed = row.count if row else 0, expectation.min_count
-    few = f"{count} I/Os, at least {needed} were expected." if count < needed else ""
+def _count(by: _Judged) -> Limit:
+    needed, tier = by.expectation.min_count, by.expectation.tier
+    count, few = by.row.count if by.row else 0, ""
+    if count < needed:
+        key = (by.expectation.layer, by.expectation.phase, by.expectation.op)
+        of = sum(row.count for row in by.rows if (row.layer, row.phase, row.op) == key)
+        few = f"{count} I/Os, at least {needed} were expected; others answered {of - count}"
+        few += f". {remedies.of_tier(tier)}." if tier != "all" else "."
     return _made("min_count", needed, count, few)
 
 
@@ -191,7 +282,13 @@ def _percentile(name: str, limit: float, row: Row | None) -> Limit:
         )
     else:
         reason = "" if found <= limit else f"{words} is {found:.5g} us, at most {limit:g} us were expected."
-    return _made(name, limit, found, reason)
+    return Limit(
+        name=name,
+        limit=limit,
+        found=found,
+        ok=None if row and reason and found is None else not reason,
+        reason=reason,
+    )
 
 
 def _longest(limit: float, by: _Judged) -> Limit:
@@ -241,11 +338,9 @@ def _stall(limit: float, by: _Judged) -> Limit:
 
 def _ratio(name: str, limit: float, by: _Judged) -> Limit:
     """A percentile of the row, divided by that of another row of the layer."""
-    expectation, figure = by.expectation, _RATIOS[name]
-    to = expectation.ratio_to
-    other = {part: getattr(to, part, None) or getattr(expectation, part) for part in ("phase", "op", "tier")}
+    figure, other = _RATIOS[name], by.ratio_to
     label = f"{other['phase']}: {other['op']}/{other['tier']}"
-    pair = (by.row, _row(by.rows, expectation, **other))
+    pair = (by.row, by.other)
     found, ok = None, None
     if absent := [words for row, words in zip(pair, ("this row", label), strict=True) if row is None]:
         reason = f"no ratio to {label}: {absent[0]} has no I/O."

@@ -14,7 +14,7 @@ def excused(outcomes: Sequence[Outcome], known: Sequence[Known], today: date | N
     """`outcomes`, with its entry beside each failure that is known today (UTC)."""
     today = today or datetime.now(UTC).date()
     valid = [each for each in known if not each.is_over(today)]
-    return [_marked(each, valid) if each.decides else each for each in outcomes]
+    return [_marked(each, valid, outcomes) if each.decides else each for each in outcomes]
 
 
 def states_of(
@@ -40,8 +40,14 @@ def entry_of(id_: str, known: Sequence[Known], today: date | None = None) -> Kno
     return next((each for each in known if each.names(id_) and not each.is_over(day)), None)
 
 
-def _marked(outcome: Outcome, known: Sequence[Known]) -> Outcome:
+def _marked(outcome: Outcome, known: Sequence[Known], outcomes: Sequence[Outcome]) -> Outcome:
     found = next((each for each in known if each.names(outcome.id, outcome.phase)), None)
+    if found is None and outcome.of_amount:
+        # An entry may be of an expectation that it leaves open.
+        row = outcome.phase, outcome.subject
+        opened = [o.id for o in outcomes if o.is_expectation and o.open and (o.phase, o.subject) == row]
+        entries = [next((each for each in known if each.names(id_)), None) for id_ in opened]
+        found = entries[0] if entries and all(entries) else None
     if found is None or outcome.id in NEVER_KNOWN:
         return outcome
     return outcome.model_copy(update={"known": found})

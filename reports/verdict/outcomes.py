@@ -9,19 +9,19 @@ from kit.store.checks.outcome import Outcome, Verdict
 
 
 def verdict_of(outcomes: Sequence[Outcome]) -> Verdict:
-    """What is unknown by its nature, and for no other reason, can still show an unmet requirement."""
+    """What is unknown by its nature or for too few I/Os alone can still show an unmet requirement."""
     unmet = [each for each in outcomes if each.makes == "invalid"]
     if any(IDS[each.id].decisive for each in unmet if each.id in IDS):
         return "invalid"
-    unknown = [each for each in outcomes if each.makes == "unknown"]
-    if unknown and not (nature_of(outcomes) and unmet):
-        return "unknown"
-    return "invalid" if unmet else "valid"
+    doubted = any(each.makes == "unknown" and not each.of_amount for each in outcomes)
+    if unmet and (nature_of(outcomes) or not doubted):
+        return "invalid"
+    return "unknown" if any(each.decides for each in outcomes) else "valid"
 
 
 def nature_of(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The one outcome that all runs of its kind have, if nothing else makes the run unknown."""
-    unknown = [each for each in outcomes if each.makes == "unknown"]
+    unknown = [each for each in outcomes if each.makes == "unknown" and not each.of_amount]
     return unknown[0] if len(unknown) == 1 and unknown[0].by_nature else None
 
 

@@ -23,6 +23,7 @@ PROGRAM_US = 200.0
 _SMALL_BYTES = 64 << 10
 
 _FLASH = f"flash takes {format_latency(PROGRAM_US)} or longer to program a page"
+_PLATTER = "a platter has to turn to the place that is written"
 _PROTECTED = "Consistent with power-loss protection: writes do not wait for the medium."
 
 Code = Literal["protected", "not-protected", "cache-off", "unknown"]
@@ -52,7 +53,7 @@ def judge(test: SlogTest) -> WriteCache:
             "not-protected",
             "Not consistent with power-loss protection: FLUSH waits for the medium.",
             f"FLUSH takes {format_latency(costs[slow])} at the median after a write of "
-            f"{format_size_bytes(slow)}; {_FLASH}",
+            f"{format_size_bytes(slow)}; {_medium(test)}",
         )
     most = format_latency(max(costs.values()))
     says = f"it says that its cache is volatile, and answers FLUSH in {most} or less"
@@ -71,10 +72,14 @@ def _without_flush(test: SlogTest) -> WriteCache:
     cost = f"{format_latency(least)} for a write of {format_size_bytes(size)}"
     says = f"it says that it has no volatile cache, and takes {cost} at the median"
     if least < PROGRAM_US:
-        return WriteCache("protected", _PROTECTED, f"{says}; {_FLASH}")
+        return WriteCache("protected", _PROTECTED, f"{says}; {_medium(test)}")
     return WriteCache(
         "cache-off", "Its write cache is off, or it has none: each write waits for the medium.", says
     )
+
+
+def _medium(test: SlogTest) -> str:
+    return _PLATTER if test.device.rotational else _FLASH
 
 
 def _unknown(why: str) -> WriteCache:

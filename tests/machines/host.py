@@ -26,6 +26,9 @@ from tests.machines.world import Pool
 class StatefulHost(DiskHost):
     """A connection to one machine of the world."""
 
+    def close(self) -> None:
+        self.wire.world.connections_end([self.key])
+
     # --- NFS ---
 
     def _do_exportfs(self, words: list[str]) -> Answer:

@@ -59,7 +59,7 @@ class Fault(Table):
     or of its begin if it lasts until the phase ends (None: before that); "degraded": I/Os go on while it
     lasts; "unaffected": latencies stay in the band. `for_`: how long it lasts, None: until the phase ends.
     `sectors`: first and number of those that return errors. `command`: a [[command]] of the testbed, by name:
-    a workload is data, and names no program.
+    a workload is data, and names no program. `if_emulated`: left out where the devices are real.
     """
 
     at: _At
@@ -72,6 +72,7 @@ class Fault(Table):
     sectors: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]] | None = None
     of: Literal["read", "write", "any"] = "any"
     command: Annotated[SettingName | Literal[""], Field(exclude_if=lambda name: not name)] = ""
+    if_emulated: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
 
     @property
     def text(self) -> str:

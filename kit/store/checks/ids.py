@@ -24,7 +24,8 @@ class CheckId:
     `asked_by`: the key of the summary of a workload that asks for it, or EACH; "": it is always tried.
 
     `of_imports`: an import, which has one count alone, is judged by it. `traced`: an appliance has none.
-    `by_nature`: no run of its kind is without it.
+    `by_nature`: no run of its kind is without it. `of_amount`: what was measured can be used, but is too
+    little.
     """
 
     id: str
@@ -36,6 +37,7 @@ class CheckId:
     of_imports: bool = False
     traced: bool = False
     by_nature: bool = False
+    of_amount: bool = False
 
 
 _WHOLE_RUN = (
@@ -47,6 +49,11 @@ _WHOLE_RUN = (
         "The run has no phases.",
         "Measure again; the journal says where it ended.",
         of_imports=True,
+    ),
+    CheckId(
+        "NOT-MEASURED",
+        "Phases of which something is expected were not measured.",
+        "See the other reasons; `hsp run --resume RUN`.",
     ),
     CheckId("NO-IO", "A phase has no I/O.", "Look at the phase's output of fio in `raw/`."),
     CheckId(
@@ -124,6 +131,10 @@ _PHASE = (
     CheckId(
         "CLIENTS-ALIKE", "Clients cannot be told apart.",
         "Give each client another name.", of_imports=True,
+    ),
+    CheckId(
+        "FEW-IOS", "I/Os are too few for a statistic that is asked for; what was measured can be used.",
+        "Make the phase as long as the reason says.", asked_by=EACH, of_amount=True,
     ),
     CheckId(
         "POWER-LOSS-UNKNOWN", "No write was acknowledged before a power loss.", "Let it write for longer.",

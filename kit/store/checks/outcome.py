@@ -89,6 +89,11 @@ class Outcome(Stored):
         return self.id in IDS and IDS[self.id].by_nature
 
     @property
+    def of_amount(self) -> bool:
+        """Whether what was measured can be used, and is too little."""
+        return self.id in IDS and IDS[self.id].of_amount
+
+    @property
     def is_requirement(self) -> bool:
         """Whether a run for which it does not hold is invalid."""
         return makes_of(self.id) == "invalid"

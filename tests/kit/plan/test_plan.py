@@ -287,3 +287,19 @@ def test_a_tunable_without_its_unit_is_refused(files: Files) -> None:
 def test_an_invalid_recordsize_is_refused(files: Files, value: str) -> None:
     files.change(files.workload, "recordsize = 512", f'recordsize = "{value}"')
     files.refusal()
+
+
+def test_faults_of_emulated_devices_are_left_out_on_real_ones() -> None:
+    """Lines of what is refused stay those of the file."""
+    path, nas = WORKLOADS / "soak.toml", Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
+    workload = read_workload(path)
+    made = make_plan(workload, read_testbed(nas), path, nas)
+    assert [each.what for each in made.workload.fault] == ["nfsd-restart", "offline"]
+    assert "left out (if_emulated): log0 stalls for 500ms; data0 returns errors" in made.notes[0]
+    lab = LAB_TESTBED.with_name("soak-testbed.toml")
+    assert make_plan(workload, read_testbed(lab), path, lab).workload.fault == workload.fault
+    bed = read_testbed(nas).model_copy(update={"device": read_testbed(nas).device[:3]})
+    with pytest.raises(ConfigError, match=r"log0") as refused:
+        make_plan(workload, bed, path, nas)
+    line = path.read_text().splitlines().index('what = "offline"') + 1
+    assert f"soak.toml:{line - 1}: " in refused.value.message

@@ -38,6 +38,7 @@ from kit.recovery import clean, power_undos, registry, undo
 from kit.recovery.clean import Cleaned
 from kit.recovery.journal import Journal, read_journal
 from kit.run import execute as execute_module
+from kit.run import teardown
 from kit.run.execute import Outcome, execute
 from kit.run.phase import PhaseResult
 from kit.run.resume import Earlier
@@ -293,6 +294,7 @@ class Struck:
         patch.setattr(execute_module, "run_phase", self._load)
         patch.setattr(precondition_devices, "precondition", precondition)
         patch.setattr(execute_module.power_loss, "run_power_losses", lose_power)
+        patch.setattr(teardown, "RECONNECT_S", 0.0)
         # This machine does not lose its power here, and there are thousands of lines.
         patch.setattr(os, "fsync", lambda _: None)
 
@@ -304,13 +306,28 @@ class Struck:
     def _entry(self) -> Path:
         return registry._file(self.run.path.name)
 
-    def execute(self, wire: Wire, earlier: Earlier | None = None) -> Outcome | None:
-        """The run from its begin, or as it goes on; None if its connections break before that."""
+    def execute(
+        self, wire: Wire, earlier: Earlier | None = None, *, comes_back: bool = False
+    ) -> Outcome | None:
+        """The run from its begin, or as it goes on; None if its connections break before that.
+
+        `comes_back`: a machine that was cut off lets in again.
+        """
         if earlier is None:
             paths = (self._entry, *(self.run.path / name for name in _FILES), *self.run.raw.iterdir())
             for path in paths:
                 path.unlink(missing_ok=True)
         self.patch.setattr(power_undos, "controller", lambda: StatefulHost(wire, HERE))
+
+        def open_host(address: HostAddress, *_: object) -> StatefulHost:
+            name = str(address.host)
+            wire.lost -= {name} if comes_back else set()
+            if name in wire.lost:
+                raise HostLost(f"{name}: no answer")
+            return StatefulHost(wire, name)
+
+        for module in (clean, teardown):
+            self.patch.setattr(module, "open_host", open_host)
         self.measured.clear()
         with Journal(self.run.journal) as journal:
             try:
@@ -324,7 +341,7 @@ class Struck:
     def clean(self, wire: Wire) -> Cleaned:
         """As another process does it."""
 
-        def open_host(address: HostAddress, ssh_config: str | None = None) -> StatefulHost:
+        def open_host(address: HostAddress, *_: object) -> StatefulHost:
             return StatefulHost(wire, str(address.host))
 
         self.patch.setattr(clean, "open_host", open_host)

@@ -52,7 +52,7 @@ class World:
         monkeypatch.setattr(clean, "open_host", self.open_host)
         monkeypatch.setattr(clean, "Locks", lambda *_: nullcontext())
 
-    def open_host(self, address: HostAddress, ssh_config: str | None = None) -> ScriptedHost:
+    def open_host(self, address: HostAddress, *_: object) -> ScriptedHost:
         assert address.host is not None
         if address.host not in self.hosts:
             raise HostLost(f"{address}: no answer")

@@ -16,6 +16,7 @@ import pytest
 from kit.core.signals import ENDING, interrupt_at_end
 from kit.hosts.base import HostLost
 from kit.recovery import undo
+from kit.run.execute import Outcome
 from kit.run.resume import read_earlier
 from kit.store import tables
 from tests.kit.recovery.strikes import KINDS, Moment, Struck, each_line, new_world
@@ -86,7 +87,7 @@ def test_killed_at_every_moment_of_clean(whole: Whole) -> None:
 
 
 def test_cut_off_at_every_command(whole: Whole) -> None:
-    """It goes on without its machines; what it could not undo, `hsp clean` does."""
+    """It goes on without its machines, says so once, and what it could not undo, `hsp clean` does."""
     struck, found = whole.struck, []
     for number, when in whole.breaks:
         wire = Wire(new_world(), number, when)
@@ -94,9 +95,35 @@ def test_cut_off_at_every_command(whole: Whole) -> None:
         assert wire.lost, "the run is not another one each time"
         if outcome and not (outcome.failure or outcome.left):
             found.append(f"{when} command {number}: it says nothing")
+        if outcome and (wrong := unlike_once(outcome, struck.run.path)):
+            found.append(f"{when} command {number}: {wrong}")
         if outcome and is_told(struck.moment("", wire.world)):
             continue
         if outcome and (problems := struck.problems(wire.world)):
+            found.append(f"{when} command {number}: {problems[0][:400]}")
+    assert found == []
+
+
+def unlike_once(outcome: Outcome, run: Path) -> str:
+    """What is wrong with what a run says that has lost a machine: a line, and the command in it."""
+    waiting = [each for each in outcome.left if each.waits]
+    if len(waiting) > 1 or len(outcome.left) > 3 or any(each.by_hand for each in waiting):
+        return f"it says {[*map(str, outcome.left)]}"
+    if waiting and not str(waiting[0]).endswith(f"run `hsp clean {run}`"):
+        return str(waiting[0])
+    is_last = isinstance(outcome.failure, HostLost) and waiting
+    return "it is not said last" if is_last and outcome.failure.hint != str(waiting[0]) else ""
+
+
+def test_cut_off_and_reached_again_at_every_command(whole: Whole) -> None:
+    """It cleans up by itself then, on new connections."""
+    struck, found = whole.struck, []
+    for number, when in whole.breaks:
+        wire = Wire(new_world(), number, when)
+        outcome = struck.execute(wire, comes_back=True)
+        if outcome is None or is_told(struck.moment("", wire.world)):
+            continue
+        if problems := struck.after(wire.world) + [str(each) for each in outcome.left]:
             found.append(f"{when} command {number}: {problems[0][:400]}")
     assert found == []
 

@@ -22,7 +22,8 @@ from kit.plan.plan import Plan, make_plan
 from kit.recovery import registry
 from kit.recovery.journal import Journal, read_journal
 from kit.run import execute as execute_module
-from kit.run.execute import execute, tear_down
+from kit.run.execute import execute
+from kit.run.teardown import tear_down
 from kit.run.warmup import Gate
 from kit.session.measure import measure
 from kit.setup import server_setup
@@ -148,7 +149,7 @@ def test_what_openzfs_makes_of_a_value_is_undone(
         with refused:
             server_setup._set_tunables((tunables.Tunable("zfs_txg_timeout", "9", 9),), context, server)
         assert values == [made_of_it]
-        assert tear_down(journal, site, None) == [] and values == ["5"]
+        assert tear_down(context, None) == [] and values == ["5"]
 
 
 def test_notes_of_the_plan_are_in_the_run_once(

@@ -1,10 +1,11 @@
 /*
  * requests.c - calls the functions that the trace program probes, as nfsd and OpenZFS do, in user space.
  *
- * Each line of main() is one phase with one request. Addresses of I/Os (zio_t) are only compared.
+ * Each line of failed_reads() is one phase with one request. Addresses of I/Os (zio_t) are only compared.
  */
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PROBED __attribute__((noinline, noclone, used))
@@ -49,20 +50,20 @@ static void elsewhere(void *pio)
 	pthread_join(thread, 0);
 }
 
-static void mark(uint64_t phase)
+static void tell(uint64_t phase)
 {
 	uint64_t value = 0x68737ull << 43 | phase << 32 | 10000;
 	security_task_setrlimit(0, 14, &value);
-	usleep(60000);
 }
+
+static void mark(uint64_t phase) { tell(phase), usleep(60000); }
 
 static uint64_t phases;
 #define READ(bp, pio, does) arc_read(pio, 0, bp, 0, does, 0)
 #define REQUEST(...) do { mark(++phases); nfsd_read_start(0, 0); __VA_ARGS__; nfsd_read_done(0, 0); mark(0); } while (0)
 
-int main(void)
+static void failed_reads(void)
 {
-	sleep(1);
 	REQUEST(READ(data, P1, hit));                                           /* 1: 0 */
 	REQUEST(READ(data, P1, l2arc));                                         /* 2: 2 */
 	REQUEST(READ(data, P1, l2arc); elsewhere(P1));                          /* 3: 3, failed */
@@ -80,5 +81,37 @@ int main(void)
 	REQUEST(READ(data, P1, disk));                                          /* 14: 1 */
 	REQUEST(READ(data, P1, disk); elsewhere(P1));                           /* 15: 1 */
 	REQUEST(arc_read(P1, 0, data, 0, l2arc, 4); elsewhere(P1));             /* 16: 0, prefetch */
+}
+
+/* A request begins after the mark of the phase's end, on the thread of a request of the phase. */
+static void after_the_mark(void)
+{
+	mark(1), usleep(300000), nfsd_read_start(0, 0), nfsd_read_done(0, 0);
+	tell(0), nfsd_read_start(0, 0), nfsd_read_done(0, 0);
+	usleep(300000);
+}
+
+/* Requests of many classes; the last one ends when `path` is there: while the last counts are printed. */
+static void late(const char *path)
+{
+	uint64_t log_block[16] = {[6] = 9ull << 48};
+	mark(1);
+	for (uint64_t vdev = 1; vdev <= 400; vdev++) {
+		log_block[0] = vdev << 32;
+		nfsd_write_start(0, 0), zio_rewrite(0, 0, 0, log_block), nfsd_write_done(0, 0);
+	}
+	nfsd_write_start(0, 0), tell(0);
+	while (access(path, F_OK)) usleep(1000);
+	nfsd_write_done(0, 0);
+	unlink(path);
+	usleep(300000);
+}
+
+int main(int count, char **words)
+{
+	sleep(1);
+	if (count == 1) failed_reads();
+	else if (!strcmp(words[1], "after-the-mark")) after_the_mark();
+	else late(words[1]);
 	return 0;
 }

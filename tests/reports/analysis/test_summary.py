@@ -385,7 +385,6 @@ def test_all_problems_are_kept(synthetic):
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        ({"tier": "dram", "min_count": 10**6, "inside": True}, "at least 1000000"),
         ({"tier": "pool", "min_count": 1, "inside": False}, "0 I/Os"),
         ({"tier": "pool", "min_count": 0, "inside": True}, "no I/O that could be inside"),
     ],

@@ -177,3 +177,20 @@ def test_a_known_failure_of_the_clients_leaves_what_is_unknown_by_nature() -> No
     for entries, code in ((known[:1], 3), (known, 0), (known[1:], 1)):
         manifest["known"] = entries
         assert code_of(Summary.from_json(summarise(latency, manifest), "summary")) == code
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "op", "told"),
+    [
+        (72 << 20, "read", True),
+        (2 << 30, "mixed", True),
+        (3 << 30, "read", False),
+        (72 << 20, "write", False),
+    ],
+)
+def test_reads_of_a_set_that_fits_into_any_memory_are_drams_probably(size_bytes, op, told):
+    phase = {**synthetic.manifest()["phases"][0], "op": op}
+    made = {**synthetic.manifest(), "phases": [phase], "working_set": {"bytes": size_bytes}, "appliance": {}}
+    (sentence,) = [*appliance.notes(synthetic.parsed(made))] or [""]
+    assert ("DRAM, probably" in sentence) is told
+    assert not [*appliance.notes(synthetic.parsed({**made, "appliance": None}))]

@@ -112,3 +112,15 @@ def test_an_entry_of_nearly_every_check_excuses_nothing(check: str) -> None:
 def test_an_entry_names_a_check_of_the_run(check: str, is_there: bool) -> None:
     wish = {"phase": "read", "op": "read", "tier": "dram", "p99_us_max": 5.0}
     assert names_something(Known(check=check, reason="r"), ["read"], [wish]) is is_there
+
+
+@pytest.mark.parametrize(
+    ("check", "known"),
+    [("EXPECT:read:read:dram:min_count", True), ("FEW-IOS:read", True), ("FEW-IOS:write-slog", False)],
+)
+def test_an_entry_of_an_expectation_is_of_its_too_few_ios(check: str, known: bool) -> None:
+    manifest = synthetic.manifest()
+    manifest["expect"][0]["min_count"] = 10**6
+    manifest["known"] = [{**ENTRY, "check": check}]
+    found = Summary.from_json(synthetic.summarise(synthetic.latency(), manifest), "summary")
+    assert (found.verdict, found.is_known, code_of(found)) == ("unknown", known, 0 if known else 3)

@@ -55,3 +55,11 @@ def test_a_log_of_capacitors_is_evidence_where_flush_costs_nothing() -> None:
         judge(slog_test("write back", transfer(20), lambda _: 900, capacitor_health=98)).code
         == "not-protected"
     )
+
+
+@pytest.mark.parametrize(("rotational", "words"), [(False, "flash takes"), (True, "a platter has to turn")])
+@pytest.mark.parametrize("write_cache", ["write through", "write back"])
+def test_why_names_the_medium_of_the_device(write_cache: str, rotational: bool, words: str) -> None:
+    test = slog_test(write_cache, transfer(20), lambda _: 800 if write_cache == "write back" else 0.5)
+    device = test.device.model_copy(update={"rotational": rotational})
+    assert words in judge(test.model_copy(update={"device": device})).why
