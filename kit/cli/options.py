@@ -30,6 +30,13 @@ OneSerialOption = Annotated[
         "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY, help="Confirm erasing this device."
     ),
 ]
+EraseSerialOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY,
+        help="Confirm erasing this device (repeatable).",
+    ),
+]  # fmt: skip
 ResultsOption = Annotated[
     Path,
     typer.Option("--results", metavar="DIR", rich_help_panel=OUTPUT, help="Directory for run directories."),

@@ -77,13 +77,6 @@ AcrossOption = Annotated[
         help="A and B may differ in this. Repeatable.",
     ),
 ]  # fmt: skip
-EraseSerialOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--erase-serial", metavar="SERIAL", rich_help_panel=options.SAFETY,
-        help="Confirm erasing this device (repeatable).",
-    ),
-]  # fmt: skip
 AgreeOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -163,7 +156,7 @@ def _announcement(side: Side) -> str:
 def run(
     workload: WorkloadArgument = None,
     testbed: TestbedOption = None,
-    erase_serial: EraseSerialOption = None,
+    erase_serial: options.EraseSerialOption = None,
     agree: AgreeOption = None,
     resume: ResumeOption = None,
     count: CountOption = 1,
@@ -207,11 +200,8 @@ def run(
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
     _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
     if planned is not None:
-        progress = Progress(quiet=quiet)
-        # Before a person confirms that devices are erased.
-        progress.note("\n".join(effort_lines(planned)))
         code = measure_sweep(
-            side, planned, inputs, results, progress, json_output=json_output, junit=junit,
+            side, planned, inputs, results, _told(planned, quiet=quiet), json_output=json_output, junit=junit,
             erase_serials=serials, repeat=count, resume=resume, asked=asked,
         )  # fmt: skip
         raise typer.Exit(code)
@@ -223,6 +213,13 @@ def run(
         json_output, Progress(quiet=quiet), serials, asked, junit,
     )  # fmt: skip
     raise typer.Exit(code)
+
+
+def _told(planned: SweepPlan, *, quiet: bool) -> Progress:
+    """Progress that has told what the sweep costs: before a person confirms that devices are erased."""
+    progress = Progress(quiet=quiet)
+    progress.note("\n".join(effort_lines(planned)))
+    return progress
 
 
 def _sides(a: Side, b: str, versus: Path | None) -> list[Side]:

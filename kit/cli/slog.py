@@ -9,8 +9,8 @@ import typer
 
 from kit.cli.options import (
     OUTPUT,
+    EraseSerialOption,
     KernelOption,
-    OneSerialOption,
     PinOption,
     QuietOption,
     ResultsOption,
@@ -22,7 +22,7 @@ from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.session.presentation import terminal_width
-from kit.session.slog import SlogOptions, find_target, measure_slog
+from kit.session.slog import SlogOptions, find_target, measure_each
 from reports.output import slog_table
 from reports.verdict.write_cache import judge
 
@@ -30,11 +30,12 @@ _WRITES_HELP = "Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688.
 
 
 def slog(
-    device: Annotated[
-        str,
+    devices: Annotated[
+        list[str],
         typer.Argument(
-            help="A device of the testbed, a preset (in the lab), or a path below /dev/disk/by-id of this "
-            "machine. All on it is lost."
+            metavar="DEVICE...",
+            help="Devices of the testbed, presets (in the lab), or paths below /dev/disk/by-id of this "
+            "machine. All on them is lost. Several are put side by side.",
         ),
     ],
     testbed: Annotated[
@@ -49,7 +50,7 @@ def slog(
         typer.Option("--writes", min=100, max=1_000_000, help=_WRITES_HELP),
     ] = 4000,
     seed: SeedOption = None,
-    erase_serial: OneSerialOption = None,
+    erase_serial: EraseSerialOption = None,
     results: ResultsOption = Path("results"),
     json_output: Annotated[
         bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON, nothing else.")
@@ -66,17 +67,23 @@ def slog(
     """Measure how fast a bare device makes writes durable: write, FLUSH, O_DSYNC, by size and by threads."""
     if json_output and row:
         raise ConfigError("--json and --row both print on stdout", "choose one of them")
-    target = find_target(device, testbed)
-    options = SlogOptions(state, writes, seed)
-    serials, progress = [erase_serial] if erase_serial else [], Progress(quiet=quiet)
-    test, file = measure_slog(
-        target, options, ImageInputs(suite, tuple(pin or ()), kernel), results, serials, progress
-    )
-    cache = judge(test)
+    targets = [find_target(device, testbed) for device in devices]
+    options, progress = SlogOptions(state, writes, seed), Progress(quiet=quiet)
+    inputs, measured = ImageInputs(suite, tuple(pin or ()), kernel), []
+    for test, file in measure_each(targets, options, inputs, results, erase_serial or [], progress):
+        cache = judge(test)
+        measured.append((test, cache))
+        say(f"stored: {file}")
+        if row:
+            emit_json(slog_table.row(test, cache))
+        elif not json_output:
+            emit_text([*slog_table.text(test, cache, terminal_width()), *([""] if len(targets) > 1 else [])])
     if json_output:
-        emit_json({**test.as_json(), "power_loss_protection": {"code": cache.code, "why": cache.why}})
-    elif row:
-        emit_json(slog_table.row(test, cache))
-    else:
-        emit_text(slog_table.text(test, cache, terminal_width()))
-    say(f"stored: {file}")
+        found = [
+            {**test.as_json(), "power_loss_protection": {"code": cache.code, "why": cache.why}}
+            for test, cache in measured
+        ]
+        emit_json(found[0] if len(targets) == 1 else {"format": 1, "tests": found})
+    elif len(targets) > 1 and not row:
+        emit_text(slog_table.side_by_side(measured, terminal_width()))
+        say("`hsp sheet FILE... --need need.toml` holds these results against what you need")

@@ -20,8 +20,11 @@ from kit.config.workload_source import Document, WorkloadSource, tables_of
 
 AUTO = "auto"
 _ROLES: Mapping[str, Role] = {"use.log": "log", "use.cache": "cache"}
-# A phase with one of these tiers measures a device of the role.
-_TIERS = {"slog": "log", "l2arc": "cache"}
+# A phase with one of these tiers, targets or removed devices measures a device of the role.
+_ABOUT = {
+    "slog": "log", "device:log": "log", "log": "log",
+    "l2arc": "cache", "device:cache": "cache", "cache": "cache",
+}  # fmt: skip
 
 
 def name_of(device: Device) -> str:
@@ -32,9 +35,8 @@ def name_of(device: Device) -> str:
 def roles_of(phase: Mapping[str, Any]) -> set[str]:
     """The roles that a phase, as it stands in a file, is about: without such a device it shows nothing."""
     tiers = phase.get("tiers")
-    named = [_TIERS.get(str(tier), "") for tier in (tiers if isinstance(tiers, list) else ())]
-    named += [str(phase.get("remove")), str(phase.get("target")).partition(":")[2]]
-    return set(named) & set(_ROLES.values())
+    named = [*(tiers if isinstance(tiers, list) else ()), phase.get("remove"), phase.get("target")]
+    return {_ABOUT[each] for each in map(str, named) if each in _ABOUT}
 
 
 def with_candidates(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> WorkloadSource:

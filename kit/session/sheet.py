@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import reports
@@ -71,13 +71,14 @@ class _Found:
             if not any(_log_models(runs) == _log_models(others) for others in self._candidates.values())
         }
         candidates = {**self._candidates, **without_own}
-        if not candidates:
+        alone = self._alone(candidates)
+        if not candidates and not alone:
             raise ConfigError(
                 "nothing that was named has a candidate",
-                "name a series, or runs with a log device or an L2ARC",
+                "name a series, runs with a log device or an L2ARC, or results of hsp slog",
             )
-        if len(candidates) > _MOST:
-            raise ConfigError(f"{len(candidates)} candidates, a sheet has at most {_MOST}", "name fewer runs")
+        if (number := len(candidates) + len(alone)) > _MOST:
+            raise ConfigError(f"{number} candidates, a sheet has at most {_MOST}", "name fewer runs")
         cuts = [run for runs in self._power_losses.values() for run in runs]
         return [
             Source(
@@ -87,7 +88,21 @@ class _Found:
                 tuple(test for test in self._slog if _is_of(test, runs)),
             )
             for name, runs in candidates.items()
-        ]
+        ] + [Source(name, (), (), tuple(tests)) for name, tests in alone.items()]
+
+    def _alone(self, candidates: Mapping[str, Sequence[Run]]) -> dict[str, list[SlogTest]]:
+        """Results of `hsp slog` of drives that no run measured, by the name of the drive."""
+        found: dict[str, list[SlogTest]] = {}
+        for test in self._slog:
+            if any(_is_of(test, runs) for runs in candidates.values()):
+                continue
+            device = test.device
+            name = device.name.removeprefix("log-")
+            others = found.get(name, ())
+            if name in candidates or any(each.device.serial != device.serial for each in others):
+                name = f"{device.model or name} ({device.serial or len(found) + 1})"
+            found.setdefault(safe_text(name), []).append(test)
+        return found
 
     def _add_series(self, path: Path, series: Series) -> None:
         """Its candidates: values of the axes that choose log devices or L2ARC, all else as in the base."""

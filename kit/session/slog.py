@@ -166,6 +166,29 @@ def measure_slog(
     return test, file
 
 
+def measure_each(
+    targets: Sequence[Testbed],
+    options: SlogOptions,
+    inputs: ImageInputs,
+    results: Path,
+    erase_serials: Sequence[str],
+    progress: Progress,
+) -> Iterator[tuple[SlogTest, Path]]:
+    """Measure one device after another; all are agreed to before the first is touched. Raises KitError."""
+    devices = [device for target in targets for device in target.device]
+    for number, device in enumerate(devices):
+        if any((device.path, device.name) == (other.path, other.name) for other in devices[:number]):
+            raise ConfigError(f"{device.path or device.name} is named twice", "name each device once")
+    if len(targets) == 1:
+        yield measure_slog(targets[0], options, inputs, results, erase_serials, progress)
+        return
+    whole = targets[0].model_copy(update={"device": tuple(devices)})
+    confirm((), whole, erase_serials, AS_PLANNED)
+    for target in targets:
+        agreed = [device.serial for device in target.device if device.serial]
+        yield measure_slog(target, options, inputs, results, agreed, progress)
+
+
 @contextmanager
 def _opened(
     target: Testbed, inputs: ImageInputs, run_id: str, seed: int, progress: Progress

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kit.core.table import Row, Table
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
 from kit.store.parts.forces import Latencies
-from kit.store.slog import DSYNC, FLUSHED, JOURNAL, SlogTest, edges
+from kit.store.slog import DSYNC, FLUSHED, JOURNAL, THREADS, SlogTest, edges
 from kit.store.stored import Json
 from reports.statistics.quantiles import figures_us
 from reports.verdict.write_cache import WriteCache
@@ -20,6 +20,10 @@ _HEAD = (
 )  # fmt: skip
 _THREADS_HEAD = ("threads", "forces/s", "p50", "p99", "p99.9")
 _WITHHELD = "-"
+_BESIDE = (4 << 10, 64 << 10)
+_BESIDE_HEAD = (
+    "device", "4 KiB\np50", "p99", "p99.9", "64 KiB\np50", "p99", "p99.9", "forces/s\n1 thread", "16 threads",
+)  # fmt: skip
 _MIB = 1 << 20
 
 
@@ -50,6 +54,20 @@ def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     yield ""
     yield cache.sentence
     yield f"  {cache.why}."
+
+
+def side_by_side(tests: Sequence[tuple[SlogTest, WriteCache]], width: int) -> Iterator[str]:
+    """One line a device, then what is said of each; names of the host are inert in it."""
+    rows: list[Row] = []
+    for test, _ in tests:
+        durable = {forces.block_bytes: _shown(forces.durable) for forces in test.by_size(FLUSHED)}
+        rates = {forces.threads: f"{forces.forces_per_s:.0f}" for forces in test.by_threads()}
+        sizes = [value for size in _BESIDE for value in durable.get(size, _shown(None)).values()]
+        rows.append((test.device.name, *sizes, *(rates.get(each, _WITHHELD) for each in (1, THREADS[-1]))))
+    yield "Side by side: write and FLUSH, latency in µs; 4 KiB forces a second by 1 and by 16 threads"
+    yield from map(safe_text, Table(_BESIDE_HEAD, rows, range(1, len(_BESIDE_HEAD))).lines(width, "  "))
+    for test, cache in tests:
+        yield safe_text(f"{_identity(test)}, {_state(test)}: {cache.sentence}")
 
 
 def row(test: SlogTest, cache: WriteCache) -> Json:

@@ -15,7 +15,7 @@ from reports.series.figures import Figure
 from reports.sheet.drives import model_name
 from reports.sheet.evidence import Served
 from reports.sheet.facts import Facts
-from reports.sheet.latencies import LIMITED
+from reports.sheet.latencies import LIMITED, us_alone
 
 _WHAT = {"log": "synchronous writes", "cache": "reads from the L2ARC"}
 _OP = {"log": "write", "cache": "read"}
@@ -182,8 +182,7 @@ def _slow(need: Need, facts: Facts, lines: Sequence[tuple[SheetLine, SheetValue]
         value, limit = values[f"{_OP[role]}_p99"], getattr(need, key)
         if value.met is not False or not limit:
             continue
-        alone = facts.alone[role]
-        us = value.value if value.value is not None else alone.us["p99"] if alone else None
+        us = value.value if value.value is not None else us_alone(facts, role, "p99")
         if us is None:
             continue
         where = "" if value.value is not None else " on the drive alone"

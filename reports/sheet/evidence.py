@@ -58,7 +58,8 @@ class Source:
 
     @property
     def emulated(self) -> bool:
-        return any(bool(run.stored.manifest.testbed.emulated) for run in self.runs)
+        made = any(bool(run.stored.manifest.testbed.emulated) for run in self.runs)
+        return made or any(test.device.emulated is not None for test in self.slog)
 
 
 @dataclass(frozen=True)

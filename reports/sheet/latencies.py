@@ -18,7 +18,7 @@ from reports.statistics.worst_of import stripe_times
 Line = tuple[SheetLine, SheetValue]
 SHOWN = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _Q = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
-CLIENTS, ALONE = "What clients see, at the NFS server", "The drive alone, aged"
+CLIENTS, ALONE = "What clients see, at the NFS server", "The drive alone"
 _WHAT = {"log": "Synchronous write", "cache": "Read that the L2ARC answers"}
 _OP = {"log": "write", "cache": "read"}
 _ALL = {"log": "Synchronous writes", "cache": "Reads"}
@@ -52,8 +52,7 @@ def client_lines(facts: Facts) -> Iterator[Line]:
 def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> SheetValue:
     found = facts.served[role]
     if found is None:
-        device = facts.alone[role]
-        us = device.us[name] if device else None
+        us = us_alone(facts, role, name)
         # What the drive alone takes, clients take too.
         met = False if limit is not None and us is not None and us > limit else None
         why = f"no run has such a {_OP[role]} at the NFS server"
@@ -124,15 +123,21 @@ def _alone(facts: Facts, role: str, name: str) -> SheetValue:
 
 
 def _of_slog(facts: Facts, name: str) -> SheetValue:
-    """Of `hsp slog`, if it aged the device: writes of 4 KiB with FLUSH."""
-    for test in facts.source.slog:
-        for forces in test.by_size(FLUSHED) if test.state.kind == "aged" else ():
+    """Of `hsp slog`, rather of an aged device: writes of 4 KiB with FLUSH."""
+    for test in sorted(facts.source.slog, key=lambda each: each.state.kind != "aged"):
+        for forces in test.by_size(FLUSHED):
             found = forces.durable
             us = figures_us(edges(found), (found.min_ns, found.max_ns))[f"{name}_us"]
             if forces.block_bytes == BLOCK and us is not None:
-                note = "hsp slog: 4 KiB, write and FLUSH, aged"
+                state = test.state.kind if test.state.kind != "as-found" else "as found, not aged"
+                note = f"hsp slog: 4 KiB, write and FLUSH, {state}"
                 return SheetValue(text=format_latency(us), value=us, note=note)
     return unknown("no run preconditioned the device")
+
+
+def us_alone(facts: Facts, role: str, name: str) -> float | None:
+    """Of the drive alone: aged by a run, else by `hsp slog`."""
+    return _alone(facts, role, name).value
 
 
 def _slowest(facts: Facts, number: int) -> SheetValue:

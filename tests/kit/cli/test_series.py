@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -176,3 +177,21 @@ def test_a_changed_workload_ends_the_series(hsp_here, tmp_path):
     path = synthetic.series(tmp_path, **changes)
     done = hsp_here("run", "--resume", str(path), "--agree", path.name)
     assert done.returncode == 2 and "is not what the series began with" in done.stderr
+
+
+def test_time_and_terabytes_of_a_sweep_are_said_first(hsp_here, tmp_path):
+    """Each drive is filled once, though two builds have the first."""
+    nas = (Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml").read_text()
+    (tmp_path / "t.toml").write_text(nas.replace('role = "cache"', 'role = "log"\nidle = true'))
+    words = "plan", "candidates", "--testbed", str(tmp_path / "t.toml")
+    shown = hsp_here(*words)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[1].startswith("time ") and "1 GB/s to 100 MB/s" in lines[1]
+    assert " TB are written before anything is measured" in lines[2]
+    plan = json.loads(hsp_here(*words, "--json").stdout)
+    assert [build["name"] for build in plan["builds"]] == ["base", "candidate=cache0", "base-again"]
+    first, _, again = (build["seconds"] for build in plan["builds"])
+    assert again < first / 5
+    fills_s = sum(each["min_bytes"] for build in plan["builds"][:2] for each in build["written"]) / 1e9
+    assert fills_s < plan["seconds"] < 1.2 * fills_s < plan["seconds_if_slow"] / 5

@@ -6,13 +6,17 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kit.config.testbed import Testbed
 from kit.core.errors import ConfigError, SafetyRefusal
+from kit.core.progress import Progress
 from kit.devices.block_device import BlockDevice
+from kit.lab.image.image import ImageInputs
 from kit.session import slog
-from kit.session.slog import find_target, planned_tests
+from kit.session.slog import SlogOptions, find_target, measure_each, planned_tests
 from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import recorded
 
@@ -136,3 +140,30 @@ def test_a_disk_without_serial_number_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(slog, "local_host", lambda: ScriptedHost(default=facts))
     with pytest.raises(SafetyRefusal, match="no serial number"):
         find_target("/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_HSPSD2", None)
+
+
+def test_several_devices_are_agreed_to_before_the_first_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = TESTBED[TESTBED.index("[[device]]") :].replace("ssd", "other").replace("ACME_1", "ACME_2")
+    (tmp_path / "two.toml").write_text(TESTBED + rest.replace('serial = "1"', 'serial = "2"'))
+    targets = [find_target(name, tmp_path / "two.toml") for name in ("ssd", "other")]
+    measured: list[tuple[str, ...]] = []
+
+    def measure(*words: Any) -> tuple[None, None]:
+        measured.append(tuple(words[4]))
+        return None, None
+
+    monkeypatch.setattr(slog, "measure_slog", measure)
+
+    def run(targets: list[Testbed], *serials: str) -> list[tuple[str, ...]]:
+        measured.clear()
+        list(measure_each(targets, SlogOptions(), ImageInputs(), tmp_path, serials, Progress(quiet=True)))
+        return measured
+
+    assert run(targets, "1", "2") == [("1",), ("2",)]
+    with pytest.raises(SafetyRefusal):
+        run(targets, "1")
+    with pytest.raises(ConfigError, match="named twice"):
+        run([targets[0], targets[0]], "1")
+    assert not measured

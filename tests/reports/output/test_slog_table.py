@@ -56,3 +56,14 @@ def test_names_of_a_hostile_host_are_inert(volatile: SlogTest) -> None:
     device = {**volatile.device.as_json(), "model": "\x1b[31mred", "firmware": "a\nb", "write_cache": "\x07"}
     test = SlogTest.from_json({**volatile.as_json(), "device": device, "kernel": "\x1b]0;t\x07"}, "x")
     assert all(line.isprintable() for line in lines(test))
+
+
+def test_several_devices_stand_side_by_side(volatile: SlogTest) -> None:
+    """Of 16 threads there is no test here; names of the host are inert."""
+    fast = slog_test("write through", lambda size: 20, lambda _: 0, name="fast\x1b[2J")
+    found = list(slog_table.side_by_side([(test, judge(test)) for test in (fast, volatile)], 100))
+    assert not any("\x1b" in line for line in found)
+    first, second = (next(line.split() for line in found if f" {name}" in line) for name in ("fast", "log0"))
+    assert float(first[-8]) == pytest.approx(20, rel=0.03)
+    assert float(second[-8]) == pytest.approx(824, rel=0.03)
+    assert second[-1] == "-" and found[-1].endswith(judge(volatile).sentence)

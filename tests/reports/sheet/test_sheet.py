@@ -246,3 +246,24 @@ def test_the_command_prints_and_ends_with_its_code(made, hsp_here):
     assert "Buy datacentre (TLC with capacitors)" in (folder / "sheet.html").read_text()
     told = hsp_here(*command[3:5], *command[-2:])
     assert told.returncode == 3, told.stderr  # without power losses
+
+
+def test_results_of_hsp_slog_alone_are_candidates(tmp_path):
+    """A drive that is too slow alone is too slow; one that is not, cannot be told."""
+    for name, us in (("log-fast", 20.0), ("log-slow", 900.0)):
+        test = slog.slog_test(
+            "write back", lambda size: 10.0, lambda size, us=us: us, name=name, serial=f"S-{name}"
+        )
+        write_json(tmp_path / f"{name}.json", test.as_json())
+    wanted = tmp_path / "need.toml"
+    wanted.write_text('sync_write_p99 = "300us"\n')
+    files = [str(tmp_path / f"log-{name}.json") for name in ("fast", "slow")]
+    sheet = buyers_sheet(files, wanted)
+    found = {each.name: each for each in sheet.candidates}
+    assert found["slow"].decision == "too-slow" and "on the drive alone" in found["slow"].sentence
+    assert found["fast"].decision == "cannot-tell" and sheet.choice is None
+    alone = found["fast"].values["alone_write_p99"]
+    assert alone.value == pytest.approx(30, rel=0.04) and "as found, not aged" in alone.note
+    with pytest.raises(ConfigError, match="there are: fast, slow"):
+        wanted.write_text('sync_write_p99 = "300us"\ntoday = "none"\n')
+        buyers_sheet(files, wanted)
