@@ -16,7 +16,7 @@ from kit.config.workload_source import read_source
 from kit.doctor.diagnosis import Role, Target
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
-from kit.plan import client_logs
+from kit.plan import client_logs, durations
 from kit.run.watch import FLOOR_THERE_BYTES, TRACE_BYTES
 from kit.setup.site import Site
 
@@ -88,7 +88,7 @@ def requirements_of(path: Path, testbed: Testbed) -> Requirements:
         libnfs=workload.nfs.engine == "libnfs",
         pool=not workload.on_devices,
         over_nfs=workload.over_nfs,
-        run_bytes=None if testbed.is_lab else _run_bytes(client_logs.resolved(workload, testbed), loads),
+        run_bytes=None if testbed.is_lab else _run_bytes(client_logs.resolved(durations.resolved(workload, testbed), testbed), loads),
     )
 
 
