@@ -84,7 +84,8 @@ def judge(
     tell (FEW-IOS), and of a limit where the run cannot tell.
     """
     phases = {phase.name: phase for phase in manifest.phases}
-    measured = {row.phase for row in rows}
+    skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
+    measured = {row.phase for row in rows} - skipped
     asked = []
     for each in manifest.expect:
         by = _Judged(each, _row(rows, each), rows, phases.get(each.phase), latency)
