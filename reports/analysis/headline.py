@@ -203,7 +203,7 @@ def _times_of(row: Row, above: Mapping[tuple[str, str | None], float]) -> tuple[
 
 def _sentence(lines: Sequence[Line], summary: Summary) -> str:
     if not summary.is_usable:
-        return "The numbers of this run cannot be trusted." if summary.rows else "Nothing was measured."
+        return "The numbers of this run cannot be trusted." if summary.rows else "No I/O was measured."
     if not lines:
         return "No I/O was measured."
     slow = [(line.row.p50_us, *line.times_of) for line in lines if line.times_of and line.row.p50_us]

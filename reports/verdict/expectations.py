@@ -84,7 +84,8 @@ def judge(
     tell (FEW-IOS), and of a limit where the run cannot tell.
     """
     phases = {phase.name: phase for phase in manifest.phases}
-    measured = {row.phase for row in rows}
+    skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
+    measured = {row.phase for row in rows} - skipped
     asked = []
     for each in manifest.expect:
         by = _Judged(each, _row(rows, each), rows, phases.get(each.phase), latency)
@@ -92,19 +93,19 @@ def judge(
         can_tell = each.phase in measured and (manifest.traced or each.tier == "all")
         shorts = [(limit, _short(limit, by) if can_tell else None) for limit in limits]
         asked.append((each, value, shorts, can_tell))
-    few = _few([short for _, _, limits, _ in asked for _, short in limits if short], phases)
+    few = _few([short for _, _, pairs, _ in asked for _, short in pairs if short], phases)
     judged, outcomes = [], [_not_measured(manifest)]
-    for each, value, limits, can_tell in asked:
+    for each, value, pairs, can_tell in asked:
         if can_tell:
-            made = [_open(each, limit, _FEW) if short else _outcome(each, limit) for limit, short in limits]
+            made = [_open(each, limit, _FEW) if short else _outcome(each, limit) for limit, short in pairs]
             unmet = [str(outcome) for outcome in made if outcome.decides]
-            lacking = dict.fromkeys(str(few[short.key]) for _, short in limits if short)
+            lacking = dict.fromkeys(str(few[short.key]) for _, short in pairs if short)
             ok = False if unmet else None if lacking else True
             judged.append(value.model_copy(update={"ok": ok, "reasons": (*unmet, *lacking)}))
             if value.not_published:
                 made.append(_not_published(each, value.not_published))
         else:
-            made = [_open(each, limit, _UNMEASURED) for limit, _ in limits]
+            made = [_open(each, limit, _UNMEASURED) for limit, _ in pairs]
             judged.append(value.model_copy(update={"limits": ()}))
         outcomes += made
     return judged, [*outcomes, *few.values()]
@@ -147,8 +148,8 @@ def _few(shorts: Sequence[_Short], phases: Mapping[str, Phase]) -> dict[_Key, Ou
     made = {}
     for key, each in most.items():
         row, subject = each.row, f"{each.row.op}/{each.row.tier}"
-        phase = phases.get(row.phase)
-        longer = f"; {remedies.longer(phase, times[row.phase])}" if phase else ""
+        of_row = phases.get(row.phase)
+        longer = f"; {remedies.longer(of_row, times[row.phase])}" if of_row else ""
         text = f"{subject}: {_FEW}: {row.count} of at least {each.needed}{longer}."
         made[key] = Outcome.failed("FEW-IOS", text, row.phase, subject)
     return made

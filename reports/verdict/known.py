@@ -43,9 +43,8 @@ def entry_of(id_: str, known: Sequence[Known], today: date | None = None) -> Kno
 def _marked(outcome: Outcome, known: Sequence[Known], outcomes: Sequence[Outcome]) -> Outcome:
     found = next((each for each in known if each.names(outcome.id, outcome.phase)), None)
     if found is None and outcome.of_amount:
-        # An entry may be of an expectation that it leaves open.
-        row = outcome.phase, outcome.subject
-        opened = [o.id for o in outcomes if o.is_expectation and o.open and (o.phase, o.subject) == row]
+        # Entries may be of the expectations of its phase that it leaves open.
+        opened = [o.id for o in outcomes if o.is_expectation and o.open and o.phase == outcome.phase]
         entries = [next((each for each in known if each.names(id_)), None) for id_ in opened]
         found = entries[0] if entries and all(entries) else None
     if found is None or outcome.id in NEVER_KNOWN:

@@ -53,7 +53,7 @@ def test_both_ssd_tiers() -> None:
     )
     total = synthetic.latency().filter(pl.col("layer") == "client")["count"].sum()
     assert made.evidence == (
-        f"Complete: {total:,} of {total:,} I/Os matched. 55 of 55 checks hold, 10 of 10 expectations among "
+        f"Complete: {total:,} of {total:,} I/Os matched. 56 of 56 checks hold, 10 of 10 expectations among "
         "them.",
     )
 
