@@ -7,8 +7,8 @@ import math
 from kit.core.units import format_duration_ns
 from kit.store.phase import Phase
 
-# The key of a phase that says how long it may take at most.
-_LONGEST = "duration"
+# The key of a phase that says how long it takes at least.
+_DURATION = "duration"
 # A rate is not the same in the next run.
 _SPARE = 1.1
 _OF_TIER = {
@@ -26,7 +26,7 @@ def longer(phase: Phase, times: float) -> str:
     # Two digits, rounded up.
     step_ns = 10 ** max(len(str(int(asked_ns))) - 2, 0)
     duration = format_duration_ns(math.ceil(asked_ns / step_ns) * step_ns)
-    return f"the phase needs about {duration} here: --set phase.{phase.name}.{_LONGEST}={duration}"
+    return f"the phase needs about {duration} here: --set phase.{phase.name}.{_DURATION}={duration}"
 
 
 def of_tier(tier: str) -> str:
