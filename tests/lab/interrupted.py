@@ -1,11 +1,11 @@
 """The command line, killed or cut off from its hosts at a chosen line of its journal.
 
 `install` does it in the process of a call (tests.lab.template). MODE is `kill` or `kill-at` (SIGKILL, at
-once), `drop` (every SSH connection breaks, a moment later, when what the line announced is under way), `drop-for-good` (and none can be made), `fill`
-(the disk of the results gets full), `hang-up` (the terminal that it runs on closes: SIGHUP, and no message
-can be written any more) or `none`. WHERE counts the lines that begin or end a step, from 1; or it is
-`STATE:STEP`, as in "done:phase read", or the begin of that: the first such line; or it is `load`, for a
-moment after the load of a phase has been started.
+once), `drop` (every SSH connection breaks, a moment later, when what the line announced is under way),
+`drop-for-good` (and no other can be made), `fill` (the disk of the results gets full), `hang-up` (the
+terminal that it runs on closes: SIGHUP, and no message can be written any more) or `none`. WHERE counts the
+lines that begin or end a step, from 1; or it is `STATE:STEP`, as in "done:phase read", or the begin of that:
+the first such line; or it is `load`, for a moment after the load of a phase has been started.
 """
 
 from __future__ import annotations
