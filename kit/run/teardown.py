@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.text import listed
 from kit.hosts.base import Host, HostLost
-from kit.hosts.connect import HostKeyRefused, LoginRefused, open_host
+from kit.hosts.connect import HostKeyRefused, LoginRefused, open_host, open_when_up
 from kit.hosts.identity import read_identity
 from kit.recovery import clean, remains, undo
 from kit.recovery.journal import Leftover, NotTried, Undo, read_journal
@@ -78,16 +79,27 @@ def tear_down(run: Context, before: Settings | None) -> list[Leftover]:
     said = remains.grouped(left, names, run.run_dir.path)
     if why_gone(site):
         return said
-    if not lost:
-        return said + (_compared(site.server, run, before) if before and site.server else [])
+    try:
+        if not lost:
+            return said + (_compared(site.server, run, before) if before and site.server else [])
+    except HostLost as error:
+        lost.add("server")
+        if site.gone:
+            return [*said, _not_compared(error)]
     return said if site.gone else _waited_for(run, listed([names[key] for key in lost]), said, before)
+
+
+def _not_compared(error: Exception) -> Leftover:
+    return Leftover("settings of the server", f"cannot be compared: {error_text(error)}")
 
 
 def _compared(server: Host, run: Context, before: Settings) -> list[Leftover]:
     try:
         after = settings_snapshot.read(server, tuple(run.site.device_paths.values()))
+    except HostLost:
+        raise
     except Exception as error:
-        return [Leftover("settings of the server", f"cannot be compared: {error_text(error)}")]
+        return [_not_compared(error)]
     changes = settings_snapshot.between(before, after)
     return [Leftover(change, "it was changed and is not what it was") for change in changes]
 
@@ -111,9 +123,10 @@ def _waited_for(run: Context, lost: str, left: list[Leftover], before: Settings 
         return [*(Leftover("not reached", each.message) for each in refused), *cleaned.said]
     testbed = run.plan.testbed
     try:
-        with open_host(testbed.server.at, testbed.ssh_config) as server:
+        opening = partial(open_host, testbed.server.at, testbed.ssh_config)
+        with open_when_up(opening, RECONNECT_S) as server:
             then = read_journal(run.run_dir.journal).hosts.get("server")
             # After a restart they are what the server begins with.
             return _compared(server, run, before) if read_identity(server) == then else []
     except KitError as error:
-        return [Leftover("settings of the server", f"cannot be compared: {error_text(error)}")]
+        return [_not_compared(error)]
