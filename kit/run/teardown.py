@@ -58,9 +58,26 @@ def tear_down(run: Context, before: Settings | None) -> list[Leftover]:
 
     When a host is lost nothing more is tried without it until it was waited for.
     """
-    site, journal = run.site, run.journal
+    site = run.site
     if site.guard:
         site.guard.release()
+    said, lost = _undone(run)
+    if why_gone(site):
+        return said
+    try:
+        if not lost:
+            return said + (_compared(site.server, run, before) if before and site.server else [])
+    except HostLost as error:
+        lost.add("server")
+        if site.gone:
+            return [*said, _not_compared(error)]
+    names = listed([site.hosts[key].name for key in sorted(lost)])
+    return said if site.gone else _waited_for(run, names, said, before)
+
+
+def _undone(run: Context) -> tuple[list[Leftover], set[str]]:
+    """Undo until a host is lost. Returns what is left, and the keys of lost hosts."""
+    site, journal = run.site, run.journal
     names, lost = {key: host.name for key, host in site.hosts.items()}, set[str]()
 
     def perform(item: Undo, kinds: frozenset[str]) -> None:
@@ -76,17 +93,7 @@ def tear_down(run: Context, before: Settings | None) -> list[Leftover]:
                 raise
 
     left = journal.teardown(perform, lambda item: undo.by_hand(item, names, journal.run))
-    said = remains.grouped(left, names, run.run_dir.path)
-    if why_gone(site):
-        return said
-    try:
-        if not lost:
-            return said + (_compared(site.server, run, before) if before and site.server else [])
-    except HostLost as error:
-        lost.add("server")
-        if site.gone:
-            return [*said, _not_compared(error)]
-    return said if site.gone else _waited_for(run, listed([names[key] for key in lost]), said, before)
+    return remains.grouped(left, names, run.run_dir.path), lost
 
 
 def _not_compared(error: Exception) -> Leftover:
