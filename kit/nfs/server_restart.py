@@ -46,15 +46,17 @@ def named(
     HostError where the export is gone, in the place of the error that came of it.
     """
     before = {} if restarts else started(server)
+    failure: KitError | None = None
     try:
         yield
     except HostLost:
         raise
     except KitError as error:
-        _check(server, path, before)
-        raise error
+        failure = error
     if text := _check(server, path, before):
         note(f"{text}; this run's export was still there")
+    if failure:
+        raise failure
 
 
 def _check(server: Host, path: str, before: dict[int, str]) -> str:
