@@ -88,12 +88,13 @@ def requirements_of(path: Path, testbed: Testbed) -> Requirements:
         libnfs=workload.nfs.engine == "libnfs",
         pool=not workload.on_devices,
         over_nfs=workload.over_nfs,
-        run_bytes=None if testbed.is_lab else _run_bytes(client_logs.resolved(durations.resolved(workload, testbed), testbed), loads),
+        run_bytes=None if testbed.is_lab else _run_bytes(workload, testbed, loads),
     )
 
 
-def _run_bytes(workload: Workload, jobs: Mapping[str, FioJob | ForceJob]) -> int:
+def _run_bytes(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob | ForceJob]) -> int:
     """What the largest phase writes to /run of one host at most: a client's log, the tracer's intervals."""
+    workload = client_logs.resolved(durations.resolved(workload, testbed), testbed)
     phases = [
         phase.duration // phase.interval * TRACE_BYTES
         + (phase.log == "every-io")

@@ -93,11 +93,16 @@ def _held_by_nfsd(server: Host, path: str) -> bool:
     )
 
 
-def effective_export(server: Host, path: str) -> list[str]:
-    """The lines of `exportfs -v` for the path. Raises HostError if one is open to all or asynchronous."""
+def lines_of(server: Host, path: str) -> list[str]:
+    """The lines of `exportfs -v` for the path."""
     # Long lines are broken after the path.
     rows = server.run(["exportfs", "-v"]).stdout.replace("\n\t\t", " ").splitlines()
-    lines = [" ".join(row.split()) for row in rows if row.split()[:1] == [path]]
+    return [" ".join(row.split()) for row in rows if row.split()[:1] == [path]]
+
+
+def effective_export(server: Host, path: str) -> list[str]:
+    """As `lines_of`. Raises HostError if there is none, or if one is open to all or asynchronous."""
+    lines = lines_of(server, path)
     if not lines:
         raise HostError(
             f"{path} is not exported by {server.name}", "was exportfs called on the server during the run?"

@@ -266,7 +266,8 @@ def _changed_settings(run: Context, bench: Bench) -> list[str]:
 def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite: bool) -> None:
     """Raises MeasurementUnknown if the gate stays closed, unless `despite`."""
     workload = run.plan.workload
-    with run.progress.step("warming up"), run.journal.step("warm up"):
+    exported = run.exported() if workload.over_nfs else nullcontext()
+    with run.progress.step("warming up"), run.journal.step("warm up"), exported:
         gated = "l2arc" in tiers_asked(workload)
         logged = not without_log(workload)
         options = {"gated": gated, "logged": logged, "over_nfs": workload.over_nfs}
@@ -361,12 +362,17 @@ def _measure(
                 array_setup.assembled(run, bench, phase) as with_array,
                 schedule.prepared(run, with_array, phase) as ready,
             ):
-                result = attempts.measured(
-                    left,
-                    lambda phase, number: run_phase(ready, phase, job, tracer, run.progress, number),
-                    run.run_dir.raw,
-                    run.record.add_notes,
+                restarts = any(
+                    getattr(each, "what", "") == "nfsd-restart" for each in run.plan.workload.schedule(phase)
                 )
+                with run.exported(restarts=restarts) if phase.over_nfs else nullcontext():
+                    done = attempts.measured(
+                        left,
+                        lambda phase, number: run_phase(ready, phase, job, tracer, run.progress, number),
+                        run.run_dir.raw,
+                        run.record.add_notes,
+                    )
+                result = done
         except BaseException:
             # With a result: what was scheduled could not be undone after it.
             rescue = phase.log == "histograms" and not result

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.text import listed
 from kit.hosts.base import Host, HostLost
-from kit.hosts.connect import HostKeyRefused, LoginRefused, open_host
+from kit.hosts.connect import HostKeyRefused, LoginRefused, open_host, open_when_up
 from kit.hosts.identity import read_identity
 from kit.recovery import clean, remains, undo
 from kit.recovery.journal import Leftover, NotTried, Undo, read_journal
@@ -57,9 +58,26 @@ def tear_down(run: Context, before: Settings | None) -> list[Leftover]:
 
     When a host is lost nothing more is tried without it until it was waited for.
     """
-    site, journal = run.site, run.journal
+    site = run.site
     if site.guard:
         site.guard.release()
+    said, lost = _undone(run)
+    if why_gone(site):
+        return said
+    try:
+        if not lost:
+            return said + (_compared(site.server, run, before) if before and site.server else [])
+    except HostLost as error:
+        lost.add("server")
+        if site.gone:
+            return [*said, _not_compared(error)]
+    names = listed([site.hosts[key].name for key in sorted(lost)])
+    return said if site.gone else _waited_for(run, names, said, before)
+
+
+def _undone(run: Context) -> tuple[list[Leftover], set[str]]:
+    """Undo until a host is lost. Returns what is left, and the keys of lost hosts."""
+    site, journal = run.site, run.journal
     names, lost = {key: host.name for key, host in site.hosts.items()}, set[str]()
 
     def perform(item: Undo, kinds: frozenset[str]) -> None:
@@ -75,19 +93,20 @@ def tear_down(run: Context, before: Settings | None) -> list[Leftover]:
                 raise
 
     left = journal.teardown(perform, lambda item: undo.by_hand(item, names, journal.run))
-    said = remains.grouped(left, names, run.run_dir.path)
-    if why_gone(site):
-        return said
-    if not lost:
-        return said + (_compared(site.server, run, before) if before and site.server else [])
-    return said if site.gone else _waited_for(run, listed([names[key] for key in lost]), said, before)
+    return remains.grouped(left, names, run.run_dir.path), lost
+
+
+def _not_compared(error: Exception) -> Leftover:
+    return Leftover("settings of the server", f"cannot be compared: {error_text(error)}")
 
 
 def _compared(server: Host, run: Context, before: Settings) -> list[Leftover]:
     try:
         after = settings_snapshot.read(server, tuple(run.site.device_paths.values()))
+    except HostLost:
+        raise
     except Exception as error:
-        return [Leftover("settings of the server", f"cannot be compared: {error_text(error)}")]
+        return [_not_compared(error)]
     changes = settings_snapshot.between(before, after)
     return [Leftover(change, "it was changed and is not what it was") for change in changes]
 
@@ -111,9 +130,10 @@ def _waited_for(run: Context, lost: str, left: list[Leftover], before: Settings 
         return [*(Leftover("not reached", each.message) for each in refused), *cleaned.said]
     testbed = run.plan.testbed
     try:
-        with open_host(testbed.server.at, testbed.ssh_config) as server:
+        opening = partial(open_host, testbed.server.at, testbed.ssh_config)
+        with open_when_up(opening, RECONNECT_S) as server:
             then = read_journal(run.run_dir.journal).hosts.get("server")
             # After a restart they are what the server begins with.
             return _compared(server, run, before) if read_identity(server) == then else []
     except KitError as error:
-        return [Leftover("settings of the server", f"cannot be compared: {error_text(error)}")]
+        return [_not_compared(error)]

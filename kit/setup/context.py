@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from kit.core.progress import Progress
 from kit.hosts.base import Host
+from kit.nfs import server_restart
 from kit.plan.names import Names
 from kit.plan.plan import Plan
 from kit.plan.step import Step
@@ -65,6 +67,21 @@ class Context:
         with self.journal.step(step.name, **step.details):
             host = self.site.hosts[step.host]
             yield undo.register(self.journal, step.host, host, step.undo) if step.undo else 0
+
+    @contextmanager
+    def exported(self, *, restarts: bool = False) -> Iterator[None]:
+        """Name what somebody else does to the NFS server during the block; not of an appliance.
+
+        `restarts`: the run itself restarts it.
+        """
+        note = partial(self.record.add_problems, "server-activity")
+        server = self.site.server
+        with (
+            server_restart.named(server, self.names.path, note, restarts=restarts)
+            if server
+            else nullcontext()
+        ):
+            yield
 
     def perform(self, step: Step) -> None:
         """Run the step's commands. Raises HostError."""

@@ -108,7 +108,8 @@ def set_up(
         with run.progress.step("exporting it over NFS"):
             _share(run, server)
     jobs = _jobs(run)
-    with run.progress.step("filling the working set"):
+    exported = run.exported() if plan.workload.over_nfs else nullcontext()
+    with run.progress.step("filling the working set"), exported:
         ordinary = _fill(run, server, built)
     of_dataset = pool.dataset_properties(server, names.dataset, ["objsetid", "sync"])
     log_devices = used_paths(plan, names, "log")

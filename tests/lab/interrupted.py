@@ -1,11 +1,11 @@
 """The command line, killed or cut off from its hosts at a chosen line of its journal.
 
 `install` does it in the process of a call (tests.lab.template). MODE is `kill` or `kill-at` (SIGKILL, at
-once), `drop` (every SSH connection breaks, a moment later, when what the line announced is under way), `fill`
-(the disk of the results gets full), `hang-up` (the terminal that it runs on closes: SIGHUP, and no message
-can be written any more) or `none`. WHERE counts the lines that begin or end a step, from 1; or it is
-`STATE:STEP`, as in "done:phase read", or the begin of that: the first such line; or it is `load`, for a
-moment after the load of a phase has been started.
+once), `drop` (every SSH connection breaks, a moment later, when what the line announced is under way),
+`drop-for-good` (and no other can be made), `fill` (the disk of the results gets full), `hang-up` (the
+terminal that it runs on closes: SIGHUP, and no message can be written any more) or `none`. WHERE counts the
+lines that begin or end a step, from 1; or it is `STATE:STEP`, as in "done:phase read", or the begin of that:
+the first such line; or it is `load`, for a moment after the load of a phase has been started.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from kit.config.address import HostAddress
 from kit.hosts import ssh
+from kit.hosts.base import Host, HostLost
 from kit.load import phase_load
+from kit.recovery import clean
 from kit.recovery.journal import Journal
+from kit.run import teardown
 
 _MOMENT_S = 0.15
 # Some steps are a single command.
@@ -43,6 +47,10 @@ def fill(path: Path) -> None:
     with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"0"):
             pass
+
+
+def _no_host(address: HostAddress, *_: object) -> Host:
+    raise HostLost(f"{address}: no answer")
 
 
 class Terminal:
@@ -85,7 +93,7 @@ class Striker:
         self._hosts.append(host)
 
     def at_line(self, journal: Journal, step: str) -> None:
-        if self._mode == "drop":
+        if self._mode.startswith("drop"):
             self._later(_SHORT_MOMENT_S if step.startswith(_SHORT) else _MOMENT_S)
         elif self._mode == "fill":
             fill(journal._path.parents[2] / BALLAST)
@@ -106,8 +114,11 @@ class Striker:
         if self._terminal:
             self._terminal.close()
             return
-        if self._mode != "drop":
+        if not self._mode.startswith("drop"):
             os.kill(os.getpid(), signal.SIGKILL)
+        if self._mode == "drop-for-good":
+            teardown.RECONNECT_S = 1.0
+            clean.open_host = _no_host
         for host in self._hosts:
             ssh._loop().call_soon_threadsafe(host.connection.abort)
 

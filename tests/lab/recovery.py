@@ -177,6 +177,18 @@ class Striking:
             bed.clean()
         self._tell(what, wrong, started)
 
+    def said(self, bed: SmallBed, where: str) -> None:
+        """Cut a run off for good: what is left is said in one line, with the command that undoes it."""
+        known = bed.runs()
+        done = bed.interrupted("drop-for-good", where)
+        (run,) = bed.runs() - known
+        lines = done.stderr.splitlines()
+        begin = next(number for number, line in enumerate(lines) if "failed after" in line)
+        assert done.returncode == 5 and len(lines) - begin <= 15, done.stderr
+        assert sum("hsp clean" in line for line in lines) == 1 and "not undone" not in done.stderr
+        assert f"run `hsp clean {run}`" in lines[-1] and "still has a pool, " in lines[-1], lines[-1]
+        self._clean(bed, run)
+
     def _tell(self, what: str, wrong: str, started: float, right: str = "as before") -> None:
         took = f"{time.monotonic() - started:.1f} s"
         self.told.append(f"{self.mode} at {what}: {wrong or right} ({took})")

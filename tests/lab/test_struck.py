@@ -53,6 +53,10 @@ def test_one_of_each_kind(
     striking.report(request)
 
 
+def test_cut_off_for_good_under_load(beds: dict[str, SmallBed], before: State) -> None:
+    Striking("drop", before).said(beds["none"], LOAD)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("mode", "state"), [("kill", "done"), ("drop", "begin")])
 def test_at_every_step(

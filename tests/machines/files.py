@@ -313,8 +313,12 @@ class FileHost(ScriptedHost):
     def _do_kill(self, words: list[str]) -> Answer:
         return 0 if self.machine.processes.pop(int(words[-1]), None) else 1
 
+    def _do_ps(self, words: list[str]) -> Answer:
+        started = self.machine.nfsd
+        return f"  {started + 800} Thu Nov 26 12:00:{started:02} 2026\n" if self.machine.listeners else ""
+
     def _do_env(self, words: list[str]) -> Answer:
-        own = [word for word in words if word not in ("LC_ALL=C.UTF-8", f"{MARK}=")]
+        own = [word for word in words if not re.match("(LC_ALL|TZ)=", word) and word != f"{MARK}="]
         if own[:2] == ["sh", "-c"] and own[2].startswith("command -v"):
             return 0
         return self._act(tuple(own), self._stdin.encode())

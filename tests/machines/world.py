@@ -92,6 +92,8 @@ class Machine:
     settings: dict[str, str] = field(default_factory=dict)
     listeners: list[str] = field(default_factory=lambda: ["tcp 0.0.0.0 2049", "tcp :: 2049"])
     processes: dict[int, Running] = field(default_factory=dict)
+    # How often the NFS server was started by its service.
+    nfsd: int = 1
     boot: int = 1
 
     @property

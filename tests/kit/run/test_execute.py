@@ -11,17 +11,19 @@ from typing import cast
 
 import pytest
 
+from kit.config.address import HostAddress
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import find_workload
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRefusal
 from kit.core.progress import Progress
-from kit.hosts.base import HostLost
+from kit.hosts.base import Host, HostLost
 from kit.plan.plan import Plan, make_plan
-from kit.recovery import registry
+from kit.recovery import clean, registry
 from kit.recovery.journal import Journal, read_journal
 from kit.run import execute as execute_module
+from kit.run import teardown
 from kit.run.execute import execute
 from kit.run.teardown import tear_down
 from kit.run.warmup import Gate
@@ -31,7 +33,7 @@ from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.setup.record import RunRecord
 from kit.setup.site import Site, SiteClient
-from kit.store import run_directory
+from kit.store import json_file, run_directory
 from kit.store.manifest import Manifest
 from kit.zfs import openzfs_version, tunables
 from tests.fakes import Answer, Command, ScriptedHost
@@ -95,11 +97,23 @@ def test_a_lab_that_died_leaves_nothing_and_says_so_once(
     assert texts == ["the lab ended during the run: QEMU ended with -9"]
 
 
+@pytest.fixture
+def _never_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_host(address: HostAddress, *_: object) -> Host:
+        raise HostLost(f"{address.host}: no answer")
+
+    monkeypatch.setattr(clean, "open_host", open_host)
+    monkeypatch.setattr(teardown, "RECONNECT_S", 0.0)
+
+
+@pytest.mark.usefixtures("_never_back")
 def test_a_lost_host_is_no_dead_lab(appliance: Plan, run: run_directory.RunDir) -> None:
     site = site_of(appliance, Dying("c", "tee"), None)
+    json_file.write_json(run.path / "plan.json", appliance.as_json())
     outcome = execute(appliance, site, run, Progress(quiet=True), ["hsp"])
     assert isinstance(outcome.failure, HostLost)
-    assert [left.by_hand for left in outcome.left] == [(f"on c: rm -r -- /run/hsp/{run.path.name}",)]
+    what = f"c still has a directory of this run: when c answers again, run `hsp clean {run.path}`"
+    assert [*map(str, outcome.left)] == [outcome.failure.hint] == [what]
     entry = registry.find(run.path.name)
     assert entry and entry.path == str(run.path) and not read_journal(run.journal).finished
     record = read_journal(run.journal)
@@ -107,7 +121,8 @@ def test_a_lost_host_is_no_dead_lab(appliance: Plan, run: run_directory.RunDir) 
     assert record.hosts["client0"].machine_id == BOOT.split()[1]
 
 
-def test_what_a_lost_host_keeps_is_listed_with_its_commands(
+@pytest.mark.usefixtures("_never_back")
+def test_what_a_lost_host_keeps_is_in_the_advice(
     appliance: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was only in the manifest, without a command."""
@@ -119,9 +134,8 @@ def test_what_a_lost_host_keeps_is_listed_with_its_commands(
 
     measured = measure(appliance, place, tmp_path, Progress(quiet=True))
     assert measured.code == 5
-    said = capsys.readouterr().err
-    assert f"not undone: remove /run/hsp/{measured.run_dir.path.name} on c: " in said
-    assert f"on c: rm -r -- /run/hsp/{measured.run_dir.path.name}" in said
+    assert measured.failure and f"run `hsp clean {measured.run_dir.path}`" in measured.failure.hint
+    assert "not undone" not in capsys.readouterr().err
     assert (tmp_path / "top-speeds" / "latest").resolve() == measured.run_dir.path.resolve()
 
 
