@@ -43,8 +43,8 @@ def test_reads_and_writes_in_one_sum_are_counted_and_left_out(tmp_path: Path) ->
 
 def test_reports_every_second_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """fio --status-interval=1 writes more in an hour than one document may have; the last report counts."""
-    monkeypatch.setattr("kit.importers.fio_json._MAX_BYTES", 1 << 20)
-    monkeypatch.setattr("kit.importers.fio_json._PART_BYTES", 1 << 17)
+    monkeypatch.setattr("kit.importers.fio_reports._MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("kit.importers.fio_reports._PART_BYTES", 1 << 17)
     pad = "\n" + " " * 200
     report = [json.dumps({"jobs": [{"jobname": "a", "read": direction(n)}]}, indent=1) for n in (5, 6)]
     path = put(tmp_path, "fio: a word\n" + (report[0].replace("\n", pad) + "\n") * 1000 + report[1], "x.json")
