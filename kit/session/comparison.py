@@ -83,9 +83,12 @@ class StoredRun:
         """`name`: a run directory, or RUN:PHASE. A directory of the whole name comes first."""
         self.name = name
         self.phase: str | None = None
-        path, colon, phase = name.rpartition(":")
-        if colon and "/" not in phase and os.path.lexists(path) and not os.path.lexists(name):
-            name, self.phase = path, phase
+        if not os.path.lexists(name):
+            # Names of phases may have colons, too.
+            ends = [at for at, letter in enumerate(name) if letter == ":" and "/" not in name[at:]]
+            at = next((at for at in reversed(ends) if os.path.lexists(name[:at])), None)
+            if at is not None:
+                name, self.phase = name[:at], name[at + 1 :]
         self.directory = run_directory.named_run(Path(name))
         self.manifest = read_manifest(self.directory)
         known = [each.name for each in self.manifest.phases]

@@ -147,6 +147,7 @@ def test_any_bytes_are_read_or_refused(
 
 _ALL = {"host": "a", "op": "write", "unit": "us", "time_unit": "us", "log_vdevs": frozenset({1})}
 _USED = {
+    "fio-log": {"--host", "--unit"},
     "trace": {"--host", "--op", "--unit", "--time-unit"},
     "bpftrace": {"--host", "--log-vdev"},
     "pg-test-fsync": set[str](),
