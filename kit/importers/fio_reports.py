@@ -19,7 +19,7 @@ _END = b"\n}\n"
 _MOST_SHOWN = 3
 _MOST_MS = 10**11
 _DIRECTIONS = ("read", "write", "trim", "mixed", "sync")
-HINT = "run fio with --output-format=json+ and clat_percentiles on"
+HINT = "run fio 3 with --output-format=json+ and clat_percentiles on"
 
 
 def last_reports(source: Source, notes: list[str]) -> Iterator[Json]:
