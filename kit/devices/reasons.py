@@ -161,7 +161,15 @@ def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Ite
         kind = {"part": "a partition", "zvol": "a volume of a ZFS pool"}.get(
             node.kind, f"a {node.kind} device"
         )
-        yield Reason(Code.NOT_WHOLE, f"it is not a whole disk but {kind}{owner}", "name the whole disk")
+        is_joined = node.kind == "multipath"
+        yield Reason(
+            Code.NOT_WHOLE,
+            f"it is not a whole disk but {kind}{owner}",
+            _APART if is_joined else "name the whole disk",
+        )
+        # Its other facts are those of its paths.
+        if is_joined:
+            return
     if spec.serial is None and not spec.trusted:
         yield Reason(
             Code.SERIAL,
@@ -300,13 +308,16 @@ def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iter
             yield Reason(
                 _HOLDERS.get(kind, Code.HOLDER),
                 f"/dev/{node.kernel_name} is part of /dev/{name} ({kind})",
-                f"remove {name} first, if it is not needed",
+                _APART if kind == "multipath" else f"remove {name} first, if it is not needed",
             )
         if node.udev_fstype == "mpath_member":
             yield Reason(Code.MULTIPATH, f"/dev/{node.kernel_name} is one path of a multipath disk", _APART)
 
 
-_APART = "use the multipath disk itself, or disable multipath for it"
+_APART = (
+    "the kit uses no multipath disks: blacklist it in /etc/multipath.conf, flush it with `multipath -f`, and "
+    "disconnect all but one of its paths; then name that by its link"
+)
 
 
 def _mount_reasons(mount: DeviceMount, node: Node, disk: Node) -> Iterator[Reason]:
