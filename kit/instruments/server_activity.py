@@ -273,17 +273,21 @@ def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) 
 def problems(
     before: Conditions, after: Conditions, own: str = "", expected: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Scrubs and resilvers of any pool: they use the measured devices, ARC and CPU.
+    """Scrubs, resilvers, evacuations and expansions of any pool: they use the measured devices, ARC and CPU.
 
     Not those that are `expected` of the pool `own`.
     """
     return [
-        f"a {scan.function.lower()} of the pool {pool} ran during the phase "
+        f"{'an' if _word(scan)[0] in 'aeiou' else 'a'} {_word(scan)} of the pool {pool} ran during the phase "
         f"(zpool status: {scan.function} {scan.state})"
         for pool, scan in after.scans.items()
         if (scan.running or before.scans.get(pool) != scan)
         and not (pool == own and scan.function in expected)
     ]
+
+
+def _word(scan: Scan) -> str:
+    return scrub_status.WORDS.get(scan.function, scan.function.lower())
 
 
 def events(before: Conditions, after: Conditions, measured: Measured) -> list[Event]:
@@ -295,7 +299,7 @@ def events(before: Conditions, after: Conditions, measured: Measured) -> list[Ev
     booted_s = after.wall_s - after.uptime_ns // 1_000_000_000
     for pool, scan in after.scans.items():
         end_ns = after.uptime_ns if scan.running else (scan.end_s - booted_s) * 1_000_000_000
-        kind = "resilver" if scan.function == "RESILVER" else "scrub"
+        kind = "scrub" if scan.function == "ERRORSCRUB" else _word(scan)
         spans.append(((scan.start_s - booted_s) * 1_000_000_000, end_ns, kind, f"{kind} of the pool {pool}"))
     at = measured.experiment_ns
     return [
