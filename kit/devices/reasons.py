@@ -279,7 +279,7 @@ def _hardware_reasons(disk: Node) -> Iterator[Reason]:
             Code.TOO_SMALL,
             f"it has {disk.size_bytes} bytes in sectors of {disk.sector_bytes}: without a medium, or with "
             "sectors that Linux does not support, as 520 bytes of disks from storage arrays",
-            "where dmesg says \"Unsupported sector size\", `sg_format --format --size=512 DISK` gives it others "
+            'where dmesg says "Unsupported sector size", `sg_format --format --size=512 DISK` gives it others '
             "(it erases the disk, and takes hours); else use another disk",
         )
     elif disk.size_bytes < MIN_DEVICE_BYTES:

@@ -65,7 +65,7 @@ def read(source: Source, tally: Tally, before: str = "") -> Account:
 
 
 def _add(account: Account, tally: Tally, title: str, mean_ns: int) -> None:
-    ios = max(-(-10**9 // (mean_ns * _AT_ONCE)), 1) * _AT_ONCE
+    ios = max(-(-(10**9) // (mean_ns * _AT_ONCE)), 1) * _AT_ONCE
     account.read(ios)
     group = tally.group(title, "write")
     tally.add(tally.part(group, np.zeros(1, np.int64), bin_index([mean_ns]), np.array([ios])))

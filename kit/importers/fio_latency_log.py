@@ -107,9 +107,7 @@ class _Digest:
     sums: tuple[tuple[int, int, int], ...] = ()
 
 
-def _digest(
-    source: Source, tally: Tally, groups: IntArray, columns: int, unit: int, block: Block
-) -> _Digest:
+def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, unit: int, block: Block) -> _Digest:
     if block.cut:
         return _Digest(rows=1, cut=1)
     try:
@@ -156,4 +154,6 @@ def _extremes(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int,
     return found
 
 
-FORMAT = Format("fio-log", "client", BY_FORMAT["fio-log"], recognises, open_files, frozenset({"host", "unit"}))
+FORMAT = Format(
+    "fio-log", "client", BY_FORMAT["fio-log"], recognises, open_files, frozenset({"host", "unit"})
+)

@@ -31,7 +31,7 @@ def unit_ns(source: Source, options: Options) -> int:
     if options.unit is not None:
         return NS_PER_UNIT[options.unit]
     rows = first_rows(source)
-    if rows is None or not _may_be_fio_2(source):
+    if rows is None or not rows.time_ms.size or not _may_be_fio_2(source):
         return 1
     if found := _by_values(rows):
         return found
@@ -55,8 +55,8 @@ def first_rows(source: Source) -> Rows | None:
 
 
 def _may_be_fio_2(source: Source) -> bool:
-    lines = source.head().splitlines()[:-1]
-    fields = [line.split(b",") for line in lines]
+    data = source.head()
+    fields = [line.split(b",") for line in data[: data.rfind(b"\n")].split(b"\n")]
     if len(fields[0]) == 5:
         last = [each[4].strip() for each in fields]
         return not any(text.startswith(b"0x") for text in last) and max(map(int, last)) > _MOST_PRIORITY

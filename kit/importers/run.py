@@ -95,9 +95,7 @@ class Imported:
             }
             for title in titles
         ]
-        self.frame = self.frame.with_columns(
-            phase=pl.col("host"), host=pl.lit(PHASE)
-        )
+        self.frame = self.frame.with_columns(phase=pl.col("host"), host=pl.lit(PHASE))
 
     def _counts(self, title: str) -> dict[str, int]:
         """I/Os of a row, where those of all rows are counted."""

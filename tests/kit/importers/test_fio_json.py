@@ -189,7 +189,10 @@ def test_syncs_are_commits_and_the_writes_before_them_were_not_safe(tmp_path: Pa
     assert by_op["commit"][0] > 800_000 and by_op["commit"][1] == found.phase["client_ios"] == 10
     assert "10 writes were not safe when they ended" in found.section["warnings"][0]
     untold = a_job("write", {"1432": 10}, **{"job options": {"fdatasync": "1"}})
-    assert "fdatasync made them safe" in imported(put(tmp_path, printed(untold), "k.json")).section["warnings"][0]
+    assert (
+        "fdatasync made them safe"
+        in imported(put(tmp_path, printed(untold), "k.json")).section["warnings"][0]
+    )
 
 
 @pytest.mark.parametrize(
