@@ -151,7 +151,7 @@ def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> 
         yield Reason(
             Code.NOT_FOUND,
             f"there is no such block device on {inventory.host}",
-            "is it connected, and a disk, not a directory? `hsp devices` lists the disks of the server",
+            "is it connected, and no directory? `hsp devices` lists the disks of the server",
         )
 
 
@@ -279,8 +279,8 @@ def _hardware_reasons(disk: Node) -> Iterator[Reason]:
             Code.TOO_SMALL,
             f"it has {disk.size_bytes} bytes in sectors of {disk.sector_bytes}: without a medium, or with "
             "sectors that Linux does not support, as 520 bytes of disks from storage arrays",
-            'where dmesg says "Unsupported sector size", `sg_format --format --size=512 DISK` gives it others '
-            "(it erases the disk, and takes hours); else use another disk",
+            'where dmesg says "Unsupported sector size", `sg_format --format --size=512 DISK` gives it '
+            "others (it erases the disk, and takes hours); else use another disk",
         )
     elif disk.size_bytes < MIN_DEVICE_BYTES:
         yield Reason(

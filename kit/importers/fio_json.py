@@ -93,12 +93,7 @@ def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op
     # fio before 3.18 has no N.
     if total is not None and counted != total:
         raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
-    account.read(counted)
-    if ios is not None and ios > counted:
-        account.read(ios - counted)
-        account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
-    elif ios is not None and ios < counted:
-        account.warnings.append(f"{where}: the bins hold {counted} I/Os, total_ios is {ios}")
+    _tell_apart(account, where, op, counted, ios)
     if op == "trim":
         account.leave_out(TRIMS, counted)
         return counted
@@ -114,6 +109,16 @@ def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op
     if last:
         account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
     return counted
+
+
+def _tell_apart(account: Account, where: str, op: str, counted: int, ios: int | None) -> None:
+    """Count the I/Os as read, and tell of those that are in the bins or in total_ios alone."""
+    account.read(counted)
+    if ios is not None and ios > counted:
+        account.read(ios - counted)
+        account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
+    elif ios is not None and ios < counted:
+        account.warnings.append(f"{where}: the bins hold {counted} I/Os, total_ios is {ios}")
 
 
 def _without_bins(source: Source, where: str, ios: int | None, part: Any) -> ConfigError:

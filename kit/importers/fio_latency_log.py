@@ -37,7 +37,7 @@ _FIELD = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
 
 
 def recognises(lines: Sequence[bytes]) -> bool:
-    """Whether the first line has as many columns as a log of I/Os, all numbers, with a direction among them."""
+    """Whether the first line has as many numbers as one of a log of I/Os, and a direction among them."""
     fields = data_line(lines).split(b",")
     if not MIN_COLUMNS <= len(fields) <= MAX_COLUMNS or not all(map(_FIELD.fullmatch, fields)):
         return False
@@ -67,7 +67,7 @@ def read(source: Source, options: Options, tally: Tally, unit: int = 1) -> Accou
     account.warnings += notes(source)
     if unit == NS_PER_UNIT["us"] and options.unit is None:
         account.warnings.append(
-            "its latencies are read as microseconds, as fio 2 wrote them: so they add up to the time that passed"
+            "its latencies are read as microseconds, as fio 2 wrote them: as nanoseconds they do not fit its times"
         )
     groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
     try:

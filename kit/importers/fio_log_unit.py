@@ -1,14 +1,13 @@
 """The unit of fio's latency logs: nanoseconds since fio 3.0, microseconds before (iolog.c, flush_samples()).
 
-Six columns and more, or a priority as the last of five, are of fio 3.18 and later. Four columns, and five with
-an offset, may be of both: then the I/Os at the begin of the log tell, or the user does.
+Six columns and more, or a priority as the last of five, are of fio 3.18 and later. Four columns, and five
+with an offset, may be of both: then the I/Os at the begin of the log tell, or the user does.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kit.core.errors import ConfigError
 from kit.core.units import NS_PER_UNIT
 from kit.importers.base import Options, data_line
 from kit.importers.source import Source
@@ -37,8 +36,8 @@ def unit_ns(source: Source, options: Options) -> int:
         return found
     raise source.fail(
         None,
-        "its latencies are microseconds if fio 2 wrote it, and nanoseconds if fio 3.0 to 3.17 did; its columns "
-        "are the same, and its values fit both",
+        "its latencies are microseconds if fio 2 wrote it, and nanoseconds if fio 3.0 to 3.17 did; its "
+        "columns are the same, and its values fit both",
         "give --unit us or --unit ns; `fio --version` where it was written tells which",
     )
 

@@ -94,8 +94,8 @@ def _not_latencies(source: Source) -> str:
     # One I/O at a time: their latencies add up to the time that passed.
     if as_latency < 0.5 and 0.85 < as_bandwidth / (span_ms * 1e6) < 1.02:
         return (
-            f"by its values it may be {_BESIDE['bw']}: as ns they add up to {as_latency:.0%} of the time that "
-            "passed, as KiB/s to all of it"
+            f"by its values it may be {_BESIDE['bw']}: as ns they add up to {as_latency:.0%} of the time "
+            "that passed, as KiB/s to all of it"
         )
     return ""
 

@@ -31,11 +31,7 @@ def last_reports(source: Source, notes: list[str]) -> Iterator[Json]:
     damaged: list[tuple[int, str]] = []
     before = lines = superseded = runs = 0
     for data in source.segments(_END, _PART_BYTES, _MAX_BYTES):
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = lines + data.count(b"\n", 0, error.start) + 1
-            raise source.fail(line, "not UTF-8", "is this fio's output?") from None
+        text = _text(source, data, lines)
         for found in each_document(text):
             if found.value is None:
                 line, what = found.failure or (0, "")
@@ -56,16 +52,29 @@ def last_reports(source: Source, notes: list[str]) -> Iterator[Json]:
         line, what = damaged[-1] if damaged else (1, "no JSON object with jobs in it")
         raise source.fail(line, f"not fio's JSON: {what}", HINT)
     yield last
+    notes += _told(damaged, before, superseded, runs)
+
+
+def _text(source: Source, data: bytes, lines: int) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = lines + data.count(b"\n", 0, error.start) + 1
+        raise source.fail(line, "not UTF-8", "is this fio's output?") from None
+
+
+def _told(damaged: list[tuple[int, str]], before: int, superseded: int, runs: int) -> Iterator[str]:
+    """What to tell of a file: damaged documents, lines before the first, reports left out, runs appended."""
     for line, what in damaged[:_MOST_SHOWN]:
-        notes.append(f"line {line}: a later document is damaged and left out ({what})")
+        yield f"line {line}: a later document is damaged and left out ({what})"
     if len(damaged) > _MOST_SHOWN:
-        notes.append(f"{len(damaged) - _MOST_SHOWN} more documents are damaged and left out")
+        yield f"{len(damaged) - _MOST_SHOWN} more documents are damaged and left out"
     if before:
-        notes.append(f"{before} lines of text before the JSON are left out")
+        yield f"{before} lines of text before the JSON are left out"
     if superseded:
-        notes.append(f"{superseded} earlier reports of the same jobs are left out; the last one counts")
+        yield f"{superseded} earlier reports of the same jobs are left out; the last one counts"
     if runs:
-        notes.append(f"{runs + 1} runs were appended to one another: the I/Os of all are counted")
+        yield f"{runs + 1} runs were appended to one another: the I/Os of all are counted"
 
 
 def jobs_of(document: Json) -> list[Json]:

@@ -244,7 +244,7 @@ def checks(
 
 
 def _moved(before: int, after: int, issued: int, release: str) -> int:
-    """Bytes between two values of nfsd's `io`, which is an unsigned int before Linux 5.13: it begins anew at 4 GiB.
+    """Bytes between two values of nfsd's `io`, which before Linux 5.13 begins anew at 4 GiB.
 
     How often it did is what comes nearest to the bytes that were `issued`.
     """

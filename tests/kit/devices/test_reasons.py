@@ -10,8 +10,16 @@ import pytest
 
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from tests.kit.devices.facts import (
-    BY_ID, DISKS, REASONS_OF_USES, SIZE, codes, one_device, parse, recorded, spec_of,
-)  # fmt: skip
+    BY_ID,
+    DISKS,
+    REASONS_OF_USES,
+    SIZE,
+    codes,
+    one_device,
+    parse,
+    recorded,
+    spec_of,
+)
 
 
 def test_each_use_has_its_reason() -> None:
@@ -141,4 +149,4 @@ def test_a_disk_of_520_byte_sectors_has_no_size_for_linux() -> None:
 def test_a_directory_is_not_looked_for_as_a_disk() -> None:
     inventory = parse("server", one_device(f"{BY_ID}x", "sda", 1 << 30))
     codes = {each.code: each.remedy for each in reasons(inventory, DeviceSpec("/dev/disk/by-id", "S"))}
-    assert "not a directory" in codes[Code.NOT_FOUND]
+    assert "no directory" in codes[Code.NOT_FOUND]

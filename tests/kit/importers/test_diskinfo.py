@@ -18,7 +18,8 @@ HEAD = (
 # As printf has it: "\t%4.4g kbytes: " and "%8.1f usec/IO = %8.1f Mbytes/s\n".
 ROWS = (
     "Synchronous random writes:\n\t 0.5 kbytes:    137.0 usec/IO =      3.6 Mbytes/s\n"
-    "\t   4 kbytes:     85.3 usec/IO =     45.8 Mbytes/s\n\t8192 kbytes:  20567.5 usec/IO =    389.0 Mbytes/s\n"
+    "\t   4 kbytes:     85.3 usec/IO =     45.8 Mbytes/s\n"
+    "\t8192 kbytes:  20567.5 usec/IO =    389.0 Mbytes/s\n"
 )
 
 
