@@ -78,7 +78,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Part:
-    """Counts per cell, each cell once. Intervals of `keys` are `interval_ns` long; `last_ns`: the last time."""
+    """Counts per cell, each once. Intervals of `keys` are `interval_ns` long; `last_ns`: the last time."""
 
     interval_ns: int
     keys: IntArray
