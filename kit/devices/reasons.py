@@ -151,7 +151,7 @@ def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> 
         yield Reason(
             Code.NOT_FOUND,
             f"there is no such block device on {inventory.host}",
-            "is it connected? `hsp devices` lists the disks of the server",
+            "is it connected, and no directory? `hsp devices` lists the disks of the server",
         )
 
 
@@ -161,7 +161,15 @@ def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Ite
         kind = {"part": "a partition", "zvol": "a volume of a ZFS pool"}.get(
             node.kind, f"a {node.kind} device"
         )
-        yield Reason(Code.NOT_WHOLE, f"it is not a whole disk but {kind}{owner}", "name the whole disk")
+        is_joined = node.kind == "multipath"
+        yield Reason(
+            Code.NOT_WHOLE,
+            f"it is not a whole disk but {kind}{owner}",
+            _APART if is_joined else "name the whole disk",
+        )
+        # Its other facts are those of its paths.
+        if is_joined:
+            return
     if spec.serial is None and not spec.trusted:
         yield Reason(
             Code.SERIAL,
@@ -244,7 +252,9 @@ def _path_reasons(inventory: Inventory, disk: Node) -> Iterator[Reason]:
     content = inventory.disks.get(disk.kernel_name)
     yield from _use_reasons(inventory, disk, tree)
     if content is None:
-        yield _undetermined("it was not examined")
+        # What is not examined has a reason of its own that says why.
+        if disk.kind != "multipath" and disk.size_bytes:
+            yield _undetermined("it was not examined")
     else:
         yield from _pool_reasons(inventory, tree, content)
         yield from _content_reasons(inventory, disk, content)
@@ -264,7 +274,15 @@ def _hardware_reasons(disk: Node) -> Iterator[Reason]:
         yield Reason(
             Code.READ_ONLY, "it is read-only", "use another disk, or find the cause; see hdparm -r, blockdev"
         )
-    if disk.size_bytes < MIN_DEVICE_BYTES:
+    if not disk.size_bytes or disk.sector_bytes & (disk.sector_bytes - 1):
+        yield Reason(
+            Code.TOO_SMALL,
+            f"it has {disk.size_bytes} bytes in sectors of {disk.sector_bytes}: without a medium, or with "
+            "sectors that Linux does not support, as 520 bytes of disks from storage arrays",
+            'where dmesg says "Unsupported sector size", `sg_format --format --size=512 DISK` gives it '
+            "others (it erases the disk, and takes hours); else use another disk",
+        )
+    elif disk.size_bytes < MIN_DEVICE_BYTES:
         yield Reason(
             Code.TOO_SMALL,
             f"it has {disk.size_bytes} bytes, ZFS needs {format_size_bytes(MIN_DEVICE_BYTES)}",
@@ -301,13 +319,16 @@ def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iter
             yield Reason(
                 _HOLDERS.get(kind, Code.HOLDER),
                 f"/dev/{node.kernel_name} is part of /dev/{name} ({kind})",
-                f"remove {name} first, if it is not needed",
+                _APART if kind == "multipath" else f"remove {name} first, if it is not needed",
             )
         if node.udev_fstype == "mpath_member":
             yield Reason(Code.MULTIPATH, f"/dev/{node.kernel_name} is one path of a multipath disk", _APART)
 
 
-_APART = "use the multipath disk itself, or disable multipath for it"
+_APART = (
+    "the kit uses no multipath disks: blacklist it in /etc/multipath.conf, flush it with `multipath -f`, and "
+    "disconnect all but one of its paths; then name that by its link"
+)
 
 
 def _mount_reasons(places: Sequence[DeviceMount], node: Node, disk: Node) -> Iterator[Reason]:

@@ -18,6 +18,14 @@ _STATE = re.compile(r"^\s*state: (\d+)$", re.MULTILINE)
 _POOL_NAME = re.compile(r"^ {4}name: '(.*)'$", re.MULTILINE)
 _POOL_GUID = re.compile(r"^ {4}pool_guid: (\d+)$", re.MULTILINE)
 _ZPOOL_IMPORT_POOL = re.compile(r"^\s*pool: (.*)\n\s*id: (\d+)\n\s*state: (\S+)", re.MULTILINE)
+# Attributes of SATA SSDs in smartmontools' drivedb.h. Of the first the normalised value is what is left, in
+# percent; of the others the raw value is what is used, and the normalised one the rest.
+_LEFT_NAME = re.compile(
+    r"Wear_Leveling_Count|SSD_Life_?Left(?:_Perc)?|Lifetime_Left|Remaining_Life(?:time_Perc)?|"
+    r"(?:SSD_Remaining_Life|Life_Remaining)_Perc(?:ent)?|(?:Drive_?Life|Lifetime)_Remaining%|"
+    r"(?:Sys_)?(?:Percent_(?:Lifetime|Life)|Perc_Rated_Life|PCT_Life)_Remain(?:ing)?"
+)
+_USED_NAME = re.compile(r"(?:Percent_(?:Lifetime|Life)|Perc_Rated_Life)_Used|Drive_?Life_Used%")
 
 
 @dataclass(frozen=True)
@@ -167,15 +175,48 @@ def nvme_warning(log: dict[str, Any]) -> int:
 def parse_smartctl(text: str) -> Health:
     """From `smartctl --json --all`; missing values are None."""
     log = _object(text)
-    wear = _number(log, "scsi_percentage_used_endurance_indicator")
-    for page in _get(log, "ata_device_statistics", "pages") or []:
-        for row in _get(page, "table") or []:
-            if _get(row, "name") == "Percentage Used Endurance Indicator" and _get(row, "flags", "valid"):
-                wear = _number(row, "value")
+    wear = _wear_percent(log)
     passed = _get(log, "smart_status", "passed")
     # SCSI disks without a thermometer report 0.
     temperature = _number(log, "temperature", "current") or None
     return Health(wear, temperature, None if not isinstance(passed, bool) else not passed)
+
+
+def _wear_percent(log: dict[str, Any]) -> int | None:
+    """Used endurance: what the device itself reports by its standard, else what its attributes say."""
+    places = (
+        ("nvme_smart_health_information_log", "percentage_used"),
+        ("scsi_percentage_used_endurance_indicator",),
+    )
+    found = [value for keys in places if (value := _number(log, *keys)) is not None]
+    for page in _get(log, "ata_device_statistics", "pages") or []:
+        for row in _get(page, "table") or []:
+            if _get(row, "name") == "Percentage Used Endurance Indicator" and _get(row, "flags", "valid"):
+                found += [value for value in (_number(row, "value"),) if value is not None]
+    if found:
+        return found[0]
+    attributes = _get(log, "ata_smart_attributes", "table")
+    if not attributes:
+        return _number(log, "endurance_used", "current_percent")
+    # Without an entry in its database smartctl calls attributes by names that others gave them.
+    if log.get("in_smartctl_database") is False:
+        return None
+    used = [_used_percent(row) for row in attributes]
+    return next((value for value in used if value is not None), None)
+
+
+def _used_percent(row: Any) -> int | None:
+    """Used endurance by one attribute of an SSD; None if it is another, or its values are no percents."""
+    name, value, raw = str(_get(row, "name")), _number(row, "value"), _number(row, "raw", "value")
+    if value is None or not 0 <= value <= 100:
+        return None
+    if _USED_NAME.fullmatch(name):
+        return raw if raw is not None and value == max(100 - raw, 0) else None
+    # Of others the attribute 230 of that name is no percentage.
+    if _LEFT_NAME.fullmatch(name) or (name == "Media_Wearout_Indicator" and _get(row, "id") in (None, 233)):
+        # ATA has no value 0: it is one only of a device that is worn out by its raw value, too.
+        return 100 - value if value or (raw or 0) >= 100 else None
+    return None
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -221,7 +221,7 @@ SERVER = (
         "A run sets a smaller zfs_arc_max beside them only with --beside-other-pools.",
     ),
     Check(
-        "scrub", "Running scrubs, resilvers, trims and initialisations.",
+        "scrub", "Running scrubs, resilvers, evacuations, expansions, trims and initialisations.",
         "They read and write the devices during the measurement.",
         "Wait (zpool wait POOL), or pause: zpool scrub -p POOL.",
     ),

@@ -39,7 +39,8 @@ _OLDEST, _NEWEST = (2, 1), (2, 4)
 _FEW_THREADS = 8
 _POOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.: -]{0,254}")
 _BUSY = re.compile(
-    r"(?:scrub|resilver)(?: \([^)]*\))? in progress|(?<=\()[0-9]+% (?:trimmed|initialized), started"
+    r"(?:scrub|resilver)(?: \([^)]*\))? in progress|(?:Evacuation|expansion) of \S+ in progress|"
+    r"(?<=\()[0-9]+% (?:trimmed|initialized), started"
 )
 _NEARLY_ALL = 0.95
 _NO_NFSD = "the kernel's NFS server is not loaded"

@@ -5,6 +5,7 @@ The stamp is the end of a window; its I/Os are put into the interval in which th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
@@ -21,7 +22,7 @@ from kit.load.fio_histogram_log import FIRST_COUNT, Windows, parse
 from kit.load.fio_latency_log import TRIM, BadLine, shown
 from kit.store.parts.import_source import BY_FORMAT
 
-_MIN_COMMAS = 19
+_NATURAL = re.compile(rb"[ \t]*[0-9]{1,19}[ \t\r]*")
 LAST_WINDOW = (
     "fio leaves the last, unfinished window out of this log: its I/Os are missing here; json+ of the same "
     "job has all (--output-format=json+)"
@@ -31,11 +32,20 @@ OF_SERVER = (
     "in it again, so these counts are too high; import json+ of the same job instead"
 )
 _HINT = "repair or remove the line; nothing was imported"
+_BACK = (
+    "a log of all jobs (per_job_logs=0) is known by its name: call it x_clat_hist.log. Else repair or remove "
+    "the line; nothing was imported"
+)
 
 
 def recognises(lines: Sequence[bytes]) -> bool:
-    """Whether the first line has at least as many columns as the coarsest histogram."""
-    return data_line(lines).count(b",") >= _MIN_COMMAS
+    """Whether the first line is one of fio's: as many bins as fio has, all numbers, and a direction."""
+    fields = data_line(lines).split(b",")
+    return (
+        len(fields) - FIRST_COUNT in LAYOUTS
+        and all(map(_NATURAL.fullmatch, fields))
+        and int(fields[1]) <= TRIM
+    )
 
 
 def open_files(sources: Sequence[Source], options: Options) -> Reading:
@@ -112,6 +122,7 @@ def _add(
         account.rows_counted += int(counts.sum())
         opened += int(counts[column == mine.columns - 1].sum())
         starts_ms = _starts(source, block, windows, before_ms, tally.interval_ns // 10**6)
+        tally.until_ns = max(tally.until_ns, int(windows.time_ms.max()) * 10**6)
         # A trim's line has no count here, so it does not matter which group it is given.
         group = groups[np.minimum(windows.direction, 1)]
         bins = column >> common.coarseness - mine.coarseness
@@ -128,7 +139,8 @@ def _starts(
 ) -> IntArray:
     """When each window began, in ms; `before_ms` has when the last of each direction ended, and is kept up.
 
-    The first is taken to be `first_ms` long. Raises ConfigError with the line where time goes back.
+    The first is taken to be `first_ms` long. In a log of all jobs, which fio writes one after the other, time
+    that goes back begins the next job; else it raises ConfigError with the line.
     """
     starts = np.empty(windows.time_ms.size, dtype=np.int64)
     back = []
@@ -140,10 +152,12 @@ def _starts(
         first = before_ms.get(direction, max(int(times[0]) - first_ms, 0))
         starts[mine] = np.concatenate([[first], times[:-1]])
         before_ms[direction] = int(times[-1])
+        if source.is_of_all_jobs:
+            starts[mine] = np.where(starts[mine] > times, np.maximum(times - first_ms, 0), starts[mine])
         back += mine[starts[mine] > times][:1].tolist()
     if back:
         line = min(back)
-        raise source.fail(block.first_line + line, f"time goes back from {starts[line]} ms", _HINT)
+        raise source.fail(block.first_line + line, f"time goes back from {starts[line]} ms", _BACK)
     return starts
 
 

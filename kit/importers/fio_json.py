@@ -1,6 +1,7 @@
 """fio's json+ output of others: one histogram per job and direction, over the whole job.
 
-kit.load.fio_json finds the documents. Of several (--status-interval) the last one counts: it has all I/Os.
+kit.load.fio_json finds the documents, kit.importers.fio_reports which of them hold I/Os of their own. Syncs
+(fsync, fdatasync) are imported as commits: a write that returned before is safe once they end.
 """
 
 from __future__ import annotations
@@ -10,22 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from kit.core.errors import ConfigError
 from kit.importers.base import OPS, TRIMS, Format, Options, one_by_one
+from kit.importers.fio_reports import HINT, jobs_of, last_reports, runtime_ms
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
 from kit.load import fio_bins
 from kit.load.fio_completion import sum_from_mean
-from kit.load.fio_json import Json, documents, jobs
+from kit.load.fio_json import Json
 from kit.store.parts.import_source import BY_FORMAT
 
-_MAX_BYTES = 64 << 20
-# An hour of --status-interval=1 is more than a document may be: it is read in parts, each of whole documents.
-_PART_BYTES = 8 << 20
-_END = b"\n}\n"
 _MAX_COUNT = 1 << 50
 MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
 _EDGES = fio_bins.Layout(0).edges
-_HINT = "run fio with --output-format=json+ and clat_percentiles on"
+# Options of fio that sync after so many writes.
+_FORCES = ("fsync", "fdatasync")
 
 
 def recognises(lines: Sequence[bytes]) -> bool:
@@ -39,71 +39,103 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
     The host is that of the options; else the file's, the client's and the job's name.
     """
     account = Account(str(source.path))
-    document, notes = _document(source)
-    account.warnings += notes
-    for job in [*(jobs(document, "jobs") or []), *(jobs(document, "client_stats") or [])]:
-        name = str(job.get("jobname", ""))
-        if job.get("error"):
-            account.warnings.append(f"fio reports an error in job {name!r}")
-        names = (source.host, str(job.get("hostname") or ""), name)
-        host = options.host or "/".join(filter(None, names))[:200]
-        for op in (*OPS, "trim"):
-            _add(source, account, tally, host, name, op, job.get(op))
-        _leave_out_mixed(account, job)
-        synced = _get(_get(job, "sync"), "total_ios")
-        if type(synced) is int and 0 < synced <= _MAX_COUNT:
-            account.read(synced)
-            account.leave_out("syncs: fio's fsync is no op of latency.parquet", synced)
-        if type(runtime := job.get("job_runtime")) is int and 0 < runtime < 10**11:
-            account.runtime_ns = max(account.runtime_ns, runtime * 10**6)
+    for document in last_reports(source, account.warnings):
+        for job in jobs_of(document):
+            _add_job(source, account, tally, options, job)
+        # One document was appended to the other: their runs were one after the other.
+        account.runtime_ns += runtime_ms(document) * 10**6
     return account
+
+
+def _add_job(source: Source, account: Account, tally: Tally, options: Options, job: Json) -> None:
+    name = str(job.get("jobname", ""))
+    if job.get("error"):
+        account.warnings.append(f"fio reports an error in job {name!r}")
+    names = (source.host, str(job.get("hostname") or ""), name)
+    host = options.host or "/".join(filter(None, names))[:200]
+    ios = {op: _add(source, account, tally, host, name, op, job.get(op)) for op in (*OPS, "trim", "sync")}
+    _leave_out_mixed(account, job)
+    asked = [key for key in _FORCES if str(_get(job.get("job options"), key) or 0).strip("0")]
+    if ios["write"] and ios["sync"]:
+        account.warnings.append(
+            f"job {name!r}: its {ios['write']} writes were not safe when they ended; the {ios['sync']} "
+            "fsync or fdatasync calls that made them safe are counted as commits"
+        )
+    elif ios["write"] and asked:
+        account.warnings.append(
+            f"job {name!r}: its {ios['write']} writes were not safe when they ended: {asked[0]} made them "
+            "safe, and how long that took is not in the file"
+        )
 
 
 def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> None:
-    """Add one direction of one job."""
+def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> int:
+    """Add one direction of one job: how many I/Os of it are in the bins."""
     ios = _get(part, "total_ios")
     where = f"job {job!r}, {op}"
     if ios is not None and not (type(ios) is int and 0 <= ios <= _MAX_COUNT):
         raise source.fail(None, f"{where}: total_ios is {str(ios)[:40]!r}", "is the file as fio wrote it?")
     timed = next((t for k in ("clat_ns", "lat_ns") if _get(t := _get(part, k), "bins")), None)
     if timed is None:
-        if ios:
-            raise source.fail(
-                None,
-                f"{where}: {ios} I/Os but no bins: fio's plain JSON (--output-format=json) has none",
-                _HINT,
-            )
-        return
+        if op == "sync" and ios:
+            account.read(ios)
+            account.leave_out("fsync or fdatasync calls whose times are not in the file", ios)
+        elif ios or (ios is None and _get(part, "io_bytes")):
+            raise _without_bins(source, where, ios, part)
+        return 0
     bins, total = timed["bins"], timed.get("N")
     if not isinstance(bins, dict) or not all(type(n) is int and 0 <= n <= _MAX_COUNT for n in bins.values()):
         raise source.fail(None, f"{where}: bins are not latency: count", "is the file as fio wrote it?")
     counted = sum(bins.values())
-    if counted != total:
+    # fio before 3.18 has no N.
+    if total is not None and counted != total:
         raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
-    account.read(counted)
-    if ios is not None and ios > counted:
-        account.read(ios - counted)
-        account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
-    elif ios is not None and ios < counted:
-        account.warnings.append(f"{where}: the bins hold {counted} I/Os, total_ios is {ios}")
+    _tell_apart(account, where, op, counted, ios)
     if op == "trim":
         account.leave_out(TRIMS, counted)
-        return
+        return counted
     indices = np.array([_index(source, where, key) for key in bins], dtype=np.int64)
     counts = np.array(list(bins.values()), dtype=np.int64)
     used = np.flatnonzero(counts)
     time_ns = np.zeros(used.size, dtype=np.int64)
-    group = tally.group(host, op)
+    group = tally.group(host, "commit" if op == "sync" else op)
     tally.add(tally.part(group, time_ns, indices[used], counts[used]))
     tally.sum(group, counted, sum_from_mean(timed.get("mean"), indices, counts))
     account.rows_counted += counted
     last = int(counts[indices == fio_bins.BINS - 1].sum())
     if last:
         account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
+    return counted
+
+
+def _tell_apart(account: Account, where: str, op: str, counted: int, ios: int | None) -> None:
+    """Count the I/Os as read, and tell of those that are in the bins or in total_ios alone."""
+    account.read(counted)
+    if ios is not None and ios > counted:
+        account.read(ios - counted)
+        account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
+    elif ios is not None and ios < counted:
+        account.warnings.append(f"{where}: the bins hold {counted} I/Os, total_ios is {ios}")
+
+
+def _without_bins(source: Source, where: str, ios: int | None, part: Any) -> ConfigError:
+    """The error for I/Os of which the file has no histogram that is read."""
+    many = f"{ios} I/Os" if ios else "I/Os"
+    if _get(_get(part, "clat"), "bins") or _get(_get(part, "lat"), "bins"):
+        return source.fail(
+            None,
+            f"{where}: {many} in microseconds: this is json+ of fio 2, and only that of fio 3 is read",
+            "import the logs of the same job (write_lat_log or write_hist_log), or run it with fio 3",
+        )
+    return source.fail(
+        None,
+        f"{where}: {many} but no bins: fio's plain JSON (--output-format=json) has none, nor has json+ with "
+        "clat_percentiles=0",
+        HINT,
+    )
 
 
 def _leave_out_mixed(account: Account, job: Json) -> None:
@@ -120,43 +152,9 @@ def _index(source: Source, where: str, key: str) -> int:
     index = fio_bins.index_of_midpoint(key)
     if index is None:
         raise source.fail(
-            None, f"{where}: {key[:40]!r} is none of fio's bins", "only fio 3 and later is read"
+            None, f"{where}: {key[:40]!r} is none of fio's bins", "is the file as fio wrote it?"
         )
     return index
-
-
-def _document(source: Source) -> tuple[Json, list[str]]:
-    """The last document of the file, and what to tell of the rest; a part at a time is in memory."""
-    last: Json | None = None
-    failure: tuple[int, str] | None = None
-    number = before = lines = 0
-    for data in source.segments(_END, _PART_BYTES, _MAX_BYTES):
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = lines + data.count(b"\n", 0, error.start) + 1
-            raise source.fail(line, "not UTF-8", "is this fio's output?") from None
-        found = documents(text)
-        if found.last is not None:
-            if last is None and (lines or text[: found.begin].strip()):
-                before = lines + text.count("\n", 0, found.begin)
-            last = found.last
-            failure = None
-        if found.failure:
-            failure = lines + found.failure[0], found.failure[1]
-        number += found.number
-        lines += text.count("\n")
-    if last is None:
-        line, what = failure or (1, "no JSON object with jobs in it")
-        raise source.fail(line, f"not fio's JSON: {what}", _HINT)
-    notes = []
-    if failure:
-        notes.append(f"line {failure[0]}: a later document is damaged and left out ({failure[1]})")
-    if before:
-        notes.append(f"{before} lines of text before the JSON are left out")
-    if number > 1:
-        notes.append(f"{number - 1} earlier reports of the same jobs are left out; the last one counts")
-    return last, notes
 
 
 FORMAT = Format("fio-json", "client", BY_FORMAT["fio-json"], recognises, one_by_one(read, _EDGES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,25 +11,64 @@ from functools import partial
 import numpy as np
 
 from kit.core.bins import bin_index
-from kit.importers.base import CUT, OPS, TRIMS, Format, Options, data_line, one_by_one
+from kit.core.units import NS_PER_UNIT
+from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line
+from kit.importers.fio_log_unit import first_rows, unit_ns
 from kit.importers.fio_output import notes
 from kit.importers.histogram_accumulator import Account, IntArray, Part, Tally
 from kit.importers.source import Block, Source, in_order
-from kit.load.fio_latency_log import MAX_COLUMNS, MIN_COLUMNS, TRIM, BadLine, column_count, parse, total_ns
+from kit.load.fio_latency_log import (
+    MAX_COLUMNS,
+    MAX_LATENCY_NS,
+    MIN_COLUMNS,
+    TRIM,
+    BadLine,
+    column_count,
+    parse,
+    total_ns,
+)
 from kit.store.parts.import_source import BY_FORMAT
 
 _ASIDE_BITS = 60
 
 
+_MS_NS = 1_000_000
+_FIELD = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
+
+
 def recognises(lines: Sequence[bytes]) -> bool:
-    """Whether the first line has as many columns as a log of I/Os."""
-    return MIN_COLUMNS <= data_line(lines).count(b",") + 1 <= MAX_COLUMNS
+    """Whether the first line has as many numbers as one of a log of I/Os, and a direction among them."""
+    fields = data_line(lines).split(b",")
+    if not MIN_COLUMNS <= len(fields) <= MAX_COLUMNS or not all(map(_FIELD.fullmatch, fields)):
+        return False
+    # Of averages and maxima (log_window_value=both) the direction is one further.
+    return any(field.strip() in (b"0", b"1", b"2") for field in fields[2:4])
 
 
-def read(source: Source, options: Options, tally: Tally) -> Account:
-    """Add the I/Os of one log to `tally`. Raises ConfigError for damage, with its line."""
+def open_files(sources: Sequence[Source], options: Options) -> Reading:
+    """Open logs, whose units may be unlike. Raises ConfigError where a log does not tell its unit."""
+    units = {source: unit_ns(source, options) for source in sources}
+    begins_ns = [_begin_ns(source, unit) for source, unit in units.items()]
+    tally = Tally(options.interval_ns, begin_ns=min(begins_ns, default=0))
+    return Reading(tally, (read(source, options, tally, unit) for source, unit in units.items()))
+
+
+def _begin_ns(source: Source, unit: int) -> int:
+    """When the first I/O began."""
+    rows = first_rows(source)
+    if rows is None or not rows.time_ms.size:
+        return 0
+    return max(int(rows.time_ms[0]) * _MS_NS - int(rows.latency_ns[0]) * unit, 0)
+
+
+def read(source: Source, options: Options, tally: Tally, unit: int = 1) -> Account:
+    """Add the I/Os of one log to `tally`; its latencies are of `unit` ns. Raises ConfigError for damage."""
     account = Account(str(source.path))
     account.warnings += notes(source)
+    if unit == NS_PER_UNIT["us"] and options.unit is None:
+        account.warnings.append(
+            "its latencies are read as microseconds, as fio 2 wrote them: nothing else fits its times"
+        )
     groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
     try:
         columns = column_count(source.head().split(b"\n", 1)[0])
@@ -36,7 +76,7 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
         hint = error.hint or "is it what fio's write_lat_log wrote? --from says what a file is"
         raise source.fail(1, str(error), hint) from None
 
-    work = partial(_digest, source, tally, groups, columns)
+    work = partial(_digest, source, tally, groups, columns, unit)
     with closing(in_order(work, source.blocks())) as digests:
         for digest in digests:
             account.read(digest.rows)
@@ -45,6 +85,8 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
             account.leave_out(CUT, digest.cut)
             if digest.part:
                 tally.add(digest.part)
+                # Ends are cut to whole milliseconds.
+                tally.until_ns = max(tally.until_ns, digest.part.last_ns + _MS_NS)
             for group, low_ns, high_ns in digest.extremes:
                 tally.extremes(group, low_ns, high_ns)
             for group, ios, sum_ns in digest.sums:
@@ -65,7 +107,7 @@ class _Digest:
     sums: tuple[tuple[int, int, int], ...] = ()
 
 
-def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, block: Block) -> _Digest:
+def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, unit: int, block: Block) -> _Digest:
     if block.cut:
         return _Digest(rows=1, cut=1)
     try:
@@ -74,6 +116,11 @@ def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, block:
         hint = error.hint or "repair or remove the line; nothing was imported"
         raise source.fail(block.first_line + error.index, str(error), hint) from None
     time_ms, latency_ns, direction = rows.time_ms, rows.latency_ns, rows.direction
+    if unit > 1:
+        if latency_ns.size and int(latency_ns.max()) >= MAX_LATENCY_NS // unit:
+            line = block.first_line + int(latency_ns.argmax())
+            raise source.fail(line, "the latency is impossible (104 days or more)", "is that its --unit?")
+        latency_ns = latency_ns * unit
     kept = direction != TRIM
     ios = int(np.count_nonzero(kept))
     if ios < direction.size:
@@ -107,4 +154,6 @@ def _extremes(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int,
     return found
 
 
-FORMAT = Format("fio-log", "client", BY_FORMAT["fio-log"], recognises, one_by_one(read))
+FORMAT = Format(
+    "fio-log", "client", BY_FORMAT["fio-log"], recognises, open_files, frozenset({"host", "unit"})
+)

@@ -78,17 +78,26 @@ class Account:
 
 @dataclass(frozen=True)
 class Part:
-    """Counts per cell, each cell once; the intervals of `keys` are `interval_ns` long."""
+    """Counts per cell, each once. Intervals of `keys` are `interval_ns` long; `last_ns`: the last time."""
 
     interval_ns: int
     keys: IntArray
     counts: IntArray
+    last_ns: int = 0
 
 
 class Tally:
-    """I/Os per (interval, host, op, tier, bin). `interval_ns` doubles where there would be too many cells."""
+    """I/Os per (interval, host, op, tier, bin). `interval_ns` doubles where there would be too many cells.
 
-    def __init__(self, interval_ns: int, edges: Edges = bin_edges, max_cells: int = MAX_CELLS) -> None:
+    `begin_ns`: an interval begins there; what is before the first of them counts in it. `until_ns`: when the
+    last I/O ended, on the clock of the times; 0 where that is not known.
+    """
+
+    def __init__(
+        self, interval_ns: int, edges: Edges = bin_edges, max_cells: int = MAX_CELLS, begin_ns: int = 0
+    ) -> None:
+        self.until_ns = 0
+        self._begin_ns = begin_ns % interval_ns
         self.interval_ns = interval_ns
         self.edges = edges
         self._max_cells = max_cells
@@ -131,13 +140,18 @@ class Tally:
         interval_ns = self.interval_ns
         if not bins.size:
             return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
+        last_ns = int(time_ns.max())
+        time_ns = self._since_begin(time_ns)
         first, last = int(time_ns.min()) // interval_ns, int(time_ns.max()) // interval_ns
         if last >= _MAX_TIME_INDEX:
             raise ConfigError("times are too far apart for this interval", "give a longer --interval")
         # A division per row costs more than all else here, and most blocks lie in one interval.
         index = time_ns // interval_ns if last > first or row is not None else np.int64(first)
         cell: IntArray = np.asarray((index * _MAX_GROUPS + group) * _BINS)
-        return Part(interval_ns, *_summed((cell if row is None else cell[row]) + bins, counts))
+        return Part(interval_ns, *_summed((cell if row is None else cell[row]) + bins, counts), last_ns)
+
+    def _since_begin(self, time_ns: IntArray) -> IntArray:
+        return np.maximum(time_ns - self._begin_ns, 0) if self._begin_ns else time_ns
 
     def part_of(self, groups: IntArray, which: IntArray, time_ns: IntArray, bins: IntArray) -> Part:
         """As part(), one I/O each, of group groups[which]; faster where their times are near each other."""
@@ -145,16 +159,18 @@ class Tally:
             return self.part(0, time_ns, bins)
         # Read once: add() may double it meanwhile.
         interval_ns = self.interval_ns
-        first, last = (int(time) // interval_ns for time in (time_ns.min(), time_ns.max()))
+        given_ns, time_ns = time_ns, self._since_begin(time_ns)
+        low_ns, high_ns = int(time_ns.min()), int(time_ns.max())
+        first, last = low_ns // interval_ns, high_ns // interval_ns
         cells = (last - first + 1) * groups.size
         if last >= _MAX_TIME_INDEX or cells * _BINS > max(_TABLE_PER_KEY * bins.size, 1 << 16):
-            return self.part(groups[which], time_ns, bins)
+            return self.part(groups[which], given_ns, bins)
         local = which if first == last else (time_ns // interval_ns - first) * groups.size + which
         table = np.bincount((local << _BIN_BITS) + bins)
         found = np.flatnonzero(table)
         cell, at = found >> _BIN_BITS, found & (_BINS - 1)
         keys = ((first + cell // groups.size) * _MAX_GROUPS + groups[cell % groups.size]) * _BINS + at
-        return Part(interval_ns, keys, table[found].astype(np.int64))
+        return Part(interval_ns, keys, table[found].astype(np.int64), high_ns + self._begin_ns)
 
     def add(self, part: Part) -> None:
         """Add what part() or part_of() made."""
@@ -207,7 +223,7 @@ class Tally:
             phase=pl.lit(phase),
             layer=pl.lit(layer),
         )
-        return frame.select(*LATENCY_SCHEMA), first * self.interval_ns
+        return frame.select(*LATENCY_SCHEMA), first * self.interval_ns + self._begin_ns
 
     def told_extremes(self, layer: str) -> list[dict[str, Any]]:
         """The exact extremes as a phase of manifest.json has them; only where every I/O was looked at."""

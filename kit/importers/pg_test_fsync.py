@@ -36,13 +36,15 @@ _SECTIONS = (
 )
 _MOST_OPS_PER_S, _MOST_S = 1e9, 86_400
 _MOST_NAME = 100
+# Lines of a terminal that may stand before it, such as the prompt with the command.
+_MOST_BEFORE = 20
 _WARNING = "each row has its mean alone: percentiles are those of the means, not of single writes"
 _AGAIN = "give what pg_test_fsync printed, whole and unchanged; nothing was imported"
 
 
 def recognises(lines: Sequence[bytes]) -> bool:
-    """Whether it begins as pg_test_fsync does."""
-    return bool(lines and _BEGIN.fullmatch(lines[0].strip().decode("utf-8", "replace")))
+    """Whether it begins as pg_test_fsync does, but for a few lines of the terminal before it."""
+    return any(_BEGIN.fullmatch(line.strip().decode("utf-8", "replace")) for line in lines[:_MOST_BEFORE])
 
 
 @dataclass
@@ -94,6 +96,10 @@ def read(source: Source, options: Options, tally: Tally, before: str = "") -> Ac
     account = Account(str(source.path), warnings=[_WARNING])
     text = source.whole(_LIMIT_BYTES).decode("utf-8", "replace")
     lines = [(number, line) for number, each in enumerate(text.split("\n"), 1) if (line := each.rstrip())]
+    starts = [at for at, (_, line) in enumerate(lines[:_MOST_BEFORE]) if _BEGIN.fullmatch(line.strip())]
+    if starts and starts[0]:
+        account.warnings.append(f"{starts[0]} lines of text before it are left out")
+        lines = lines[starts[0] :]
     table = _Table(source, tally, before, account, _seconds(source, *(lines[0] if lines else (1, ""))))
     account.runtime_ns = table.seconds * 10**9
     last = lines[-1][0]

@@ -16,6 +16,7 @@ import polars as pl
 from kit import __version__
 from kit.core.errors import ConfigError
 from kit.importers import (
+    diskinfo,
     fio_histogram_log,
     fio_json,
     fio_latency_log,
@@ -37,6 +38,7 @@ FORMATS = (
     fio_json.FORMAT,
     zpool_iostat.FORMAT,
     pg_test_fsync.FORMAT,
+    diskinfo.FORMAT,
     fio_latency_log.FORMAT,
     fio_histogram_log.FORMAT,
     two_columns.FORMAT,
@@ -82,11 +84,10 @@ class Imported:
         if not self.rows_are_phases:
             return
         titles = self.frame["host"].unique(maintain_order=True).to_list()
-        names = {title: f"row-{number}" for number, title in enumerate(titles, 1)}
         self.phases = [
             {
                 **self.phase,
-                "name": names[title],
+                "name": title,
                 "title": title,
                 **self._counts(title),
                 "sums": [{**each, "host": PHASE} for each in self.phase["sums"] if each["host"] == title],
@@ -94,10 +95,7 @@ class Imported:
             }
             for title in titles
         ]
-        self.frame = self.frame.with_columns(
-            pl.col("host").replace_strict(names, return_dtype=pl.String).alias("phase"),
-            pl.lit(PHASE).alias("host"),
-        )
+        self.frame = self.frame.with_columns(phase=pl.col("host"), host=pl.lit(PHASE))
 
     def _counts(self, title: str) -> dict[str, int]:
         """I/Os of a row, where those of all rows are counted."""
@@ -167,10 +165,11 @@ def detect(source: Source) -> Format:
     for known in FORMATS:
         if known.recognises(lines):
             return known
+    found, hint = fio_output.known_output(lines)
     raise source.fail(
         None,
-        f"no known format; the first line is {shown(lines[0])}",
-        f"say what it is: --from {', '.join(BY_NAME)}",
+        f"no known format{found}; the first line is {shown(lines[0])}",
+        hint or f"say what it is: --from {', '.join(BY_NAME)}",
     )
 
 
@@ -210,8 +209,12 @@ def _imported(
     frame, origin_ns = tally.frame(PHASE, layer)
     assert int(frame["count"].sum()) == counted, "the tally lost I/Os"
     # A histogram without times is one interval, as long as the job was.
-    interval_ns = max(tally.interval_ns, *(a.runtime_ns for a in accounts))
-    end_ns = int(frame["time_ns"].max()) + interval_ns  # type: ignore[arg-type]
+    interval_ns = max(a.runtime_ns for a in accounts) or tally.interval_ns
+    last_ns: int = frame["time_ns"].max()  # type: ignore[assignment]
+    end_ns = last_ns + interval_ns
+    if tally.until_ns:
+        # A rate is of the time in which there were I/Os, not of whole intervals.
+        end_ns = max(min(end_ns, tally.until_ns - origin_ns), last_ns + 1)
     warnings = [f"{a.file}: {w}" for a in accounts for w in a.warnings]
     warnings += [f"{a.file}: {n} left out: {reason}" for a in accounts for reason, n in a.left_out.items()]
     warnings += [
@@ -222,10 +225,9 @@ def _imported(
         warnings.append(
             f"too many cells: intervals are {tally.interval_ns} ns long, not the {asked} ns asked for"
         )
-    if frame.height and layer == "nfs-server":
-        clients, servers = 0, counted
-    else:
-        clients, servers = (counted, 0) if layer == "client" else (0, 0)
+    # A commit moves no data: it is no I/O of a phase.
+    ios = int(frame.filter(pl.col("op") != "commit")["count"].sum())
+    clients, servers = (ios if layer == each else 0 for each in ("client", "nfs-server"))
     phase = {
         "name": PHASE, "title": "Imported", "op": None, "tiers": frame["tier"].unique().sort().to_list(),
         "start_ns": 0, "end_ns": end_ns, "interval_ns": interval_ns,

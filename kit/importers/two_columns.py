@@ -31,9 +31,9 @@ _SPLIT = re.compile(rb"[ \t]*,[ \t]*|[ \t]+")
 
 
 def recognises(lines: Sequence[bytes]) -> bool:
-    """Whether the first line that is not a comment has two columns."""
-    line = data_line(lines)
-    return line.count(b",") == 1 or (b"," not in line and len(line.split()) == 2)
+    """Whether the first line that is not a comment has two numbers."""
+    fields = _SPLIT.split(data_line(lines).strip())
+    return len(fields) == 2 and all(map(_NUMBER.fullmatch, fields))
 
 
 def read(source: Source, options: Options, tally: Tally) -> Account:
@@ -55,7 +55,9 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
             account.leave_out(_COMMENTS, block.lines - columns[0].size)
         time_ns, latency_ns = (np.rint(c).astype(np.int64) for c in columns)
         if time_ns.size:
-            tally.add(tally.part(group, time_ns, bin_index(latency_ns)))
+            part = tally.part(group, time_ns, bin_index(latency_ns))
+            tally.add(part)
+            tally.until_ns = max(tally.until_ns, part.last_ns)
             tally.extremes(group, int(latency_ns.min()), int(latency_ns.max()))
             tally.sum(group, latency_ns.size, total_ns(latency_ns))
         account.rows_counted += time_ns.size

@@ -106,7 +106,8 @@ def recognises(lines: Sequence[bytes]) -> bool:
 
     Before these rows may be two times and a name.
     """
-    if any(b"total_wait" in line for line in lines[:4]):
+    # With -l it is one more column of averages.
+    if any(line.split()[1:2] == [b"total_wait"] for line in lines[:4]):
         return True
     firsts = [line.split()[0] for line in lines[:6]]
     begin = next((at for at in range(4) if firsts[at : at + 3] in _FIRST_BUCKETS), None)

@@ -7,6 +7,7 @@ and txgs (OpenZFS module/zfs/spa_stats.c); scans of kit.zfs.scrub_status; /proc/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from kit.zfs.scrub_status import Scan
 _NFSD = "/proc/net/rpc/nfsd"
 _NO_NFSD = "io 0 0"
 _STAT = "/proc/stat"
+_RELEASE = "/proc/sys/kernel/osrelease"
+_NARROW, _WIDE_SINCE = 2**32, (5, 13)
 _KSTATS = "/proc/spl/kstat/zfs"
 # Numbers of procedures in RFC 1813, RFC 7530 and RFC 7862 (68: READ_PLUS, the reads of NFS 4.2). In the lists
 # they stand after the length.
@@ -57,6 +60,8 @@ class Conditions:
     txgs: tuple[Txg, ...]
     cpu_ticks: int
     steal_ticks: int
+    # Of the kernel; "" where that is not known.
+    release: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> Co
     """Read the counters. Raises HostError if one is missing; with `local` nfsd need not be there."""
     scans = scrub_status.read(server, zfs)
     pools = sorted(scans)
-    files = ["/proc/uptime", _NFSD, _STAT, f"{_KSTATS}/{pool}/txgs"]
+    files = ["/proc/uptime", _NFSD, _STAT, _RELEASE, f"{_KSTATS}/{pool}/txgs"]
     files += [f"{_KSTATS}/{name}/iostats" for name in pools]
     # -v prints the name of each file. The files of another pool may vanish at any time.
     output = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
@@ -169,6 +174,7 @@ def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool
         # user nice system idle iowait irq softirq steal; user includes guest time.
         cpu_ticks=sum(ticks[:8]),
         steal_ticks=ticks[7],
+        release=files.get(_RELEASE, ""),
     )
 
 
@@ -216,9 +222,9 @@ def checks(
         source = f"{_NFSD} proc3, proc4ops"
         made.append(Check.of_counts("NFS-CALLS", name, source, count, calls, apart, op=op))
         if op in block_bytes:
-            moved = after.io_bytes[op] - before.io_bytes[op]
             spare = count * spare_bytes + apart * block_bytes[op]
             issued = count * block_bytes[op]
+            moved = _moved(before.io_bytes[op], after.io_bytes[op], issued, after.release)
             made.append(
                 Check.of_counts("NFS-BYTES", f"bytes of {name}", f"{_NFSD} io", issued, moved, spare, op=op)
             )
@@ -235,6 +241,19 @@ def checks(
     steal = after.steal_ticks - before.steal_ticks
     made.append(Check.of_counts("CPU-STEAL", "CPU steal time, in 10 ms", f"{_STAT} steal", 0, steal, most))
     return made
+
+
+def _moved(before: int, after: int, issued: int, release: str) -> int:
+    """Bytes between two values of nfsd's `io`, which before Linux 5.13 begins anew at 4 GiB.
+
+    How often it did is what comes nearest to the bytes that were `issued`.
+    """
+    version = tuple(int(part) for part in re.findall(r"[0-9]{1,9}", release)[:2])
+    is_narrow = max(before, after) < _NARROW and (after < before or () < version < _WIDE_SINCE)
+    if not is_narrow:
+        return after - before
+    moved = (after - before) % _NARROW
+    return moved + max(issued - moved + _NARROW // 2, 0) // _NARROW * _NARROW
 
 
 def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) -> Iterator[Check | Missing]:
@@ -254,17 +273,21 @@ def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) 
 def problems(
     before: Conditions, after: Conditions, own: str = "", expected: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Scrubs and resilvers of any pool: they use the measured devices, ARC and CPU.
+    """Scrubs, resilvers, evacuations and expansions of any pool: they use the measured devices, ARC and CPU.
 
     Not those that are `expected` of the pool `own`.
     """
     return [
-        f"a {scan.function.lower()} of the pool {pool} ran during the phase "
+        f"{'an' if _word(scan)[0] in 'aeiou' else 'a'} {_word(scan)} of the pool {pool} ran during the phase "
         f"(zpool status: {scan.function} {scan.state})"
         for pool, scan in after.scans.items()
         if (scan.running or before.scans.get(pool) != scan)
         and not (pool == own and scan.function in expected)
     ]
+
+
+def _word(scan: Scan) -> str:
+    return scrub_status.WORDS.get(scan.function, scan.function.lower())
 
 
 def events(before: Conditions, after: Conditions, measured: Measured) -> list[Event]:
@@ -276,7 +299,7 @@ def events(before: Conditions, after: Conditions, measured: Measured) -> list[Ev
     booted_s = after.wall_s - after.uptime_ns // 1_000_000_000
     for pool, scan in after.scans.items():
         end_ns = after.uptime_ns if scan.running else (scan.end_s - booted_s) * 1_000_000_000
-        kind = "resilver" if scan.function == "RESILVER" else "scrub"
+        kind = "scrub" if scan.function == "ERRORSCRUB" else _word(scan)
         spans.append(((scan.start_s - booted_s) * 1_000_000_000, end_ns, kind, f"{kind} of the pool {pool}"))
     at = measured.experiment_ns
     return [

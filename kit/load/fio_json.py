@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,26 +33,47 @@ class Documents:
     failure: tuple[int, str] | None = None
 
 
+@dataclass(frozen=True)
+class Found:
+    """A document, or a damaged one: then `value` is None, and `failure` its line and what is wrong."""
+
+    begin: int
+    end: int
+    value: Json | None
+    failure: tuple[int, str] | None = None
+
+
 def documents(text: str) -> Documents:
-    """Find the JSON objects with jobs that begin at the start of a line."""
-    decoder = json.JSONDecoder(parse_constant=_refuse)
+    """The documents of a text; see each_document()."""
     result = Documents()
+    for found in each_document(text):
+        if found.value is None:
+            result.failure = found.failure
+        else:
+            begin = result.begin if result.number else found.begin
+            result = Documents(begin, found.end, result.number + 1, found.value)
+    return result
+
+
+def each_document(text: str) -> Iterator[Found]:
+    """The JSON objects with jobs that begin at the start of a line, and what is damaged there."""
+    decoder = json.JSONDecoder(parse_constant=_refuse)
     at = 0
     for number, brace in enumerate(re.finditer(r"^\{", text, re.MULTILINE)):
         if (start := brace.start()) < at:
             continue
         if number == _MAX_STARTS:
-            result.failure = text.count("\n", 0, start) + 1, f"more than {_MAX_STARTS} documents"
+            line = text.count("\n", 0, start) + 1
+            yield Found(start, start, None, (line, f"more than {_MAX_STARTS} documents"))
             break
         try:
             value, at = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            result.failure = text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error)
+            line = text.count("\n", 0, getattr(error, "pos", start)) + 1
+            yield Found(start, start, None, (line, str(error)))
             continue
         if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
-            begin = result.begin if result.number else start
-            result = Documents(begin, at, result.number + 1, value)
-    return result
+            yield Found(start, at, value)
 
 
 def _refuse(name: str) -> float:

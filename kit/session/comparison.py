@@ -16,6 +16,7 @@ from kit.store.manifest import Manifest, read_manifest
 from kit.store.parts.comparison import Comparison
 from kit.store.summary import Summary
 from kit.store.tables import read_latency
+from reports.analysis import import_source
 from reports.comparison import comparability
 from reports.comparison.compare import compare as compared
 
@@ -68,7 +69,11 @@ def _phases(a: list[StoredRun], b: list[StoredRun]) -> tuple[str, str] | None:
 def _of_phase(run: StoredRun, shown: str) -> Summary:
     """The summary of a run; of a phase of it its rows alone, and their phase is called `shown`."""
     if run.phase is None:
-        return run.summary
+        known = import_source.rows(run.manifest)
+        renamed = (
+            row.model_copy(update={"phase": known.get(row.phase, row.phase)}) for row in run.summary.rows
+        )
+        return run.summary.model_copy(update={"rows": tuple(renamed)})
     rows = tuple(
         row.model_copy(update={"phase": shown}) for row in run.summary.rows if row.phase == run.phase
     )
@@ -83,9 +88,12 @@ class StoredRun:
         """`name`: a run directory, or RUN:PHASE. A directory of the whole name comes first."""
         self.name = name
         self.phase: str | None = None
-        path, colon, phase = name.rpartition(":")
-        if colon and "/" not in phase and os.path.lexists(path) and not os.path.lexists(name):
-            name, self.phase = path, phase
+        if not os.path.lexists(name):
+            # Names of phases may have colons, too.
+            ends = [at for at, letter in enumerate(name) if letter == ":" and "/" not in name[at:]]
+            at = next((at for at in reversed(ends) if os.path.lexists(name[:at])), None)
+            if at is not None:
+                name, self.phase = name[:at], name[at + 1 :]
         self.directory = run_directory.named_run(Path(name))
         self.manifest = read_manifest(self.directory)
         known = [each.name for each in self.manifest.phases]
@@ -113,7 +121,10 @@ class StoredRun:
         """What its heat maps are made of; a phase compared by its name is called `shown`."""
         latency = read_latency(self.directory)
         if self.phase is None:
-            return self.manifest, latency
+            known = import_source.rows(self.manifest)
+            named = [p.model_copy(update={"name": known.get(p.name, p.name)}) for p in self.manifest.phases]
+            latency = latency.with_columns(pl.col("phase").replace(known))
+            return self.manifest.model_copy(update={"phases": tuple(named)}), latency
         phases = [p.model_copy(update={"name": shown}) for p in self.manifest.phases if p.name == self.phase]
         mine = latency.filter(pl.col("phase") == self.phase).with_columns(phase=pl.lit(shown))
         return self.manifest.model_copy(update={"phases": tuple(phases)}), mine

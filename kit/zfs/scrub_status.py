@@ -1,4 +1,4 @@
-"""The last scrub, resilver or rebuild of each pool, from `zpool status`.
+"""The last scrub, resilver, rebuild, evacuation or expansion of each pool, from `zpool status`.
 
 OpenZFS 2.3 and later print JSON. For 2.1 and 2.2 the text is parsed (print_scan_status in
 cmd/zpool/zpool_main.c), with times in UTC. An unknown sentence is an error.
@@ -31,6 +31,14 @@ _SENTENCES = {
     # A paused scrub reads nothing: the time of the pause counts as its end.
     "PAUSED": re.compile(rf"{_SUBJECT} paused since {_WHEN}"),
 }
+# print_removal_status() and print_raidz_expand_status(): of `zpool remove`, and of `zpool attach` to a RAIDZ.
+_MOVES = {
+    "FINISHED": re.compile(rf"(?:Removal of vdev|expanded) .+ copied .+ on {_WHEN}"),
+    "CANCELED": re.compile(rf"Removal of .+ canceled on {_WHEN}"),
+    "SCANNING": re.compile(rf"(?:Evacuation|expansion) of .+ in progress since {_WHEN}"),
+    "PAUSED": re.compile(rf"expansion of .+ paused since {_WHEN}"),
+}
+_MOVE_FUNCTIONS = {"remove": "REMOVE", "expand": "EXPAND"}
 _FUNCTIONS = {
     **dict.fromkeys(("scrub", "scrub repaired"), "SCRUB"),
     **dict.fromkeys(("resilver", "resilvered"), "RESILVER"),
@@ -38,11 +46,18 @@ _FUNCTIONS = {
 }
 # As text for a shell: sudo does not keep the caller's environment.
 _STATUS = "LC_ALL=C TZ=UTC exec zpool status"
+WORDS = {
+    "SCRUB": "scrub",
+    "RESILVER": "resilver",
+    "ERRORSCRUB": "errorscrub",
+    "REMOVE": "evacuation",
+    "EXPAND": "expansion",
+}
 
 
 @dataclass(frozen=True)
 class Scan:
-    """`function` is SCRUB, RESILVER or ERRORSCRUB; times are seconds since 1970, 0 if unknown."""
+    """`function` is a key of WORDS; times are seconds since 1970, 0 if unknown."""
 
     function: str
     state: str
@@ -63,13 +78,22 @@ def read(server: Host, zfs: ZfsVersion) -> dict[str, Scan | None]:
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise HostError(
             f"{server.name}: the output of `zpool status` of OpenZFS {zfs.text} is not understood: {error}",
-            "without it a scrub or resilver during the measurement cannot be detected",
+            "without it a scrub, resilver or evacuation during the measurement cannot be detected",
         ) from error
 
 
 def from_json(status: dict[str, Any]) -> dict[str, Scan | None]:
     """From JSON. Raises KeyError, TypeError, ValueError or AttributeError if it has another form."""
-    return {name: _of_json(entry.get("scan_stats")) for name, entry in status.get("pools", {}).items()}
+    return {name: _of_pool(entry) for name, entry in status.get("pools", {}).items()}
+
+
+def _of_pool(entry: dict[str, Any]) -> Scan | None:
+    latest = None
+    for key, function in (("removal_stats", "REMOVE"), ("raidz_expand_stats", "EXPAND")):
+        if (stats := entry.get(key)) and stats["state"] != "NONE":
+            scan = Scan(function, str(stats["state"]), int(stats["start_time"]), int(stats["end_time"]))
+            latest = _later(latest, scan)
+    return _later(latest, _of_json(entry.get("scan_stats")))
 
 
 def _of_json(status: dict[str, Any] | None) -> Scan | None:
@@ -110,6 +134,8 @@ def from_text(text: str) -> dict[str, Scan | None]:
             scans[pool] = None
         elif colon and label in ("  scan", "   scrub", " scrub") and pool is not None:
             scans[pool] = _later(scans[pool], _sentence(rest.strip()))
+        elif colon and label in _MOVE_FUNCTIONS and pool is not None:
+            scans[pool] = _later(_move(_MOVE_FUNCTIONS[label], rest.strip()), scans[pool])
     if not scans and text.strip() not in ("no pools available", ""):
         raise ValueError(f"no pool in {text[:200]!r}")
     return scans
@@ -132,6 +158,16 @@ def _sentence(text: str) -> Scan | None:
             if state == "FINISHED":
                 return Scan(function, state, time_s - _took(match), time_s)
             return Scan(function, state, time_s if state == "CANCELED" else 0, time_s)
+    raise ValueError(f"{text[:200]!r}")
+
+
+def _move(function: str, text: str) -> Scan:
+    for state, pattern in _MOVES.items():
+        if match := pattern.fullmatch(text):
+            time_s = calendar.timegm(time.strptime(match["when"]))
+            is_running = state == "SCANNING"
+            # When it began is told only while it goes on.
+            return Scan(function, state, time_s, 0 if is_running else time_s)
     raise ValueError(f"{text[:200]!r}")
 
 

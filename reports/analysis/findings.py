@@ -48,6 +48,8 @@ _EVENTS = {
     "throttling": "CPU throttling",
     "expected": "an expected event",
     "resilver": "a resilver",
+    "evacuation": "the evacuation of a vdev",
+    "expansion": "the expansion of a RAIDZ vdev",
     "scrub": "a scrub",
     "trim": "a trim",
     "txg": "a txg sync",

@@ -26,6 +26,13 @@ def name(manifest: Manifest, phase: Phase) -> str:
     return section.words.files if section and title == _WHOLE else title
 
 
+def rows(manifest: Manifest) -> dict[str, str]:
+    """By the name of a phase what it is, where phases are rows of a table: older runs number them."""
+    if manifest.import_ is None:
+        return {}
+    return {each.name: each.title for each in manifest.phases if each.title and each.title != _WHOLE}
+
+
 def title(manifest: Manifest) -> str | None:
     """The title of the page."""
     if manifest.import_ is None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
+from reports.analysis import import_source
 
 Json = dict[str, Any]
 # Of a phase, where the run has no plan: as the manifest has them.
@@ -275,6 +276,9 @@ def _export(manifest: Manifest) -> list[str] | None:
 
 
 def _phases(manifest: Manifest, workload: Json) -> Json:
+    # Rows of a table of others: which there are is a result, not a setting.
+    if import_source.rows(manifest):
+        return {}
     planned = {name: _ADDED | phase for name, phase in _by_name(workload.get("phase")).items()}
     # How much time a column of an import holds says nothing of what was measured.
     keys = [key for key in _PHASE if key != "interval_ns" or manifest.import_ is None]

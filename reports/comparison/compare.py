@@ -166,7 +166,7 @@ def _figure(key: Key, name: str, sides: Sequence[Sequence[tuple[float, float]]])
 
 def _absent(found: Sequence[Row | None]) -> str:
     missing = sum(row is None for row in found)
-    return f"no I/O in {missing} of {len(found)} runs"
+    return f"no I/O in {missing} of {len(found)} runs: missing there"
 
 
 def _share(

@@ -10,6 +10,7 @@ from typing import Any
 from kit.store.checks.outcome import Verdict
 from kit.store.manifest import Manifest
 from kit.store.series import CellRun, Series
+from reports.analysis import import_source
 from reports.series.cells import StoredRun, measured
 from reports.series.figures import Figure, figures_of, mean
 from reports.trend.checks import Stand, outcomes_of
@@ -71,10 +72,11 @@ def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> P
     """A run, as a point. `name`: as the user gave it."""
     manifest, summary = stored.manifest, stored.summary
     figures: dict[Key, Measured] = {}
+    rows = import_source.rows(manifest)
     for phase in manifest.phases:
         # The name of a stranger's run may be anything; nothing is looked up by it.
         run = CellRun.model_construct(run=manifest.run or name, round=1, **measured(phase.name, stored))
-        figures |= _figures(phase.name, [run], summary.by_nature)
+        figures |= _figures(rows.get(phase.name, phase.name), [run], summary.by_nature)
     return Point(
         name,
         manifest.run or name,

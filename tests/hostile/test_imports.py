@@ -80,8 +80,9 @@ PLAIN = json.dumps(
         ("x_bw.1.log", log(bandwidths()), "by its name a bandwidth log (write_bw_log): its values are KiB/s"),
         ("x_bw.log.nodeA", log(bandwidths()), "by its name a bandwidth log (write_bw_log)"),
         ("x_iops.1.log", log([1] * 2000), "by its name an IOPS log (write_iops_log): its values are I/Os"),
+        ("x_slat.1.log", log([2700] * 2000), "by its name a log of submissions (slat)"),
         ("renamed.txt", log([1] * 2000), "values at its begin are 1: an IOPS log"),
-        ("renamed.txt", log(bandwidths()), "by its values a bandwidth log (write_bw_log)"),
+        ("renamed.txt", log(bandwidths()), "by its values it may be a bandwidth log (write_bw_log)"),
     ],
 )
 def test_logs_of_the_same_columns_are_no_latencies(
@@ -118,6 +119,14 @@ def test_what_is_special_in_a_log_is_said(tmp_path: Path, imported: Called) -> N
     done = imported("x_clat.1.log", log(LATENCIES_NS, start_ms=1_795_374_022_504))
     assert done.returncode == 0 and "an epoch log (log_unix_epoch), from 2026-11-22T19:00:22Z" in done.stderr
     assert "per_job_logs" not in done.stderr
+
+
+def test_a_paced_job_has_latencies_by_its_name(imported: Called) -> None:
+    """4 KiB at 10,000 a second, 41 us each: by chance the values fit a bandwidth as well."""
+    rows = "".join(f"{n // 10}, {37_000 + 617 * (n % 14)}, 0, 4096, 0\n" for n in range(1500))
+    done = imported("paced_lat.1.log", rows)
+    assert done.returncode == 0 and "1500 of 1500 I/Os counted" in done.stderr, done.stderr
+    assert imported("renamed.txt", rows).returncode == 2
 
 
 @pytest.mark.parametrize("start_ms", [0, 3_000_000_000])

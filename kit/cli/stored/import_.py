@@ -46,7 +46,7 @@ def import_(
     ] = None,
     layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
     unit: Annotated[
-        Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace.")
+        Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace or a fio log.")
     ] = None,
     time_unit: Annotated[
         Unit | None, typer.Option("--time-unit", help="Unit of its times, if different.")
@@ -59,7 +59,7 @@ def import_(
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Create a report from fio logs, fio json+, traces, bpftrace, zpool iostat -w or pg_test_fsync."""
+    """Report on fio logs, fio json+, traces, bpftrace, zpool iostat -w, pg_test_fsync or diskinfo."""
     _check_names(name, host)
     interval_ns = duration_ns("--interval", interval)
     if interval_ns < _LEAST_INTERVAL_NS:

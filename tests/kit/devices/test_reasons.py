@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
-from tests.kit.devices.facts import BY_ID, DISKS, REASONS_OF_USES, SIZE, codes, parse, recorded, spec_of
+from tests.kit.devices.facts import (
+    BY_ID,
+    DISKS,
+    REASONS_OF_USES,
+    SIZE,
+    codes,
+    one_device,
+    parse,
+    recorded,
+    spec_of,
+)
 
 
 def test_each_use_has_its_reason() -> None:
@@ -106,3 +117,36 @@ def test_the_document_names_every_code() -> None:
     text = (Path(__file__).parents[3] / "docs" / "formats.md").read_text()
     part = text.partition("## Disks of a server")[2].partition("\n## ")[0]
     assert {code for code in Code if f"`{code.value}`" in part} == set(Code)
+
+
+def test_both_sides_of_a_multipath_disk_say_what_to_do() -> None:
+    size = 4_000_787_030_016
+    joined = one_device(f"{BY_ID}scsi-3", "dm-0", size, slaves=["sdb"], dm=["mpatha", "mpath-3"])
+    path = one_device(
+        "", "sdb", size, serial="S1", dev="8:16", holders=["dm-0"], alone="Device or resource busy"
+    )
+    joined["devices"] |= path["devices"]
+    joined["disks"] = path["disks"]
+    listed = [json.loads(each["tools"]["lsblk"]["out"])["blockdevices"][0] for each in (joined, path)]
+    listed[0] |= {"type": "mpath"}
+    listed[1] |= {"fstype": "mpath_member"}
+    joined["tools"]["lsblk"]["out"] = json.dumps({"blockdevices": listed})
+    inventory = parse("server", joined)
+    (of_joined,) = reasons(inventory, DeviceSpec(f"{BY_ID}scsi-3", "S1", size))
+    of_path = [
+        each for each in reasons(inventory, DeviceSpec("/dev/sdb", "S1", size)) if each.code == Code.MULTIPATH
+    ]
+    assert of_path and {each.remedy for each in of_path} == {of_joined.remedy}
+    assert "multipath.conf" in of_joined.remedy and "multipath disk itself" not in of_joined.remedy
+
+
+def test_a_disk_of_520_byte_sectors_has_no_size_for_linux() -> None:
+    inventory = parse("server", one_device(f"{BY_ID}scsi-5", "sdc", 0, serial="S5"))
+    found = {each.code: each for each in reasons(inventory, DeviceSpec(f"{BY_ID}scsi-5", "S5"))}
+    assert "520" in found[Code.TOO_SMALL].text and "--size=512" in found[Code.TOO_SMALL].remedy
+
+
+def test_a_directory_is_not_looked_for_as_a_disk() -> None:
+    inventory = parse("server", one_device(f"{BY_ID}x", "sda", 1 << 30))
+    codes = {each.code: each.remedy for each in reasons(inventory, DeviceSpec("/dev/disk/by-id", "S"))}
+    assert "no directory" in codes[Code.NOT_FOUND]

@@ -33,3 +33,37 @@ def test_output_of_smartctl() -> None:
     assert tool_output.parse_smartctl('{"temperature": {"current": 0}}') == tool_output.Health()
     sas = '{"scsi_percentage_used_endurance_indicator": 3, "smart_status": {"passed": true}}'
     assert tool_output.parse_smartctl(sas) == tool_output.Health(3, None, False)
+
+
+def attribute(name: str, value: int, raw: int, **more: object) -> dict[str, object]:
+    table = [{"name": "Power_On_Hours", "value": 93, "raw": {"value": 9}}]
+    table.append({"name": name, "value": value, "raw": {"value": raw}})
+    return {"ata_smart_attributes": {"table": table}, **more}
+
+
+@pytest.mark.parametrize(
+    ("log", "wear"),
+    [
+        ({"nvme_smart_health_information_log": {"percentage_used": 16}}, 16),
+        ({"nvme_smart_health_information_log": {"percentage_used": 0}}, 0),
+        ({"endurance_used": {"current_percent": 7}}, 7),
+        (attribute("Wear_Leveling_Count", 88, 213), 12),
+        (attribute("Media_Wearout_Indicator", 97, 0), 3),
+        (attribute("Percent_Lifetime_Remain", 6, 94), 94),
+        (attribute("Percent_Lifetime_Remain", 0, 120), 100),
+        (attribute("SSD_Life_Left", 100, 0), 0),
+        (attribute("Percent_Lifetime_Used", 95, 5), 5),
+        # Values that are no percents, names that smartctl guesses, and what is not wear.
+        (attribute("Wear_Leveling_Count", 200, 3), None),
+        (attribute("SSD_Life_Left", 0, 0), None),
+        (attribute("Percent_Lifetime_Used", 100, 5), None),
+        (attribute("Wear_Leveling_Count", 88, 213, in_smartctl_database=False), None),
+        (attribute("Average_Erase_Count", 88, 213), None),
+        (
+            {"ata_smart_attributes": {"table": [{"name": "Media_Wearout_Indicator", "id": 230, "value": 9}]}},
+            None,
+        ),
+    ],
+)
+def test_wear_by_smartctl(log: dict[str, object], wear: int | None) -> None:
+    assert tool_output.parse_smartctl(json.dumps(log)).wear_percent == wear

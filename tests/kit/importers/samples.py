@@ -94,4 +94,5 @@ SEEDS: dict[str, list[bytes]] = {
         (DATA / "pg_test_fsync.txt").read_bytes(),
         b"1 second per test\nNon-Sync'ed 4kB writes:\n        write    1.500 ops/sec\n        x    n/a*\n",
     ],
+    "diskinfo": [b"Synchronous random writes:\n\t   4 kbytes:     85.3 usec/IO =     45.8 Mbytes/s\n"],
 }

@@ -171,3 +171,14 @@ def test_what_fio_leaves_out_or_counts_twice_is_said(tmp_path: Path, name: str, 
     log = put(tmp_path, (DATA / "h6_clat_hist.1.log").read_bytes(), name)
     warnings = [text.partition(": ")[2] for text in imported(log).section["warnings"]]
     assert (fio_importer.LAST_WINDOW in warnings, fio_importer.OF_SERVER in warnings) == (True, of_server)
+
+
+def test_a_log_of_all_jobs_has_one_after_the_other(tmp_path: Path) -> None:
+    rows = [
+        f"{t}, 0, 4096, " + ", ".join(["0"] * 13 + ["50"] + ["0"] * 15) + "\n" for t in (200, 400, 206, 406)
+    ]
+    found = imported(put(tmp_path, "".join(rows), "all_clat_hist.log"))
+    assert found.section["rows_counted"] == 200 and found.phase["end_ns"] == 406_000_000
+    with pytest.raises(ConfigError, match="line 3: time goes back") as caught:
+        imported(put(tmp_path, "".join(rows), "x_clat_hist.1.log"))
+    assert "per_job_logs" in caught.value.hint

@@ -43,8 +43,8 @@ def test_reads_and_writes_in_one_sum_are_counted_and_left_out(tmp_path: Path) ->
 
 def test_reports_every_second_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """fio --status-interval=1 writes more in an hour than one document may have; the last report counts."""
-    monkeypatch.setattr("kit.importers.fio_json._MAX_BYTES", 1 << 20)
-    monkeypatch.setattr("kit.importers.fio_json._PART_BYTES", 1 << 17)
+    monkeypatch.setattr("kit.importers.fio_reports._MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("kit.importers.fio_reports._PART_BYTES", 1 << 17)
     pad = "\n" + " " * 200
     report = [json.dumps({"jobs": [{"jobname": "a", "read": direction(n)}]}, indent=1) for n in (5, 6)]
     path = put(tmp_path, "fio: a word\n" + (report[0].replace("\n", pad) + "\n") * 1000 + report[1], "x.json")
@@ -140,3 +140,82 @@ def test_what_fio_counts_is_what_is_imported(tmp_path: Path) -> None:
     for op in ("read", "write"):
         wanted = sum(job[op]["total_ios"] for job in jobs)
         assert [f.frame.filter(op=op)["count"].sum() for f in (logs, bins)] == [wanted, wanted]
+
+
+def a_job(op: str, bins: dict[str, int], name: str = "j", **more: object) -> dict[str, object]:
+    """A job of fio 3.0 to 3.17, without N; its I/Os in `bins`, within a second."""
+    part = {"runtime": 1000, "total_ios": sum(bins.values()), "clat_ns": {"bins": bins}}
+    return {"jobname": name, "groupid": 0, "elapsed": 2, op: part, **more}
+
+
+def printed(*jobs: dict[str, object], at_ms: int = 1_700_000_000_000) -> str:
+    return json.dumps({"fio version": "fio-3.7", "timestamp_ms": at_ms, "jobs": jobs}, indent=1) + "\n"
+
+
+def test_json_plus_without_n_is_read(tmp_path: Path) -> None:
+    found = imported(put(tmp_path, printed(a_job("read", {"20608": 40, "24192": 424})), "j.json"))
+    assert found.section["rows_counted"] == 464 and not found.section["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("later", "ios", "said"),
+    [
+        # Another job; the same, whose count fell; the same, a minute later; a later report of one run.
+        (printed(a_job("write", {"3504": 9}, name="k"), at_ms=1_700_000_060_000), 19, "2 runs were appended"),
+        (printed(a_job("read", {"20608": 9})), 19, "2 runs were appended"),
+        (printed(a_job("read", {"20608": 4, "24192": 9})), 23, "2 runs were appended"),
+        (printed(a_job("read", {"20608": 12}), at_ms=1_700_000_060_000), 22, "2 runs were appended"),
+        (printed(a_job("read", {"20608": 12}), at_ms=1_700_000_001_000), 12, "1 earlier reports of the same"),
+    ],
+)
+def test_appended_runs_are_kept_and_reports_of_one_run_are_not(
+    tmp_path: Path, later: str, ios: int, said: str
+) -> None:
+    found = imported(put(tmp_path, printed(a_job("read", {"20608": 10})) + later, "r.json"))
+    assert found.section["rows_counted"] == ios and said in found.section["warnings"][0]
+    assert found.phase["end_ns"] == (2 if "2 runs" in said else 1) * 10**9
+
+
+def test_a_damaged_document_between_others_is_told(tmp_path: Path) -> None:
+    text = printed(a_job("read", {"20608": 10})) + "{1\n" + printed(a_job("write", {"3504": 9}))
+    found = imported(put(tmp_path, text, "r.json"))
+    assert found.section["rows_counted"] == 19 and "document is damaged" in found.section["warnings"][0]
+
+
+def test_syncs_are_commits_and_the_writes_before_them_were_not_safe(tmp_path: Path) -> None:
+    sync = {"total_ios": 10, "lat_ns": {"bins": {"897024": 10}}}
+    found = imported(put(tmp_path, printed(a_job("write", {"1432": 10}, sync=sync)), "j.json"))
+    by_op = {row["op"]: (row["lo_ns"], row["count"]) for row in found.frame.iter_rows(named=True)}
+    assert by_op["commit"][0] > 800_000 and by_op["commit"][1] == found.phase["client_ios"] == 10
+    assert "10 writes were not safe when they ended" in found.section["warnings"][0]
+    untold = a_job("write", {"1432": 10}, **{"job options": {"fdatasync": "1"}})
+    assert (
+        "fdatasync made them safe"
+        in imported(put(tmp_path, printed(untold), "k.json")).section["warnings"][0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"io_bytes": 400, "clat": {"mean": 68.1}}, "fio's plain JSON .* has none"),
+        ({"total_ios": 4, "clat": {"bins": {"1": 4}}}, "json\\+ of fio 2"),
+    ],
+)
+def test_json_of_fio_2_is_called_what_it_is(tmp_path: Path, part: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        imported(put(tmp_path, one_job(write=part), "j.json"))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ms"),
+    [
+        # fio adds up job_runtime over the jobs of a group that it reports as one.
+        ([{"job_runtime": 4000}], 1000),
+        ([{}, {}], 1000),
+        ([{}, {"groupid": 1, "job options": {"stonewall": "1"}}], 2000),
+    ],
+)
+def test_a_run_is_as_long_as_its_jobs_were(tmp_path: Path, jobs: list[dict[str, object]], ms: int) -> None:
+    text = printed(*(a_job("read", {"20608": 5}, **more) for more in jobs))  # type: ignore[arg-type]
+    assert imported(put(tmp_path, text, "g.json")).phase["end_ns"] == ms * 10**6

@@ -177,3 +177,49 @@ def test_averages_with_maxima_are_no_ios(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         imported(put_log(tmp_path, "100, 175800, 205912, 0, 0, 0, 0x0000, 0\n" * 2), format="fio-log")
     assert "log_window_value=both" in caught.value.hint
+
+
+def one_at_a_time(values: list[int], ns: int, columns: str = "", idle_ns: int = 0) -> str:
+    """A log of one I/O after the other; `ns`: of a unit of its values, `idle_ns`: until the next begins."""
+    now_ns, lines = 0, []
+    for number, value in enumerate(values):
+        now_ns += value * ns
+        lines.append(f"{now_ns // 1_000_000}, {value}, 0, 4096{columns.format(number * 4096)}\n")
+        now_ns += idle_ns
+    return "".join(lines)
+
+
+DISK_US = [6300 + 977 * (number % 6) for number in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("log", "unit", "sum_ns"),
+    [
+        (one_at_a_time(DISK_US, 1000), None, sum(DISK_US) * 1000),
+        (one_at_a_time(DISK_US, 1000, ", {}"), None, sum(DISK_US) * 1000),
+        (one_at_a_time([each * 1000 for each in DISK_US], 1), None, sum(DISK_US) * 1000),
+        (one_at_a_time([1500] * 5000, 1), None, 1500 * 5000),
+        (one_at_a_time(DISK_US, 1000, idle_ns=40_000_000), "us", sum(DISK_US) * 1000),
+        (one_at_a_time(DISK_US, 1000), "ns", sum(DISK_US)),
+    ],
+)
+def test_the_unit_of_a_log_is_that_of_the_fio_that_wrote_it(
+    tmp_path: Path, log: str, unit: str | None, sum_ns: int
+) -> None:
+    found = imported(put_log(tmp_path, log), unit=unit)
+    assert found.phase["sums"][0]["sum_ns"] == sum_ns
+
+
+@pytest.mark.parametrize("log", [one_at_a_time(DISK_US, 1000, idle_ns=40_000_000), "9, 1000, 0, 512\n"])
+def test_where_values_fit_both_units_the_user_is_asked(tmp_path: Path, log: str) -> None:
+    with pytest.raises(ConfigError, match="microseconds if fio 2") as caught:
+        imported(put_log(tmp_path, log))
+    assert "--unit us" in caught.value.hint
+
+
+@pytest.mark.parametrize("start_ms", [0, 1_795_374_022_904])
+def test_a_rate_is_of_the_time_with_ios(tmp_path: Path, start_ms: int) -> None:
+    """Also of a log that is shorter than an interval, and begins within one."""
+    rows = "".join(f"{start_ms + number // 4}, 250000, 0, 4096, 0\n" for number in range(800))
+    found = imported(put_log(tmp_path, rows))
+    assert abs(found.phase["end_ns"] - 200_000_000) <= 1_000_000 and counted(found)[()] == 800

@@ -201,3 +201,11 @@ def test_a_test_that_was_interrupted_is_left_out_with_a_warning(tmp_path: Path) 
     assert len(run.phases) == 8 and "line 23: cut, left out: '         1 * 16kB open_sync write'" in texts(
         run
     )
+
+
+def test_a_row_is_known_by_its_method_whichever_others_there_are(tmp_path: Path) -> None:
+    """Lines of the terminal before it are no part of it."""
+    run = imported(put(tmp_path, "$ pg_test_fsync\n" + TEXT.replace(FSYNC, ""), "x.txt"))
+    assert [phase["name"] for phase in run.phases] == titles(run) and "one 8kB: fsync" not in titles(run)
+    assert set(run.frame["phase"].unique()) == set(titles(run))
+    assert "1 lines of text before it are left out" in texts(run)

@@ -147,9 +147,11 @@ def test_any_bytes_are_read_or_refused(
 
 _ALL = {"host": "a", "op": "write", "unit": "us", "time_unit": "us", "log_vdevs": frozenset({1})}
 _USED = {
+    "fio-log": {"--host", "--unit"},
     "trace": {"--host", "--op", "--unit", "--time-unit"},
     "bpftrace": {"--host", "--log-vdev"},
     "pg-test-fsync": set[str](),
+    "diskinfo": set[str](),
 }
 
 
@@ -209,3 +211,25 @@ def test_the_same_ios_are_not_counted_twice(tmp_path: Path) -> None:
         imported(lat, tmp_path / "again")
     with pytest.raises(ConfigError, match="unlike formats"):
         imported(lat, DATA / "plain.json")
+
+
+BONNIE = "1.97,1.97,host,1,1700000000,8G,,1010,99,145035,15,74341,9,4899,97,187364,10,411.5,6,16" + "," * 5
+BONNIE += "11862,19,+++++,+++,17463,24,14174,21,+++++,+++,17437,24,9213us,1024ms,1097ms,10453us,209ms\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (BONNIE, "no known format: this is the CSV of bonnie++"),
+        ("nsec, read_clat_ns_count, read_clat_ns_cumulative,\n12, 3, 3,\n", "CSV of fio_jsonplus_clat2csv"),
+        ("clat_nsec, read_count, read_cumulative, read_percentile, \n12, 3, 3, 1, \n", "CSV of fio_jsonplus"),
+        ("  capacity  operations  total_wait disk_wait\npool alloc free read\n", "zpool iostat -l"),
+        ("$ fio\n", "no known format; the first line is"),
+        ("1, 2, 3, 4, 5\n", "no known format; the first line is"),
+        (", ".join("7" * 31) + "\n", "no known format; the first line is"),
+    ],
+)
+def test_a_file_of_another_program_is_not_called_damaged(tmp_path: Path, content: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        imported(put(tmp_path, content, "x.csv"))
+    assert said in caught.value.message

@@ -274,3 +274,24 @@ def test_a_malformed_kstat_is_an_error() -> None:
             tail(files("tank") | {f"{KSTATS}/tank/txgs": TXGS.replace("25838553252", "x")}),
             {"tank": None}, "tank",
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "moved", "release"),
+    [
+        (2**32 - 100, 1_024_000, ""),
+        (5000, 1_024_000, "4.18.0-553.el8"),
+        (5000, 5 << 30, "5.10.0-28-amd64"),
+        (2**32 - 100, 9 << 30, "5.4.0"),
+    ],
+)
+def test_bytes_of_a_counter_of_32_bits(before: int, moved: int, release: str) -> None:
+    after = (before + moved) % 2**32
+    assert server_activity._moved(before, after, moved, release) == moved
+    # Bytes that were not seen stay missing.
+    assert server_activity._moved(before, after, moved + 512, release) == moved
+
+
+def test_bytes_of_a_counter_of_64_bits_are_as_they_are() -> None:
+    assert server_activity._moved(5000, 9000, 5 << 30, "6.12.0") == 4000
+    assert server_activity._moved(2**33, 5, 1 << 30, "6.12.0") == 5 - 2**33

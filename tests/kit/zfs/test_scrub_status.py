@@ -79,6 +79,31 @@ def test_a_running_scan_comes_before_an_ended_one() -> None:
     assert scrub_status.from_text(both) == {"tank": Scan("RESILVER", "SCANNING", T0 + 5, 0)}
 
 
+@pytest.mark.parametrize(
+    ("line", "scan"),
+    [
+        (f"remove: Evacuation of /dev/sdb in progress since {AT_T1}", Scan("REMOVE", "SCANNING", T1, 0)),
+        (
+            f"remove: Removal of vdev 1 copied 1.2G in 0h3m, completed on {AT_T1}",
+            Scan("REMOVE", "FINISHED", T1, T1),
+        ),
+        (f"remove: Removal of mirror-1 canceled on {AT_T1}", Scan("REMOVE", "CANCELED", T1, T1)),
+        (f"expand: expansion of raidz1-0 in progress since {AT_T1}", Scan("EXPAND", "SCANNING", T1, 0)),
+        (
+            f"expand: expanded raidz1-0 copied 8.0G in 00:01:00, on {AT_T1}",
+            Scan("EXPAND", "FINISHED", T1, T1),
+        ),
+    ],
+)
+def test_evacuations_and_expansions_are_activity(line: str, scan: Scan) -> None:
+    text = STATUS.format("none requested").replace("config:", f"{line}\n\t1.0G copied\nconfig:")
+    assert scrub_status.from_text(text) == {"tank": scan}
+    key = "removal_stats" if scan.function == "REMOVE" else "raidz_expand_stats"
+    stats = {"state": scan.state, "start_time": scan.start_s, "end_time": scan.end_s}
+    scrub = {"scan_stats": SCRUBBED, key: stats}
+    assert scrub_status.from_json({"pools": {"tank": scrub}}) == {"tank": scan}
+
+
 def test_several_pools_and_none() -> None:
     second = STATUS.format(f"scrub in progress since {AT_T1}").replace("tank", "dose")
     scans = scrub_status.from_text(f"{STATUS.format('none requested')}\n{second}")

@@ -240,7 +240,7 @@ def test_a_tier_that_one_side_lacks():
     for run in b:
         del run[1]
     result = compare(a, b)
-    assert found(result, "p50", "l2arc")["withheld"] == "B: no I/O in 5 of 5 runs"
+    assert found(result, "p50", "l2arc")["withheld"] == "B: no I/O in 5 of 5 runs: missing there"
     share = found(result, "share", "l2arc")
     assert share["words"] == DIFFERENCE and share["ratio"] < 0.01
 
