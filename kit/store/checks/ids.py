@@ -275,6 +275,11 @@ _PROBLEMS = (
     CheckId("ARC-ZIL-COUNTERS", "Counters of ARC or ZIL cannot be judged.", "Read the reason's text."),
     CheckId("ARRAY", "A member of an md array failed.", "Replace it."),
     CheckId("CLOCK-OFFSETS", "Clocks of clients could not be aligned.", "Look at the connections."),
+    CheckId(
+        "DEVICE-DRAM",
+        "DRAM inside a device may answer reads that count as its own.",
+        'Use a larger working set; give `dram` of the device, for sizes that are "auto".',
+    ),
     CheckId("ERROR", "A host or a tool failed.", "Read the reason's text; `hsp doctor`."),
     CheckId(
         "FAULT-EVENTS",
