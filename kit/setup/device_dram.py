@@ -166,6 +166,6 @@ def _too_small(run: Context, tier: _Tier, device: Device, found: DramProbe | Non
         known = "or more: what was read before took {} instead of {}".format(*p50s)
     yield (
         f"{device.name} answers reads from DRAM of its own ({format_mib(dram)} {known}). Of the tier {tier} "
-        f"it has {format_mib(on_device)}, less than {DRAM_MULTIPLE} times as much: that DRAM may answer up to "
+        f"it has {format_mib(on_device)}, less than {DRAM_MULTIPLE} times as much: DRAM may answer up to "
         f"{min(1.0, dram / max(on_device, 1)):.0%} of the reads that count as {tier}"
     )
