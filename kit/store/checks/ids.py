@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 EXPECT = "EXPECT"
 UNKNOWN_ID = "UNCLASSIFIED"
-# Asked for by a limit or fault, each of which has an outcome of its own.
+# Asked for by a limit, fault or probe, each of which has an outcome of its own.
 EACH = "each"
 
 
@@ -279,6 +279,7 @@ _PROBLEMS = (
         "DEVICE-DRAM",
         "DRAM inside a device may answer reads that count as its own.",
         'Use a larger working set; give `dram` of the device, for sizes that are "auto".',
+        asked_by=EACH,
     ),
     CheckId("ERROR", "A host or a tool failed.", "Read the reason's text; `hsp doctor`."),
     CheckId(
