@@ -25,6 +25,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
 
 # ZFS refuses smaller devices (SPA_MINDEVSIZE, include/sys/fs/zfs.h).
 MIN_DEVICE_BYTES = 64 << 20
+# A device answers part of the reads of a set that is not so many times as large as its own DRAM.
+DRAM_MULTIPLE = 4
 
 # Links to devices; udev(7) writes other characters as \\xHH.
 _DEVICE_PATH = re.compile(r"/dev/disk/by-id/(?!\.\.?$)[A-Za-z0-9#+.:=@_\\-]{1,200}")
@@ -152,6 +154,8 @@ class Device(EmulatedDevice):
     price: Annotated[Price | None, Field(exclude_if=lambda price: price is None)] = None
     # Of a real device: its own DRAM, from the data sheet; 0 if that holds no data that was read.
     dram: SizeBytes | None = None
+    # Of an emulated device: its DRAM is as unknown as that of a real one without `dram`.
+    probe_dram: Annotated[bool, Field(exclude_if=lambda probe: not probe)] = False
     path: DevicePath | None = None
     serial: Serial | None = None
 
@@ -159,6 +163,9 @@ class Device(EmulatedDevice):
     def _check_kind(self) -> Self:
         """The keys of a real device, of a null_blk and of a model exclude each other."""
         keys: tuple[str, ...] = ("preset", "file", "emulated", "keep", "set", "bus")
+        if self.probe_dram and (self.is_real or self.model is not None):
+            text = "is for a device with a model; of a real device leave dram out, and a run looks for it"
+            raise KeyProblem("probe_dram", f"'{self.name}': {text}")
         if self.is_real:
             if self.serial is None:
                 raise KeyProblem(
@@ -190,7 +197,12 @@ class Device(EmulatedDevice):
     @property
     def read_cache(self) -> int:
         """Bytes of its own DRAM that answer reads again; 0: none, or not known."""
-        return self.dram or (self.emulated.read_cache if self.emulated else 0)
+        return self.dram or (self.emulated.read_cache if self.emulated and not self.probe_dram else 0)
+
+    @property
+    def has_unknown_dram(self) -> bool:
+        """Whether a run has to look for it (kit.setup.device_dram)."""
+        return self.probe_dram or (self.is_real and self.dram is None)
 
     def _needs_model(self) -> bool:
         return self.model is None and not self.is_real

@@ -11,7 +11,7 @@ from kit.devices import array
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio
-from kit.setup import server_setup, settings
+from kit.setup import device_dram, server_setup, settings
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 
@@ -34,9 +34,10 @@ def check(run: Context, server: Host) -> None:
 
 
 def prepare(run: Context, server: Host) -> Prepared:
-    """Claim and precondition the devices, and set the host."""
+    """Claim and precondition the devices, look for their DRAM, and set the host."""
     claims = server_setup.take_devices(run)
     server_setup.precondition(run, server)
+    device_dram.probe_all(run, server)
     run_origin_ns = read_clock_ns(server) - run.site.clock.to_host_ns(run.record.end_ns)
     with run.progress.step("setting up the devices"):
         settings.switch(run, server)

@@ -65,6 +65,19 @@ class Bus(Stored):
     per_s: Count
 
 
+class DramProbe(Stored):
+    """Whether the device's own DRAM answers reads: of sets that were read before, and of the whole device.
+
+    `answered_bytes`: the largest set that it answered, 0: none. `beyond_bytes`: the first that it did not;
+    None: no larger one was tried. p50s: of the largest set that was answered, or of the first; of the whole.
+    """
+
+    answered_bytes: Count = 0
+    beyond_bytes: Count | None = None
+    again_p50_ns: Count
+    whole_p50_ns: Count
+
+
 class Device(Stored):
     """A device of the testbed, as far as numbers depend on it: of the testbed, and as the run found it.
 
@@ -84,6 +97,7 @@ class Device(Stored):
     path: str | None = None
     identity: Json | None = None
     settings: Json | None = None
+    dram_probe: DramProbe | None = None
 
     @model_validator(mode="after")
     def _is_one_device(self) -> Self:

@@ -30,6 +30,7 @@ ProblemCode = Literal[
     "arc-zil-counters",
     "array",
     "clock-offsets",
+    "device-dram",
     "error",
     "fault-events",
     "host-health",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.core.text import safe_text
-from kit.core.units import format_size_bytes
-from kit.store.manifest import Device, Manifest
+from kit.core.units import format_latency, format_mib, format_size_bytes
+from kit.store.manifest import Device, DramProbe, Manifest
 from kit.store.summary import Disclosure
 from reports.verdict.power_loss import counts_of
 
@@ -113,6 +113,9 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
         counted[key] = counted.get(key, 0) + 1
     for (role, text), count in counted.items():
         yield role.capitalize(), f"{count} x {text}"
+    for device in manifest.testbed.devices:
+        if device.dram_probe:
+            yield f"DRAM of {safe_text(str(device.name))}", _dram(device.dram_probe)
     versions = manifest.versions or {}
     for name in _VERSIONS:
         yield name, safe_text(versions.get(name, _UNKNOWN))
@@ -128,6 +131,20 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
     sizes = [f"{host}: {_memory(size)}" for host, size in memory.items()]
     yield "Memory (as the kernel has it)", safe_text(", ".join(sizes)) or _UNKNOWN
     yield "Memory for the ARC", f"zfs_arc_max is {safe_text(arc) if arc else _UNKNOWN}"
+
+
+def _dram(probe: DramProbe) -> str:
+    again, whole = (format_latency(ns / 1e3) for ns in (probe.again_p50_ns, probe.whole_p50_ns))
+    took = f"p50 {again}, and {whole} of reads of the whole device"
+    beyond = f", but not {format_mib(probe.beyond_bytes)}" if probe.beyond_bytes else ""
+    if probe.answered_bytes:
+        return f"It answers {format_mib(probe.answered_bytes)} that was read before{beyond}: {took}."
+    if not beyond:
+        return f"It is {_UNKNOWN}: no set was read again in the time that there was for it."
+    return (
+        f"None was found by reading {format_mib(probe.beyond_bytes or 0)} again: {took}. DRAM that is no "
+        "faster than the device is not seen."
+    )
 
 
 def _memory(size: int | None) -> str:

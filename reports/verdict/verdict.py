@@ -39,6 +39,9 @@ def accounting(
     """The sums of each phase, and what does not close. `found`: outcomes of the counts themselves."""
     phases = manifest.phases
     made = [*_strays(phases, rows), *_problems(manifest.problems)]
+    probed = any(device.dram_probe for device in manifest.testbed.devices)
+    if probed and all(each.id != "DEVICE-DRAM" for each in made):
+        made.append(Outcome.ok("DEVICE-DRAM"))
     if not manifest.ended:
         made.append(Outcome.failed("NOT-ENDED", _NOT_ENDED))
     if manifest.import_:

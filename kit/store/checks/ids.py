@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 EXPECT = "EXPECT"
 UNKNOWN_ID = "UNCLASSIFIED"
-# Asked for by a limit or fault, each of which has an outcome of its own.
+# Asked for by a limit, fault or probe, each of which has an outcome of its own.
 EACH = "each"
 
 
@@ -286,6 +286,12 @@ _PROBLEMS = (
     CheckId("ARC-ZIL-COUNTERS", "Counters of ARC or ZIL cannot be judged.", "Read the reason's text."),
     CheckId("ARRAY", "A member of an md array failed.", "Replace it."),
     CheckId("CLOCK-OFFSETS", "Clocks of clients could not be aligned.", "Look at the connections."),
+    CheckId(
+        "DEVICE-DRAM",
+        "DRAM inside a device may answer reads that count as its own.",
+        'Use a larger working set; give `dram` of the device, for sizes that are "auto".',
+        asked_by=EACH,
+    ),
     CheckId("ERROR", "A host or a tool failed.", "Read the reason's text; `hsp doctor`."),
     CheckId(
         "FAULT-EVENTS",

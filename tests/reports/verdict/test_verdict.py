@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kit.store.checks.outcome import Outcome
 from tests.reports import synthetic
 
 FAULT = {"time_ns": 5, "end_ns": None, "kind": "fault", "text": "fault: cache0 error 16384 8 read"}
@@ -62,3 +63,26 @@ def test_commits_are_no_ios_of_the_clients() -> None:
     # Other I/Os that no client sent are a reason.
     summary, _ = with_rows((0, "read", "nfs-server", "lab", "write", "slog", 139264, 143360, 3))
     assert summary["verdict"] == "unknown"
+
+
+PROBE = {"answered_bytes": 64 << 20, "beyond_bytes": None, "again_p50_ns": 200_000, "whole_p50_ns": 8_000_000}
+
+
+@pytest.mark.parametrize(
+    ("probe", "problems", "verdict", "state"),
+    [
+        (None, [], "valid", "not asked for"),
+        (PROBE, [], "valid", "ok"),
+        (PROBE, [{"code": "device-dram", "text": "data0 answers"}], "unknown", "failed"),
+    ],
+)
+def test_dram_of_a_device_is_a_check_where_it_was_looked_for(
+    probe: dict[str, Any] | None, problems: list[dict[str, str]], verdict: str, state: str
+) -> None:
+    manifest = synthetic.manifest()
+    manifest["problems"] = problems
+    manifest["testbed"]["devices"] = [{"name": "data0", **({"dram_probe": probe} if probe else {})}]
+    summary = synthetic.summarise(synthetic.latency(), manifest)
+    assert summary["verdict"] == verdict, summary["reasons"]
+    [found] = (Outcome.from_json(one, "x") for one in summary["outcomes"] if one["id"] == "DEVICE-DRAM")
+    assert found.state == state
