@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError, Sa
 from kit.core.output import check_target, say
 from kit.core.own_file import own_directory
 from kit.core.progress import Progress
+from kit.hosts.base import HostLost
 from kit.lab import run_time
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
@@ -26,7 +28,7 @@ from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.live.terminal import LiveView, why_off
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
-from kit.session.presentation import code_of, next_command, print_json, print_result, write_junit
+from kit.session.presentation import code_of, print_json, print_result, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
@@ -209,7 +211,19 @@ def _present(measured: Measured, json_output: bool) -> None:
         print_json(measured.summary, measured.run_dir)
     else:
         print_result(measured.analysed, measured.run_dir, measured.told)
-    say(next_command(measured.summary, measured.run_dir.path, measured.code, measured.failure))
+    if line := next_command(measured.summary, measured.run_dir.path, measured.code, measured.failure):
+        say(line)
+
+
+def next_command(summary: Summary, run: Path, code: int, failure: KitError | None) -> str:
+    """The line of a run that says by which command one goes on; "" where the error has said it."""
+    if isinstance(failure, HostLost):
+        return ""
+    if any(each.id == "NOT-UNDONE" for each in summary.causes):
+        return f"clean:  {shlex.join(['hsp', 'clean', str(run)])}"
+    if code == EXIT_INTERRUPTED or (code == EXIT_HOST and summary.rows):
+        return f"resume: {shlex.join(['hsp', 'run', '--resume', str(run)])}"
+    return f"again:  {shlex.join(['hsp', *sys.argv[1:]])}"
 
 
 def _say_left(outcome: Outcome | None) -> None:

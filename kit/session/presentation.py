@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
-import sys
 from collections.abc import Collection
 from pathlib import Path
 
 import reports
-from kit.core.errors import (
-    EXIT_EXPECTATION,
-    EXIT_HOST,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    KitError,
-)
+from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
 from kit.core.output import emit_json, emit_text, say, write_target
-from kit.hosts.base import HostLost
 from kit.store.run_directory import RunDir
 from kit.store.series import Series
 from kit.store.summary import Summary
@@ -44,15 +34,6 @@ def code_of(summary: Summary) -> int:
 def code_of_series(series: Series) -> int:
     """The exit code of its verdict; 0 where nothing failed that is not known."""
     return EXIT_OK if series.is_known else VERDICT_CODES[series.verdict or "unknown"]
-
-
-def next_command(summary: Summary, run: Path, code: int, failure: KitError | None) -> str:
-    """The line of a run that says by which command one goes on."""
-    if isinstance(failure, HostLost) or any(each.id == "NOT-UNDONE" for each in summary.causes):
-        return f"clean:  {shlex.join(['hsp', 'clean', str(run)])}"
-    if code == EXIT_INTERRUPTED or (code == EXIT_HOST and summary.rows):
-        return f"resume: {shlex.join(['hsp', 'run', '--resume', str(run)])}"
-    return f"again:  {shlex.join(['hsp', *sys.argv[1:]])}"
 
 
 def terminal_width() -> int:

@@ -56,7 +56,7 @@ def test_a_file_that_ends_its_reader_stops_no_other_run(tmp_path: Path, hsp_here
         run = a_run(tmp_path, day)
     (run.path / "latency.parquet").write_bytes(ENDS_ITS_READER.read_bytes())
     done = hsp_here("check", *map(str, sorted(tmp_path.iterdir())))
-    assert done.returncode == 2 and done.stdout.count(": INVALID") == 2, done.stdout
+    assert done.returncode == 2 and done.stdout.count(": UNKNOWN") == 2, done.stdout
     assert "ended by signal 6" in done.stdout + done.stderr and str(run.path) in done.stdout + done.stderr
 
 
@@ -87,7 +87,7 @@ def test_one_damaged_run_stops_no_other(tmp_path: Path, hsp_here: Called) -> Non
     spoil(run, *PANICS[0])
     done = hsp_here("check", *map(str, sorted(tmp_path.iterdir())))
     assert done.returncode == 2 and done.stdout.count("NOT READABLE") == 1
-    assert done.stdout.count(": INVALID") == 3
+    assert done.stdout.count(": UNKNOWN") == 3
     done = hsp_here("trend", str(tmp_path))
     assert done.returncode == 2 and str(run.path) in done.stderr and "3 runs" in done.stdout, done.stdout
 
@@ -97,7 +97,7 @@ def test_a_damaged_series_stops_no_other(tmp_path: Path, hsp_here: Called) -> No
     damaged.mkdir()
     (damaged / "series.json").write_text("{")
     done = hsp_here("check", str(damaged), str(run.path))
-    assert done.returncode == 2 and ": INVALID" in done.stdout and "series.json" in done.stderr
+    assert done.returncode == 2 and ": UNKNOWN" in done.stdout and "series.json" in done.stderr
 
 
 @pytest.mark.parametrize("whole_rows", [0, 1 << 30])

@@ -238,7 +238,7 @@ class World:
         self.hosts: list[Victim] = []
         self.moods: dict[str, str] = {}
 
-    def open_host(self, address: HostAddress, ssh_config: str | None = None) -> Victim:
+    def open_host(self, address: HostAddress, ssh_config: str | None = None, *_: object) -> Victim:
         self.hosts.append(Victim("t", self.moods))
         return self.hosts[-1]
 

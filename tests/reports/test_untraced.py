@@ -36,7 +36,7 @@ def test_expectations_on_tiers_are_not_judged_and_nothing_is_counted_as_passed(u
     assert {wish["ok"] for wish in found["expect"]} == {None}
     assert not any(wish["limits"] for wish in found["expect"])
     [words] = found["reasons"]
-    assert "45 of 45 checks hold" in words
+    assert "46 of 46 checks hold" in words
     assert "3 checks cannot be made on these hosts" in words
     assert "5 expectations on tiers could not be judged" in words
     assert [phase["shares"]["counts"]["l2arc"] for phase in found["accounting"]["phases"]] == [0, 0, 0]

@@ -57,7 +57,7 @@ def manifest() -> dict[str, Any]:
 def test_it_is_valid_without_a_server_side(tmp_path: Any) -> None:
     summary = synthetic.summarise(latency(), manifest())
     assert summary["verdict"] == "valid", summary["reasons"]
-    assert summary["reasons"] == ["All 6000 I/Os are accounted for, 45 of 45 checks hold."]
+    assert summary["reasons"] == ["All 6000 I/Os are accounted for, 46 of 46 checks hold."]
     assert summary["notes"] == [
         "all: all 2 devices at once wrote 12.29 MB/s, 100.0% (± 0.0) of what each does alone, "
         "12.29 MB/s together."
@@ -71,7 +71,7 @@ def test_the_headline_calls_the_devices_by_name() -> None:
     assert made.sentence == "Median latency of writes: a 141 µs, b 141 µs, a and b 141 µs."
     assert made.measured.endswith("Median latency at the devices.")
     assert made.evidence == (
-        "Complete: 6,000 I/Os, as fio and the devices' counters have them. 45 of 45 checks hold.",
+        "Complete: 6,000 I/Os, as fio and the devices' counters have them. 46 of 46 checks hold.",
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import HostLost
-from kit.session.presentation import next_command
+from kit.session.measure import next_command
 from kit.store.checks.outcome import Outcome
 from tests.reports import synthetic
 
@@ -27,7 +27,7 @@ LEFT = Outcome.failed("NOT-UNDONE", "not undone: x").as_json()
         (130, None, False, [], "resume: hsp run --resume 'results/a b'"),
         (5, HostError("fio failed"), True, [], "resume: hsp run --resume 'results/a b'"),
         (5, HostError("no fio"), False, [], "again:  hsp run x"),
-        (5, LOST, True, [], "clean:  hsp clean 'results/a b'"),
+        (5, LOST, True, [], ""),
         (5, None, True, [LEFT], "clean:  hsp clean 'results/a b'"),
         (130, None, True, [LEFT], "clean:  hsp clean 'results/a b'"),
     ],
