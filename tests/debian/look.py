@@ -33,10 +33,19 @@ def settled_state(machine: Machine) -> State:
     """As tests.lab.hoststate.state_of, without what a machine with systemd changes by itself."""
     found = state_of(machine)  # type: ignore[arg-type]
     kept = {name: {line for line in lines if not _OWN.search(line)} for name, lines in found.items()}
+    kept["disks"] = _by_link(kept["disks"])
     units = machine.run(["systemctl", "is-active", *_UNITS], check=False).stdout.split()
     kept["units"] = {f"{unit} {state}" for unit, state in zip(_UNITS, units, strict=False)}
     kept["files' contents"] = set(machine.sh(f"sha256sum {_FILES} 2>/dev/null || true").splitlines())
     return kept
+
+
+def _by_link(lines: set[str]) -> set[str]:
+    """Lines of the subject `disks` with links in the place of names that may be others after a reboot."""
+    links = [line.split(" ../../") for line in lines if " ../../" in line]
+    first = {name: link for link, name in sorted(links, reverse=True)}
+    signatures = (line.split() for line in lines if " ../../" not in line)
+    return {link for link, _ in links} | {" ".join([first.get(w[0], w[0]), *w[1:]]) for w in signatures if w}
 
 
 def changes(site: Site, before: States) -> list[str]:
