@@ -206,7 +206,7 @@ def _network(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_site(folder: Path, suites: dict[str, str]) -> Iterator[Site]:
-    """Boot both machines; `suites`: the Debian release of each. Needs root. Raises HostError, AssertionError."""
+    """Boot both machines; `suites`: the Debian release of each. Needs root."""
     images = {name: image_of(suite) for name, suite in suites.items()}
     site = Site(folder, f"hsp-{os.getpid()}")
     key = folder / "id_ed25519"
@@ -240,6 +240,6 @@ def _trust(site: Site) -> None:
             words = ["ssh-keyscan", "-T", "20", address]
             found = subprocess.run(
                 [*inside(site.network), *words], capture_output=True, text=True
-            ).stdout.replace(address, name)
+            ).stdout.replace(address, f"{name},{address}")
         text += found
     (site.folder / "known_hosts").write_text(text)
