@@ -197,7 +197,7 @@ def test_a_server_without_network_for_longer_than_a_connection_lives(
 
 def test_a_run_that_is_ended_in_mid_phase_leaves_nothing(site: Site, before: States, listed: Disks) -> None:
     done, _ = lose(site, listed, lambda run: run.terminate())
-    assert done.returncode == 130
+    assert done.returncode == 130, done.returncode
     assert changes(site, before) == []
 
 
