@@ -16,7 +16,7 @@ States = dict[str, State]
 _OWN = re.compile(
     r"/run/(systemd|user|udev|chrony|log|credentials|lock|sshd|utmp|rpcbind|initctl|motd)|/var/lib/nfs/rmtab|"
     r"/tmp/systemd-private|/var/tmp/systemd-private|/run/sudo|/(systemd|lib/systemd)/|^\(sd-pam|cgroup|"
-    r"credential|/sbin/agetty|/usr/sbin/CRON|/run/nfsdcld|nfsd.fh|sshd|apt|/etc/mtab|ssh|binfmt_misc"
+    r"credential|/sbin/agetty|/usr/sbin/CRON|/run/nfsdcld|nfsd.fh|sshd|apt|/etc/mtab|/etc/(sub[ug]id|passwd|shadow|group|gshadow)-|ssh|binfmt_misc"
 )
 _UNITS = (
     "chrony", "zfs-zed", "zfs-import-cache", "zfs-import.target", "zfs-share", "nfs-server", "rpcbind",
