@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.cache import check_space, locked, replacing, sha256
-from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
 from kit.lab.image.damage import FILES, DamagedImage, check, read_json
@@ -59,7 +58,7 @@ def find(inputs: ImageInputs, remember: bool = False, anew: bool = False) -> Ima
 
     `remember`, `anew`: as in kit.lab.image.damage.check.
     """
-    path = cache_dir() / "images" / inputs.digest()
+    path = inputs.cache / "images" / inputs.digest()
     manifest = read_json(path / "manifest.json")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         return None
@@ -73,16 +72,16 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False, mend: 
     A second build of the same image waits for the first and uses its result. `mend`: read the whole
     image, and build a damaged one again. Raises HostError; DamagedImage without `mend`.
     """
-    with locked(cache_dir() / "images", inputs.digest(), "another build of the same image", progress):
-        path = cache_dir() / "images" / inputs.digest()
+    with locked(inputs.cache / "images", inputs.digest(), "another build of the same image", progress):
+        path = inputs.cache / "images" / inputs.digest()
         if rebuild:
             shutil.rmtree(path, ignore_errors=True)
         elif image := _whole(inputs, progress, mend):
             return image
         with replacing(path, mode=0o755) as work:
             check_tools()
-            check_space(cache_dir(), NEEDED_BYTES, "building the lab image")
-            modules = cache_dir() / "modules" / f"{inputs.modules_digest()}.tar"
+            check_space(inputs.cache, NEEDED_BYTES, "building the lab image")
+            modules = inputs.cache / "modules" / f"{inputs.modules_digest()}.tar"
             log = path.with_name(f"{path.name}.log")
             manifest = _Build(work, inputs, progress, modules, log).make(rebuild)
             with progress.step("writing the manifest"):
@@ -164,7 +163,7 @@ class _Build:
     def compile_modules(self, place: Scratch) -> None:
         with self._timed("modules", _COMPILING):
             self._make_tree(
-                place, self.inputs.builder_packages, [hook(place, "build-modules.sh")], "modules.tar"
+                place, self.inputs.builder_packages, [hook(place, HERE / "build-modules.sh")], "modules.tar"
             )
             (self.work / "modules.tar").rename(self.modules)
 
@@ -176,7 +175,7 @@ class _Build:
             _pack_guest_files(tars[1])
             copy_in = f"copy-in {' '.join(map(quoted, tars))} /"
             self._make_tree(
-                place, self.inputs.guest_packages, [copy_in, hook(place, "make-root.sh")], "hsp-out"
+                place, self.inputs.guest_packages, [copy_in, hook(place, self.inputs.make_root)], "hsp-out"
             )
             out = self.work / "hsp-out"
             compiled, userland = (out / "zfs").read_text().strip(), _packages(out)["zfsutils-linux"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kit.core.cache import content_digest
 from kit.core.errors import ConfigError
+from kit.core.files import cache_dir
 from kit.hosts.local import LocalHost
 
 HERE = Path(__file__).parent
@@ -61,6 +62,16 @@ class ImageInputs:
                     f"--pin: '{pin}' is neither SOURCE=VERSION nor SOURCE/RELEASE",
                     "for example zfs-linux/trixie-backports or zfs-linux=2.3.2-2",
                 )
+
+    @property
+    def cache(self) -> Path:
+        """Directory with the folders `images` and `modules`."""
+        return cache_dir()
+
+    @property
+    def make_root(self) -> Path:
+        """The hook that makes the disk of the guest's tree."""
+        return HERE / "make-root.sh"
 
     @property
     def guest_packages(self) -> tuple[str, ...]:

@@ -119,10 +119,10 @@ def _scratch_bases() -> list[Path]:
     return list(dict.fromkeys((Path(tempfile.gettempdir()), Path("/var/tmp"))))
 
 
-def hook(place: Scratch, name: str) -> str:
+def hook(place: Scratch, source: Path) -> str:
     """Make an executable copy of a hook; files of an installed package may not be executable."""
-    copy = place.hooks / name
-    shutil.copyfile(HERE / name, copy)
+    copy = place.hooks / source.name
+    shutil.copyfile(source, copy)
     copy.chmod(0o755)
     return os.fspath(copy)
 
@@ -147,8 +147,8 @@ def make_tree(
         *_contained(place),
         "--variant=minbase", "--format=null", "--architectures=amd64",
         f"--components={COMPONENTS}", f"--include={','.join(packages)}",
-        *(f"--setup-hook={text}" for text in (*setup, hook(place, "add-releases.sh"))),
-        f"--essential-hook={hook(place, 'check-pins.sh')}",
+        *(f"--setup-hook={text}" for text in (*setup, hook(place, HERE / "add-releases.sh"))),
+        f"--essential-hook={hook(place, HERE / 'check-pins.sh')}",
         *(f"--customize-hook={text}" for text in customize),
     ]  # fmt: skip
     if not mirror and KEYRING.exists():

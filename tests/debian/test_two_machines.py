@@ -1,0 +1,291 @@
+"""The README on two full Debian machines with systemd, in ordinary time: what a newcomer does and meets.
+
+pytest -m long tests/debian        needs root; an hour or more without KVM
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kit.core.errors import EXIT_HOST, EXIT_SAFETY, EXIT_UNKNOWN
+from tests.debian.guests import Machine, Site
+from tests.debian.look import Disks, States, blocks, changes, counters, devices, states, sudoers
+from tests.lab.workloads import write_small
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(5400)]
+
+_ROLES = {"HDD0SER": "data", "HDD1SER": "data", "NVMECACHE": "cache", "NVMELOG": "log"}
+_SMALL = {"HDD0SER": "data", "VIRTIOSER": "log"}
+_AVAILABLE = {"HDD0SER", "HDD1SER", "TANKSER", "NVMECACHE", "NVMELOG", "VIRTIOSER", "USBSER"}
+# A run that has lost its server says so in so many lines at most.
+_LINES = 15
+_HANG_S = 900.0
+
+
+def agreed(roles: dict[str, str]) -> list[str]:
+    return [word for serial in roles for word in ("--erase-serial", serial)]
+
+
+@pytest.fixture(scope="module")
+def before(site: Site) -> States:
+    """The state of both machines before the first run, and after whatever a first use makes."""
+    devices(site)
+    return states(site)
+
+
+@pytest.fixture(scope="module")
+def listed(site: Site) -> Disks:
+    return devices(site)
+
+
+def test_the_doctor_finds_nothing_that_would_stop_a_run(site: Site) -> None:
+    done = site.hsp("doctor", "--testbed", str(site.testbed()), "--json")
+    findings = json.loads(done.stdout)["findings"]
+    print(*(one for one in findings if one["state"] != "ok"), sep="\n")
+    assert done.returncode == 0, done.stderr
+
+
+def test_devices_are_told_apart(site: Site) -> None:
+    found = devices(site)
+    print(json.dumps(found, indent=1))
+    free = [one for one in found if one["available"]]
+    assert {one["serial"] for one in free} - {"TWINSER"} == _AVAILABLE
+    assert len({one["path"] for one in free}) == len(free)
+    refused = {reason["code"] for one in found if not one["available"] for reason in one["reasons"]}
+    assert "mounted" in refused and all(one["serial"] for one in free), refused
+
+
+def test_a_use_of_one_path_is_a_use_of_the_other(site: Site) -> None:
+    paths = site.nas.sh("lsblk -dno NAME,SERIAL | awk '$2 == \"TWINSER\" {print $1}'").split()
+    assert len(paths) == 2
+    site.nas.sh(f"mkfs.ext4 -q /dev/{paths[0]} && mkdir -p /mnt/twin && mount /dev/{paths[0]} /mnt/twin")
+    try:
+        twins = [one for one in devices(site) if one["serial"] == "TWINSER"]
+        assert len(twins) == 2 and not any(one["available"] for one in twins)
+    finally:
+        site.nas.sh(f"umount /mnt/twin && wipefs -aq /dev/{paths[0]} && rmdir /mnt/twin")
+
+
+def test_the_main_job_is_valid_at_the_first_try(site: Site, before: States, listed: Disks) -> None:
+    testbed = site.testbed(devices=blocks(listed, _ROLES))
+    start = counters(site.nas)
+    done = site.hsp(
+        "run",
+        "top-speeds",
+        "--testbed",
+        str(testbed),
+        *agreed(_ROLES),
+        "--json",
+        "--results",
+        str(site.folder),
+    )
+    print(done.stderr[-6000:])
+    end = counters(site.nas)
+    summary = json.loads(done.stdout)
+    rows = {(row["op"], row["tier"]): row["count"] for row in summary["rows"] if row["layer"] == "nfs-server"}
+    grown = {name: end[name] - start[name] for name in start}
+    print(rows, grown, summary["reasons"])
+    assert (summary["verdict"], done.returncode) == ("valid", 0), summary["reasons"]
+    assert grown["nfs_read"] >= sum(count for (op, _), count in rows.items() if op == "read")
+    assert grown["zil_itx_metaslab_slog_count"] == rows["write", "slog"]
+    assert grown["l2_hits"] >= rows["read", "l2arc"] and grown["l2_misses"] >= rows["read", "disk"]
+    assert changes(site, before) == []
+
+
+def make_user(machine: Machine, role: str) -> None:
+    machine.sh(
+        "useradd --create-home --shell /bin/bash hsp && install -d -m 700 -o hsp /home/hsp/.ssh && "
+        "install -m 600 -o hsp /root/.ssh/authorized_keys /home/hsp/.ssh/ && "
+        "cat >/etc/sudoers.d/hsp && chmod 0440 /etc/sudoers.d/hsp && visudo -c -q",
+        stdin=sudoers(role),
+    )
+
+
+@pytest.fixture
+def users(site: Site) -> Iterator[None]:
+    for machine, role in ((site.nas, "server"), (site.client, "client")):
+        make_user(machine, role)
+    yield
+    for machine in site.machines.values():
+        machine.sh("rm /etc/sudoers.d/hsp && userdel --remove hsp 2>/dev/null")
+
+
+def test_an_ordinary_user_with_the_documented_lines_runs_the_main_job(
+    site: Site, users: None, listed: Disks
+) -> None:
+    old = states(site)
+    testbed = site.testbed("hsp", blocks(listed, _ROLES), "users")
+    words = ("--testbed", str(testbed))
+    doctor = site.hsp("doctor", *words, "--json")
+    assert doctor.returncode == 0, doctor.stdout
+    done = site.hsp(
+        "run", "top-speeds", *words, "--length", "smoke", *agreed(_ROLES), "--results", str(site.folder)
+    )
+    print(done.stderr[-6000:], done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert changes(site, old) == []
+
+
+def start_of_phase(site: Site, run: Path) -> None:
+    """Wait until the load of the first phase runs."""
+    end = time.monotonic() + _HANG_S
+    journal = run / "journal.jsonl"
+    while not (journal.exists() and '"phase reads"' in journal.read_text()):
+        assert time.monotonic() < end, journal
+        time.sleep(0.5)
+    while site.client.run(["pgrep", "-x", "fio"], check=False).returncode:
+        assert time.monotonic() < end
+
+
+def lose(
+    site: Site, listed: Disks, strike: Callable[[subprocess.Popen[str]], None]
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """A run of which `strike` hits the first phase; its end, and its directory."""
+    folder = Path(site.folder, f"lost-{time.monotonic_ns()}")
+    folder.mkdir()
+    workload = write_small(folder, ("reads", "read", "240s"), ("writes", "write", "1s"))
+    testbed = site.testbed(devices=blocks(listed, _SMALL), name="lost")
+    process = site.start_hsp(
+        "run", str(workload), "--testbed", str(testbed), *agreed(_SMALL), "--results", str(folder)
+    )
+    end = time.monotonic() + _HANG_S
+    while not (found := list(folder.glob("small/2*"))):
+        assert process.poll() is None and time.monotonic() < end, process.communicate()
+        time.sleep(0.2)
+    start_of_phase(site, found[0])
+    strike(process)
+    out, err = process.communicate(timeout=_HANG_S)
+    print(err, out)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err), found[0]
+
+
+def says_what_to_do(done: subprocess.CompletedProcess[str], run: Path) -> None:
+    assert done.returncode == EXIT_HOST, done.stderr
+    assert f"hsp clean {run}" in done.stderr or "hsp clean" in done.stderr.splitlines()[-1]
+
+
+def is_cleaned(site: Site, run: Path, before: States) -> None:
+    cleaned = site.hsp("clean", str(run))
+    print(cleaned.stderr, cleaned.stdout)
+    assert cleaned.returncode == 0
+    assert changes(site, before) == []
+
+
+def test_a_server_that_is_reset_in_mid_run(site: Site, before: States, listed: Disks) -> None:
+    done, run = lose(site, listed, lambda _: site.nas.reset())
+    site.nas.wait_ready()
+    says_what_to_do(done, run)
+    is_cleaned(site, run, before)
+
+
+def test_a_server_without_network_for_longer_than_a_connection_lives(
+    site: Site, before: States, listed: Disks
+) -> None:
+    done, run = lose(site, listed, lambda _: site.nas.link("down"))
+    unreached = site.hsp("clean", str(run))
+    site.nas.link("up")
+    says_what_to_do(done, run)
+    assert unreached.returncode == EXIT_HOST, unreached.stderr
+    is_cleaned(site, run, before)
+
+
+def test_a_run_that_is_ended_in_mid_phase_leaves_nothing(site: Site, before: States, listed: Disks) -> None:
+    done, _ = lose(site, listed, lambda run: run.terminate())
+    assert done.returncode == 130, done.returncode
+    assert changes(site, before) == []
+
+
+_TANK = """\
+zpool create tank "$(ls /dev/disk/by-id/*TANKSER | head -n 1)"
+zfs create -o sharenfs="rw=@10.9.0.0/24,no_root_squash" tank/share
+head -c 16M /dev/urandom >/tank/share/file
+mkdir -p /srv/a /srv/b /etc/exports.d
+echo '/srv/a 10.9.0.0/24(rw,no_subtree_check,fsid=7)' >>/etc/exports
+echo '/srv/b 10.9.0.0/24(ro,no_subtree_check,fsid=8)' >/etc/exports.d/site.exports
+exportfs -ra
+"""
+_NO_TANK = """\
+zpool destroy tank
+rm /etc/exports.d/site.exports
+sed -i '/^.srv.a /d' /etc/exports
+exportfs -ra
+rmdir /srv/a /srv/b
+"""
+_NEIGHBOUR = """\
+mkdir -p /mnt/share
+mount -t nfs -o vers=4.2 nas:/tank/share /mnt/share
+systemd-run --quiet --unit neighbour sh -ec 'while :; do
+    dd if=/dev/zero of=/mnt/share/mine bs=4k count=50 conv=fsync status=none
+    cat /mnt/share/file >/dev/null
+    sleep 0.5
+done'
+"""
+
+
+@pytest.fixture
+def neighbour(site: Site) -> Iterator[None]:
+    """Another pool, exported in three ways; a client uses it all the time."""
+    site.nas.sh(_TANK)
+    site.client.sh(_NEIGHBOUR)
+    yield
+    site.client.sh("systemctl stop neighbour; umount /mnt/share; rmdir /mnt/share")
+    site.nas.sh(_NO_TANK)
+
+
+def test_nothing_of_a_pool_beside_it_changes(site: Site, neighbour: None, listed: Disks) -> None:
+    digest = site.nas.sh("sha256sum /tank/share/file; cat /etc/exports; exportfs -s")
+    old = states(site)
+    testbed = site.testbed(devices=blocks(listed, _ROLES))
+    words = ("run", "top-speeds", "--length", "smoke", "--testbed", str(testbed), *agreed(_ROLES))
+    words = (*words, "--results", str(site.folder))
+    refused = site.hsp(*words)
+    print(refused.stderr[-2000:])
+    assert refused.returncode == EXIT_SAFETY and "tank" in refused.stderr
+    assert changes(site, old) == []
+    done = site.hsp(*words, "--beside-other-pools", "--json")
+    print(done.stderr[-5000:], json.loads(done.stdout)["reasons"])
+    assert done.returncode == EXIT_UNKNOWN
+    assert changes(site, old) == []
+    assert site.nas.sh("sha256sum /tank/share/file; cat /etc/exports; exportfs -s") == digest
+    assert site.client.run(["systemctl", "is-active", "neighbour"]).stdout.strip() == "active"
+    assert "errors: No known data errors" in site.nas.sh("zpool scrub -w tank; zpool status tank")
+
+
+_EXPORT = "mkdir -p /srv/export && chown 65534:65534 /srv/export"
+_KNFSD = f"{_EXPORT} && exportfs -o rw,root_squash,fsid=9,no_subtree_check 10.9.0.0/24:/srv/export"
+_GANESHA = f"""{_EXPORT}
+systemctl stop nfs-server
+cat >/etc/ganesha/ganesha.conf <<'CONF'
+EXPORT {{ Export_Id = 9; Path = /srv/export; Pseudo = /srv/export; Access_Type = RW; Squash = Root_Squash;
+    Protocols = 3, 4; SecType = sys; FSAL {{ Name = VFS; }} }}
+CONF
+systemctl start nfs-ganesha
+"""
+_APPLIANCES = {
+    "knfsd": (_KNFSD, "exportfs -u 10.9.0.0/24:/srv/export"),
+    "ganesha": (_GANESHA, "systemctl stop nfs-ganesha && systemctl start nfs-server"),
+}
+
+
+@pytest.mark.parametrize("kind", _APPLIANCES)
+def test_an_appliance_is_measured_from_its_clients(site: Site, kind: str) -> None:
+    begin, end = _APPLIANCES[kind]
+    site.nas.sh(begin)
+    try:
+        lines = ['host = "none"', 'export = "nas:/srv/export"']
+        testbed = site.testbed(name="appliance", server=lines)
+        words = ("run", "top-speeds", "--testbed", str(testbed), "--length", "smoke")
+        done = site.hsp(*words, "--results", str(site.folder), "--json")
+        print(done.stderr[-4000:], done.stdout[-3000:])
+        assert site.nas.sh("ls -A /srv/export") == ""
+    finally:
+        site.nas.sh(f"{end} && rmdir /srv/export")
+    summary = json.loads(done.stdout)
+    assert (summary["verdict"], done.returncode) == ("unknown", EXIT_UNKNOWN), summary["reasons"]
+    assert sum(phase["client_ios"] for phase in summary["accounting"]["phases"]) > 0
