@@ -14,6 +14,7 @@ import typer
 from kit.cli.options import OUTPUT, SWEEP, JsonOption, LengthOption, OnlyOption, QuickOption, SetOption
 from kit.cli.plan_sweep import files_of, kept_lines, sweep_json, sweep_lines
 from kit.config.lengths import as_set
+from kit.config.testbed_devices import DRAM_MULTIPLE
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.text import counted
@@ -148,7 +149,7 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
     lines += [f"  the ARC then has: {listed}"]
     if tiers_asked(workload) - {"dram"} and (dram := device_memory.reason(plan.testbed)):
-        several = f"{device_memory.SEVERAL} times as much of the set has to be on a device"
+        several = f"{DRAM_MULTIPLE} times as much of the set has to be on a device"
         lines += [f"  DRAM of the devices, which answers reads as well: {dram}; {several}"]
     return [*lines, ""]
 

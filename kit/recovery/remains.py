@@ -40,10 +40,11 @@ def grouped(left: Sequence[Leftover], names: Mapping[str, str], run: Path) -> li
 
 
 def _one(alike: Sequence[Leftover], names: Mapping[str, str]) -> Leftover:
-    if len(alike) == 1:
+    items = [each.item for each in alike if each.item]
+    if len(alike) == 1 or not items:
         return alike[0]
     commands = tuple(command for each in alike for command in each.by_hand)
-    return Leftover(holds((each.item for each in alike if each.item), names), alike[0].why, commands)
+    return Leftover(holds(items, names), alike[0].why, commands)
 
 
 def holds(items: Iterable[Undo], names: Mapping[str, str]) -> str:

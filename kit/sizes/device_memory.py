@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 
 from kit.config.testbed import Testbed
-from kit.config.testbed_devices import Device
+from kit.config.testbed_devices import DRAM_MULTIPLE, Device
 from kit.core.units import format_size_bytes, parse_size_bytes
 
-SEVERAL = 4
+# More than the probe of a run asks for (kit.setup.device_dram): records are not spread evenly.
+_SPARE = 1.05
 # Assumed of models that are not in the table: today's disks have 64 to 512 MiB, SSDs about 1 MiB a GB; small
 # (virtual) devices not more than a 64th of their size.
 _DISK_BYTES, _SSD_BYTES, _MOST_PART = 256 << 20, 1 << 30, 64
@@ -67,7 +68,7 @@ def reason(testbed: Testbed) -> str:
 
 def needed_bytes(device: Device) -> int:
     """Of a working set, on this device."""
-    return SEVERAL * dram_bytes(device)
+    return int(DRAM_MULTIPLE * _SPARE * dram_bytes(device))
 
 
 def _may_be_ssd(device: Device, name: re.Match[str] | None) -> bool:

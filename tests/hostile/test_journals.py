@@ -83,7 +83,7 @@ _VALUE = st.one_of(
 )
 _RIGHT: dict[str, dict[str, Any]] = {
     "work-directory": {"path": WORK},
-    "tracer": {"directory": WORK},
+    "tracer": {"directory": WORK, "mounts": True},
     "tunable": {
         "name": "zfs_arc_max", "value": "5", "effect": "", "set": "9", "machine_id": MACHINE, "boot_id": BOOT,
     },

@@ -152,10 +152,14 @@ _ALLOWED = {
     "readlink": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
     "zpool": _zpool,
     "zfs": lambda argv: argv[1] == "get" and argv[-1] == POOL,
-    "umount": lambda argv: argv[-1] == TARGET and set(argv[1:-1]) <= {"-f", "-l"},
+    # What the kernel mounts again when it is looked at.
+    "umount": lambda argv: (
+        (argv[-1] == TARGET and set(argv[1:-1]) <= {"-f", "-l"}) or argv[1:] == (nfsd_tracer.TRACING,)
+    ),
     "mkdir": lambda argv: argv[1:] in (("-p", TARGET), ("-p", "-m", "0700", f"{clear_label.BACKUPS}/{POOL}")),
     "mount": _mount,
-    "rmdir": lambda argv: argv[-1] in (TARGET, f"{TARGET}/{DIRECTORY}"),
+    # The directory of all runs, if it is empty.
+    "rmdir": lambda argv: argv[-1] in (TARGET, f"{TARGET}/{DIRECTORY}", WORK.rpartition("/")[0]),
     "exportfs": _exportfs,
     "wipefs": lambda argv: argv[1] == "--noheadings" and bool(_DEVICE.fullmatch(argv[-1])),
     "lsblk": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),

@@ -134,9 +134,11 @@ def test_cut_off_and_reached_again_at_every_command(whole: Whole) -> None:
     for number, when in whole.breaks:
         wire = Wire(new_world(), number, when)
         outcome = struck.execute(wire, comes_back=True)
-        if outcome is None or is_told(struck.moment("", wire.world)):
+        left = [str(each) for each in outcome.left] if outcome else []
+        if outcome is None or any("setting.b is off, the run had set on" in each for each in left):
+            # As above: it is somebody else's, and is said.
             continue
-        if problems := struck.after(wire.world) + [str(each) for each in outcome.left]:
+        if problems := struck.after(wire.world) + left:
             found.append(f"{when} command {number}: {problems[0][:400]}")
     assert found == []
 
