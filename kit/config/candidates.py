@@ -5,6 +5,9 @@
     to = "auto"
 
 Each log device and each L2ARC device is a candidate of its own name; log-NAME and cache-NAME are one, NAME.
+
+An axis of devices by name, or by number, may say `elsewhere = "auto"`: a testbed that has not all of them
+takes its own in their place, and with fewer than two the axis is left out.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from kit.config.workload_source import Document, WorkloadSource, tables_of
 
 AUTO = "auto"
 _ROLES: Mapping[str, Role] = {"use.log": "log", "use.cache": "cache"}
+_ELSEWHERE: Mapping[str, Role] = {**_ROLES, "use.data": "data"}
 # A phase with one of these tiers, targets or removed devices measures a device of the role.
 _ABOUT = {
     "slog": "log", "device:log": "log", "log": "log",
@@ -44,6 +48,7 @@ def with_candidates(source: WorkloadSource, read_testbed: Callable[[], Testbed])
 
     Phases about a role that no candidate has are left out. The testbed is read only where it is needed.
     """
+    source = _elsewhere(source, read_testbed)
     axes: Document = {
         name: axis
         for name, axis in (source.sweep.get("sweep") or {}).items()
@@ -78,13 +83,67 @@ def with_candidates(source: WorkloadSource, read_testbed: Callable[[], Testbed])
     )
 
 
+def _elsewhere(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> WorkloadSource:
+    """The workload with devices of the testbed on the axes that say so. Raises ConfigError."""
+    tables = source.sweep.get("sweep") or {}
+    axes = {name: axis for name, axis in tables.items() if isinstance(axis, dict) and "elsewhere" in axis}
+    if not axes:
+        return source
+    testbed, sweep, gone = read_testbed(), dict(tables), set[str]()
+    for name, axis in axes.items():
+        to = axis.get("to")
+        values = list(to.values()) if isinstance(to, dict) else to if isinstance(to, list) else []
+        roles = [_ELSEWHERE[key] for key in _keys(axis) if key in _ELSEWHERE]
+        numbers = [value for value in values if type(value) is int]
+        if numbers and len(roles) == 1:
+            kept: Any = [n for n in numbers if n <= len(testbed.devices(roles[0]))]
+        elif _named(values) <= {device.name for device in testbed.device}:
+            continue
+        else:
+            found = _values(source, name, axis.get("set"), testbed, roles)
+            # One that is a log device alone says nothing about the pair.
+            kept = {each: value for each, value in found.items() if 0 not in _named([value])}
+        others = {key: value for key, value in axis.items() if key != "published" or kept == to}
+        sweep[name] = {**others, "to": kept}
+        if len(kept) < 2:
+            del sweep[name]
+            gone.add(name)
+    return replace(source, sweep=_without(source.sweep, sweep, gone))
+
+
+def _keys(axis: Mapping[str, Any]) -> list[str]:
+    keys = axis.get("set")
+    return [str(key) for key in (keys if isinstance(keys, list) else [keys])]
+
+
+def _named(values: Any) -> set[str]:
+    """Names of devices in the values of an axis."""
+    return {each for value in values for each in (value if isinstance(value, list) else [value])}
+
+
+def _without(tables: Document, sweep: Document, gone: set[str]) -> Document:
+    """The tables of a sweep, with nothing about the axes that are gone."""
+    made: Document = {**tables, "sweep": sweep}
+    if isinstance(sweeps := tables.get("sweeps"), dict):
+        made["sweeps"] = {
+            **sweeps,
+            **{"cross": [each for each in sweeps.get("cross", ()) if not gone & {*each}]},
+            "quick": [each for each in sweeps.get("quick", ()) if each.partition("=")[0] not in gone],
+        }
+    if isinstance(expect := tables.get("expect"), list):
+        made["expect"] = [each for each in expect if each.get("axis") not in gone]
+    return made
+
+
 def _roles(keys: object) -> list[Role]:
     return [_ROLES[key] for key in map(str, keys if isinstance(keys, list) else [keys]) if key in _ROLES]
 
 
-def _values(source: WorkloadSource, name: str, keys: object, testbed: Testbed) -> Document:
+def _values(
+    source: WorkloadSource, name: str, keys: object, testbed: Testbed, roles: list[Role] | None = None
+) -> Document:
     """The devices of each candidate for each key, by its name; those in use first: the first is the base."""
-    roles, many = _roles(keys), isinstance(keys, list)
+    roles, many = _roles(keys) if roles is None else roles, isinstance(keys, list)
     if len(roles) != (len(keys) if isinstance(keys, list) else 1):
         source.refuse(("sweep", name, "set"), f'to = "auto" takes devices, so set has {" or ".join(_ROLES)}')
     found: dict[str, list[Device]] = {}

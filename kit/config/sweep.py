@@ -72,12 +72,14 @@ class Claim(Table):
 class Axis(Table):
     """An axis. `set`: a key, or several that change together; `to`: a value of each, by its name.
 
-    "auto": the candidates of the testbed (kit.config.candidates), which are in its place when this is read.
+    "auto" there or in `elsewhere`: devices of the testbed (kit.config.candidates), which are in their place
+    when this is read.
     """
 
     set: str | Annotated[tuple[str, ...], Field(min_length=1)]
     to: dict[str, Value | tuple[Value, ...]] | tuple[Value | tuple[Value, ...], ...] | Literal["auto"]
     phases: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    elsewhere: Literal["auto"] | None = None
     published: tuple[Claim, ...] = ()
 
     @property

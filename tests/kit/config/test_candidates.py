@@ -100,3 +100,41 @@ def test_values_of_an_axis_replace_those_of_the_base(tmp_path: Path) -> None:
     )
     assert list(axis.values) == ["512", "2k"] and list(base.values) != ["512", "2k"]
     assert (axis.keys, axis.phases, axis.published) == (base.keys, base.phases, ())
+
+
+NAS = ROOT / "docs" / "examples" / "mynas.toml"
+
+
+@pytest.mark.parametrize("workload", sorted(path.stem for path in (ROOT / "workloads").glob("*.toml")))
+def test_each_workload_of_the_kit_is_planned_on_a_server(tmp_path: Path, workload: str) -> None:
+    bed = tmp_path / "bed.toml"
+    scope = "device" if workload == "candidates-power-loss" else "server"
+    power = f'\n[power]\nscope = "{scope}"\noff = ["pdu", "off"]\non = ["pdu", "on"]\n'
+    bed.write_text(NAS.read_text() + (power if "power-loss" in workload else ""))
+    side = Side(workload, bed)
+    assert side.sweep() or side.plan()
+
+
+def test_an_axis_takes_the_devices_of_the_testbed() -> None:
+    devices = sweep(NAS, "write-cache").sweep.axes["device"]
+    assert devices.values == {"data0": ("data0",), "data1": ("data1",)} and devices.published == ()
+    assert sweep(LAB_TESTBED, "write-cache").sweep.axes["device"].values == {
+        "ssd": ("slc",),
+        "disk": ("disk",),
+    }
+
+
+def test_an_axis_without_two_devices_is_left_out() -> None:
+    planned = sweep(NAS, "sync-methods").sweep
+    assert {*planned.axes} == {"method", "split", "descriptor"} and planned.sweeps.cross == ()
+    # Four disks of two, and pairs of which there is one.
+    assert not {"ssd", "disks"} & {*sweep(NAS, "reality-checks").sweep.axes}
+
+
+def test_a_name_that_is_wrong_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        HEAD.replace("candidates", "top-speeds") + '[sweep.log]\nset = "use.log"\nto = ["log0", "lgo1"]\n'
+    )
+    with pytest.raises(ConfigError, match="no device 'lgo1'"):
+        Side(str(path), NAS).sweep()
