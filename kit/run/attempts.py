@@ -77,7 +77,8 @@ def longer(phase: Phase, name: str, ios: int) -> tuple[Phase, str]:
     """The phase for as long as it needs at this rate, and a sentence; "" if it cannot be longer."""
     assert phase.ios is not None, "it asks for I/Os"
     needed = phase.duration * phase.ios * _MORE / ios if ios else math.inf
-    duration = int(min(needed, phase.longest)) // _MS * _MS
+    duration = int(min(needed, phase.longest))
+    duration -= duration % (100 * _MS if duration > 1000 * _MS else _MS)
     if duration <= phase.duration:
         return phase, ""
     interval = max(phase.interval, -(-duration // _MOST_INTERVALS // _MS) * _MS)
