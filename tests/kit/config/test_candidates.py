@@ -12,7 +12,7 @@ from kit.plan.sweep import SweepPlan
 from kit.session.side import Side
 
 ROOT = Path(__file__).parents[3]
-LAB = ROOT / "kit" / "lab" / "candidates-testbed.toml"
+LAB = LAB_TESTBED.with_name("candidates-testbed.toml")
 HEAD = 'format = 1\nname = "mine"\ntitle = "Mine"\nbase = "candidates"\n'
 DATA = (ROOT / "docs" / "examples" / "mynas.toml").read_text().partition('[[device]]\nname = "cache0"')[0]
 
