@@ -116,7 +116,7 @@ def _keys(axis: Mapping[str, Any]) -> list[str]:
     return [str(key) for key in (keys if isinstance(keys, list) else [keys])]
 
 
-def _named(values: Any) -> set[str]:
+def _named(values: Any) -> set[Any]:
     """Names of devices in the values of an axis."""
     return {each for value in values for each in (value if isinstance(value, list) else [value])}
 

@@ -431,7 +431,8 @@ def _sibling_reasons(
         used = [
             reason
             for reason in device_reasons(inventory, sibling)
-            if reason not in known and reason.code in _IN_USE | {Code.POOL_LABEL, Code.FOREIGN}
+            if reason not in known
+            and (reason.code in {*_IN_USE, Code.POOL_LABEL, Code.FOREIGN} or not sibling.size_bytes)
         ]
         if used:
             yield Reason(

@@ -60,13 +60,19 @@ def named(
 
 
 def _check(server: Host, path: str, before: dict[int, str]) -> str:
-    """That it was restarted, or ""; raises HostError if the export is gone."""
-    now = started(server)
+    """That it was restarted, or ""; raises HostError if the export is gone.
+
+    "" too where that is not known: what was measured must not go with the question.
+    """
+    try:
+        now, exported = started(server), lines_of(server, path)
+    except KitError:
+        return ""
     was_restarted = bool(before and now) and not before.keys() & now.keys()
     text = (
         f"the NFS server on {server.name} was restarted at {max(now.values(), default='')}, by somebody else"
     )
-    if lines_of(server, path):
+    if exported:
         return text if was_restarted else ""
     if not was_restarted:
         stopped = bool(before) and not now

@@ -184,11 +184,13 @@ def clean(
         if not stored.in_lab:
             cleaned.powered = _power_on(cleaner, progress)
             keys = {item.host for item in journal.pending}
+            waits = patience_s > 0
             patience_s = max(patience_s, _BOOT_S if cleaned.powered else 0.0)
             cleaner.hosts.update(_open_all(stored, keys, stack, cleaned, patience_s))
             # The tokens before anything else, also before the server's lock.
             if "server" in [key for key in cleaner.hosts if cleaner.may_touch(key)]:
-                stack.enter_context(_lock(cleaner.hosts["server"], name))
+                # Of a server that was just lost the run's own lock lives until its silence is noticed.
+                stack.enter_context(_lock(cleaner.hosts["server"], name, SILENCE_S if waits else 0.0))
         with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
             cleaned.left = journal.teardown(partial(_told, progress, cleaner), cleaner.by_hand)
         cleaned.said = remains.grouped(cleaned.left, cleaner.short_names, run)
@@ -355,9 +357,9 @@ class _Cleaner:
         )
 
 
-def _lock(server: Host, run: str) -> Locks:
+def _lock(server: Host, run: str, more_s: float = 0.0) -> Locks:
     """Take the server's lock. The lock of a killed run ends by itself after a while."""
-    end = time.monotonic() + _LOCK_WAIT_S
+    end = time.monotonic() + _LOCK_WAIT_S + more_s
     while True:
         try:
             return Locks(server, [], run)

@@ -24,13 +24,23 @@ class Held(Exception):
     """Another process has the lock; with the open file."""
 
 
+def made(directory: str) -> os.stat_result:
+    """The directory, made if it is missing. A holder that ends removes it."""
+    while True:
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            return os.lstat(directory)
+        except FileNotFoundError:
+            continue
+
+
 def locked(directory: str, name: str) -> int:
     """The open, locked file. A holder removes its files at its end: the one that was locked must be there."""
     while True:
-        # The directory, too, may have gone since.
-        os.makedirs(directory, mode=0o700, exist_ok=True)
         path = os.path.join(directory, name)
         try:
+            # The directory, too, may have gone since.
+            os.makedirs(directory, mode=0o700, exist_ok=True)
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
             continue
@@ -59,8 +69,7 @@ def remove(paths: Any, directory: str) -> None:
 
 def main(directory: str, token: str, owner: str, names: Any) -> int:
     os.umask(0o077)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    status = os.lstat(directory)
+    status = made(directory)
     if status.st_uid != os.getuid() or status.st_mode & 0o077 or not os.path.isdir(directory):
         raise SystemExit(directory + " is not a directory of this user alone")
     files = []

@@ -356,7 +356,14 @@ def _measure(
             paths = [run.site.device_paths[name] for name in phase.devices]
             run.site.guard.before_writing(paths, content=False)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
-        result = None
+        result, tried = None, phase
+
+        def attempt(longer: Phase, number: int) -> PhaseResult:
+            nonlocal tried
+            # Of an attempt that is cut off, what is there is no measure of the whole.
+            tried = max(phase, longer, key=lambda each: each.duration)
+            return run_phase(ready, longer, job, tracer, run.progress, number)
+
         try:
             with (
                 array_setup.assembled(run, bench, phase) as with_array,
@@ -366,17 +373,12 @@ def _measure(
                     getattr(each, "what", "") == "nfsd-restart" for each in run.plan.workload.schedule(phase)
                 )
                 with run.exported(restarts=restarts) if phase.over_nfs else nullcontext():
-                    done = attempts.measured(
-                        left,
-                        lambda phase, number: run_phase(ready, phase, job, tracer, run.progress, number),
-                        run.run_dir.raw,
-                        run.record.add_notes,
-                    )
+                    done = attempts.measured(left, attempt, run.run_dir.raw, run.record.add_notes)
                 result = done
         except BaseException:
             # With a result: what was scheduled could not be undone after it.
             rescue = phase.log == "histograms" and not result
-            if kept := parts.rescued(run.run_dir, phase, before) if rescue else result:
+            if kept := parts.rescued(run.run_dir, tried, before) if rescue else result:
                 run.record.add_phase(kept.entry)
                 outcome.latency.append(kept.latency)
             raise

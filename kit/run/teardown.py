@@ -61,7 +61,9 @@ def tear_down(run: Context, before: Settings | None) -> list[Leftover]:
     site = run.site
     if site.guard:
         site.guard.release()
-    said, lost = _undone(run)
+    left, lost = _undone(run)
+    of_hosts = {key: host.name for key, host in site.hosts.items()}
+    said = remains.grouped(left, of_hosts, run.run_dir.path)
     if why_gone(site):
         return said
     try:
@@ -72,7 +74,11 @@ def tear_down(run: Context, before: Settings | None) -> list[Leftover]:
         if site.gone:
             return [*said, _not_compared(error)]
     names = listed([site.hosts[key].name for key in sorted(lost)])
-    return said if site.gone else _waited_for(run, names, said, before)
+    if site.gone:
+        return said
+    after = _waited_for(run, names, said, before)
+    # What was left alone is not pending any more: it is said now, or never.
+    return [*(each for each in left if each.item is None and each not in after), *after]
 
 
 def _undone(run: Context) -> tuple[list[Leftover], set[str]]:
@@ -93,7 +99,7 @@ def _undone(run: Context) -> tuple[list[Leftover], set[str]]:
                 raise
 
     left = journal.teardown(perform, lambda item: undo.by_hand(item, names, journal.run))
-    return remains.grouped(left, names, run.run_dir.path), lost
+    return left, lost
 
 
 def _not_compared(error: Exception) -> Leftover:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from kit.core.errors import KitError
 from kit.core.progress import Progress
 from kit.core.units import format_decimal_bytes, format_duration_ns
-from kit.hosts.base import CommandFailed, Host, Result
+from kit.hosts.base import CommandFailed, DeadlineExceeded, Host, Result
 
 # Of less the server is not asked: it is there within seconds, and in the lab each question costs time.
 _LARGE_BYTES = 1 << 30
 _ASK_S = 5.0
+_STOP_S = 60.0
 
 
 class Pace:
@@ -39,16 +41,21 @@ def run_writing(
         return host.run(argv, deadline_s=deadline_s)
     pace, process, end_s = Pace(progress, size_bytes), host.start(argv), time.monotonic() + deadline_s
     next_s = time.monotonic() + _ASK_S
-    while process.running() and time.monotonic() < end_s:
-        time.sleep(0.2)
-        if time.monotonic() >= next_s:
-            next_s = time.monotonic() + _ASK_S
-            result = host.run(["env", "stat", "-c", "%s", "--", path], check=False)
-            pace.show(int(result.stdout) if result.stdout.strip().isdecimal() else 0)
     try:
+        while process.running() and time.monotonic() < end_s:
+            time.sleep(0.2)
+            if time.monotonic() >= next_s:
+                next_s = time.monotonic() + _ASK_S
+                # It is shown, no more: a busy server does not end the step.
+                with suppress(DeadlineExceeded):
+                    result = host.run(["env", "stat", "-c", "%s", "--", path], check=False)
+                    pace.show(int(result.stdout) if result.stdout.strip().isdecimal() else 0)
         ended = process.wait(max(end_s - time.monotonic(), 1.0))
-    except KitError:
-        process.stop(60.0)
+    except BaseException:
+        # An interrupt, too: nothing goes on writing. The first error is the one to report.
+        with suppress(KitError):
+            if process.running():
+                process.stop(_STOP_S)
         raise
     if ended.returncode:
         raise CommandFailed(ended)
