@@ -148,6 +148,9 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     }
     listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
     lines += [f"  the ARC then has: {listed}"]
+    if not plan.testbed.is_lab:
+        largest = format_size_bytes(tunable_bytes(workload, "zfs_arc_max"))
+        lines += [f"  the server needs more than {largest} of memory"]
     if tiers_asked(workload) - {"dram"} and (dram := device_memory.reason(plan.testbed)):
         several = f"{DRAM_MULTIPLE} times as much of the set has to be on a device"
         lines += [f"  DRAM of the devices, which answers reads as well: {dram}; {several}"]

@@ -41,13 +41,16 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
     account = Account(str(source.path))
     for document in last_reports(source, account.warnings):
         for job in jobs_of(document):
-            _add_job(source, account, tally, options, job)
+            _add_job(source, account, tally, options, job, document.get("global options"))
         # One document was appended to the other: their runs were one after the other.
         account.runtime_ns += runtime_ms(document) * 10**6
     return account
 
 
-def _add_job(source: Source, account: Account, tally: Tally, options: Options, job: Json) -> None:
+def _add_job(
+    source: Source, account: Account, tally: Tally, options: Options, job: Json, of_all: Any
+) -> None:
+    """`of_all`: options that stand before the first job."""
     name = str(job.get("jobname", ""))
     if job.get("error"):
         account.warnings.append(f"fio reports an error in job {name!r}")
@@ -55,7 +58,8 @@ def _add_job(source: Source, account: Account, tally: Tally, options: Options, j
     host = options.host or "/".join(filter(None, names))[:200]
     ios = {op: _add(source, account, tally, host, name, op, job.get(op)) for op in (*OPS, "trim", "sync")}
     _leave_out_mixed(account, job)
-    asked = [key for key in _FORCES if str(_get(job.get("job options"), key) or 0).strip("0")]
+    given = (job.get("job options"), of_all)
+    asked = [key for key in _FORCES if any(str(_get(each, key) or 0).strip("0") for each in given)]
     if ios["write"] and ios["sync"]:
         account.warnings.append(
             f"job {name!r}: its {ios['write']} writes were not safe when they ended; the {ios['sync']} "

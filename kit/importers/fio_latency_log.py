@@ -67,7 +67,8 @@ def read(source: Source, options: Options, tally: Tally, unit: int = 1) -> Accou
     account.warnings += notes(source)
     if unit == NS_PER_UNIT["us"] and options.unit is None:
         account.warnings.append(
-            "its latencies are read as microseconds, as fio 2 wrote them: nothing else fits its times"
+            "its latencies are read as microseconds, as fio 2 wrote them: so they add up to the time that "
+            "passed; if fio 3 wrote it (a paced job), give --unit ns"
         )
     groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
     try:

@@ -24,6 +24,8 @@ _MORE = 1.25
 # Of a longer attempt: as many as a heat map has columns, several times over.
 _MOST_INTERVALS = 2000
 _MS = 10**6
+# As reports.verdict.expectations: a tier of which that many I/Os have none is not short of time.
+_ENOUGH = 1000
 
 
 def measured(
@@ -55,8 +57,8 @@ def shortest(phase: Phase, result: PhaseResult) -> tuple[str, int] | None:
     if phase.ios is None or result.interrupted or result.failed or result.entry.problems:
         return None
     counts = dict(answered(phase, result))
-    if sum(counts.values()) >= phase.ios:
-        # What has answered none of so many answers none of more.
+    if sum(counts.values()) >= min(phase.ios, _ENOUGH):
+        # What has answered none of so many has no share that could be measured.
         counts = {name: ios for name, ios in counts.items() if ios}
     name = min(counts, key=lambda name: counts[name], default="")
     return (name, counts[name]) if name and counts[name] < phase.ios else None
@@ -65,12 +67,13 @@ def shortest(phase: Phase, result: PhaseResult) -> tuple[str, int] | None:
 def answered(phase: Phase, result: PhaseResult) -> Iterator[tuple[str, int]]:
     """I/Os by tier that the phase asks for; by operation where the kernel was not asked for tiers."""
     of_server = result.latency.filter((pl.col("layer") == SERVER) & (pl.col("op") != "commit"))
-    if of_server.height:
+    if of_server.height and phase.tiers:
         for tier in phase.tiers:
             yield tier, int(of_server.filter(pl.col("tier") == tier)["count"].sum())
         return
+    frame = of_server if of_server.height else result.latency
     for op in result.entry.block_bytes_by_op:
-        yield f"{op}s", int(result.latency.filter(pl.col("op") == op)["count"].sum())
+        yield f"{op}s", int(frame.filter(pl.col("op") == op)["count"].sum())
 
 
 def longer(phase: Phase, name: str, ios: int) -> tuple[Phase, str]:

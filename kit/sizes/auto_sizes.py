@@ -32,6 +32,10 @@ _FEEDS, _FEED_PART = ("l2arc_write_max", "l2arc_write_boost"), 64
 _LEAST_FEED_BYTES = 4 * MIB
 # Of reads, where devices have DRAM: what each tier answers at least. Fewer would make a phase long.
 _LEAST_PART = 8
+# Of the cache devices, what the ARC has too: the L2ARC then answers more.
+_CACHE_PART = 4
+# What the sizes of devices without DRAM leave to L2ARC and disks at least.
+_SMALL_BYTES = 23 * MIB
 
 
 def resolve(workload: Workload, testbed: Testbed) -> Workload:
@@ -76,15 +80,25 @@ def resolve(workload: Workload, testbed: Testbed) -> Workload:
 def _large(workload: Workload, testbed: Testbed) -> Workload | None:
     """With sizes that follow from the DRAM of the devices; None where the others are large enough for it."""
     asked, needed = tiers_asked(workload), _on_devices(workload, testbed)
+    if not testbed.devices("cache"):
+        # The plan refuses a phase that asks for it, with file and line.
+        asked -= {"l2arc"}
     is_left = workload.file_set.size == AUTO and workload.tunables.get("zfs_arc_max") == "auto"
     is_left = is_left and workload.pool.cache_size in (AUTO, None)
-    if not is_left or max((needed[tier] for tier in asked & set(needed)), default=0) <= _DISK_BYTES:
+    if not is_left or max((needed[tier] for tier in asked & set(needed)), default=0) <= _SMALL_BYTES:
         return None
     l2arc, disk = (needed[tier] if tier in asked else 0 for tier in ("l2arc", "disk"))
     if {"l2arc", "disk"} <= asked:
         l2arc, disk = max(l2arc, disk // (_LEAST_PART - 2)), max(disk, l2arc // (_LEAST_PART - 2))
     dram = (l2arc + disk) // (_LEAST_PART - 1) if "dram" in asked else _WRITES_BYTES
-    set_bytes = min(_rounded_up(dram + l2arc + disk), _most_set_bytes(workload, testbed))
+    most, whole = _most_set_bytes(workload, testbed), dram + l2arc + disk
+    if whole > most:
+        dram, l2arc, disk = (part * most // whole for part in (dram, l2arc, disk))
+    if l2arc and disk:
+        # What the ARC has is in the L2ARC as well.
+        room = sum(device.size for device in testbed.devices("cache"))
+        dram = min(dram, room // _CACHE_PART)
+    set_bytes = min(_rounded_up(dram + l2arc + disk), most)
     workload = _with_arc(_with(workload, set_bytes, LEAST_CACHE_BYTES), tier_sizes.LEAST_ARC_BYTES)
     workload = _with_l2arc(workload, testbed, dram + l2arc) if l2arc else _with_feed(workload, 0)
     sizes = sizes_of(workload, testbed)
@@ -123,7 +137,8 @@ def _with_l2arc(workload: Workload, testbed: Testbed, data_bytes: int) -> Worklo
     assert sizes is not None, "the ARC is set"
     each = (data_bytes + tier_sizes.l2arc_metadata(sizes)) // len(devices)
     part = _rounded_up(device_bytes_for(each, *feed_bytes(workload)))
-    return _with(workload, workload.file_set.size, min(part, *(d.size // MIB * MIB for d in devices)))
+    most = min(device.size // MIB * MIB for device in devices)
+    return _with(workload, workload.file_set.size, max(LEAST_CACHE_BYTES, min(part, most)))
 
 
 def _with_feed(workload: Workload, feed_bytes: int) -> Workload:

@@ -40,7 +40,9 @@ def dram_bytes(device: Device) -> int:
     known = next((size for begin, size in _models().items() if model.startswith(begin)), None)
     if known is not None:
         return known
-    return min(_SSD_BYTES if _may_be_ssd(device, name) else _DISK_BYTES, device.size // _MOST_PART)
+    return min(
+        _SSD_BYTES if _may_be_ssd(device, name) else _DISK_BYTES, device.size // _MOST_PART >> 20 << 20
+    )
 
 
 def why(device: Device) -> str:

@@ -9,6 +9,7 @@ import pytest
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import WORKLOADS
+from kit.core.errors import ConfigError
 from kit.core.units import parse_size_bytes
 from kit.plan.plan import make_plan
 from kit.sizes import device_memory
@@ -79,3 +80,52 @@ def test_the_lab_keeps_its_sizes() -> None:
     plan = make_plan(read_workload(path), read_testbed(LAB_TESTBED), path, LAB_TESTBED)
     assert plan.workload.tunables["l2arc_write_max"] == "4MiB"
     assert plan.workload.file_set.size == 72 << 20
+
+
+BED = 'name = "nas"\n[server]\nhost = "ssh://root@nas"\n[[client]]\nhost = "ssh://root@client1"\n'
+
+
+def devices(role: str, count: int, size: str, dram: str) -> str:
+    return "".join(
+        f'[[device]]\nname = "{role}{n}"\nrole = "{role}"\npath = "/dev/disk/by-id/ata-X-{role}{n}"\n'
+        f'serial = "{role}{n}"\nsize = "{size}"\n' + (f'dram = "{dram}"\n' if dram else "")
+        for n in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "caches", "layout"),
+    [
+        ((2, "9GB", ""), (1, "960GB", ""), "mirror"),
+        ((2, "4GB", ""), (1, "960GB", ""), "mirror"),
+        ((2, "9GB", ""), (8, "960GB", ""), "mirror"),
+        ((2, "4TB", "15MiB"), (1, "960GB", "0B"), "mirror"),
+        ((2, "4TB", "8MiB"), (1, "960GB", "8MiB"), "mirror"),
+        ((2, "1GB", ""), (1, "960GB", "0B"), "mirror"),
+        ((24, "18TB", ""), (1, "8GB", ""), "stripe"),
+        ((24, "18TB", ""), (2, "960GB", ""), "raidz2"),
+    ],
+)
+def test_what_is_chosen_is_not_refused(
+    tmp_path: Path, data: tuple[int, str, str], caches: tuple[int, str, str], layout: str
+) -> None:
+    path, bed = tmp_path / "own.toml", tmp_path / "bed.toml"
+    log = devices("log", 1, "375GB", "")
+    bed.write_text(BED + devices("data", *data) + devices("cache", *caches) + log)
+    path.write_text(f'format = 1\nname = "own"\ntitle = "own"\nbase = "top-speeds"\npool.data = "{layout}"\n')
+    plan = make_plan(read_workload(path), read_testbed(bed), path, bed)
+    held = planned_tiers(plan.workload, plan.testbed)
+    assert held and min(held.dram, held.l2arc, held.disk) > 0
+    for each in plan.testbed.devices("data"):
+        # As much as there is room for.
+        has_room = each.size > 10**12
+        assert not has_room or held.disk >= 4 * device_memory.dram_bytes(each)
+
+
+@pytest.mark.parametrize("more", ["", devices("log", 1, "375GB", "")])
+def test_without_a_cache_device_the_plan_says_so(tmp_path: Path, more: str) -> None:
+    bed = tmp_path / "bed.toml"
+    bed.write_text(BED + devices("data", 2, "4TB", "") + more)
+    path = WORKLOADS / "top-speeds.toml"
+    with pytest.raises(ConfigError, match="tier l2arc, but there is no cache device"):
+        make_plan(read_workload(path), read_testbed(bed), path, bed)
