@@ -70,11 +70,13 @@ def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "an
 
 
 def remove(host: Host, path: str) -> None:
-    """Remove a run's directory, and ROOT with the last. Raises SafetyRefusal for other paths, HostError."""
+    """Remove a run's directory. Raises SafetyRefusal for any other path, HostError.
+
+    ROOT stays: where another mount namespace has something mounted on it, rmdir would take that away.
+    """
     if not _PATH.fullmatch(path):
         raise SafetyRefusal(f"{path!r} is not a run's directory; it was left alone")
     host.run(remove_command(path))
-    host.run(["rmdir", "--", ROOT], check=False)
 
 
 def remove_command(path: str) -> list[str]:

@@ -5,7 +5,7 @@
 Locks a file of each NAME in DIRECTORY with flock(2), writes OWNER (one line of JSON) into each, then
 creates DIRECTORY/TOKEN with its process number. A NAME below /dev/ is a device: it is opened exclusively
 (read-only). Holds all until its output is closed: the end of the connection ends it. Then it removes its
-files, and the directories if nothing is in them. If one is held
+files, and the directory if nothing is in it. If one is held
 already, it takes none, prints {"name", "owner"} of it (of a device the error as "owner") and exits with 3.
 """
 
@@ -54,17 +54,16 @@ def locked(directory: str, name: str) -> int:
 
 
 def remove(paths: Any, directory: str) -> None:
-    """Remove files, then the directory and the one above it if they are empty."""
+    """Remove files, then the directory if it is empty."""
     for path in paths:
         try:
             os.unlink(path)
         except FileNotFoundError:
             pass
-    for place in (directory, os.path.dirname(directory)):
-        try:
-            os.rmdir(place)
-        except OSError:
-            return
+    try:
+        os.rmdir(directory)
+    except OSError:
+        pass
 
 
 def main(directory: str, token: str, owner: str, names: Any) -> int:

@@ -158,8 +158,7 @@ _ALLOWED = {
     ),
     "mkdir": lambda argv: argv[1:] in (("-p", TARGET), ("-p", "-m", "0700", f"{clear_label.BACKUPS}/{POOL}")),
     "mount": _mount,
-    # The directory of all runs, if it is empty.
-    "rmdir": lambda argv: argv[-1] in (TARGET, f"{TARGET}/{DIRECTORY}", WORK.rpartition("/")[0]),
+    "rmdir": lambda argv: argv[-1] in (TARGET, f"{TARGET}/{DIRECTORY}"),
     "exportfs": _exportfs,
     "wipefs": lambda argv: argv[1] == "--noheadings" and bool(_DEVICE.fullmatch(argv[-1])),
     "lsblk": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),

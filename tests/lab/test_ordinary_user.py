@@ -61,7 +61,7 @@ _WARM_UP = """
 job = "read.fio"
 read_first = "1MiB"
 duration = "100ms"
-l2arc_min = "1MiB"
+l2arc_min = "0B"
 feed_max = "1MiB"
 """
 

@@ -52,9 +52,10 @@ _LOOKS = {
 
 def changes_something(argv: list[str], run: str) -> bool:
     """Whether a command does more than look, outside the run's own directory."""
-    if "fio" in argv[1:]:
-        # Reads of a bare device are not in the plan: how many there are depends on what they find.
-        return not {"--rw=read", "--rw=randread"} & set(argv)
+    words = sketch(argv)
+    if words[0] == "fio" and any(word.startswith("--filename=/dev/") for word in words):
+        # Reads of a bare device are not all in the plan: how many there are depends on what they find.
+        return not {"--rw=read", "--rw=randread"} & set(words)
     if argv[0] in _LOOKS or argv[:2] in (["exportfs", "-v"], ["fio", "--version"]):
         return False
     if argv[0] in ("zfs", "zpool") and argv[1] in ("get", "list", "status", "version"):

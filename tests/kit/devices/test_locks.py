@@ -124,7 +124,7 @@ def test_the_last_holder_leaves_no_file_and_none_takes_those_of_another(director
         assert not (directory / lock_names(TWO)[0]).exists()
         with pytest.raises(SafetyRefusal), device_locks(ONE):
             pytest.fail("it is held")
-    assert not directory.parent.exists()
+    assert not directory.exists() and directory.parent.exists()
 
 
 def test_a_file_that_its_holder_removes_meanwhile_is_no_lock(

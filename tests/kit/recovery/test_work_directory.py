@@ -59,8 +59,8 @@ def test_a_host_that_does_not_say_is_an_error(answer: str) -> None:
         read_identity(ScriptedHost({"cat": answer}))
 
 
-def test_the_directory_above_goes_with_the_last_run() -> None:
-    host = ScriptedHost({"rmdir": (1, "", "Directory not empty")})
+def test_the_directory_above_stays() -> None:
+    """A client in a namespace of its own, as in the lab, has something mounted there: rmdir would end that."""
+    host = ScriptedHost({})
     work_directory.remove(host, f"/run/hsp/{RUN}")
-    # rmdir removes nothing that has something in it: other runs, locks.
-    assert host.calls[-1] == ("rmdir", "--", "/run/hsp")
+    assert [call[0] for call in host.calls] == ["rm"]
