@@ -60,7 +60,7 @@ def test_a_host_that_does_not_say_is_an_error(answer: str) -> None:
 
 
 def test_the_directory_above_stays() -> None:
-    """A client in a namespace of its own, as in the lab, has something mounted there: rmdir would end that."""
+    """A client in a namespace of its own has something mounted there: rmdir would end that."""
     host = ScriptedHost({})
     work_directory.remove(host, f"/run/hsp/{RUN}")
     assert [call[0] for call in host.calls] == ["rm"]
