@@ -232,3 +232,13 @@ def test_a_check_is_of_a_host_that_the_phase_has(name: str) -> None:
     assert verdict_of(manifest, counts) == "valid"
     of_hosts[0] |= {"of": "nobody", "name": "of another version"}
     assert verdict_of(manifest, counts) == "unknown"
+
+
+@pytest.mark.parametrize(("error_ns", "verdict"), [(648_419, "unknown"), (269_411_618, "valid")])
+def test_the_last_io_of_counts_is_known_to_within_their_readings(error_ns: int, verdict: str) -> None:
+    """A stall of 0.6 s at the end of a phase, and fio's readings of 20 ms came late."""
+    manifest = stored("dataset")
+    phase = next(each for each in manifest["phases"] if each.get("client_log"))
+    phase["client_log"]["time_error_ns"] = error_ns
+    phase["clients"][0]["last_ns"] = phase["end_ns"] + 200_000_000
+    assert verdict_of(manifest, Latency.of(counts_of(manifest))) == verdict
