@@ -24,7 +24,7 @@ from tests.fakes import Answer, ScriptedHost
 RUN = "20260101T000000Z-abcdef"
 MACHINE, BOOT = "0123456789abcdef0123456789abcdef", "00000000-0000-0000-0000-000000000001"
 DIRECTORY, REMOVE = f"/run/hsp/{RUN}", ("rm", "-r", "-f", "--one-file-system", "--", f"/run/hsp/{RUN}")
-REMOVED = [REMOVE, ("rmdir", "--", "/run/hsp")]
+REMOVED = [REMOVE]
 NOT_THERE = (1, "", "No such file or directory")
 LIVING = "python3 -I - list"
 
