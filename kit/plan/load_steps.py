@@ -78,6 +78,9 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
         if is_traced:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
             yield Step(step, "server", (Command(tuple(argv)),))
+            if phase.log == "histograms":
+                follow = Command(tuple(nfsd_tracer.follow_command(tracer, "SIZE")), "as the phase goes on")
+                yield Step(step, "server", (follow,))
         yield from _load(plan, names, phase, step)
         yield from schedule_steps.steps(plan, names, phase)
         if is_traced:

@@ -153,6 +153,11 @@ def end_command(place: Place, phase: int, before_bytes: int | str, *, followed: 
     return ["sh", "-c", END_FOLLOWED if followed else END, "sh", *arguments]
 
 
+def follow_command(place: Place, before_bytes: int | str) -> list[str]:
+    """argv that prints the output of a phase as it comes. `before_bytes`: of the begin."""
+    return ["sh", "-c", FOLLOW, "sh", place.output, str(before_bytes)]
+
+
 def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tracing) -> Process:
     """Start a tracer and wait until its probes are attached. Raises HostError."""
     server.run(["mkdir", "-p", place.directory])
@@ -219,7 +224,7 @@ class Tracer:
             raise HostError(self._failure("begin", result), "is the tracer (bpftrace) gone on the server?")
         self._before_bytes = int(result.stdout)
         if output:
-            words = ["sh", "-c", FOLLOW, "sh", self._place.output, str(self._before_bytes)]
+            words = follow_command(self._place, self._before_bytes)
             self._follower = self._server.start(words, output)
 
     def follow_end(self, output: Path) -> list[str]:
