@@ -77,10 +77,7 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
         is_traced = plan.is_traced and phase.over_nfs
         if is_traced:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
-            yield Step(step, "server", (Command(tuple(argv)),))
-            if phase.log == "histograms":
-                follow = Command(tuple(nfsd_tracer.follow_command(tracer, "SIZE")), "as the phase goes on")
-                yield Step(step, "server", (follow,))
+            yield Step(step, "server", (Command(tuple(argv)), *_following(tracer, phase)))
         yield from _load(plan, names, phase, step)
         yield from schedule_steps.steps(plan, names, phase)
         if is_traced:
@@ -92,6 +89,12 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
                 "PID: what the program has printed",
             )
             yield Step(step, key, (command,))
+
+
+def _following(tracer: nfsd_tracer.Place, phase: Phase) -> Iterator[Command]:
+    """What fetches the tracer's output while the phase goes on."""
+    if phase.log == "histograms":
+        yield Command(tuple(nfsd_tracer.follow_command(tracer, "SIZE")), "as the phase goes on")
 
 
 def _start_tracer(plan: Plan, tracer: nfsd_tracer.Place, phases: Sequence[Phase], names: str) -> Step:
