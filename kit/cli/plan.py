@@ -152,7 +152,7 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
         largest = format_size_bytes(tunable_bytes(workload, "zfs_arc_max"))
         lines += [f"  the server needs more than {largest} of memory"]
     if tiers_asked(workload) - {"dram"} and (dram := device_memory.reason(plan.testbed)):
-        several = f"{DRAM_MULTIPLE} times as much of the set has to be on a device"
+        several = f"{DRAM_MULTIPLE} times as much of the set should be on a device, where it has room"
         lines += [f"  DRAM of the devices, which answers reads as well: {dram}; {several}"]
     return [*lines, ""]
 

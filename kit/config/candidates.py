@@ -94,9 +94,11 @@ def _elsewhere(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> W
         to = axis.get("to")
         values = list(to.values()) if isinstance(to, dict) else to if isinstance(to, list) else []
         roles = [_ELSEWHERE[key] for key in _keys(axis) if key in _ELSEWHERE]
-        numbers = [value for value in values if type(value) is int]
-        if numbers and len(roles) == 1:
-            kept: Any = [n for n in numbers if n <= len(testbed.devices(roles[0]))]
+        if len(roles) == 1 and values and all(type(value) is int for value in values):
+            most = len(testbed.devices(roles[0]))
+            kept: Any = [number for number in values if number <= most]
+            if isinstance(to, dict):
+                kept = {each: number for each, number in to.items() if number <= most}
         elif _named(values) <= {device.name for device in testbed.device}:
             continue
         else:

@@ -107,7 +107,7 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
         while not poll.poll():
             pass
     finally:
-        # While they are held, so that nobody else's are removed.
+        # While they are held: no other holder has these files.
         remove([ready] + [path for _, path in files], directory)
     return 0
 

@@ -24,7 +24,7 @@ _MORE = 1.25
 # Of a longer attempt: as many as a heat map has columns, several times over.
 _MOST_INTERVALS = 2000
 _MS = 10**6
-# As reports.verdict.expectations: a tier of which that many I/Os have none is not short of time.
+# Of so many I/Os a tier that answered not one is not short of time: another tier answers.
 _ENOUGH = 1000
 
 

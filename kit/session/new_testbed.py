@@ -42,7 +42,7 @@ class Chosen:
 def choose(host: Host, candidates: Sequence[str], data: Sequence[str]) -> Chosen:
     """Look for the disks; without `data`, of those that are free. Writes nothing.
 
-    Raises ConfigError for a name that is none of a disk and where disks for data are missing, SafetyRefusal
+    Raises ConfigError for a name of no disk, and where disks for data are missing, SafetyRefusal
     for a disk that is in use.
     """
     listed = list_devices(host)

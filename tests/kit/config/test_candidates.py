@@ -138,3 +138,18 @@ def test_a_name_that_is_wrong_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match="no device 'lgo1'"):
         Side(str(path), NAS).sweep()
+
+
+@pytest.mark.parametrize(
+    ("to", "names"),
+    [("[1, 2, 4]", {"1", "2"}), ("{ one = 1, two = 2, four = 4 }", {"one", "two"}), ("[2, 4]", None)],
+)
+def test_numbers_of_devices_are_those_that_the_testbed_has(
+    tmp_path: Path, to: str, names: set[str] | None
+) -> None:
+    path = tmp_path / "own.toml"
+    axes = f'[sweep.disks]\nset = "use.data"\nto = {to}\nelsewhere = "auto"\n'
+    axes += '[sweep.sync]\nset = "dataset.sync"\nto = ["standard", "always"]\n'
+    path.write_text(HEAD.replace("candidates", "top-speeds") + 'pool.data = "stripe"\n' + axes)
+    found = sweep(NAS, str(path)).sweep.axes
+    assert ({*found["disks"].values} if "disks" in found else None) == names

@@ -26,7 +26,7 @@ from tests.sudo_lines import foreign, refused
 
 @dataclass(frozen=True)
 class Whole:
-    """A run that nobody strikes, and its moments. `breaks`: number of a command, and when in it.
+    """A run without a strike, and its moments. `breaks`: number of a command, and when in it.
 
     `sent`: its commands, by machine.
     """
