@@ -12,8 +12,9 @@ from kit.core.errors import ConfigError
 from kit.store.parts.comparison import ComparedCell, ComparedRatio, ComparedSeries, Finding
 from kit.store.series import Ratio, Series, SeriesCell
 from kit.store.summary import Range
-from reports.series.figures import Figure, around, figures_of, mean
+from reports.series.figures import figures_of
 from reports.statistics.bootstrap import intervals
+from reports.statistics.ratios import Figure, around, mean
 
 FORMAT = 1
 # Two figures are the same within this part.

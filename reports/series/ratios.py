@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kit.store.series import CellRun, JudgedRatio, Ratio, Series, SeriesCell
 from kit.store.summary import Range
-from reports.series.figures import Figure, Key, around, figures_of, mean
+from reports.series.figures import Key, figures_of
 from reports.statistics.bootstrap import t_critical
+from reports.statistics.ratios import Figure, around, mean
 
 
 def ratios_of(series: Series, cells: Sequence[SeriesCell]) -> Iterator[Ratio]:

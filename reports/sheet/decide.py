@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from kit.core.units import format_latency, three_digits
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
-from reports.series.figures import Figure
 from reports.sheet.drives import model_name
 from reports.sheet.evidence import Served
 from reports.sheet.facts import Facts
 from reports.sheet.latencies import LIMITED, us_alone
+from reports.statistics.ratios import Figure
 
 _WHAT = {"log": "synchronous writes", "cache": "reads from the L2ARC"}
 _OP = {"log": "write", "cache": "read"}

@@ -21,8 +21,8 @@ from kit.store.summary import DeviceRow, PhaseUse, Range
 from kit.store.tables import SERVER
 from reports.analysis.ageing import curve
 from reports.series.cells import StoredRun, rows_of, verdict_of_phase
-from reports.series.figures import Figure, half_width, mean
 from reports.series.ratios import interval_over_rounds
+from reports.statistics.ratios import Figure, half_width, mean
 from reports.statistics.worst_of import Floats
 
 ROLES = ("log", "cache")

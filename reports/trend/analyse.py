@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from kit.core.errors import ConfigError
 from kit.store.summary import Range
 from reports.comparison import comparability
-from reports.series.figures import around
 from reports.statistics.change_points import ALPHA, FEWEST, Found, change_points
+from reports.statistics.ratios import around
 from reports.trend.checks import History, histories
 from reports.trend.marks import Mark, marked_keys, marks_of, version_labels
 from reports.trend.point import BYTES, RATE, Key, Measured, Point

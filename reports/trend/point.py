@@ -12,7 +12,8 @@ from kit.store.manifest import Manifest
 from kit.store.series import CellRun, Series
 from reports.analysis import import_source
 from reports.series.cells import StoredRun, measured
-from reports.series.figures import Figure, figures_of, mean
+from reports.series.figures import figures_of
+from reports.statistics.ratios import Figure, mean
 from reports.trend.checks import Stand, outcomes_of
 
 # phase (of a series with its cell), layer, op, tier, figure

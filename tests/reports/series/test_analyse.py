@@ -12,7 +12,8 @@ import reports
 from kit.store.run_directory import RunDir
 from kit.store.series import CellRow, Ratio, Series, SeriesRun, read_series, write_series
 from reports.series.drift import drift_of
-from reports.series.figures import figures_of, mean
+from reports.series.figures import figures_of
+from reports.statistics.ratios import mean
 from tests.reports import synthetic_series as synthetic
 
 WISH = {"axis": "io-size", "from": "512", "to": "4k", "phase": "write-slog", "layer": "nfs-server",

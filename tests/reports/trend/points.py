@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reports.series.figures import Figure
+from reports.statistics.ratios import Figure
 from reports.trend.checks import Stand
 from reports.trend.point import Measured, Point
 

@@ -1,0 +1,147 @@
+"""The ratio B : A of a figure, how exactly it is known, and what it may decide: one rule for the whole kit.
+
+A run, a phase, a round of a series is one realisation of a figure. Its I/Os share a pool, a warm-up and a
+moment. They say how exactly the figure of this realisation is known, and nothing of what the next one would
+give (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013: replicate where it varies
+most).
+
+- Two realisations or more on each side: the range of the ratio is one with 95 % confidence, by their scatter,
+  never less than what their own I/Os leave open. It may decide.
+- One on a side: the range is printed as "within this run". It decides nothing about devices or settings; only
+  a limit that a run declared for itself is held against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kit.store.summary import Range
+from reports.statistics.bootstrap import intervals, t_critical
+
+# Half of a 95 % range in standard errors.
+ERRORS_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of one realisation. `reach`: half of its 95 % range in it, as a logarithm; None: not known."""
+
+    log: float
+    reach: float | None
+
+    @classmethod
+    def of(cls, value: float, known: Range | None) -> Figure:
+        """Of a value above 0, and what holds it with 95 % confidence."""
+        return cls(math.log(value), half_width(known) if known and known[0] > 0 else None)
+
+    def minus(self, other: Figure) -> Figure:
+        known = self.reach is not None and other.reach is not None
+        reach = math.hypot(self.reach or 0, other.reach or 0) if known else None
+        return Figure(self.log - other.log, reach)
+
+    def times(self, factor: float) -> Figure:
+        """In another unit."""
+        return Figure(self.log + math.log(factor), self.reach)
+
+    @property
+    def value(self) -> float:
+        return math.exp(self.log)
+
+    @property
+    def range(self) -> Range | None:
+        return None if self.reach is None else around(self.log, self.reach)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """`reach`: half of the 95 % range as a logarithm, None where nothing is known. `over`: realisations."""
+
+    log: float
+    reach: float | None
+    over: tuple[int, int]
+
+    @property
+    def value(self) -> float:
+        return math.exp(self.log)
+
+    @property
+    def range(self) -> Range | None:
+        return None if self.reach is None else around(self.log, self.reach)
+
+    @property
+    def decides(self) -> bool:
+        """Whether the range is one between realisations."""
+        return min(self.over) > 1 and self.reach is not None
+
+    def inside(self, low: float, high: float, *, of_this_run: bool = False) -> bool | None:
+        """Whether the ratio lies in low..high; None where that is open.
+
+        `of_this_run`: the limit is one that the run declared for itself, so its own range decides.
+        """
+        known = self.range
+        if known is None or not (self.decides or of_this_run):
+            return None
+        if known[1] < low or known[0] > high:
+            return False
+        return True if low <= known[0] and known[1] <= high else None
+
+    def words(self, realisation: str = "run") -> str:
+        """Such as "95 %, over 5 and 5 runs: 1.63 to 1.71", or "within this run: 1.63 to 1.71"."""
+        if self.range is None:
+            return "range not known"
+        low, high = self.range
+        if self.decides:
+            a, b = self.over
+            runs = f"{a} {realisation}s" if a == b else f"{a} and {b} {realisation}s"
+            return f"95 %, over {runs}: {low:.3g} to {high:.3g}"
+        return f"within this {realisation}: {low:.3g} to {high:.3g}"
+
+
+def ratio(a: Sequence[Figure], b: Sequence[Figure]) -> Ratio:
+    """Of realisations of A and of B that have nothing in common. Raises ValueError without one on a side."""
+    log = mean(b).minus(mean(a))
+    if min(len(a), len(b)) < 2:
+        return Ratio(log.log, log.reach, (len(a), len(b)))
+    logs = [np.array([each.log for each in side]).reshape(-1, 1) for side in (a, b)]
+    known = intervals(*logs, *(_floors(side) for side in (a, b)))
+    assert known, "two on a side have an interval"
+    return Ratio(log.log, half_width((known[0].low, known[0].high)), (len(a), len(b)))
+
+
+def paired(pairs: Sequence[Figure]) -> Ratio:
+    """Of B over A in each of several realisations: what both share there cancels out (Student's t)."""
+    log, count = mean(pairs), len(pairs)
+    if count < 2:
+        return Ratio(log.log, log.reach, (count, count))
+    variance = sum((each.log - log.log) ** 2 for each in pairs) / (count - 1)
+    error = math.sqrt(max(variance, float(_floors(pairs).mean())) / count)
+    return Ratio(log.log, t_critical(0.05, count - 1) * error, (count, count))
+
+
+def mean(figures: Sequence[Figure]) -> Figure:
+    """The mean of logarithms. Raises ValueError without one."""
+    if not figures:
+        raise ValueError("no figures, no mean")
+    reaches = [each.reach for each in figures if each.reach is not None]
+    known = len(reaches) == len(figures)
+    log = sum(each.log for each in figures) / len(figures)
+    return Figure(log, math.hypot(*reaches) / len(reaches) if known else None)
+
+
+def around(log: float, reach: float) -> Range:
+    """From a logarithm and its half width to the values at both ends."""
+    return math.exp(log - reach), math.exp(min(log + reach, 690))
+
+
+def half_width(known: Range) -> float:
+    """The inverse of `around`: of a range above 0, half of what its ends differ in, as a logarithm."""
+    return math.log(known[1] / known[0]) / 2
+
+
+def _floors(side: Sequence[Figure]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """The variance that each realisation's own I/Os leave open, realisations x 1."""
+    return np.array([[((each.reach or 0.0) / ERRORS_95) ** 2] for each in side])

@@ -1,0 +1,17 @@
+"""Simulations of what the kit concludes; each area is a module with its TRIALS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.truth import bands, buying, compare, durability, soak, trend
+from tests.truth.trials import Trial
+
+AREAS: Mapping[str, Sequence[Trial]] = {
+    "trend": trend.TRIALS,
+    "compare": compare.TRIALS,
+    "soak": soak.TRIALS,
+    "buying": buying.TRIALS,
+    "durability": durability.TRIALS,
+    "bands": bands.TRIALS,
+}
