@@ -155,14 +155,20 @@ class Site:
     def client(self) -> Machine:
         return self.machines["client1"]
 
-    def start_hsp(self, *words: str) -> subprocess.Popen[str]:
+    def start_hsp(self, *words: str, cwd: Path = ROOT, home: Path | None = None) -> subprocess.Popen[str]:
+        """`home`: of a user whose ~/.ssh/config knows the machines; the cache stays this user's."""
+        env = os.environ | {"PYTHONPATH": os.fspath(ROOT)}
+        if home:
+            env |= {"HOME": os.fspath(home), "XDG_CACHE_HOME": os.fspath(Path.home() / ".cache")}
         return subprocess.Popen(
-            [*inside(self.network), sys.executable, "-m", "kit.cli", *words], cwd=ROOT,
+            [*inside(self.network), sys.executable, "-m", "kit.cli", *words], cwd=cwd, env=env,
             text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def hsp(self, *words: str) -> subprocess.CompletedProcess[str]:
-        process = self.start_hsp(*words)
+    def hsp(
+        self, *words: str, cwd: Path = ROOT, home: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.start_hsp(*words, cwd=cwd, home=home)
         out, err = process.communicate(timeout=_COMMAND_DEADLINE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 

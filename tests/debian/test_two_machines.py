@@ -98,6 +98,46 @@ def test_the_main_job_is_valid_at_the_first_try(site: Site, before: States, list
     assert changes(site, before) == []
 
 
+def test_from_two_names_of_drives_to_a_sheet(site: Site, before: States) -> None:
+    """The commands that `hsp new testbed` prints, as they stand there; only prices are filled in."""
+    folder = site.folder / "buyer"
+    (folder / ".ssh").mkdir(parents=True)
+    (folder / ".ssh" / "config").symlink_to(site.folder / "ssh_config")
+    made = site.hsp(
+        *(
+            "new",
+            "testbed",
+            "--candidates",
+            "VIRTIOSER",
+            "NVMECACHE",
+            "--data",
+            "HDD0SER",
+            "--data",
+            "HDD1SER",
+        ),
+        *("--server", "ssh://root@nas", "--client", "ssh://root@client1"),
+        cwd=folder,
+        home=folder,
+    )
+    print(made.stdout, made.stderr)
+    assert made.returncode == 0
+    testbed = folder / "which-ssd-testbed.toml"
+    testbed.write_text(testbed.read_text().replace("# price", "price").replace("# endurance", "endurance"))
+    lines = made.stdout.partition("next:")[2].split("\n")
+    commands = [line.partition("    ")[0].split()[1:] for line in map(str.strip, lines) if line]
+    assert [words[0] for words in commands] == ["slog", "plan", "run", "sheet"]
+    erased = agreed({"HDD0SER": "data", "HDD1SER": "data", "VIRTIOSER": "log", "NVMECACHE": "log"})
+    for words in commands:
+        more = {"slog": erased[4:], "run": erased}.get(words[0], [])
+        (series,) = folder.glob("results/which-ssd/series-*") if words[0] == "sheet" else (Path(),)
+        words = [word.replace("SERIES", series.name) for word in words]
+        done = site.hsp(*words, *more, cwd=folder, home=folder)
+        print(words, done.returncode, done.stdout[-4000:], done.stderr[-4000:])
+        assert done.returncode in ((0, 1, EXIT_UNKNOWN) if words[0] == "sheet" else (0,)), done.stderr
+    assert "virtio" in done.stdout.lower() and "qemu-nvme" in done.stdout.lower()
+    assert changes(site, before) == []
+
+
 def make_user(machine: Machine, role: str) -> None:
     machine.sh(
         "useradd --create-home --shell /bin/bash hsp && install -d -m 700 -o hsp /home/hsp/.ssh && "
