@@ -146,7 +146,11 @@ def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> 
             f'write path = "{link}"' if link else f"write its path below {BY_ID}",
         )
         if node and not link:
-            yield Reason(Code.NO_ID, f"it has no link in {BY_ID}", "use a disk that has a serial number")
+            # udev's link leads to one of the paths to a disk.
+            links = filter(None, map(preferred_link, inventory.other_paths(node)))
+            remedy = next((f"it is another path to {link}: use that link" for link in links), None)
+            text = f"it has no link in {BY_ID}"
+            yield Reason(Code.NO_ID, text, remedy or "use a disk that has a serial number")
     if node is None:
         yield Reason(
             Code.NOT_FOUND,

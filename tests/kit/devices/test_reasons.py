@@ -150,3 +150,18 @@ def test_a_directory_is_not_looked_for_as_a_disk() -> None:
     inventory = parse("server", one_device(f"{BY_ID}x", "sda", 1 << 30))
     codes = {each.code: each.remedy for each in reasons(inventory, DeviceSpec("/dev/disk/by-id", "S"))}
     assert "no directory" in codes[Code.NOT_FOUND]
+
+
+def test_the_path_that_udev_has_no_link_for_names_that_of_the_other() -> None:
+    link = f"{BY_ID}scsi-35000"
+    both, other = (one_device(link, name, 1 << 40, serial="S1") for name in ("sda", "sdb"))
+    both["devices"] |= {"sdb": {**other["devices"]["sdb"], "dev": "8:16"}}
+    both["disks"] |= other["disks"]
+    listed = [json.loads(each["tools"]["lsblk"]["out"])["blockdevices"][0] for each in (both, other)]
+    both["tools"]["lsblk"]["out"] = json.dumps({"blockdevices": [each | {"wwn": "0x5"} for each in listed]})
+    inventory = parse("server", both)
+    found = {each.code: each for each in reasons(inventory, DeviceSpec("/dev/sdb", "S1", 1 << 40))}
+    assert found[Code.NO_ID].remedy == f"it is another path to {link}: use that link"
+    alone = parse("server", one_device("", "sdb", 1 << 40, serial="S1"))
+    found = {each.code: each for each in reasons(alone, DeviceSpec("/dev/sdb", "S1", 1 << 40))}
+    assert "serial number" in found[Code.NO_ID].remedy
