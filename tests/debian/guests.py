@@ -155,20 +155,22 @@ class Site:
     def client(self) -> Machine:
         return self.machines["client1"]
 
-    def start_hsp(self, *words: str, cwd: Path = ROOT, home: Path | None = None) -> subprocess.Popen[str]:
-        """`home`: of a user whose ~/.ssh/config knows the machines; the cache stays this user's."""
-        env = os.environ | {"PYTHONPATH": os.fspath(ROOT)}
-        if home:
-            env |= {"HOME": os.fspath(home), "XDG_CACHE_HOME": os.fspath(Path.home() / ".cache")}
+    def start_hsp(self, *words: str, cwd: Path = ROOT, own: Path | None = None) -> subprocess.Popen[str]:
+        """`own`: a directory that is ~/.ssh for it, whose `config` knows the machines."""
+        before: list[str] = []
+        if own:
+            # OpenSSH takes the home directory from the table of users, whatever HOME says.
+            (Path.home() / ".ssh").mkdir(mode=0o700, exist_ok=True)
+            script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+            before = ["unshare", "--mount", "sh", "-ec", script, "sh", str(own), str(Path.home() / ".ssh")]
         return subprocess.Popen(
-            [*inside(self.network), sys.executable, "-m", "kit.cli", *words], cwd=cwd, env=env,
+            [*inside(self.network), *before, sys.executable, "-m", "kit.cli", *words], cwd=cwd,
+            env=os.environ | {"PYTHONPATH": os.fspath(ROOT)},
             text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def hsp(
-        self, *words: str, cwd: Path = ROOT, home: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        process = self.start_hsp(*words, cwd=cwd, home=home)
+    def hsp(self, *words: str, cwd: Path = ROOT, own: Path | None = None) -> subprocess.CompletedProcess[str]:
+        process = self.start_hsp(*words, cwd=cwd, own=own)
         out, err = process.communicate(timeout=_COMMAND_DEADLINE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
