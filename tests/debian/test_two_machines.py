@@ -171,11 +171,15 @@ def test_an_ordinary_user_with_the_documented_lines_runs_the_main_job(
     words = ("--testbed", str(testbed))
     doctor = site.hsp("doctor", *words, "--json")
     assert doctor.returncode == 0, doctor.stdout
-    done = site.hsp(
-        "run", "top-speeds", *words, "--length", "smoke", *agreed(_ROLES), "--results", str(site.folder)
-    )
-    print(done.stderr[-6000:], done.stdout)
-    assert done.returncode == 0, done.stderr
+    words = (*words, "--length", "smoke", *agreed(_ROLES), "--results", str(site.folder), "--json")
+    done = site.hsp("run", "top-speeds", *words)
+    print(done.stderr[-6000:], done.stdout[-3000:])
+    summary = json.loads(done.stdout)
+    causes = {each["id"] for each in summary["outcomes"] if each["makes"] != "valid"}
+    # A smoke run of an emulated machine may be too short; nothing else may be wrong with it.
+    assert done.returncode == 0 or (done.returncode, causes) == (EXIT_UNKNOWN, {"FEW-IOS"}), summary[
+        "reasons"
+    ]
     assert changes(site, old) == []
 
 
@@ -213,8 +217,11 @@ def lose(
 
 
 def says_what_to_do(done: subprocess.CompletedProcess[str], run: Path) -> None:
+    """What is left and the command for it, or that nothing is, and how to go on; in few lines."""
     assert done.returncode == EXIT_HOST, done.stderr
-    assert f"hsp clean {run}" in done.stderr or "hsp clean" in done.stderr.splitlines()[-1]
+    assert f"hsp clean {run}" in done.stderr or f"hsp run --resume {run}" in done.stderr, done.stderr
+    lost = done.stderr.partition("the connection broke")[2]
+    assert len(lost.splitlines()) <= _LINES, lost
 
 
 def is_cleaned(site: Site, run: Path, before: States) -> None:
