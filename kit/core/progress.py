@@ -118,6 +118,7 @@ class Progress:
         self._detail = ""
         self._live: _ChangedLines | None = None
         self._number, self._total = 0, 0
+        self._said = 0.0
         self._below: RenderableType | None = None
 
     def show_below(self, view: RenderableType) -> None:
@@ -164,12 +165,13 @@ class Progress:
         self._detail = safe_text(text)
 
     def part(self, text: str) -> None:
-        """Say what the innermost open step does now; where there is no terminal, of a long step alone."""
+        """Say what the innermost open step does now; without a terminal, of a long step, each half minute."""
         self.detail(text)
         step, started = self._steps[-1] if self._steps else ("", 0.0)
-        took_s = time.monotonic() - started
-        if step and text and not self._terminal and took_s >= _LONG_S:
-            self.note(f"{step}: {took_s:.0f} s, {text}")
+        now = time.monotonic()
+        if step and text and not self._terminal and now - max(started, self._said) >= _LONG_S:
+            self._said = now
+            self.note(f"{step}: {now - started:.0f} s, {text}")
 
     def note(self, text: str) -> None:
         """Print text, which may be several lines."""

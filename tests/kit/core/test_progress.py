@@ -65,7 +65,13 @@ def test_a_long_step_off_a_terminal_says_its_parts(
         now[0] += took_s
         progress.part("nas: reading facts")
         progress.part("")
-    assert capsys.readouterr().err.count("checking: 31 s, nas: reading facts\n") == lines
+        for part in range(5):
+            now[0] += 1
+            progress.part(f"nas: part {part}")
+    err = capsys.readouterr().err
+    assert err.count("checking: 31 s, nas: reading facts\n") == lines
+    # Short parts of a long step do not each have a line.
+    assert len(err.splitlines()) == 2
 
 
 def test_a_failing_step_is_reported_and_raises_its_error(capsys: pytest.CaptureFixture[str]) -> None:
