@@ -145,7 +145,8 @@ def wear_lines(facts: Facts) -> Iterator[Line]:
 def _amplification(facts: Facts, role: str) -> SheetValue:
     found = [
         (phase.name, device.write_amplification)
-        for phase, _, device in uses(facts.source, role, facts.phases[role])
+        for phase, _, devices in uses(facts.source, role, facts.phases[role])
+        for device in devices
         if device.write_amplification is not None
     ]
     if not found:
@@ -162,15 +163,21 @@ def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
     A day is 86,400 s and a phase a few: each says from how long a phase it is extrapolated.
     """
     asked = facts.need.written_per_day_bytes
-    rates, factors = [], []
-    for phase, use, device in uses(facts.source, role, facts.phases[role]):
+    rates, factors, sums = [], [], []
+    for phase, clients, devices in uses(facts.source, role, facts.phases[role]):
         measured = f"extrapolated from {three_digits((phase.end_ns - phase.start_ns) / 1e9)} s of load"
-        rates.append((device.written_bytes_per_s, measured))
-        if use.bytes.clients:
-            factors.append((device.written_bytes / use.bytes.clients, measured))
+        for device in devices:
+            rates.append((device.written_bytes_per_s, measured))
+            if clients:
+                factors.append((device.written_bytes / clients, measured))
+        if clients:
+            sums.append(sum(device.written_bytes for device in devices) / clients)
     if role == "log" and asked is not None:
         if not factors:
             return None, "no run counted its bytes while clients wrote", False
+        if min(sums) < 1:
+            text = f"{three_digits(min(sums))} times what clients wrote reached log devices"
+            return None, f"{text}: less than all, so other devices have the rest", False
         factor, measured = max(factors)
         by_clients = f"{format_decimal_bytes(asked)} a day by clients"
         how = f"{by_clients}, {three_digits(factor)} times that on the device; {measured}"
@@ -190,7 +197,7 @@ def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: b
     if len(known) < len(ratings):
         return unknown("the testbed has no endurance of it")
     if per_day is None:
-        return unknown("its bytes a day are not known")
+        return unknown(f"its bytes a day are not known: {how}")
     years = min(known) / (per_day * _YEAR_DAYS) if per_day else float("inf")
     met = None if need is None else years >= need
     note = f"rated for {format_decimal_bytes(min(known))}; {how}"
