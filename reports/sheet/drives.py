@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
 from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
 from kit.store.manifest import Device
+from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetLine, SheetValue
 from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
@@ -92,23 +93,27 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
     losses = [run.manifest.power_loss for run in facts.source.power_losses]
     judged = [power_loss.judge(each) for each in losses if each and any(m.acknowledged for m in each.moments)]
     bad = [each.told for each in judged if each.told and each.verdict == "invalid"]
-    good = [each.told for each in judged if each.told and each.verdict == "valid"]
+    good = [each.told for each in judged if each.told and each.told.bound and each.verdict == "valid"]
     if bad:
         lost = sum(told.lost for told in bad)
-        text = f"no: lost {lost:,} of {sum(told.acknowledged for told in bad):,} writes"
+        text = f"no: lost {lost:,} of {_records(bad)}"
         with_loss, cuts = (
             sum(each) for each in zip(*((t.moments_with_loss, t.moments) for t in bad), strict=True)
         )
         note = f"in {with_loss} of {cuts} power losses of a drive of this model"
         return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
     if good:
-        cuts = sum(told.bound.of if told.bound else told.moments for told in good)
-        bound = proportion.interval(0, cuts)[1]
+        cuts = sum(told.bound.of for told in good if told.bound)
+        least = facts.need.power_losses_min
+        few = f"; you ask for {least} power losses" if asked and cuts < least else ""
+        like = "; ".join(dict.fromkeys(map(power_loss.conditions, good)))
+        like += f"; {len(good)} session{'s' * (len(good) > 1)}"
         return SheetValue(
-            text=f"yes: all {sum(told.acknowledged for told in good):,} writes in {cuts} power losses",
+            text=f"none lost of {_records(good)} in {cuts} power losses",
             value=0,
-            met=True if asked else None,
-            note=f"so with 95 % confidence fewer than {bound:.1%} of power losses lose one",
+            met=True if asked and not few else None,
+            note=f"so with 95 % confidence fewer than {proportion.interval(0, cuts)[1]:.1%} of power losses "
+            f"like these lose one ({like}){few}",
         )
     for each in judged:
         return unknown(f"power losses show nothing: {each.outcomes[0].text}")
@@ -116,6 +121,14 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
         timing = write_cache.judge(test)
         return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")
     return SheetValue(text="not tested", note="no run cut the power of such a drive")
+
+
+def _records(told: Sequence[PowerLossResult]) -> str:
+    """Those that no later one had replaced; runs of before have the number of all that were written alone."""
+    known = [each.looked_at for each in told if each.looked_at is not None]
+    if len(known) == len(told):
+        return f"{sum(known):,} records that were looked for"
+    return f"{sum(each.acknowledged for each in told):,} writes, not all of which were looked for"
 
 
 def wear_lines(facts: Facts) -> Iterator[Line]:

@@ -1,23 +1,30 @@
-"""Whether the forced writes of a phase are what they seem: durable, and still there. Pure.
+"""Whether acknowledged writes of a phase are what they seem: durable, and still there. Pure.
 
-A force is durable where a FLUSH has reached each device with a volatile write cache. O_DSYNC writes to a
-device are followed by one, too, also after FUA (Linux block/fops.c, blkdev_write_iter). The
-kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on its way share the next
-(block/blk-flush.c). md sends a FLUSH of an array to each of its members (drivers/md/md.c, md_flush_request),
-and has no count of its own. A device that answers FLUSH and does not do it is not found out here: only a
-loss of power shows it.
+A force, or a commit of the ZIL, is durable where a FLUSH has reached each device with a volatile write
+cache. O_DSYNC writes to a device are followed by one, too, also after FUA (Linux block/fops.c,
+blkdev_write_iter). The kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on
+its way share the next (block/blk-flush.c). md sends a FLUSH of an array to each of its members
+(drivers/md/md.c, md_flush_request), and has no count of its own. A device that answers FLUSH and does not do
+it is not found out here: only a loss of power shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Device, Manifest
+from kit.store.parts.resource_use import DeviceUse
 from kit.store.phase import Phase
 
+# Of /sys/module/zfs/parameters: with 1 OpenZFS sends no FLUSH (zfs(4)).
+_NO_FLUSH = ("zil_nocacheflush", "zfs_nocacheflush")
+# By the tier that answers: the devices that hold a commit of the ZIL, and the sum that has their log blocks.
+_HOLDING = {"slog": ("log", "ZIL-SLOG-BLOCKS"), "pool": ("data", "ZIL-POOL-BLOCKS")}
+# What was on its way at both ends of a phase may make a FLUSH answer so many times more.
+_SPARE = 2
 Code = Literal["durable", "not-durable", "memory", "unforced", "unknown"]
 
 
@@ -44,7 +51,7 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     """By the write caches of the devices that hold the writes, and the FLUSH commands that reached them."""
     assert phase.forces is not None
     known = {str(each.name): each for each in manifest.testbed.devices}
-    used = [each for each in phase.devices if each.samples and each.samples[-1].writes]
+    used = _written(phase)
     if phase.array:
         # The array itself holds nothing.
         used = [each for each in used if each.device in phase.array.members]
@@ -72,6 +79,74 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     # Forces of several threads may share one.
     enough = flushes * phase.forces.threads >= phase.forces.forces
     return Durability("durable" if enough else "not-durable", said)
+
+
+def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
+    """Of each phase whose commits of the ZIL are on devices with a volatile write cache: that FLUSH came."""
+    properties = (manifest.dataset.properties if manifest.dataset else None) or {}
+    if manifest.import_ or manifest.appliance or properties.get("sync") == "disabled":
+        return
+    for phase in manifest.phases:
+        commits = sum(each.found for each in phase.checks if each.id == "ZIL-COMMITS")
+        if phase.on_devices or phase.op == "read" or not commits:
+            continue
+        blocks = {each.id for each in phase.checks if each.found > 0}
+        tiers = {*phase.expected_tiers, *phase.tiers}
+        roles = {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
+        volatile = [each for each in _written(phase) if _is_volatile(manifest, each.device, roles)]
+        if volatile:
+            text = _unflushed(manifest, phase, volatile, commits)
+            made = Outcome.failed("FLUSHES", text, phase.name) if text else None
+            yield made or Outcome.ok("FLUSHES", phase.name)
+
+
+def _written(phase: Phase) -> list[DeviceUse]:
+    return [each for each in phase.devices if each.samples and each.samples[-1].writes]
+
+
+def _is_volatile(manifest: Manifest, name: str, roles: Collection[str]) -> bool:
+    return any(
+        device.name == name
+        and device.role in roles
+        and (device.settings or {}).get("write_cache") == "write back"
+        for device in manifest.testbed.devices
+    )
+
+
+def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], commits: int) -> str:
+    """Why what was acknowledged is not known to be durable; "" if it is.
+
+    A request waits for a FLUSH that begins after its log block was written, so that a FLUSH answers at most
+    all requests that wait. Blocks of a stripe of log devices are on any of them, those of the pool, too.
+    """
+    off = [name for name in _NO_FLUSH if _parameter(manifest, name) == "1"]
+    counts = {each.device: each.samples[-1].flushes for each in volatile}
+    known = [count for count in counts.values() if count is not None]
+    logs = {each.name for each in manifest.testbed.of_role("log")}
+    none = any(count == 0 for name, count in counts.items() if name in logs)
+    enough = (
+        not none
+        and sum(known) * (phase.outstanding or commits) * max(1, len(phase.clients)) * _SPARE >= commits
+    )
+    if len(known) < len(counts) and not off:
+        return ""
+    if len(known) == len(counts) and enough:
+        return ""
+    got = " and ".join(
+        f"{name} got {'-' if count is None else f'{count:,}'}" for name, count in counts.items()
+    )
+    why = f" ({', '.join(f'{name} is 1' for name in off)})" if off else ""
+    return (
+        f"{got} FLUSH commands for {commits:,} commits of the ZIL, and its write cache is volatile: what was "
+        f"acknowledged is not durable{why}."
+    )
+
+
+def _parameter(manifest: Manifest, name: str) -> str | None:
+    """As the workload set it, or as the run found it."""
+    found: Mapping[str, Mapping[str, str]] = getattr(manifest, "modules", {})
+    asked = next((each.set for each in manifest.tunables if each.name == name), None)
+    return asked or found.get("zfs", {}).get(name)
 
 
 def outcomes(phases: Sequence[Phase]) -> Iterator[Outcome]:
