@@ -36,13 +36,15 @@ from kit.setup.precondition_devices import preconditioned
 from kit.setup.remote_site import real_site
 from kit.setup.site import Site
 from kit.store import json_file
-from kit.store.parts.forces import Forces, Method
+from kit.store.parts.forces import Forces, Idle, Method
 from kit.store.run_directory import new_run_id
 from kit.store.slog import (
     BLOCK,
     DSYNC,
+    FLUSH_IDLE,
     FLUSHED,
     JOURNAL,
+    READ_CACHED,
     SIZES,
     THREADS,
     SlogDevice,
@@ -235,13 +237,14 @@ def _measured(
 def planned_tests(device: BlockDevice, writes: int) -> dict[str, list[Test]]:
     """The tests of a device by what they measure, each group one call of the program. Pure."""
 
-    def test(method: Method, size: int, threads: int = 1) -> Test:
+    def test(method: Method | Idle, size: int, threads: int = 1) -> Test:
         each = max(1, min(writes, min(_MOST_BYTES, device.size_bytes) // size) // threads)
         order: Literal["random", "sequential"] = "sequential" if method == JOURNAL else "random"
         return Test(method, size, each, device.size_bytes, threads, order)
 
     sizes = [size for size in SIZES if size >= device.sector_bytes]
-    groups = {}
+    # What neither a write nor its FLUSH can be faster than, on the way to the device and in its firmware.
+    groups = {"FLUSH and reads alone": [test(method, sizes[0]) for method in (FLUSH_IDLE, READ_CACHED)]}
     for first in range(0, len(sizes), _SIZES_A_CALL):
         group = sizes[first : first + _SIZES_A_CALL]
         text = f"writes of {format_size_bytes(group[0])} to {format_size_bytes(group[-1])}"
