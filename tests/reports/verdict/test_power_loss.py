@@ -17,7 +17,7 @@ from tests.reports import synthetic
 
 Json = dict[str, Any]
 PROOF = [{"device": "log0", "counter": "unsafe_shutdowns", "before": 3, "after": 4}]
-LOST = {"acknowledged": 50, "lost": 9, "first_lost": 42, "first_worker": 0, "proof": PROOF}
+LOST = {"acknowledged": 50, "looked_at": 12, "lost": 9, "first_lost": 42, "first_worker": 0, "proof": PROOF}
 
 
 def moment(**changes: Any) -> Json:
@@ -59,7 +59,7 @@ def test_everything_kept_and_what_twenty_power_losses_say() -> None:
     like = "at most 20 ms and 504KiB of writes after the start, 1 device, one session"
     assert like in judged.kept
     assert "0 of 20 with a loss: below 13.9 %" in judged.kept
-    assert "lost 9 of 50, so that a loss would have been seen" in judged.kept
+    assert "lost 9 of 12 records that no later one had replaced (50 ack" in judged.kept
     assert judged.told and judged.told.proven == 20 and judged.told.control and judged.told.control.lost == 9
     bound = judged.told.bound
     assert bound and bound.as_json() == {"of": 20, "low": 0.0, "high": pytest.approx(0.1391, abs=1e-4)}
