@@ -57,20 +57,44 @@ def waits(random: np.random.Generator, *, way_us: float, medium_us: float, cache
 
 TRIALS: list[Trial] = [
     *[
-        Trial("the share of power losses that lose data is below the bound", f"{share:.1%} of {cuts} lose",
-              partial(bound, cuts=cuts, share=share), at_least=0.95, few=50, promise=_BOUND)
+        Trial(
+            "the share of power losses that lose data is below the bound",
+            f"{share:.1%} of {cuts} lose",
+            partial(bound, cuts=cuts, share=share),
+            at_least=0.95,
+            few=50,
+            promise=_BOUND,
+        )
         for cuts, share in ((20, 0.1391), (60, 0.0487), (20, 0.05), (300, 0.01))
     ],
-    Trial("a record counts as looked at", "that another has replaced", partial(looked_at, writes=1000), at_most=0.0,
-          few=20, promise=_BOUND),
+    Trial(
+        "a record counts as looked at",
+        "that another has replaced",
+        partial(looked_at, writes=1000),
+        at_most=0.0,
+        few=20,
+        promise=_BOUND,
+    ),
     *[
-        Trial("it waits for its medium", f"protected, each command takes {us} us", partial(waits, way_us=us, medium_us=0),
-              at_most=0.01, few=20, promise=_SLOG)
+        Trial(
+            "it waits for its medium",
+            f"protected, each command takes {us} us",
+            partial(waits, way_us=us, medium_us=0),
+            at_most=0.01,
+            few=10,
+            promise=_SLOG,
+        )
         for us in (10, 230, 400)
     ],
     *[
-        Trial("it waits for its medium", f"a page takes {us} us, each command 20 us",
-              partial(waits, way_us=20, medium_us=us), at_least=0.99, few=20, promise=_SLOG)
+        Trial(
+            "it waits for its medium",
+            f"a page takes {us} us, each command 20 us",
+            partial(waits, way_us=20, medium_us=us),
+            at_least=0.99,
+            few=10,
+            promise=_SLOG,
+        )
         for us in (75, 100, 650)
     ],
-]  # fmt: skip
+]
