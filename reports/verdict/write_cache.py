@@ -56,13 +56,12 @@ def judge(test: SlogTest) -> WriteCache:
     costs, idle = _medians(test, FLUSHED, "force"), _medians(test, FLUSH_IDLE, "write")
     if not costs:
         return _unknown("too few writes were flushed")
-    if not idle:
-        return _unknown("a FLUSH with nothing to write was not measured, so the medium's part is not known")
-    idle_us = max(idle.values())
     # Each of them waits, whatever its size.
     size, least = min(costs.items(), key=lambda item: item[1])
-    alone = f"{format_latency(idle_us)} with nothing to write"
-    if least - idle_us >= MEDIUM_US:
+    if not idle and least >= MEDIUM_US:
+        return _unknown("a FLUSH with nothing to write was not measured, so the medium's part is not known")
+    alone = f"{format_latency(max(idle.values()))} with nothing to write" if idle else "is faster than flash"
+    if least - max(idle.values(), default=least) >= MEDIUM_US:
         return WriteCache(
             "not-protected",
             f"{_NOT_PROTECTED} FLUSH waits for what was written.",
@@ -84,17 +83,21 @@ def _without_flush(test: SlogTest) -> WriteCache:
     costs, reads = _medians(test, DSYNC, "durable"), _medians(test, READ_CACHED, "write")
     if not costs:
         return _unknown("too few writes were measured")
+    size, least = min(costs.items(), key=lambda item: item[1])
+    cost = f"{format_latency(least)} for a write of {format_size_bytes(size)}"
+    if least < MEDIUM_US:
+        return WriteCache("protected", _PROTECTED, f"it says that it has no volatile cache, and takes {cost}")
     if not reads:
         return _unknown("a read of a cached sector was not measured, so the medium's part is not known")
     read_us = max(reads.values())
-    size, least = min(costs.items(), key=lambda item: item[1])
-    cost = f"{format_latency(least)} for a write of {format_size_bytes(size)}"
     says = (
         f"it says that it has no volatile cache, and takes {cost} at the median, and "
         f"{format_latency(read_us)} for a read of a sector that was just read"
     )
     if least - read_us < MEDIUM_US:
-        return WriteCache("protected", _PROTECTED, says)
+        if read_us < MEDIUM_US:
+            return WriteCache("protected", _PROTECTED, says)
+        return _unknown(f"{says}: the way to it is slow, or the read came from the medium, too")
     return WriteCache(
         "cache-off",
         "Its write cache is off, or it has none, or its firmware is slow: each write waits.",

@@ -23,12 +23,22 @@ def once(slow_us: float) -> Cost:
     [
         # No volatile cache, and no slower than a read: on a fast way and on a slow one.
         ("write through", transfer(20), 0.5, {}, "protected", "takes 21 µs for a write of 512B"),
-        ("write through", transfer(250), 0.5, {"read_us": 240.0}, "protected", "takes 251 µs"),
+        ("write through", transfer(250), 0.5, {"read_us": 240.0}, "unknown", "takes 251 µs"),
+        (
+            "write through",
+            transfer(8300),
+            0.5,
+            {"read_us": 8250.0},
+            "unknown",
+            "the read came from the medium",
+        ),
+        ("write through", transfer(100), 0.5, {"read_us": 50.0}, "protected", "takes 101 µs"),
         # No volatile cache, and each write waits: of flash (XL-FLASH 75 us, Z-NAND 100 us), or of a disk.
         ("write through", transfer(90), 0.5, {}, "cache-off", "takes 91 µs"),
         ("write through", transfer(111), 0.5, {}, "cache-off", "takes 112 µs"),
         ("write through", transfer(6000), 0.5, {}, "cache-off", "takes 6 ms"),
-        ("write through", transfer(20), 0.5, {"read_us": None}, "unknown", "was not measured"),
+        ("write through", transfer(20), 0.5, {"read_us": None}, "protected", "takes 21 µs"),
+        ("write through", transfer(111), 0.5, {"read_us": None}, "unknown", "was not measured"),
         # FLUSH waits for what was written.
         ("write back", transfer(20), 800, {}, "not-protected", "FLUSH takes 800 µs"),
         ("write back", transfer(20), 80, {}, "not-protected", "FLUSH takes 80 µs"),
@@ -40,6 +50,7 @@ def once(slow_us: float) -> Cost:
         ("write back", transfer(20), 800, {"idle_us": None}, "unknown", "was not measured"),
         # FLUSH costs nothing: protected, or ignored.
         ("write back", transfer(20), 10, {}, "unknown", "Only a power loss shows"),
+        ("write back", transfer(20), 10, {"idle_us": None}, "unknown", "Only a power loss shows"),
         (None, transfer(20), 10, {}, "unknown", "the kernel does not say"),
     ],
 )
