@@ -152,7 +152,8 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
             fresh = fresh or bool((run.stored.manifest.precondition or {}).get("fresh"))
             lengths.add(run.stored.manifest.length or "")
             verdict, reasons = verdict_of_phase(run.stored.manifest, run.stored.summary, in_run)
-            if verdict == "unknown":
+            # Too little for a limit of the workload is no doubt of what was measured.
+            if verdict == "unknown" and not (reasons and all(each.of_amount for each in reasons)):
                 doubts.append(f"{run.name} is unknown: {(reasons or ('no reason is stored',))[0]}")
             use = use_of(run, in_run)
             bound = bound or bool(use and use.is_cpu_bound)

@@ -10,7 +10,7 @@ it is not found out here: only a loss of power shows it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,6 +86,11 @@ def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
     properties = (manifest.dataset.properties if manifest.dataset else None) or {}
     if manifest.import_ or manifest.appliance or properties.get("sync") == "disabled":
         return
+    cached = {
+        str(each.name): each.role
+        for each in manifest.testbed.devices
+        if (each.settings or {}).get("write_cache") == "write back"
+    }
     for phase in manifest.phases:
         tiers = {*phase.expected_tiers, *phase.tiers}
         commits = sum(each.found for each in phase.checks if each.id == "ZIL-COMMITS")
@@ -95,7 +100,7 @@ def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
             continue
         blocks = {each.id for each in phase.checks if each.found > 0}
         roles = {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
-        volatile = [each for each in _written(phase) if _is_volatile(manifest, each.device, roles)]
+        volatile = [each for each in _written(phase) if cached.get(each.device) in roles]
         if volatile and (text := _unflushed(manifest, phase, volatile, commits)):
             yield Outcome.failed("FLUSHES", text, phase.name)
         elif any(each.samples[-1].flushes is None for each in volatile):
@@ -109,49 +114,35 @@ def _written(phase: Phase) -> list[DeviceUse]:
     return [each for each in phase.devices if each.samples and each.samples[-1].writes]
 
 
-def _is_volatile(manifest: Manifest, name: str, roles: Collection[str]) -> bool:
-    return any(
-        device.name == name
-        and device.role in roles
-        and (device.settings or {}).get("write_cache") == "write back"
-        for device in manifest.testbed.devices
-    )
-
-
 def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], commits: int) -> str:
-    """Why what was acknowledged is not known to be durable; "" if it is.
+    """Why what was acknowledged is not known to be durable; "" if it is, or if FLUSH is not counted.
 
     A request waits for a FLUSH that begins after its log block was written, so that a FLUSH answers at most
     all requests that wait. Blocks of a stripe of log devices are on any of them, those of the pool, too.
     """
-    off = [name for name in _NO_FLUSH if _parameter(manifest, name) == "1"]
+    found: Mapping[str, Mapping[str, str]] = getattr(manifest, "modules", {})
+    parameters = {**found.get("zfs", {}), **{each.name: each.set for each in manifest.tunables if each.set}}
+    off = [name for name in _NO_FLUSH if parameters.get(name) == "1"]
     counts = {each.device: each.samples[-1].flushes for each in volatile}
     known = [count for count in counts.values() if count is not None]
-    logs = {each.name for each in manifest.testbed.of_role("log")}
-    none = any(count == 0 for name, count in counts.items() if name in logs)
-    enough = (
-        not none
-        and sum(known) * (phase.outstanding or commits) * max(1, len(phase.clients)) * _SPARE >= commits
-    )
-    if len(known) < len(counts) and not off:
-        return ""
-    if len(known) == len(counts) and enough:
-        return ""
+    if len(known) < len(counts):
+        if not off:
+            return ""
+    else:
+        logs = {each.name for each in manifest.testbed.of_role("log")}
+        none = any(count == 0 for name, count in counts.items() if name in logs)
+        waiting = 1 if off else (phase.outstanding or commits) * max(1, len(phase.clients)) * _SPARE
+        if not none and sum(known) * waiting >= commits:
+            return ""
     got = " and ".join(
-        f"{name} got {'-' if count is None else f'{count:,}'}" for name, count in counts.items()
+        f"{name} got {'an unknown number of' if count is None else f'{count:,}'}"
+        for name, count in counts.items()
     )
     why = f" ({', '.join(f'{name} is 1' for name in off)})" if off else ""
     return (
         f"{got} FLUSH commands for {commits:,} commits, and its write cache is volatile: what was "
         f"acknowledged is not durable{why}."
     )
-
-
-def _parameter(manifest: Manifest, name: str) -> str | None:
-    """As the workload set it, or as the run found it."""
-    found: Mapping[str, Mapping[str, str]] = getattr(manifest, "modules", {})
-    asked = next((each.set for each in manifest.tunables if each.name == name), None)
-    return asked or found.get("zfs", {}).get(name)
 
 
 def outcomes(phases: Sequence[Phase]) -> Iterator[Outcome]:

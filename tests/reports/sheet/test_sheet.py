@@ -263,6 +263,19 @@ def test_what_a_sentence_rests_on(tmp_path, text, drive, changes, decision, word
     assert (found.decision, words in f"{found.sentence} {found.reasons}") == (decision, True), found.sentence
 
 
+@pytest.mark.parametrize(("writes", "limit", "decision"), [
+    ((60, 61, 62), "90us", "buy"), ((60, 61, 62), "69us", "cannot-tell"),
+    ((50, 60, 75), "90us", "cannot-tell"),
+])  # fmt: skip
+def test_of_three_runs_what_they_differ_in_decides(tmp_path, writes, limit, decision):
+    names = [candidates.run(tmp_path, 60 + n, "a", {**DRIVES["datacentre"], "write": us})
+             for n, us in enumerate(writes)]  # fmt: skip
+    paths = [str(tmp_path / name) for name in names]
+    (found,) = buyers_sheet(paths, need(tmp_path, f'sync_write_p99 = "{limit}"')).candidates
+    assert found.decision == decision and "This is from" not in found.sentence
+    assert "95 %, over 3 runs: " in found.values["write_p99"].note
+
+
 @pytest.mark.parametrize(("asked", "decision"), [("", "cannot-tell"), ("power_losses_min = 1", "buy")])
 def test_one_power_loss_shows_little(tmp_path, asked, decision):
     cuts = {"datacentre": candidates.power_loss(0, 1)}
