@@ -51,7 +51,8 @@ class Against:
     @property
     def is_same(self) -> bool:
         """Whether clients would see no change in anything."""
-        return self.roles <= {each.role for each in self.changed} and all(each.same for each in self.changed)
+        same = {each.role for each in self.changed if each.same}
+        return bool(same) and len(same) == len(self.changed) and self.roles <= same
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def decide(
             f"Not known either: {_missing(*each)}." for each in missing[1:]) + seen)  # fmt: skip
     asked = [line for line, _ in lines if line.need]
     little = f" {text}" if (text := next((each.basis for each in changed if each.basis), "")) else little
-    if changed and against.is_same and not against.lacking:
+    if against.is_same and not against.lacking:
         whole = (f"It has {_all(len(asked))}.",) if asked else ()
         return Decided(
             "no-change",
@@ -210,8 +211,7 @@ def advice(decided: Sequence[tuple[Facts, Decided]], within: float) -> tuple[str
     prices = [facts.price for facts in every]
     comparable = all(prices) and len({each[1] for each in prices if each}) == 1
     cheap = [each for each in every if not comparable or each.price == min(filter(None, prices))]
-    by = "the cheapest"
-    best, why = [cheap[0]], ""
+    best, by, why = [cheap[0]], "the cheapest", ""
     if len(cheap) > 1:
         best, by, why = _fastest(cheap, within)
         if comparable and cheap[0].price:
@@ -222,9 +222,8 @@ def advice(decided: Sequence[tuple[Facts, Decided]], within: float) -> tuple[str
     names = " or ".join(f"{each.source.name}{_models(each)}" for each in best)
     why = f": {why}" if why else ""
     little = basis([served for each in best for served in each.served.values()])
-    return f"Buy {names}, {by} of {len(good)} that have all you need{why}. {little}".strip(), best[
-        0
-    ].source.name
+    said = f"Buy {names}, {by} of {len(good)} that have all you need{why}. {little}"
+    return said.strip(), best[0].source.name
 
 
 def _fastest(every: Sequence[Facts], within: float) -> tuple[list[Facts], str, str]:
@@ -237,7 +236,8 @@ def _fastest(every: Sequence[Facts], within: float) -> tuple[list[Facts], str, s
     for facts in ordered[1:]:
         other = facts.served[role]
         apart = _ratio(first, other, "p99") if first and other else None
-        if apart is None or _same(apart, within) is not False:
+        doubted = any(each.doubt or each.fresh for each in (first, other) if each)
+        if doubted or apart is None or _same(apart, within) is not False:
             best.append(facts)
     what = f"p99 of {_WHAT[role]}"
     if len(best) == 1:

@@ -288,7 +288,7 @@ def _bounds(row: Row | None, figure: str) -> tuple[float, float] | None:
 
 def _percentile(name: str, limit: float, row: Row | None) -> Limit:
     figure, q, words = _PERCENTILES[name]
-    known, ok = _bounds(row, figure), None
+    found, known, ok = getattr(row, f"{figure}_us", None), _bounds(row, figure), None
     if row is None:
         ok, reason = False, f"no I/O that could have a {words} of at most {limit:g} us."
     elif known is None:
@@ -299,12 +299,11 @@ def _percentile(name: str, limit: float, row: Row | None) -> Limit:
     else:
         low, high = known
         ok = True if high <= limit else False if low > limit else None
-        found = f"{words} is from {low:.5g} to {high:.5g} us, as far as its bin tells"
-        reason = f"{found}: unknown whether it is at most {limit:g} us."
-        if ok is False:
-            reason = f"{words} is {getattr(row, f'{figure}_us'):.5g} us, at most {limit:g} us were expected."
-    found_us = getattr(row, f"{figure}_us") if row else None
-    return Limit(name=name, limit=limit, found=found_us, ok=ok, reason="" if ok else reason)
+        reason = f"{words} is {found:.5g} us, at most {limit:g} us were expected."
+        if ok is None:
+            found_in = f"{words} is from {low:.5g} to {high:.5g} us, as far as its bin tells"
+            reason = f"{found_in}: unknown whether it is at most {limit:g} us."
+    return Limit(name=name, limit=limit, found=found, ok=ok, reason="" if ok else reason)
 
 
 def _longest(limit: float, by: _Judged) -> Limit:
