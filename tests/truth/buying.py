@@ -17,6 +17,8 @@ from tests.truth.trials import Trial
 Says = Callable[[np.random.Generator], bool]
 # What the number of I/Os leaves open of a p99, as a logarithm.
 _REACH = 0.02
+# How many times more it is where I/Os depend on the one before: sqrt((1 + r) / (1 - r)).
+_INFLATED = {"AR 0.6": 2.0, "AR 0.9": 4.4}
 
 
 def drawn(random: np.random.Generator, log: float, runs: int, scatter: float, tail: str) -> list[Figure]:
@@ -24,7 +26,7 @@ def drawn(random: np.random.Generator, log: float, runs: int, scatter: float, ta
     noise = random.standard_t(3, runs) / 3**0.5 if tail == "t3" else random.standard_normal(runs)
     if tail == "outlier":
         noise[0] += 3
-    own = random.standard_normal(runs) * _REACH / 1.96
+    own = random.standard_normal(runs) * _REACH / 1.96 * _INFLATED.get(tail, 1.0)
     return [Figure(log + scatter * each + other, _REACH) for each, other in zip(noise, own, strict=True)]
 
 
@@ -84,7 +86,7 @@ def _limits(claim: str, truth: float, said: bool) -> list[Trial]:
 
 _DATA = (
     (1, 0.05, ""), (1, 0.1, ""), (2, 0.05, ""), (3, 0.05, ""), (3, 0.1, ""), (5, 0.1, "t3"),
-    (5, 0.05, "outlier"), (10, 0.1, ""),
+    (5, 0.05, "outlier"), (10, 0.1, ""), (1, 0.05, "AR 0.6"), (1, 0.05, "AR 0.9"), (3, 0.05, "AR 0.9"),
 )  # fmt: skip
 _SCATTERS = (
     (1, 0.03, 0.03),
