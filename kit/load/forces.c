@@ -13,6 +13,8 @@
  *     fdatasync       write, then fdatasync(2)
  *     fsync           write, then fsync(2)
  *     fsync_other     write, then fsync(2) of another descriptor of the same file
+ *     flush_idle      no write: fdatasync(2) with nothing to flush, counted as if it were a write
+ *     read_cached     no write: the first block is read again and again, counted as if it were a write
  *
  * I/O is direct (O_DIRECT). Each write has new content that does not compress. Prints one JSON object a test;
  * latencies are in ns of CLOCK_MONOTONIC divided by DILATION, counted in the bins of kit.core.bins.
@@ -38,13 +40,16 @@ static const struct method {
 	int flags; /* of open(2) */
 	int (*force)(int file);
 	int other; /* force another descriptor */
+	int idle; /* writes nothing */
 } METHODS[] = {
-	{ "none", 0, NULL, 0 },
-	{ "open_dsync", O_DSYNC, NULL, 0 },
-	{ "open_sync", O_SYNC, NULL, 0 },
-	{ "fdatasync", 0, fdatasync, 0 },
-	{ "fsync", 0, fsync, 0 },
-	{ "fsync_other", 0, fsync, 1 },
+	{ "none", O_WRONLY, NULL, 0, 0 },
+	{ "open_dsync", O_WRONLY | O_DSYNC, NULL, 0, 0 },
+	{ "open_sync", O_WRONLY | O_SYNC, NULL, 0, 0 },
+	{ "fdatasync", O_WRONLY, fdatasync, 0, 0 },
+	{ "fsync", O_WRONLY, fsync, 0, 0 },
+	{ "fsync_other", O_WRONLY, fsync, 1, 0 },
+	{ "flush_idle", O_WRONLY, fdatasync, 0, 1 },
+	{ "read_cached", O_RDONLY, NULL, 0, 1 },
 };
 
 struct counts {
@@ -103,6 +108,21 @@ static int fail(struct worker *worker, const char *what, int error)
 	return -1;
 }
 
+/* One that writes nothing. */
+static int command(struct worker *worker)
+{
+	const struct method *method = worker->test->method;
+	uint64_t begin = now_ns();
+	ssize_t done = 0, bytes = (ssize_t)worker->test->bytes;
+
+	if (method->force ? method->force(worker->file)
+			  : (done = pread(worker->file, worker->buffer, worker->test->bytes,
+					  (off_t)worker->first)) != bytes)
+		return fail(worker, method->name, method->force || done < 0 ? errno : EIO);
+	add(&worker->counts[WRITE], now_ns() - begin);
+	return 0;
+}
+
 static int one(struct worker *worker, uint64_t number)
 {
 	const struct test *test = worker->test;
@@ -110,6 +130,8 @@ static int one(struct worker *worker, uint64_t number)
 	uint64_t begin, written, end;
 	ssize_t done;
 
+	if (test->method->idle)
+		return command(worker);
 	renew(worker);
 	begin = now_ns();
 	done = pwrite(worker->file, worker->buffer, test->bytes, (off_t)(worker->first + place * test->bytes));
@@ -151,7 +173,7 @@ static void prepare(struct worker *worker, const struct test *test, uint64_t num
 		die(path, "it is too small for writes of this size by so many threads");
 	worker->buffer = buffer_of(test->bytes);
 	fill_random(worker->buffer, test->bytes, &worker->random);
-	worker->file = open_held(&held, O_WRONLY | O_DIRECT | test->method->flags);
+	worker->file = open_held(&held, O_DIRECT | test->method->flags);
 	worker->other = test->method->other ? open_held(&held, O_RDWR) : -1;
 	if (worker->file < 0 || (test->method->other && worker->other < 0))
 		die(path, strerror(errno));

@@ -10,14 +10,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from kit.config.tables.force_table import ForceJob
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.hosts.base import CommandFailed, Host
 from kit.hosts.held_device import HeldDevice
-from kit.store.parts.forces import Forces, Method
+from kit.store.parts.forces import Forces, Idle, Method
 
 _SOURCE = Path(__file__).with_suffix(".c")
 # The program removes itself and the directory when it starts.
@@ -46,7 +46,7 @@ class Test:
 
     __test__ = False  # pytest: not a test class
 
-    method: Method
+    method: Method | Idle
     block_bytes: int
     ios: int
     span_bytes: int
@@ -56,7 +56,7 @@ class Test:
 
     @property
     def written_bytes(self) -> int:
-        return self.block_bytes * self.ios * self.threads
+        return 0 if self.method in get_args(Idle) else self.block_bytes * self.ios * self.threads
 
     def word(self) -> str:
         """Argument of the program."""

@@ -22,7 +22,7 @@ from kit.plan import steps
 from kit.rules.power import cut_devices
 from kit.run import power_cut
 from kit.run.power_cut import Counts, DeviceGone, NotCut, PowerCut
-from kit.run.power_records import Acknowledged, Found, Layout, judge, parse_acknowledged, parse_found
+from kit.run.power_records import Acknowledged, Found, Layout, gone, judge, parse_acknowledged, parse_found
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
@@ -187,8 +187,9 @@ def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tu
     except (DeviceGone, CommandFailed) as error:
         if isinstance(error, CommandFailed) and error.result.argv[:2] != ("zpool", "import"):
             raise
-        gone = unproven.model_copy(update={"gone": count})
-        return gone, f"after power loss {layout.number}, {' '.join(error.message.split())}"
+        found_gone = judge(layout, acknowledged, gone(layout), cut_ns)
+        moment = found_gone.model_copy(update={"at_ns": at_ns, "idle_ns": idle_ns})
+        return moment, f"after power loss {layout.number}, {' '.join(error.message.split())}"
     if still_on:
         return unproven, f"at power loss {layout.number}, {' '.join(still_on.split())}"
     if cut.scope == "server":
@@ -311,7 +312,7 @@ def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> tuple[
     try:
         still_on = still_on or _back(cut)
     except DeviceGone:
-        found = [(each, Classes(gone=each.acknowledged)) for _, each in moments]
+        found = [(each, Classes(gone=each.looked_at or 0)) for _, each in moments]
         return [moment.model_copy(update={"again": classes}) for moment, classes in found], ""
     if still_on:
         text = f"at the power cycle after all of them, {' '.join(still_on.split())}"

@@ -97,12 +97,13 @@ def judge(
 ) -> Moment:
     """Compare what was promised with what is there.
 
+    Of each slot only the newest record can be looked for, and not where the write under way has replaced it.
     `cut_ns`: when the power went, if writes went on after it: only those acknowledged before it count.
     """
     before = [each for each in acknowledged if cut_ns is None or each.at_ns < cut_ns]
     counts = dict.fromkeys(Classes.model_fields, 0)
     firsts: list[tuple[int, int]] = []
-    in_flight_torn = 0
+    in_flight_torn = looked_at = 0
     for worker in range(len(layout.sizes)):
         numbers = [each.number for each in before if each.worker == worker]
         newest: dict[int, int] = {}
@@ -113,14 +114,18 @@ def judge(
             kind = _class_of(
                 layout, content, newest.get(slot, 0), flight if flight % layout.slots == slot else 0
             )
-            if kind == "in flight":
-                in_flight_torn += 1
-            elif kind:
+            in_flight_torn += kind == "in flight"
+            looked_at += kind not in (None, "in flight")
+            if kind in counts:
                 counts[kind] += 1
                 firsts.append((newest[slot], worker))
     first = min(firsts, default=None)
+    ended_ns = cut_ns or max((each.at_ns for each in before), default=0)
     return Moment(
         acknowledged=len(before),
+        looked_at=looked_at,
+        after_ns=max(0, ended_ns - min((each.at_ns for each in before), default=ended_ns)),
+        written_bytes=sum(layout.sizes[each.worker] for each in before),
         at_ns=cut_ns or 0,
         first_lost=first[0] if first else None,
         first_worker=first[1] if first else None,
@@ -128,20 +133,30 @@ def judge(
     ).model_copy(update=counts)
 
 
-def _class_of(layout: Layout, content: Sequence[int], newest: int, flight: int) -> str:
-    """Of one slot; "" if it is as promised. `newest`: 0 if nothing was; `flight`: 0 if none goes there."""
+def gone(layout: Layout) -> Found:
+    """As if no slot could be read."""
+    return [[[_UNREADABLE]] * layout.slots for _ in layout.sizes]
+
+
+def _class_of(layout: Layout, content: Sequence[int], newest: int, flight: int) -> str | None:
+    """Of one slot; "" if it is as promised, None if nothing can be said of its newest record.
+
+    `newest`: 0 if nothing was promised; `flight`: 0 if no write under way goes there.
+    """
     kind = content[0]
     if kind == _UNREADABLE:
-        return "gone" if newest else ""
+        return "gone" if newest else None
     if kind == _TORN and flight:
         # A device need not write more than a sector at once: the old one and the new one, mixed.
         return "in flight"
     if not newest:
-        return ""
+        return None
     if kind == _WHOLE:
         _, tag, _, number = content
         if tag == layout.tag:
-            return "" if number in (newest, flight) else "old" if number < newest else "foreign"
+            if flight and number == flight:
+                return None
+            return "" if number == newest else "old" if number < newest else "foreign"
         # Of an earlier power loss of this run.
         return "old" if tag < layout.tag else "foreign"
     by_kind: Mapping[int, str] = {_NOTHING: "lost", _TORN: "torn", _FOREIGN: "foreign"}

@@ -160,6 +160,7 @@ format = 1
 # budget = "600 EUR"            # needs the prices in the testbed
 # written_per_day = "200GB"     # by all clients
 # years = 5                     # so long the rated endurance has to last
-# survives_power_loss = true    # needs power losses (hsp run candidates-power-loss)
+# survives_power_loss = true    # needs 60 power losses (hsp run candidates-power-loss makes 20), or:
+# power_losses_min = 20         # 60 show that fewer than 4.9 % lose data, 20 fewer than 13.9 %
 # today = "{candidates[0]}"     # if the server has this one today: the others are held against it
 """

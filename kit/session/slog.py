@@ -41,8 +41,10 @@ from kit.store.run_directory import new_run_id
 from kit.store.slog import (
     BLOCK,
     DSYNC,
+    FLUSH_IDLE,
     FLUSHED,
     JOURNAL,
+    READ_CACHED,
     SIZES,
     THREADS,
     SlogDevice,
@@ -54,6 +56,8 @@ _PRESET_SIZE = "64MiB"
 # Bytes that a test of one size writes at most: 32 writes of 8 MiB.
 _MOST_BYTES = 256 << 20
 _SIZES_A_CALL = 4
+# Commands without a write: enough for a p99.
+_ALONE = 400
 # Of a group of tests, and of a write where there are very many: a disk takes some ms for each.
 _DEADLINE_S = 3600.0
 _WRITE_DEADLINE_S = 0.1
@@ -241,7 +245,11 @@ def planned_tests(device: BlockDevice, writes: int) -> dict[str, list[Test]]:
         return Test(method, size, each, device.size_bytes, threads, order)
 
     sizes = [size for size in SIZES if size >= device.sector_bytes]
-    groups = {}
+    # What neither a write nor its FLUSH can be faster than, on the way to the device and in its firmware.
+    alone = [
+        Test(each, sizes[0], min(writes, _ALONE), device.size_bytes) for each in (FLUSH_IDLE, READ_CACHED)
+    ]
+    groups = {"FLUSH and reads alone": alone}
     for first in range(0, len(sizes), _SIZES_A_CALL):
         group = sizes[first : first + _SIZES_A_CALL]
         text = f"writes of {format_size_bytes(group[0])} to {format_size_bytes(group[-1])}"

@@ -238,11 +238,16 @@ class Moment(Classes):
 
     `at_ns`: on the witness's clock. `first_lost`: number of the first write that was not there, of the worker
     `first_worker`. `idle_ns`: how long after the last write it came. `in_flight_torn`: records
-    without an acknowledgement that are there in part. `again`: found after one more clean power cycle. Runs
-    of older versions have neither classes (`lost` has them all) nor a proof.
+    without an acknowledgement that are there in part. `again`: found after one more clean power cycle.
+    `looked_at`: records that no later one has replaced; `after_ns`, `written_bytes`: from the first
+    acknowledgement to the power loss, so that no cache held more. Runs of older versions have none of these
+    three; yet older ones have neither classes (`lost` has them all) nor a proof.
     """
 
     acknowledged: Count
+    looked_at: Count | None = None
+    after_ns: Count | None = None
+    written_bytes: Count | None = None
     at_ns: int = 0
     first_lost: Count | None = None
     first_worker: Count | None = None
@@ -253,9 +258,12 @@ class Moment(Classes):
 
     @model_validator(mode="after")
     def _are_of_acknowledged(self) -> Self:
+        most = self.acknowledged if self.looked_at is None else self.looked_at
+        if most > self.acknowledged:
+            raise contradiction(f"looked_at is {most}, acknowledged is {self.acknowledged}")
         for found in (self, self.again or self):
-            if (bad := found.not_there) > self.acknowledged:
-                raise contradiction(f"{bad} of {self.acknowledged} acknowledged writes were not there")
+            if (bad := found.not_there) > most:
+                raise contradiction(f"{bad} of {most} acknowledged records were not there")
         return self
 
 

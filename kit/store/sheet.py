@@ -26,6 +26,7 @@ class Need(Stored):
     written_per_day_bytes: Count | None = None
     years: float | None = None
     survives_power_loss: bool = False
+    power_losses_min: Count = 60
     budget: str | None = None
     log_size_bytes: Count | None = None
     cache_size_bytes: Count | None = None
@@ -45,8 +46,8 @@ class SheetLine(Stored):
 class SheetValue(Stored):
     """A candidate's value on a line. `met`: None where nothing is asked for, or it is not known.
 
-    `range`: holds the value with 95 % confidence, as far as the number of I/Os says. `note`: where it is
-    from.
+    `range`: what holds it: of three runs or more with 95 % confidence; of fewer within them alone, as far
+    as the number of their I/Os says. `note`: where it is from.
     """
 
     text: str

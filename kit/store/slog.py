@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from kit.core import bins
-from kit.store.parts.forces import Forces, Latencies, Method
+from kit.store.parts.forces import Forces, Idle, Latencies, Method
 from kit.store.stored import Count, Many, Stored
 
 # diskinfo(8) of FreeBSD: from a sector to 8 MiB.
@@ -16,6 +16,8 @@ THREADS = (1, 2, 4, 8, 16)
 FLUSHED: Method = "fdatasync"
 DSYNC: Method = "open_dsync"
 JOURNAL: Method = "open_sync"
+FLUSH_IDLE: Idle = "flush_idle"
+READ_CACHED: Idle = "read_cached"
 BLOCK = 4096
 
 

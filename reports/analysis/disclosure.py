@@ -5,13 +5,14 @@ What the manifest does not have is said to be not known. Serial numbers are left
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
 from kit.core.units import format_latency, format_mib, format_size_bytes
 from kit.store.manifest import Device, DramProbe, Manifest
+from kit.store.phase import Phase
 from kit.store.summary import Disclosure
-from reports.verdict.power_loss import counts_of
+from reports.verdict import power_loss
 
 _UNKNOWN = "not known"
 _SYNC = {
@@ -53,15 +54,11 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
         yield _export(manifest)
     for device in manifest.testbed.devices:
         if not with_pool or device.role in ("log", "data"):
-            yield _write_cache(device)
+            yield _write_cache(device, manifest.phases)
     if manifest.power_loss and manifest.power_loss.moments:
-        moments = manifest.power_loss.moments
-        lost = sum(sum(counts_of(each).values()) for each in moments)
-        written = sum(each.acknowledged for each in moments)
-        yield (
-            f"In {len(moments)} power losses of this run {lost} of {written} acknowledged writes were not "
-            "there, or not whole."
-        )
+        told = power_loss.result(manifest.power_loss)
+        of = power_loss.of_records(told.looked_at, told.acknowledged)
+        yield f"In {told.moments} power losses of this run {told.lost} of {of} were not there, or not whole."
     else:
         yield "No power loss was tried in this run."
 
@@ -84,13 +81,21 @@ def _export(manifest: Manifest) -> str:
     return f"Whether the export is sync is {_UNKNOWN}."
 
 
-def _write_cache(device: Device) -> str:
+def _write_cache(device: Device, phases: Sequence[Phase]) -> str:
     name = safe_text(str(device.name))
     cache = (device.settings or {}).get("write_cache")
     words = {
-        "write back": "its write cache is volatile for the kernel, which sends FLUSH",
-        "write through": "the kernel knows of no volatile write cache, and sends no FLUSH",
+        "write back": "its write cache is volatile for the kernel",
+        "write through": "the kernel knows of no volatile write cache",
     }.get(str(cache), f"its write cache is {_UNKNOWN}")
+    last = [
+        use.samples[-1]
+        for phase in phases
+        for use in phase.devices
+        if use.samples and use.device == device.name
+    ]
+    counts = [each.flushes for each in last if each.flushes is not None]
+    words += f"; {sum(counts):,} FLUSH commands reached it in the phases" if counts else ""
     parts = [each for each in (device.parameters or {}).values() if isinstance(each, dict)]
     found = [part.get("power_loss_protection") for part in parts]
     protected = next((each for each in found if isinstance(each, bool)), None)

@@ -106,6 +106,7 @@ def _asked_for(manifest: Manifest, latency: Latency, found: list[Outcome]) -> tu
     found += [
         *promised.outcomes,
         *faults.outcomes,
+        *forces_verdict.flush_outcomes(manifest),
         *forces_verdict.outcomes(manifest.phases),
         *soak.outcomes(soaks),
         *impact.outcomes(impacts),

@@ -8,7 +8,16 @@ from kit.core.table import Row, Table
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
 from kit.store.parts.forces import Latencies
-from kit.store.slog import DSYNC, FLUSHED, JOURNAL, THREADS, SlogTest, edges
+from kit.store.slog import (
+    DSYNC,
+    FLUSH_IDLE,
+    FLUSHED,
+    JOURNAL,
+    READ_CACHED,
+    THREADS,
+    SlogTest,
+    edges,
+)
 from kit.store.stored import Json
 from reports.statistics.quantiles import figures_us
 from reports.verdict.write_cache import WriteCache
@@ -41,6 +50,7 @@ def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     yield ""
     yield "Latency in µs, one write at a time; O_DSYNC is the write with FUA, then FLUSH"
     yield from Table(_HEAD, list(_by_size(test)), range(len(_HEAD))).lines(width, "  ")
+    yield from _idle(test)
     yield ""
     yield "4 KiB, write and FLUSH, by threads"
     rows = [
@@ -116,6 +126,15 @@ def _by_size(test: SlogTest) -> Iterator[Row]:
         both, dsync = _shown(forces.both), _shown(durable[forces.block_bytes].write)
         ends = [each[name] for each in (write, flush) for name in _QUANTILES[:2]]
         yield (format_size_bytes(forces.block_bytes), *ends, *both.values(), *dsync.values())
+
+
+def _idle(test: SlogTest) -> Iterator[str]:
+    """What a command takes that brings nothing to the medium."""
+    names = {FLUSH_IDLE: "FLUSH with nothing to write", READ_CACHED: "a sector read again and again"}
+    for method, name in names.items():
+        for forces in test.by_size(method):
+            p50, p99, _ = _shown(forces.write).values()
+            yield f"  {name}: p50 {p50}, p99 {p99}"
 
 
 def _diskinfo(test: SlogTest) -> Iterator[str]:

@@ -1,21 +1,20 @@
 """One sentence a candidate: buy, too slow, would not change what clients see, or cannot be told. Pure.
 
-The order: what is today's; what the need excludes; what clients would not notice; what is not known; buy.
+The order: what is today's; what the need excludes; what is not known; what clients would not notice; buy.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from kit.core.units import format_latency, three_digits
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
-from reports.sheet.evidence import Served
-from reports.sheet.facts import Facts
+from reports.sheet.evidence import ENOUGH_RUNS, Served
+from reports.sheet.facts import APART, Facts
 from reports.sheet.latencies import LIMITED, us_alone
-from reports.statistics.ratios import Figure
+from reports.statistics.ratios import Ratio, ratio
 
 _WHAT = {"log": "synchronous writes", "cache": "reads from the L2ARC"}
 _OP = {"log": "write", "cache": "read"}
@@ -23,12 +22,37 @@ _OP = {"log": "write", "cache": "read"}
 
 @dataclass(frozen=True)
 class Change:
-    """Baseline over candidate at the NFS server; above 1 the candidate is faster. `same`: None: not told."""
+    """Baseline over candidate at the NFS server; above 1 the candidate is faster. `same`: None: not told.
+
+    `differs`: which of the two percentiles is known to differ, p99 first. `basis`: see `basis`.
+    """
 
     role: str
-    p50: Figure
+    p50: Ratio
+    p99: Ratio | None
     same: bool | None
+    differs: Ratio | None
     text: str
+    basis: str
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a candidate is held against. `words`: of the baseline.
+
+    `roles`: of devices that either of the two has. `lacking`: lines that are known not to be met there.
+    """
+
+    words: str
+    changed: Sequence[Change]
+    roles: Set[str]
+    lacking: Sequence[SheetLine] = ()
+
+    @property
+    def is_same(self) -> bool:
+        """Whether clients would see no change in anything."""
+        same = {each.role for each in self.changed if each.same}
+        return bool(same) and len(same) == len(self.changed) and self.roles <= same
 
 
 @dataclass(frozen=True)
@@ -47,72 +71,103 @@ def changes(facts: Facts, base: Mapping[str, Served | None], within: float) -> l
     found = []
     for role in _WHAT:
         mine, other = facts.served[role], base[role]
-        if not mine or not other or "p50" not in mine.figures or "p50" not in other.figures:
-            continue
-        ratio = other.figures["p50"].minus(mine.figures["p50"])
-        same = None if mine.doubt or other.doubt else _same(ratio, within)
-        tails = [each.figures.get("p99") for each in (mine, other)]
-        if same and tails[0] and tails[1] and _same(tails[1].minus(tails[0]), within) is False:
-            same = False  # their medians are the same, and one has longer tails
-        if same and mine.cpu_bound:
-            same = None  # a CPU hides what the drive does
-        found.append(Change(role, ratio, same, _told(role, mine, other, ratio)))
+        if mine and other and (p50 := _ratio(mine, other, "p50")):
+            p99 = _ratio(mine, other, "p99")
+            pair = [p99 and _same(p99, within), _same(p50, within)]
+            if mine.doubt or other.doubt or mine.fresh or other.fresh:
+                pair = [None, None]
+            differs = p99 if pair[0] is False else p50 if pair[1] is False else None
+            # A CPU hides what the drive does.
+            hidden = mine.cpu_bound or other.cpu_bound
+            same = False if differs else True if all(pair) and not hidden else None
+            text = _told(role, mine, other, p50)
+            found.append(Change(role, p50, p99, same, differs, text, basis([mine, other])))
     return found
 
 
-def _told(role: str, mine: Served, other: Served, ratio: Figure) -> str:
+def _ratio(mine: Served, other: Served, name: str) -> Ratio | None:
+    both = mine.of_runs.get(name), other.of_runs.get(name)
+    return ratio(both[0], both[1]) if both[0] and both[1] else None
+
+
+def _told(role: str, mine: Served, other: Served, p50: Ratio) -> str:
     """The change of the medians as a sentence."""
-    now, then = (format_latency(each.figures["p50"].value) for each in (mine, other))
-    faster = ratio if ratio.value >= 1 else Figure(-ratio.log, ratio.reach)
-    known = f" (95 %: {faster.range[0]:.2f} to {faster.range[1]:.2f})" if faster.range else ""
-    word = "as fast" if ratio.value >= 1 else "as long"
+    now, then = (format_latency(each.us("p50") or 0) for each in (mine, other))
+    faster = p50 if p50.value >= 1 else Ratio(-p50.log, p50.reach, p50.over)
+    word = "as fast" if p50.value >= 1 else "as long"
     what = _WHAT[role][:1].upper() + _WHAT[role][1:]
-    return f"{what}: median {now} instead of {then}, {faster.value:.2f} times {word}{known}."
+    return f"{what}: median {now} instead of {then}, {faster.value:.2f} times {word} ({faster.words()})."
 
 
-def _gain(changed: Sequence[Change], baseline: str) -> str:
-    """What clients would notice, for the sentence that says to buy; "" if nothing is known to be faster."""
-    faster = [each for each in changed if each.same is False and each.p50.value > 1]
-    told = [f"{_WHAT[each.role]} {three_digits(each.p50.value)} times as fast" for each in faster]
-    return f"; against {baseline}, {' and '.join(told)}" if told else ""
+def basis(served: Sequence[Served | None]) -> str:
+    """What figures rest on, where that is little: a sentence, or ""."""
+    known = [each for each in served if each]
+    parts = []
+    if known and (runs := min(each.runs for each in known)) < ENOUGH_RUNS:
+        parts.append(
+            f"{'1 run' if runs == 1 else f'{runs} runs'} of each: what others would give is not known"
+        )
+    if lengths := sorted({each.length for each in known} - {""}):
+        parts.append(f"a run of {' and '.join(lengths)} length, which is no result to publish")
+    if any(each.fresh for each in known):
+        parts.append("drives that were not aged: aged ones are slower")
+    return f"This is from {'; from '.join(parts)}." if parts else ""
+
+
+def _gain(against: Against) -> str:
+    """What clients would notice, for the sentence that says to buy."""
+    told = []
+    if against.is_same and against.lacking:
+        lacking = ", ".join(f"{line.label[:1].lower()}{line.label[1:]}" for line in against.lacking)
+        return f"; {against.words} is as fast, and has not: {lacking}"
+    for each in against.changed:
+        if each.differs:
+            name, value = "p99" if each.differs is each.p99 else "median", each.differs.value
+            by = f"{three_digits(max(value, 1 / value))} times {'shorter' if value > 1 else 'longer'}"
+            told.append(f"{name} of {_WHAT[each.role]} {by}")
+    if against.changed and not told:
+        return f"; whether clients would see a change against {against.words} is not known"
+    return f"; against {against.words}, {' and '.join(told)}" if told else ""
 
 
 def decide(
     need: Need,
     facts: Facts,
     lines: Sequence[tuple[SheetLine, SheetValue]],
-    changed: Sequence[Change],
-    baseline: str,
+    against: Against,
 ) -> Decided:
-    """`lines`: of the candidate. `baseline`: the words for what `changed` is against."""
+    """`lines`: of the candidate."""
     if need.today == facts.source.name:
         return _today(lines)
+    changed = against.changed
     seen = tuple(each.text for each in changed)
+    little = f" {text}" if (text := basis([*facts.served.values()])) else ""
     slow = _slow(need, facts, lines)
     unmet = list(_unmet_words(lines, {f"{_OP[role]}_p99" for role, _ in LIMITED}))
     if slow:
         factor, text = slow[0]
         also = tuple(f"Also {each}." for _, each in slow[1:])
-        return Decided("too-slow", text, (*also, *unmet, *seen), factor)
+        return Decided("too-slow", f"{text}{little}", (*also, *unmet, *seen), factor)
     if unmet:
         return Decided("not-met", f"Do not buy it. {unmet[0]}", (*unmet[1:], *seen))
-    asked = [value.met for line, value in lines if line.need]
-    if changed and all(each.same for each in changed):
-        whole = (f"It has {_all(len(asked))}.",) if asked and all(asked) else ()
-        return Decided(
-            "no-change",
-            "It would not change what your clients see: "
-            f"{' and '.join(_WHAT[each.role] for each in changed)} take as long as with {baseline}, "
-            f"within {need.same_within:.0%}.",
-            (*seen, *whole),
-        )
     missing = [(line, value) for line, value in lines if line.need and value.met is None]
     if missing:
         return Decided("cannot-tell", f"Cannot tell: {_missing(*missing[0])}.", tuple(
             f"Not known either: {_missing(*each)}." for each in missing[1:]) + seen)  # fmt: skip
+    asked = [line for line, _ in lines if line.need]
+    little = f" {text}" if (text := next((each.basis for each in changed if each.basis), "")) else little
+    if against.is_same and not against.lacking:
+        whole = (f"It has {_all(len(asked))}.",) if asked else ()
+        return Decided(
+            "no-change",
+            "It would not change what your clients see: "
+            f"{' and '.join(_WHAT[each.role] for each in changed)} take as long as with {against.words}, "
+            f"median and p99 within {need.same_within:.0%}.{little}",
+            (*seen, *whole),
+        )
     asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in lines if line.need)
-    has = f"{_all(len(asked_for))}{_gain(changed, baseline)}"
-    return Decided("buy", f"Buy it: it has {has}.", asked_for, has=has)
+    has = f"{_all(len(asked_for))}{_gain(against)}.{little}"
+    return Decided("buy", f"Buy it: it has {has}", asked_for, has=has)
 
 
 def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
@@ -134,10 +189,11 @@ def _all(asked: int) -> str:
     return f"all {asked} things that you need" if asked > 1 else "what you need"
 
 
-def advice(decided: Sequence[tuple[Facts, Decided]]) -> tuple[str, str | None]:
+def advice(decided: Sequence[tuple[Facts, Decided]], within: float) -> tuple[str, str | None]:
     """The sentence above the table, and the name of the candidate to buy; None: none can be advised.
 
-    Of several: the cheapest, where all prices are known in one currency; else the fastest synchronous writes.
+    Of several: the cheapest, where all prices are known in one currency; of these, and else, the fastest,
+    or any of those that cannot be told apart.
     """
     good = [(facts, each) for facts, each in decided if each.decision == "buy"]
     if not good:
@@ -148,14 +204,46 @@ def advice(decided: Sequence[tuple[Facts, Decided]]) -> tuple[str, str | None]:
                 None,
             )
         return "Buy none of them.", None
-    prices = [facts.price for facts, _ in good]
+    if len(good) == 1:
+        facts, each = good[0]
+        return f"Buy {facts.source.name}{_models(facts)}: it has {each.has}", facts.source.name
+    every = [facts for facts, _ in good]
+    prices = [facts.price for facts in every]
     comparable = all(prices) and len({each[1] for each in prices if each}) == 1
-    best = min(good, key=lambda one: one[0].price[0] if comparable and one[0].price else _p99(one[0]))[0]
-    why = f": it has {next(each.has for facts, each in good if facts is best)}."
-    if len(good) > 1:
-        by = "the cheapest" if comparable else "the one with the lowest p99 of synchronous writes"
-        why = f", {by} of {len(good)} that have all you need."
-    return f"Buy {best.source.name}{_models(best)}{why}", best.source.name
+    cheap = [each for each in every if not comparable or each.price == min(filter(None, prices))]
+    best, by, why = [cheap[0]], "the cheapest", ""
+    if len(cheap) > 1:
+        best, by, why = _fastest(cheap, within)
+        if comparable and cheap[0].price:
+            amount, currency = cheap[0].price
+            names = " and ".join(each.source.name for each in cheap)
+            both = "both" if len(cheap) == 2 else "all"
+            why = f"{names} {both} cost {amount:,.2f} {currency}{', and ' if why else ''}{why}"
+    names = " or ".join(f"{each.source.name}{_models(each)}" for each in best)
+    why = f": {why}" if why else ""
+    little = basis([served for each in best for served in each.served.values()])
+    said = f"Buy {names}, {by} of {len(good)} that have all you need{why}. {little}"
+    return said.strip(), best[0].source.name
+
+
+def _fastest(every: Sequence[Facts], within: float) -> tuple[list[Facts], str, str]:
+    """Those that no other is known to be faster than; what they are; and what is not known."""
+    role = next((each for each in _WHAT if all(_p99(facts, each) for facts in every)), None)
+    if role is None:
+        return [*every], "any", "which is the fastest is not known"
+    ordered = sorted(every, key=lambda facts: _p99(facts, role))
+    first, best = ordered[0].served[role], ordered[:1]
+    for facts in ordered[1:]:
+        other = facts.served[role]
+        apart = _ratio(first, other, "p99") if first and other else None
+        doubted = any(each.doubt or each.fresh for each in (first, other) if each)
+        if doubted or apart is None or _same(apart, within) is not False:
+            best.append(facts)
+    what = f"p99 of {_WHAT[role]}"
+    if len(best) == 1:
+        return best, f"the one with the lowest {what}", ""
+    values = ", ".join(format_latency(_p99(facts, role)) for facts in best)
+    return best, "any" if len(best) > 2 else "either", f"their {what} ({values}) cannot be told apart"
 
 
 def _models(facts: Facts) -> str:
@@ -166,12 +254,17 @@ def _models(facts: Facts) -> str:
     return f" ({models})" if models else ""
 
 
-def _same(ratio: Figure, within: float) -> bool | None:
-    """Whether all that a ratio can be is within `within`; None where that is open, False where none is."""
-    low, high = ratio.range or (0.0, math.inf)
-    if high < 1 / (1 + within) or low > 1 + within:
+def _same(of: Ratio, within: float) -> bool | None:
+    """Whether all that a ratio can be is within `within`; None where that is open, False where none is.
+
+    From a run of each, a difference is one only beyond what other runs of them could differ by (APART).
+    """
+    low, high = 1 / (1 + within), 1 + within
+    if of.decides:
+        return of.inside(low, high)
+    if of.inside(low / (1 + APART), high * (1 + APART), of_this_run=True) is False:
         return False
-    return True if low >= 1 / (1 + within) and high <= 1 + within else None
+    return of.inside(low, high, of_this_run=True) or None
 
 
 def _slow(need: Need, facts: Facts, lines: Sequence[tuple[SheetLine, SheetValue]]) -> list[tuple[float, str]]:
@@ -211,6 +304,7 @@ def _missing(line: SheetLine, value: SheetValue) -> str:
     return f"{line.label[:1].lower()}{line.label[1:]}: {value.text}{f' ({value.note})' if value.note else ''}"
 
 
-def _p99(facts: Facts) -> float:
-    log = facts.served["log"]
-    return (log.us("p99") if log else None) or math.inf
+def _p99(facts: Facts, role: str) -> float:
+    """In us; 0 where it is not known."""
+    found = facts.served[role]
+    return (found.us("p99") if found else None) or 0.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
 from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
 from kit.store.manifest import Device
+from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetLine, SheetValue
 from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
@@ -92,23 +93,27 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
     losses = [run.manifest.power_loss for run in facts.source.power_losses]
     judged = [power_loss.judge(each) for each in losses if each and any(m.acknowledged for m in each.moments)]
     bad = [each.told for each in judged if each.told and each.verdict == "invalid"]
-    good = [each.told for each in judged if each.told and each.verdict == "valid"]
+    good = [each.told for each in judged if each.told and each.told.bound and each.verdict == "valid"]
     if bad:
         lost = sum(told.lost for told in bad)
-        text = f"no: lost {lost:,} of {sum(told.acknowledged for told in bad):,} writes"
+        text = f"no: lost {lost:,} of {_records(bad)}"
         with_loss, cuts = (
             sum(each) for each in zip(*((t.moments_with_loss, t.moments) for t in bad), strict=True)
         )
         note = f"in {with_loss} of {cuts} power losses of a drive of this model"
         return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
     if good:
-        cuts = sum(told.bound.of if told.bound else told.moments for told in good)
-        bound = proportion.interval(0, cuts)[1]
+        cuts = sum(told.bound.of for told in good if told.bound)
+        least = facts.need.power_losses_min
+        few = f"; you ask for {least} power losses" if asked and cuts < least else ""
+        like = "; ".join(dict.fromkeys(map(power_loss.conditions, good)))
+        like += f"; {len(good)} session{'s' * (len(good) > 1)}"
         return SheetValue(
-            text=f"yes: all {sum(told.acknowledged for told in good):,} writes in {cuts} power losses",
+            text=f"none lost of {_records(good)} in {cuts} power losses",
             value=0,
-            met=True if asked else None,
-            note=f"so with 95 % confidence fewer than {bound:.1%} of power losses lose one",
+            met=True if asked and not few else None,
+            note=f"so with 95 % confidence fewer than {proportion.interval(0, cuts)[1]:.1%} of power losses "
+            f"like these lose one ({like}){few}",
         )
     for each in judged:
         return unknown(f"power losses show nothing: {each.outcomes[0].text}")
@@ -116,6 +121,14 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
         timing = write_cache.judge(test)
         return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")
     return SheetValue(text="not tested", note="no run cut the power of such a drive")
+
+
+def _records(told: Sequence[PowerLossResult]) -> str:
+    """Those that no later one had replaced; runs of before have the number of all that were written alone."""
+    known = [each.looked_at for each in told if each.looked_at is not None]
+    if len(known) == len(told):
+        return f"{sum(known):,} records that were looked for"
+    return f"{sum(each.acknowledged for each in told):,} writes, not all of which were looked for"
 
 
 def wear_lines(facts: Facts) -> Iterator[Line]:
@@ -145,7 +158,8 @@ def wear_lines(facts: Facts) -> Iterator[Line]:
 def _amplification(facts: Facts, role: str) -> SheetValue:
     found = [
         (phase.name, device.write_amplification)
-        for phase, _, device in uses(facts.source, role, facts.phases[role])
+        for phase, _, devices in uses(facts.source, role, facts.phases[role])
+        for device in devices
         if device.write_amplification is not None
     ]
     if not found:
@@ -162,15 +176,21 @@ def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
     A day is 86,400 s and a phase a few: each says from how long a phase it is extrapolated.
     """
     asked = facts.need.written_per_day_bytes
-    rates, factors = [], []
-    for phase, use, device in uses(facts.source, role, facts.phases[role]):
+    rates, factors, sums = [], [], []
+    for phase, clients, devices in uses(facts.source, role, facts.phases[role]):
         measured = f"extrapolated from {three_digits((phase.end_ns - phase.start_ns) / 1e9)} s of load"
-        rates.append((device.written_bytes_per_s, measured))
-        if use.bytes.clients:
-            factors.append((device.written_bytes / use.bytes.clients, measured))
+        for device in devices:
+            rates.append((device.written_bytes_per_s, measured))
+            if clients:
+                factors.append((device.written_bytes / clients, measured))
+        if clients:
+            sums.append(sum(device.written_bytes for device in devices) / clients)
     if role == "log" and asked is not None:
         if not factors:
             return None, "no run counted its bytes while clients wrote", False
+        if min(sums) < 1:
+            text = f"{three_digits(min(sums))} times what clients wrote reached log devices"
+            return None, f"{text}: less than all, so other devices have the rest", False
         factor, measured = max(factors)
         by_clients = f"{format_decimal_bytes(asked)} a day by clients"
         how = f"{by_clients}, {three_digits(factor)} times that on the device; {measured}"
@@ -190,7 +210,7 @@ def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: b
     if len(known) < len(ratings):
         return unknown("the testbed has no endurance of it")
     if per_day is None:
-        return unknown("its bytes a day are not known")
+        return unknown(f"its bytes a day are not known: {how}")
     years = min(known) / (per_day * _YEAR_DAYS) if per_day else float("inf")
     met = None if need is None else years >= need
     note = f"rated for {format_decimal_bytes(min(known))}; {how}"

@@ -18,11 +18,10 @@ from kit.store.phase import Phase
 from kit.store.series import CellRow
 from kit.store.slog import SlogTest
 from kit.store.summary import DeviceRow, PhaseUse, Range
-from kit.store.tables import SERVER
+from kit.store.tables import CLIENT, SERVER
 from reports.analysis.ageing import curve
 from reports.series.cells import StoredRun, rows_of, verdict_of_phase
-from reports.series.ratios import interval_over_rounds
-from reports.statistics.ratios import Figure, half_width, mean
+from reports.statistics.ratios import Figure, mean, paired
 from reports.statistics.worst_of import Floats
 
 ROLES = ("log", "cache")
@@ -31,6 +30,8 @@ SERVED = {"log": ("write", "slog"), "cache": ("read", "l2arc")}
 WITHOUT = {"log": ("write", "pool"), "cache": ("read", "disk")}
 Key = tuple[str, str]  # operation, tier
 PERCENTILES = ("p50", "p99", "p999")
+# Of fewer runs it is not known what another would give.
+ENOUGH_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -64,22 +65,31 @@ class Source:
 
 @dataclass(frozen=True)
 class Served:
-    """Percentiles of an operation and tier at the NFS server. `doubt`: why they cannot be trusted."""
+    """Percentiles of an operation and tier at the NFS server, of each of its runs.
+
+    `doubt`: why they cannot be trusted; `fresh`: a drive that ages was not aged; `length`: of a short run.
+    """
 
     phase: str
     count: int
     runs: int
     share: float
     mean_us: float | None
-    figures: dict[str, Figure] = field(default_factory=dict)
+    of_runs: dict[str, tuple[Figure, ...]] = field(default_factory=dict)
     cpu_bound: bool = False
     doubt: str = ""
+    fresh: bool = False
+    length: str = ""
 
     def us(self, name: str) -> float | None:
-        return self.figures[name].value if name in self.figures else None
+        return mean(self.of_runs[name]).value if name in self.of_runs else None
 
     def range_us(self, name: str) -> Range | None:
-        return self.figures[name].range if name in self.figures else None
+        """Of fewer than ENOUGH_RUNS: within them, by the number of their I/Os."""
+        if name not in self.of_runs:
+            return None
+        found = self.of_runs[name]
+        return (paired(found) if self.runs >= ENOUGH_RUNS else mean(found)).range
 
 
 @dataclass(frozen=True)
@@ -133,14 +143,17 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
     found: list[CellRow] = []
     p999: list[Figure] = []
     doubts: list[str] = []
-    bound = False
+    bound, fresh, lengths = False, False, set()
     for run, in_run in _of_phase(source, phase):
         for row in rows_of(run.stored, in_run):
             if row.layer != SERVER or (row.op, row.tier) != key:
                 continue
             found.append(row)
+            fresh = fresh or bool((run.stored.manifest.precondition or {}).get("fresh"))
+            lengths.add(run.stored.manifest.length or "")
             verdict, reasons = verdict_of_phase(run.stored.manifest, run.stored.summary, in_run)
-            if verdict == "unknown":
+            # Too little for a limit of the workload is no doubt of what was measured.
+            if verdict == "unknown" and not (reasons and all(each.of_amount for each in reasons)):
                 doubts.append(f"{run.name} is unknown: {(reasons or ('no reason is stored',))[0]}")
             use = use_of(run, in_run)
             bound = bound or bool(use and use.is_cpu_bound)
@@ -148,11 +161,9 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
     if not found:
         return None
     figures = {
-        name: _over_runs(
-            [_figure(getattr(row, f"{name}_us"), getattr(row, f"{name}_range_us")) for row in found]
-        )
+        name: [_figure(getattr(row, f"{name}_us"), getattr(row, f"{name}_range_us")) for row in found]
         for name in ("p50", "p99")
-    } | {"p999": _over_runs(p999)}
+    } | {"p999": p999}
     means = [row.mean_us for row in found if row.mean_us is not None]
     return Served(
         phase=phase or "",
@@ -160,9 +171,16 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
         runs=len(found),
         share=sum(row.share for row in found) / len(found),
         mean_us=sum(means) / len(means) if means else None,
-        figures={name: value for name, value in figures.items() if value},
+        # None where one of the runs has none.
+        of_runs={
+            name: known
+            for name, values in figures.items()
+            if len(known := tuple(filter(None, values))) == len(found)
+        },
         cpu_bound=bound,
         doubt=doubts[0] if doubts else "",
+        fresh=fresh,
+        length=", ".join(sorted(lengths - {""})),
     )
 
 
@@ -191,15 +209,26 @@ def alone(source: Source, role: str, op: str) -> Alone | None:
     return None
 
 
-def uses(source: Source, role: str, phase: str | None) -> Iterator[tuple[Phase, PhaseUse, DeviceRow]]:
-    """What each device of a role did in a phase, a run at a time."""
+def uses(source: Source, role: str, phase: str | None) -> Iterator[tuple[Phase, int | None, list[DeviceRow]]]:
+    """What the devices of a role did in a phase, and what clients wrote in it, a run at a time."""
     names = {str(each.name) for each in source.devices(role)}
     for run, in_run in _of_phase(source, phase):
         use = use_of(run, in_run)
         stored = next((each for each in run.stored.manifest.phases if each.name == in_run), None)
-        for device in use.devices if use and stored else ():
-            if device.device in names and stored and use:
-                yield stored, use, device
+        rows = [each for each in use.devices if each.device in names] if use and stored else []
+        if stored and rows:
+            yield stored, _written_bytes(run, stored), rows
+
+
+def _written_bytes(run: Run, phase: Phase) -> int | None:
+    """Bytes of WRITEs alone, by nfsd's count, else by clients' I/Os; None where neither is known."""
+    of_writes = [each for each in phase.checks if (each.id, each.op) == ("NFS-BYTES", "write")]
+    if counted := sum(each.found for each in of_writes if each.closes):
+        return counted
+    rows = [row for row in run.stored.summary.rows if (row.phase, row.layer) == (phase.name, CLIENT)]
+    ios = sum(row.count for row in rows if row.op == "write")
+    block = phase.block_bytes or phase.block_bytes_by_op.get("write")
+    return ios * block if ios and block else None
 
 
 def use_of(run: Run, in_run: str) -> PhaseUse | None:
@@ -222,14 +251,3 @@ def _p999(stored: StoredRun, phase: str, key: Key) -> Iterator[Figure]:
 
 def _figure(us: float | None, known: Range | None) -> Figure | None:
     return Figure.of(us, known) if us else None
-
-
-def _over_runs(figures: Sequence[Figure | None]) -> Figure | None:
-    """The mean of runs; None where one of them has none. Of three or more, what they differ in counts too."""
-    known = [each for each in figures if each]
-    if not known or len(known) < len(figures):
-        return None
-    over = mean(known)
-    if len(known) > 2 and (between := interval_over_rounds(known)):
-        return Figure(over.log, max(over.reach or 0.0, half_width(between)))
-    return over

@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kit.core.units import format_latency_range
 from kit.store.manifest import Device
 from kit.store.sheet import Need, SheetValue
 from kit.store.summary import Range
 from reports.devices.prices import price_of
-from reports.sheet.evidence import ROLES, SERVED, WITHOUT, Alone, Served, Source, alone, phase_of, served
+from reports.sheet.evidence import (
+    ENOUGH_RUNS,
+    ROLES,
+    SERVED,
+    WITHOUT,
+    Alone,
+    Served,
+    Source,
+    alone,
+    phase_of,
+    served,
+)
 
 NOT_KNOWN = "not known"
+# What runs of one machine may differ by, where there are too few to say (docs/sheet.md has the shares).
+APART = 0.1
 # Of a device alone: a log device is written, an L2ARC is read.
 _ALONE = {"log": "write", "cache": "read"}
 
@@ -62,11 +76,30 @@ def unknown(why: str) -> SheetValue:
     return SheetValue(text=NOT_KNOWN, note=why)
 
 
-def at_most(value: float, known: Range | None, limit: float | None) -> bool | None:
-    """Whether a value is within a limit; None where its 95 % range has the limit in it, or there is none."""
+def at_most(value: float, known: Range | None, limit: float | None, runs: int) -> bool | None:
+    """Whether a value is within a limit; None where the limit is in what it can be, or there is none.
+
+    Of fewer than ENOUGH_RUNS, another run may differ by APART.
+    """
     if limit is None:
         return None
     low, high = known or (value, value)
+    if runs < ENOUGH_RUNS:
+        low, high = low / (1 + APART), high * (1 + APART)
     if high <= limit:
         return True
     return False if low > limit else None
+
+
+def spread(known: Range | None, runs: int) -> str:
+    """What a latency in us lies in, and by what; "" where that is not known."""
+    if not known:
+        return ""
+    within = (
+        f"95 %, over {runs} runs"
+        if runs >= ENOUGH_RUNS
+        else "within this run"
+        if runs == 1
+        else "within these runs"
+    )
+    return f"{within}: {format_latency_range(*known)}"

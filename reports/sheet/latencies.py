@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, format_latency_range, format_size_bytes, three_digits
+from kit.core.units import format_latency, format_size_bytes, three_digits
 from kit.store.sheet import SheetLine, SheetValue
 from kit.store.slog import BLOCK, FLUSHED, edges
-from reports.sheet.evidence import PERCENTILES, Served
-from reports.sheet.facts import Facts, at_most, unknown
+from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
+from reports.sheet.facts import APART, Facts, at_most, spread, unknown
+from reports.statistics import proportion
 from reports.statistics.quantiles import figures_us
 from reports.statistics.worst_of import stripe_times
 
@@ -23,6 +24,8 @@ _WHAT = {"log": "Synchronous write", "cache": "Read that the L2ARC answers"}
 _OP = {"log": "write", "cache": "read"}
 _ALL = {"log": "Synchronous writes", "cache": "Reads"}
 _BY = {"log": "the log device", "cache": "the L2ARC"}
+_INSIDE = "the limit is in this range"
+_NEAR = f"of fewer than {ENOUGH_RUNS} runs, a limit within {APART:.0%} of it is not judged"
 LIMITED = (("log", "sync_write_p99_us"), ("cache", "read_p99_us"))
 
 
@@ -54,7 +57,7 @@ def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> Sheet
     if found is None:
         us = us_alone(facts, role, name)
         # What the drive alone takes, clients take too.
-        met = False if limit is not None and us is not None and us > limit else None
+        met = False if us is not None and at_most(us, None, limit, 1) is False else None
         why = f"no run has such a {_OP[role]} at the NFS server"
         return SheetValue(
             text="not known", met=met, note=f"{why}; the drive alone takes longer" if met is False else why
@@ -63,12 +66,17 @@ def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> Sheet
     if us is None:
         few = f"{found.count} I/Os, {SHOWN[name]} needs {sample_needed(_Q[name])} in each run"
         return SheetValue(text="not known", note=f"{found.phase}: {few}")
-    met = None if found.doubt else at_most(us, known, limit)
+    met = None if found.doubt else at_most(us, known, limit, found.runs)
     note = f"{found.phase}: {found.count:,} I/Os in {_runs(found.runs)}"
-    if known:
-        note += f", 95 % {format_latency_range(*known)}"
+    if exact := spread(known, found.runs):
+        note += f", {exact}"
     if found.doubt:
         note += f"; {found.doubt}"
+    elif limit is not None and met is None:
+        note += f"; {_NEAR if found.runs < ENOUGH_RUNS else _INSIDE}"
+    if found.fresh:
+        note += "; a drive was not aged: aged ones are slower"
+        met = None if met else met
     if found.cpu_bound:
         note += "; the server's CPU was the limit"
         met = _despite_cpu(facts, role, name, limit) if met is False else met
@@ -79,13 +87,19 @@ def _despite_cpu(facts: Facts, role: str, name: str, limit: float | None) -> boo
     """A limit that is broken while a CPU is the limit is broken by the drive only if it is so alone."""
     device = facts.alone[role]
     us = device.us[name] if device else None
-    return False if us is not None and limit is not None and us > limit else None
+    return False if us is not None and at_most(us, None, limit, 1) is False else None
 
 
 def _share(found: Served | None, least: float | None) -> SheetValue:
     if found is None:
         return unknown("no run has any")
-    met = None if least is None or found.doubt else found.share >= least
+    whole = round(found.count / found.share) if found.share else found.count
+    within = proportion.interval(found.count, max(found.count, whole))
+    met = None
+    if least is not None and not found.doubt:
+        # The part that others answer must be small enough.
+        others = (1 - within[1], 1 - within[0])
+        met = at_most(1 - found.share, others, 1 - least, found.runs)
     note = f"{found.phase}: {found.count:,} I/Os in {_runs(found.runs)}"
     return SheetValue(text=f"{found.share:.1%}", value=found.share, met=met, note=note)
 

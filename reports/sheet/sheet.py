@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kit.core.text import safe_text
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
-from reports.sheet.decide import Change, Decided, advice, changes, decide
+from reports.sheet.decide import Against, Change, Decided, advice, changes, decide
 from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
 from reports.sheet.evidence import Source
 from reports.sheet.facts import Facts, facts_of
@@ -21,15 +21,17 @@ def sheet_of(sources: Sequence[Source], need: Need, kit: str, notes: Sequence[st
     today = next((each for each in facts if each.source.name == need.today), None)
     baseline = f"what you have ({need.today})" if today else "the same pool without such a drive"
     lines, decided, columns = [], [], []
+    lacking = [line for line, value in _lines(today, (), "") if value.met is False] if today else []
     for each in facts:
         base = today.served if today else each.without
         changed = changes(each, base, need.same_within)
         mine = _lines(each, changed, baseline)
-        found = decide(need, each, mine, changed, baseline)
+        roles = {role for one in filter(None, (each, today)) for role in base if one.source.devices(role)}
+        found = decide(need, each, mine, Against(baseline, changed, roles, lacking))
         lines.append([line for line, _ in mine])
         decided.append((each, found))
         columns.append(_column(each, found, mine))
-    said, choice = advice(decided)
+    said, choice = advice(decided, need.same_within)
     columns.sort(key=lambda column: column.name != safe_text(choice or ""))
     return Sheet(
         kit=kit,
@@ -65,10 +67,8 @@ def _change_lines(changed: Sequence[Change], baseline: str) -> list[Line]:
         )
         value = SheetValue(text="not known", note="one of the two was not measured")
         if change:
-            bounds = change.p50.range
-            exact = f"95 % {bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else "how exactly is not known"
-            text = f"\N{MULTIPLICATION SIGN} {change.p50.value:.2f}"
-            value = SheetValue(text=text, value=change.p50.value, range=bounds, note=f"of medians; {exact}")
+            p50, text = change.p50, f"\N{MULTIPLICATION SIGN} {change.p50.value:.2f}"
+            value = SheetValue(text=text, value=p50.value, range=p50.range, note=f"of medians; {p50.words()}")
         found.append((line, value))
     return found
 

@@ -23,7 +23,8 @@ WORDS = (
     ("Aged", "measured after the drive was filled, as often as its note says; new drives are faster"),
     ("I/O/s", "reads or writes a second"),
     ("Write amplification", "bytes that the flash is programmed with for each byte that is written"),
-    ("95 %", "the value lies in this range with 95 % confidence, as far as the number of I/Os says"),
+    ("95 %, over 3 runs", "the value lies in this range with 95 % confidence, by what the runs differ in"),
+    ("Within this run", "what the number of its I/Os leaves open: another run may give another value"),
 )
 
 

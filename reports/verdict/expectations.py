@@ -19,12 +19,12 @@ from reports.published.share import share_inside
 from reports.verdict import remedies
 from reports.verdict.stalls import longest_gap_ns
 
-# Key of a limit -> (field of the row, its quantile, how a reason calls it).
+# Key of a limit -> (percentile of the row, its quantile, how a reason calls it).
 _PERCENTILES = {
-    "p50_us_max": ("p50_us", 0.5, "p50"),
-    "p95_us_max": ("p95_us", 0.95, "p95"),
-    "p99_us_max": ("p99_us", 0.99, "p99"),
-    "p999_us_max": ("p999_us", 0.999, "p99.9"),
+    "p50_us_max": ("p50", 0.5, "p50"),
+    "p95_us_max": ("p95", 0.95, "p95"),
+    "p99_us_max": ("p99", 0.99, "p99"),
+    "p999_us_max": ("p999", 0.999, "p99.9"),
 }
 _SHARES = ("share_min", "share_max")
 _RATIOS = {f"{figure}_ratio_{end}": figure for figure in ("p50", "p99") for end in ("min", "max")}
@@ -98,8 +98,9 @@ def judge(
     for each, value, pairs, can_tell in asked:
         if can_tell:
             made = [_open(each, limit, _FEW) if short else _outcome(each, limit) for limit, short in pairs]
-            unmet = [str(outcome) for outcome in made if outcome.decides]
-            lacking = dict.fromkeys(str(few[short.key]) for _, short in pairs if short)
+            unmet = [str(outcome) for outcome in made if outcome.makes == "invalid"]
+            lacking = [str(outcome) for outcome in made if outcome.makes == "unknown"]
+            lacking += dict.fromkeys(str(few[short.key]) for _, short in pairs if short)
             ok = False if unmet else None if lacking else True
             judged.append(value.model_copy(update={"ok": ok, "reasons": (*unmet, *lacking)}))
             if value.not_published:
@@ -205,11 +206,12 @@ def _not_published(expectation: Expectation, why: str) -> Outcome:
 
 
 def _outcome(expectation: Expectation, limit: Limit) -> Outcome:
-    """Of a limit: what is not known to be met is not met."""
+    """Of a limit; where the run leaves it open, it is unknown whether it holds."""
     id_, subject = _id(expectation, limit), _subject(expectation)
     if limit.ok:
         return Outcome.ok(id_, expectation.phase, subject)
-    return Outcome.failed(id_, f"{subject}: {limit.reason}", expectation.phase, subject)
+    made = Outcome.unknown if limit.ok is None else Outcome.failed
+    return made(id_, f"{subject}: {limit.reason}", expectation.phase, subject)
 
 
 def _row(rows: Sequence[Row], expectation: Expectation, **other: str) -> Row | None:
@@ -271,25 +273,37 @@ def _limit(name: str, limit: float, by: _Judged) -> Limit:
     )
 
 
+def _bounds(row: Row | None, figure: str) -> tuple[float, float] | None:
+    """Between which a percentile of the run's I/Os lies for certain: the edges of its bin; None: withheld.
+
+    A limit is held against the edge: the middle of a bin may be on the other side of it (HdrHistogram judges
+    by its highest equivalent value for the same reason).
+    """
+    found = getattr(row, f"{figure}_us") if row else None
+    if row is None or found is None:
+        return None
+    exact = row.interpolated.get(figure)
+    return exact.bound_us if exact else (found, found)
+
+
 def _percentile(name: str, limit: float, row: Row | None) -> Limit:
-    field, q, words = _PERCENTILES[name]
-    found = getattr(row, field) if row else None
+    figure, q, words = _PERCENTILES[name]
+    found, known, ok = getattr(row, f"{figure}_us", None), _bounds(row, figure), None
     if row is None:
-        reason = f"no I/O that could have a {words} of at most {limit:g} us."
-    elif found is None:
+        ok, reason = False, f"no I/O that could have a {words} of at most {limit:g} us."
+    elif known is None:
         reason = (
             f"{words} is withheld: {row.count} I/Os, it takes {sample_needed(q)} to tell whether "
             f"it is at most {limit:g} us."
         )
     else:
-        reason = "" if found <= limit else f"{words} is {found:.5g} us, at most {limit:g} us were expected."
-    return Limit(
-        name=name,
-        limit=limit,
-        found=found,
-        ok=None if row and reason and found is None else not reason,
-        reason=reason,
-    )
+        low, high = known
+        ok = True if high <= limit else False if low > limit else None
+        reason = f"{words} is {found:.5g} us, at most {limit:g} us were expected."
+        if ok is None:
+            found_in = f"{words} is from {low:.5g} to {high:.5g} us, as far as its bin tells"
+            reason = f"{found_in}: unknown whether it is at most {limit:g} us."
+    return Limit(name=name, limit=limit, found=found, ok=ok, reason="" if ok else reason)
 
 
 def _longest(limit: float, by: _Judged) -> Limit:
@@ -347,11 +361,16 @@ def _ratio(name: str, limit: float, by: _Judged) -> Limit:
         reason = f"no ratio to {label}: {absent[0]} has no I/O."
     else:
         mine, theirs = (getattr(row, f"{figure}_us") for row in pair)
-        if mine and theirs:
+        bounds = _bounds(by.row, figure), _bounds(by.other, figure)
+        if mine and theirs and bounds[0] and bounds[1]:
             found = mine / theirs
-            ok = found >= limit if name.endswith("_min") else found <= limit
-            words = "at least" if name.endswith("_min") else "at most"
-            reason = (
+            low, high = bounds[0][0] / bounds[1][1], bounds[0][1] / max(bounds[1][0], 1e-9)
+            at_least = name.endswith("_min")
+            meets, fails = (low >= limit, high < limit) if at_least else (high <= limit, low > limit)
+            ok = True if meets else False if fails else None
+            words = "at least" if at_least else "at most"
+            reason = "" if ok is not None else "unknown as far as the bins tell: "
+            reason += (
                 f"{figure} is {found:.4g} times that of {label} ({mine:.5g} and {theirs:.5g} us), {words} "
                 f"{limit:g} times were expected."
             )

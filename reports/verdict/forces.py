@@ -1,23 +1,30 @@
-"""Whether the forced writes of a phase are what they seem: durable, and still there. Pure.
+"""Whether acknowledged writes of a phase are what they seem: durable, and still there. Pure.
 
-A force is durable where a FLUSH has reached each device with a volatile write cache. O_DSYNC writes to a
-device are followed by one, too, also after FUA (Linux block/fops.c, blkdev_write_iter). The
-kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on its way share the next
-(block/blk-flush.c). md sends a FLUSH of an array to each of its members (drivers/md/md.c, md_flush_request),
-and has no count of its own. A device that answers FLUSH and does not do it is not found out here: only a
-loss of power shows it.
+A force, or a commit of the ZIL, is durable where a FLUSH has reached each device with a volatile write
+cache. O_DSYNC writes to a device are followed by one, too, also after FUA (Linux block/fops.c,
+blkdev_write_iter). The kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on
+its way share the next (block/blk-flush.c). md sends a FLUSH of an array to each of its members
+(drivers/md/md.c, md_flush_request), and has no count of its own. A device that answers FLUSH and does not do
+it is not found out here: only a loss of power shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Device, Manifest
+from kit.store.parts.resource_use import DeviceUse
 from kit.store.phase import Phase
 
+# Of /sys/module/zfs/parameters: with 1 OpenZFS sends no FLUSH (zfs(4)).
+_NO_FLUSH = ("zil_nocacheflush", "zfs_nocacheflush")
+# By the tier that answers: the devices that hold a commit of the ZIL, and the sum that has their log blocks.
+_HOLDING = {"slog": ("log", "ZIL-SLOG-BLOCKS"), "pool": ("data", "ZIL-POOL-BLOCKS")}
+# What was on its way at both ends of a phase may make a FLUSH answer so many times more.
+_SPARE = 2
 Code = Literal["durable", "not-durable", "memory", "unforced", "unknown"]
 
 
@@ -44,7 +51,7 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     """By the write caches of the devices that hold the writes, and the FLUSH commands that reached them."""
     assert phase.forces is not None
     known = {str(each.name): each for each in manifest.testbed.devices}
-    used = [each for each in phase.devices if each.samples and each.samples[-1].writes]
+    used = _written(phase)
     if phase.array:
         # The array itself holds nothing.
         used = [each for each in used if each.device in phase.array.members]
@@ -72,6 +79,70 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     # Forces of several threads may share one.
     enough = flushes * phase.forces.threads >= phase.forces.forces
     return Durability("durable" if enough else "not-durable", said)
+
+
+def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
+    """Of each phase whose commits of the ZIL are on devices with a volatile write cache: that FLUSH came."""
+    properties = (manifest.dataset.properties if manifest.dataset else None) or {}
+    if manifest.import_ or manifest.appliance or properties.get("sync") == "disabled":
+        return
+    cached = {
+        str(each.name): each.role
+        for each in manifest.testbed.devices
+        if (each.settings or {}).get("write_cache") == "write back"
+    }
+    for phase in manifest.phases:
+        tiers = {*phase.expected_tiers, *phase.tiers}
+        commits = sum(each.found for each in phase.checks if each.id == "ZIL-COMMITS")
+        if not commits and phase.op == "write" and tiers & {*_HOLDING}:
+            commits = phase.client_ios
+        if phase.on_devices or phase.op == "read" or not commits:
+            continue
+        blocks = {each.id for each in phase.checks if each.found > 0}
+        roles = {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
+        volatile = [each for each in _written(phase) if cached.get(each.device) in roles]
+        if volatile and (text := _unflushed(manifest, phase, volatile, commits)):
+            yield Outcome.failed("FLUSHES", text, phase.name)
+        elif any(each.samples[-1].flushes is None for each in volatile):
+            text = "this kernel does not count FLUSH: Linux does since 5.5"
+            yield Outcome.absent("FLUSHES", "not available", text, phase.name)
+        elif volatile:
+            yield Outcome.ok("FLUSHES", phase.name)
+
+
+def _written(phase: Phase) -> list[DeviceUse]:
+    return [each for each in phase.devices if each.samples and each.samples[-1].writes]
+
+
+def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], commits: int) -> str:
+    """Why what was acknowledged is not known to be durable; "" if it is, or if FLUSH is not counted.
+
+    A request waits for a FLUSH that begins after its log block was written, so that a FLUSH answers at most
+    all requests that wait. Blocks of a stripe of log devices are on any of them, those of the pool, too.
+    """
+    found: Mapping[str, Mapping[str, str]] = getattr(manifest, "modules", {})
+    parameters = {**found.get("zfs", {}), **{each.name: each.set for each in manifest.tunables if each.set}}
+    off = [name for name in _NO_FLUSH if parameters.get(name) == "1"]
+    counts = {each.device: each.samples[-1].flushes for each in volatile}
+    known = [count for count in counts.values() if count is not None]
+    if len(known) < len(counts):
+        if not off:
+            return ""
+    else:
+        logs = {each.name for each in manifest.testbed.of_role("log")}
+        none = any(count == 0 for name, count in counts.items() if name in logs)
+        waiting = 1 if off else (phase.outstanding or commits) * max(1, len(phase.clients)) * _SPARE
+        if not none and sum(known) * waiting >= commits:
+            return ""
+    got = " and ".join(
+        f"{name} got {'an unknown number of' if count is None else f'{count:,}'}"
+        for name, count in counts.items()
+    )
+    why = f" ({', '.join(f'{name} is 1' for name in off)})" if off else ""
+    return (
+        f"{got} FLUSH commands for {commits:,} commits, and its write cache is volatile: what was "
+        f"acknowledged is not durable{why}."
+    )
 
 
 def outcomes(phases: Sequence[Phase]) -> Iterator[Outcome]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kit.core.errors import MeasurementUnknown
+from kit.core.units import format_latency, format_size_bytes
 from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.manifest import Moment, PowerLoss
 from kit.store.parts.power_loss import Bound, Control, PowerLossResult
@@ -61,7 +62,7 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     if not moments or not sum(moment.acknowledged for moment in moments):
         raise MeasurementUnknown("no write was acknowledged before a power loss")
     broken = [*_broken(moments)]
-    told = _told(power_loss)
+    told = result(power_loss)
     bound = _bound_sentence(told)
     if broken:
         last = broken[-1]
@@ -70,7 +71,7 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     # Runs of older versions had neither control nor proof.
     if power_loss.scope and (unsure := [*_open(power_loss)]):
         return Judged(told, unsure)
-    kept = f"All {told.acknowledged} acknowledged writes survived {len(moments)} power losses. {bound}"
+    kept = f"{_kept_sentence(told)} {bound}"
     kept = " ".join(filter(None, [kept, _control_sentence(power_loss)]))
     return Judged(told, [Outcome.ok("POWER-LOSS-LOST", subject="power losses", text=kept)], kept)
 
@@ -101,12 +102,13 @@ def table(power_loss: PowerLoss | None) -> Json | None:
             "is_control": name == "control",
             "idle_ns": moment.idle_ns,
             "acknowledged": moment.acknowledged,
+            "looked_at": moment.looked_at,
             "classes": [counts_of(moment)[each] for each in _SHOWN],
             "proof": _proof_text(moment),
         }
         for name, moment in named
     ]
-    sentence = _bound_sentence(_told(power_loss))
+    sentence = _bound_sentence(result(power_loss))
     return {"rows": rows, "sentence": sentence, "control": _control_sentence(power_loss)}
 
 
@@ -122,13 +124,26 @@ def _proof_text(moment: Moment) -> str:
 
 def _counted(power_loss: PowerLoss) -> list[Moment]:
     """The power losses that count: proven ones, and those with a loss, which prove themselves."""
-    moments = power_loss.moments
+    moments = [moment for moment in power_loss.moments if moment.looked_at != 0]
     if not power_loss.scope:
-        return list(moments)
+        return moments
     return [moment for moment in moments if is_proven(moment) or any(counts_of(moment).values())]
 
 
-def _told(power_loss: PowerLoss) -> PowerLossResult:
+def _sum(moments: Sequence[Moment]) -> int | None:
+    """Records that were looked at; None where one of them has not stored it."""
+    known = [moment.looked_at for moment in moments if moment.looked_at is not None]
+    return sum(known) if known and len(known) == len(moments) else None
+
+
+def of_records(looked_at: int | None, acknowledged: int) -> str:
+    """The denominator of a loss, as words."""
+    if looked_at is None:
+        return f"{acknowledged} acknowledged writes (how many were looked for is not stored)"
+    return f"{looked_at} records that no later one had replaced ({acknowledged} acknowledged writes)"
+
+
+def result(power_loss: PowerLoss) -> PowerLossResult:
     moments, counted = power_loss.moments, _counted(power_loss)
     classes = {name: sum(counts_of(moment)[name] for moment in moments) for name in CLASSES}
     with_loss = sum(any(counts_of(moment).values()) for moment in counted)
@@ -136,6 +151,13 @@ def _told(power_loss: PowerLoss) -> PowerLossResult:
     if counted:
         low, high = proportion.interval(with_loss, len(counted))
         more["bound"] = Bound(of=len(counted), low=low, high=high)
+    if (looked_at := _sum(moments)) is not None:
+        more |= {
+            "looked_at": looked_at,
+            "after_ns": max(moment.after_ns or 0 for moment in moments),
+            "written_bytes": max(moment.written_bytes or 0 for moment in moments),
+            "devices": len({each.device for moment in moments for each in moment.proof}),
+        }
     if power_loss.scope:
         control = power_loss.control_moments
         more |= {
@@ -147,6 +169,7 @@ def _told(power_loss: PowerLoss) -> PowerLossResult:
             "control": Control(
                 kind=power_loss.control,
                 acknowledged=sum(moment.acknowledged for moment in control),
+                looked_at=_sum(control),
                 lost=sum(sum(counts_of(moment).values()) for moment in control),
             ),
         }
@@ -159,8 +182,25 @@ def _told(power_loss: PowerLoss) -> PowerLossResult:
     )
 
 
+def _kept_sentence(told: PowerLossResult) -> str:
+    """That nothing was lost, of what was looked for."""
+    losses = f"{told.moments} power loss{'es' * (told.moments != 1)}"
+    if told.looked_at is None:
+        return f"No loss was found in {losses}, of {of_records(None, told.acknowledged)}."
+    return f"All {of_records(told.looked_at, told.acknowledged)} survived {losses}."
+
+
+def conditions(told: PowerLossResult) -> str:
+    """Of the power losses that a bound is of: "like these"."""
+    drives = f"{told.devices} device{'s' * (told.devices != 1)}" if told.devices else "the same devices"
+    if told.after_ns is None or told.written_bytes is None:
+        return f"{drives}; how much was written before them is not stored"
+    after, written = format_latency(told.after_ns / 1e3), format_size_bytes(told.written_bytes)
+    return f"at most {after} and {written} of writes after the start, {drives}"
+
+
 def _bound_sentence(told: PowerLossResult) -> str:
-    """What so many power losses say of the next one."""
+    """What so many power losses say of the next one, if it is like them."""
     bound = told.bound
     if not bound:
         return ""
@@ -168,12 +208,13 @@ def _bound_sentence(told: PowerLossResult) -> str:
     share = f"{100 * bound.low:.1f} to {100 * bound.high:.1f} %"
     if not told.moments_with_loss:
         share = f"below {100 * bound.high:.1f} %"
-    return f"{seen}: {share} of power losses lose data (95 % confidence)."
+    like = f"(95 % confidence, if they do not depend on each other): {conditions(told)}, one session"
+    return f"{seen}: {share} of power losses like these lose data {like}."
 
 
 def _broken(moments: Sequence[Moment]) -> list[Outcome]:
     """A cause for each class of records that were not as acknowledged."""
-    acknowledged = sum(moment.acknowledged for moment in moments)
+    of = of_records(_sum(moments), sum(moment.acknowledged for moment in moments))
     causes = []
     for name, (id_, words) in CLASSES.items():
         bad = [(n, moment) for n, moment in enumerate(moments, 1) if counts_of(moment)[name]]
@@ -190,8 +231,8 @@ def _broken(moments: Sequence[Moment]) -> list[Outcome]:
         causes.append(
             Outcome.failed(
                 id_,
-                f"{count} of {acknowledged} acknowledged O_DSYNC writes {words} after the power came "
-                f"back, in {len(bad)} of {len(moments)} power losses (the first: {place}).",
+                f"{count} of {of} {words} after the power came back, "
+                f"in {len(bad)} of {len(moments)} power losses (the first: {place}).",
             )
         )
     return causes
@@ -223,10 +264,10 @@ def _open(power_loss: PowerLoss) -> list[Outcome]:
         )
     control = power_loss.control_moments
     if not any(any(counts_of(moment).values()) for moment in control):
-        told = sum(moment.acknowledged for moment in control)
+        told = of_records(_sum(control), sum(moment.acknowledged for moment in control))
         who = _CONTROLS.get(power_loss.control)
         text = (
-            f"{who} lost none of {told} writes: either the power did not really go, or it could not have "
+            f"{who} lost none of {told}: either the power did not really go, or it could not have "
             "lost any here (docs/power-loss.md)"
             if who and control
             else "there was no positive control, so it is not known whether a loss would be seen"
@@ -241,5 +282,5 @@ def _control_sentence(power_loss: PowerLoss) -> str:
     if not control or not who:
         return ""
     lost = sum(sum(counts_of(moment).values()) for moment in control)
-    told = sum(moment.acknowledged for moment in control)
+    told = of_records(_sum(control), sum(moment.acknowledged for moment in control))
     return f"{who[0].upper()}{who[1:]} lost {lost} of {told}, so that a loss would have been seen."

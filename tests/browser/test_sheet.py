@@ -17,7 +17,8 @@ def path(tmp_path_factory):
     drives = {**DRIVES, "slc": {**DRIVES["slc"], "model": ATTACK}}
     need = folder / "need.toml"
     need.write_text(
-        'today = "today"\nsync_write_p99 = "300us"\nread_p99 = "400us"\nsurvives_power_loss = true\n'
+        'today = "today"\nsync_write_p99 = "300us"\nread_p99 = "400us"\n'
+        "survives_power_loss = true\npower_losses_min = 10\n"
     )
     sheet = buyers_sheet(candidates.series(folder, drives), need)
     (folder / "sheet.html").write_text(sheet_page.render(sheet))

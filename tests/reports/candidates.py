@@ -29,11 +29,14 @@ CUTS: dict[str, int] = {"datacentre": 0, "slc": 0}
 
 
 def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes: Any) -> str:
-    """A run of a candidate; returns its name. `changes`: of the manifest."""
+    """A run of a candidate; returns its name. `changes`: of the manifest.
+
+    Of `drive`: `tail`, so many times as long every 50th write; `reads`, in the phase of its writes, too.
+    """
     run_name = f"20261121T05{number:02d}00Z-{number:06x}"
     random = np.random.default_rng(number)
     loads = [
-        ("read", "read", {"l2arc": drive["read"], "disk": DISK_US}),
+        ("read", "read", {"l2arc": drive["read"], "disk": DISK_US} if drive["read"] else {"disk": DISK_US}),
         ("write-slog", "write", {"slog": drive["write"]}),
         ("write-pool", "write", {"pool": POOL_US}),
     ]
@@ -42,6 +45,7 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
         start = index * 100 * synthetic.SECOND
         for tier, us in tiers.items():
             latency = (us * 1e3 * np.exp(0.04 * random.standard_normal(IOS))).astype(np.int64)
+            latency[::50] *= drive.get("tail", 1) if tier == "slog" else 1
             time = (start + np.arange(IOS) % 10 * synthetic.SECOND).astype(np.int64)
             common = {"phase": phase, "op": op}
             frames.append(
@@ -50,11 +54,19 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
             client = {"layer": "client", "host": "lab/client0", "tier": "all"}
             frames.append(synthetic.binned(time, latency + 20_000, **client, **common))
         total = IOS * len(tiers)
+        reads = drive.get("reads", 0) if phase == "write-slog" else 0
+        if reads:
+            time, latency = np.full(reads, start, np.int64), np.full(reads, 9000, np.int64)
+            frames += [
+                synthetic.binned(time, latency, phase=phase, op="read", layer=layer, host=host, tier=tier)
+                for layer, host, tier in (("nfs-server", "lab", "dram"), ("client", "lab/client0", "all"))
+            ]
         phases.append({
             "name": phase, "op": op, "expected_tiers": list(tiers), "tiers": list(tiers), "job": "w.fio",
             "block_bytes": 4096, "outstanding": 1, "start_ns": start, "end_ns": start + 10 * synthetic.SECOND,
-            "interval_ns": synthetic.SECOND, "client_ios": total, "server_ios": total, "lost_events": 0,
-            "checks": [], "problems": [], "devices": use(name, start, total if op == "write" else 0),
+            "interval_ns": synthetic.SECOND, "client_ios": total + reads, "server_ios": total + reads,
+            "lost_events": 0, "checks": [], "problems": [],
+            "devices": use(name, start, total if op == "write" else 0),
         })  # fmt: skip
     manifest = {**synthetic.manifest(), "run": run_name, "workload": "candidates", "phases": phases}
     manifest |= {"expect": [], "ended": True, "reference": None}
@@ -95,7 +107,7 @@ def aged(name: str, drive: Mapping[str, Any]) -> pl.DataFrame:
     rows = []
     for role, op in (("log", "write"), ("cache", "read")):
         for point, factor in ((0, 0.1), (1, 0.8)):
-            index = int(bin_index(int(drive[op] * factor * 1000)))
+            index = int(bin_index(int((drive[op] or 100.0) * factor * 1000)))
             low, high = bin_edges([index])
             stage = f"fill {point}" if point else "purge"
             place = (f"{role}-{name}", role, point, stage, point * 2 << 26, 64 << 20)

@@ -31,8 +31,17 @@ def forced(
     return {**test, "force": latencies(force_us, ios), "both": latencies(total_us, ios)}
 
 
-def slog_test(write_cache: str | None, write_us: Cost, flush_us: Cost, **device: Any) -> SlogTest:
-    tests = []
+def slog_test(
+    write_cache: str | None,
+    write_us: Cost,
+    flush_us: Cost,
+    idle_us: float | None = 2.0,
+    read_us: float | None = 12.0,
+    **device: Any,
+) -> SlogTest:
+    """`idle_us`, `read_us`: of commands that bring nothing to the medium; None: not measured."""
+    alone = {"flush_idle": idle_us, "read_cached": read_us}
+    tests = [forced(method, 512, us, None) for method, us in alone.items() if us is not None]
     for size in SIZES:
         tests.append(forced("fdatasync", size, write_us(size), flush_us(size)))
         tests.append(forced("open_dsync", size, write_us(size) + flush_us(size), None))

@@ -223,6 +223,10 @@ _PHASE = (
         "Give the loads devices of their own, or raise the limit.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
+        "FLUSHES", "Volatile write caches got no FLUSH for what was acknowledged, or too few.",
+        "Set zil_nocacheflush and zfs_nocacheflush to 0.", asked_by=EACH,
+    ),
+    CheckId(
         "FORCES-LOST", "Acknowledged forced writes are lost or damaged.",
         "Do not trust the device or its path with data.", asked_by=EACH, makes="invalid",
     ),

@@ -91,7 +91,8 @@ class Outcome(Stored):
     @property
     def of_amount(self) -> bool:
         """Whether what was measured can be used, and is too little."""
-        return self.id in IDS and IDS[self.id].of_amount
+        is_open = self.is_expectation and self.makes == "unknown"
+        return is_open or (self.id in IDS and IDS[self.id].of_amount)
 
     @property
     def is_requirement(self) -> bool:

@@ -12,6 +12,8 @@ from pydantic import Field, model_validator
 from kit.store.stored import Count, Many, Stored, contradiction
 
 Method = Literal["none", "open_dsync", "open_sync", "fdatasync", "fsync", "fsync_other"]
+# Of `hsp slog`, without a write: what a command takes where there is nothing to bring to the medium.
+Idle = Literal["flush_idle", "read_cached"]
 Positive = Annotated[int, Field(ge=1, le=1 << 53)]
 _BINS = 2048
 # Of the program of a phase, in the time of a lab that is slowed down by at most 100.
@@ -88,10 +90,11 @@ class Forces(Stored):
     """A test: writes of `block_bytes` by `threads`, each forced with `method`.
 
     `write`: of the write call. `force`: of the call that forces it, `both`: of both together; None where the
-    write itself forces, or nothing does. `elapsed_ns`: of all writes of all threads.
+    write itself forces, or nothing does. `elapsed_ns`: of all writes of all threads. Of an Idle method
+    `write` is of that command.
     """
 
-    method: Method
+    method: Method | Idle
     block_bytes: Positive
     threads: Positive
     elapsed_ns: Positive

@@ -18,13 +18,16 @@ class Control(Stored):
 
     kind: str | None = None
     acknowledged: Count
+    looked_at: Count | None = None
     lost: Count
 
 
 class PowerLossResult(Stored):
-    """`lost`: acknowledged writes, in `moments_with_loss` of `moments` power losses; `classes`: by kind.
+    """`lost`: records of acknowledged writes, in `moments_with_loss` of `moments` power losses.
 
-    From `scope` on: what older runs lack.
+    `looked_at`: records that no later one had replaced: of the others nothing is known. `after_ns`,
+    `written_bytes`: at most, from the first write to a power loss. `devices`: that lost their power.
+    `classes`: by kind. From `scope` on: what older runs lack.
     """
 
     moments: Count
@@ -32,6 +35,10 @@ class PowerLossResult(Stored):
     lost: Count
     moments_with_loss: Count
     bound: Bound | None = None
+    looked_at: Count | None = None
+    after_ns: Count | None = None
+    written_bytes: Count | None = None
+    devices: Count | None = None
     scope: str | None = None
     classes: dict[str, Count] | None = None
     proven: Count | None = None

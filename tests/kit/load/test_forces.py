@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -17,7 +18,7 @@ from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.local import LocalHost
 from kit.load import forces
 from kit.load.forces import Test
-from kit.store.parts.forces import Forces
+from kit.store.parts.forces import Forces, Idle
 
 MIB = 1 << 20
 REAL = Clock("real", 1)
@@ -53,6 +54,16 @@ def test_each_method_counts_each_write(file: Path) -> None:
                 assert latencies.min_ns * 40 <= latencies.sum_ns <= latencies.max_ns * 40
         if result.force and result.both:
             assert result.both.sum_ns == pytest.approx(result.write.sum_ns + result.force.sum_ns, abs=40)
+
+
+def test_what_needs_no_medium_writes_nothing(file: Path) -> None:
+    before = file.read_bytes()
+    results = run(file, *(Test(method, 4096, 40, 4 * MIB) for method in get_args(Idle)))
+    assert [(each.method, each.write.ios, each.force, each.both) for each in results] == [
+        ("flush_idle", 40, None, None),
+        ("read_cached", 40, None, None),
+    ]
+    assert file.read_bytes() == before
 
 
 def test_threads_write_parts_of_their_own_and_all_of_them(file: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kit.core.errors import HostError
 from kit.remote import power_loss_records as records
-from kit.run.power_records import Acknowledged, Layout, judge, parse_acknowledged, parse_found
+from kit.run.power_records import Acknowledged, Layout, gone, judge, parse_acknowledged, parse_found
 
 RUN, SLOTS = 77, 4
 LAYOUT = Layout("file", RUN, 3, (512, 1024), direct=False, slots=SLOTS)
@@ -59,6 +59,18 @@ def test_the_write_under_way_may_be_there_or_not_and_no_other() -> None:
     assert (
         sum(judge(LAYOUT, both, found).model_dump(include={"lost", "torn", "old", "foreign"}).values()) == 0
     )
+
+
+@pytest.mark.parametrize(("written", "looked_at"), [(3, 3), (10, 4), (11, 3), (0, 0)])
+def test_only_the_newest_record_of_a_slot_can_be_looked_for(written: int, looked_at: int) -> None:
+    """Write 11, under way, has replaced record 7."""
+    acknowledged = [told(n, at_ns=10 * n)[0] for n in range(1, min(written, 10) + 1)]
+    moment = judge(LAYOUT, acknowledged, there(*range(1, written + 1)))
+    assert (moment.acknowledged, moment.looked_at, moment.lost) == (len(acknowledged), looked_at, 0)
+    assert moment.after_ns == max(0, 10 * (len(acknowledged) - 1))
+    assert moment.written_bytes == 512 * len(acknowledged)
+    unread = judge(LAYOUT, acknowledged, gone(LAYOUT))
+    assert unread.gone == unread.looked_at == min(4, len(acknowledged))
 
 
 def test_a_part_of_the_write_under_way_is_no_loss_and_of_another_one_is() -> None:

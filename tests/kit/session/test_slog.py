@@ -94,6 +94,8 @@ def test_each_size_has_as_many_writes_as_fit() -> None:
     assert all(test.written_bytes <= DEVICE.size_bytes for test in tests)
     assert {test.threads for test in tests if test.block_bytes == 4096} == {1, 2, 4, 8, 16}
     assert [test.order for test in tests if test.method == "open_sync"] == ["sequential"]
+    alone = [test for test in tests if test.method in ("flush_idle", "read_cached")]
+    assert [(test.block_bytes, test.ios, test.written_bytes) for test in alone] == [(512, 400, 0)] * 2
 
 
 def test_no_write_is_smaller_than_a_sector() -> None:

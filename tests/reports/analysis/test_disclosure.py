@@ -45,6 +45,7 @@ def test_devices_are_counted_without_serial_numbers() -> None:
     assert ("Log devices", "2 x Fast 400, 1GiB, firmware 1.2") in found.materials
     text = " ".join(found.stable_storage)
     assert "Log devices: log0, log1" in text and "log0: its write cache is volatile" in text
+    assert "sends FLUSH" not in text, "that the cache is volatile does not say so"
     assert "power-loss protection by its model" in text and "S3CRET" not in str(found)
 
 
@@ -62,7 +63,13 @@ def test_what_was_tried_and_what_was_not() -> None:
     again = {"old": 1}
     moments = [{"acknowledged": 10, "lost": 1}, {"acknowledged": 5, "torn": 1, "again": again}]
     found = described(power_loss={"moments": moments}).stable_storage
-    assert "In 2 power losses of this run 3 of 15 acknowledged writes were not there, or not whole." in found
+    (text,) = [
+        each for each in found if each.startswith("In 2 power losses of this run 3 of 15 acknowledged")
+    ]
+    assert "how many were looked for is not stored" in text
+    moments = [{**each, "looked_at": 5} for each in moments]
+    found = described(power_loss={"moments": moments}).stable_storage
+    assert any("3 of 10 records that no later one had replaced (15 ack" in each for each in found)
 
 
 def test_an_appliance_and_an_import() -> None:

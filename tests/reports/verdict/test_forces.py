@@ -8,7 +8,7 @@ import pytest
 
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
-from reports.verdict.forces import durability, problem
+from reports.verdict.forces import durability, flush_outcomes, problem
 from tests.reports import synthetic
 from tests.reports.synthetic import SECOND
 
@@ -148,3 +148,48 @@ def test_one_that_is_not_durable_says_so_beside_its_rate() -> None:
     assert note.endswith(
         "Not durable: 0 FLUSH commands reached log0, with a volatile write cache, for 1,000 forces."
     )
+
+
+COMMITS = {
+    "id": "ZIL-COMMITS", "name": "synchronous writes", "source": "zil", "expected": 1000, "found": 1000,
+    "tolerance": 5, "ok": True,
+}  # fmt: skip
+SLOG = {"target": None, "forces": None, "server_ios": 1000, "lost_events": 0, "tiers": ["slog"],
+        "expected_tiers": ["slog"], "checks": [COMMITS]}  # fmt: skip
+OFF = [{"name": "zil_nocacheflush", "before": "0", "set": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "more", "state"),
+    [
+        ({}, {}, "ok"),
+        ({"flushes": 0}, {}, "failed"),
+        ({"flushes": 0, "checks": []}, {}, "failed"),
+        # One answers at most all requests that wait.
+        ({"flushes": 499}, {}, "failed"),
+        ({"flushes": 499, "outstanding": 4}, {}, "ok"),
+        ({"flushes": 1, "outstanding": None}, {}, "ok"),
+        ({"flushes": 0, "cache": "write through"}, {}, None),
+        ({"flushes": 0, "cache": "unknown"}, {}, None),
+        ({"flushes": 0}, {"dataset": {"properties": {"sync": "disabled"}}}, None),
+        (
+            {"flushes": 0, "op": "read", "tiers": ["l2arc"], "expected_tiers": ["l2arc"], "checks": []},
+            {},
+            None,
+        ),
+        # The log is in the pool (logbias=throughput), so the log device holds nothing.
+        ({"flushes": 0, "tiers": ["pool"], "expected_tiers": ["pool"]}, {}, None),
+        ({"flushes": None}, {}, "not available"),
+        ({"flushes": None}, {"tunables": OFF}, "failed"),
+        ({"flushes": 0}, {"tunables": OFF}, "failed"),
+    ],
+)
+def test_commits_of_the_zil_need_a_flush_where_the_cache_is_volatile(
+    keywords: dict[str, Any], more: dict[str, Any], state: str | None
+) -> None:
+    value = {**manifest(**{**SLOG, **keywords}), **more}
+    found = list(flush_outcomes(Manifest.from_json(value, "manifest")))
+    assert [each.state for each in found] == ([state] if state else [])
+    if state == "failed":
+        assert found[0].makes == "unknown" and "log0 got " in found[0].text
+        assert ("zil_nocacheflush is 1" in found[0].text) == ("tunables" in more)
