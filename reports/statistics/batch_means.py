@@ -81,7 +81,7 @@ def _by_batch(
     at = ((cells["time_ns"] - span[0]) // length).clip(0, batches - 1).to_numpy()
     lengths = np.full(batches, float(length))
     lengths[-1] = span[1] - span[0] - length * (batches - 1)
-    return np.bincount(at, cells[column].to_numpy(), batches), lengths
+    return np.bincount(at, cells[column].to_numpy(), batches).astype(np.float64), lengths
 
 
 def _error(parts: Floats) -> tuple[float, float]:
