@@ -1,1 +1,1 @@
-"""Statistics of latency histograms: quantiles, modes, bands, bootstrap. Pure, and without a run's files."""
+"""Statistics of latency histograms: quantiles, modes, bands, ratios. Pure, and without a run's files."""

@@ -4,19 +4,19 @@ I/Os one after another depend on each other: caches fill, buffers drain, the dis
 left it. So the unit is a block of time, never the I/O (batch means; Law and Kelton, "Simulation Modeling and
 Analysis", section 9.5.3). Each stretch is cut into blocks: what differs between the blocks of a stretch could
 differ between the stretches by chance. The interval of two sets of blocks is that of
-`reports.statistics.bootstrap`.
+`reports.statistics.ratios`.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from reports.statistics import bootstrap
-from reports.statistics.quantiles import Floats, rank_ns
+from reports.statistics import ratios
+from reports.statistics.quantiles import rank_ns
 
 BLOCKS = 12
 # With fewer blocks that have enough I/Os nothing is known of how they vary.
@@ -40,20 +40,16 @@ def ratio(
     The frames have `time_ns`, `lo_ns`, `hi_ns`, `count`; `a_ns` and `b_ns` are the stretches, [from, to).
     """
     blocks = [_log_quantiles(frame, span, q) for frame, span in ((a, a_ns), (b, b_ns))]
-    if any(len(values) < _FEWEST for values, _ in blocks):
+    if any(len(values) < _FEWEST for values in blocks):
         return None
-    (values_a, floors_a), (values_b, floors_b) = blocks
-    made = bootstrap.intervals(values_a, values_b, floors_a, floors_b)
-    if made is None:
-        return None
-    shift = float(np.exp(values_b.mean() - values_a.mean()))
-    return Ratio(shift, made[0].low, made[0].high)
+    known = ratios.ratio(blocks[0], blocks[1])
+    return Ratio(known.value, *known.range) if known.range else None
 
 
-def _log_quantiles(frame: pl.DataFrame, span: tuple[int, int], q: float) -> tuple[Floats, Floats]:
-    """The logarithm of the quantile of each block, blocks x 1, and what its bin leaves open (a variance)."""
+def _log_quantiles(frame: pl.DataFrame, span: tuple[int, int], q: float) -> list[ratios.Figure]:
+    """The logarithm of the quantile of each block, and what its bin leaves open."""
     begin, end = span
-    values, floors = [], []
+    values = []
     used = frame.filter(pl.col("count") > 0).with_columns(
         block=((pl.col("time_ns") - begin) * BLOCKS // max(end - begin, 1)).clip(0, BLOCKS - 1)
     )
@@ -64,7 +60,7 @@ def _log_quantiles(frame: pl.DataFrame, span: tuple[int, int], q: float) -> tupl
             continue
         at = max(rank_ns(bins, q * ios), 1.0)
         low, high, count = next(each for each in bins if each[1] >= at)
-        values.append([np.log(at)])
         # The quantile may lie anywhere in its bin; where that has many I/Os, it is known better.
-        floors.append([((high - low) / at) ** 2 / 12 / count])
-    return np.array(values, dtype=np.float64), np.array(floors, dtype=np.float64)
+        reach = ratios.ERRORS_95 * (high - low) / at / math.sqrt(12 * count)
+        values.append(ratios.Figure(math.log(at), reach))
+    return values
