@@ -26,7 +26,6 @@ from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
 from reports.page.document import Figures, Placed, StripesPart
-from reports.statistics.blocks import BLOCKS
 from reports.verdict import power_loss
 from reports.verdict.stalls import stalls
 
@@ -88,7 +87,6 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
-        time_blocks=BLOCKS,
         split=SplitPart.of(summary, collected),
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
