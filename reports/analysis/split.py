@@ -110,7 +110,9 @@ def _savings(split: PhaseSplit) -> Iterator[SplitSaving]:
             )  # fmt: skip
 
 
-def _devices(op: str, tiers: set[str]) -> Iterator[tuple[Device, set[str], tuple[Part, ...], tuple[Part, ...]]]:
+def _devices(
+    op: str, tiers: set[str]
+) -> Iterator[tuple[Device, set[str], tuple[Part, ...], tuple[Part, ...]]]:
     """Devices, the tiers of the requests that waited for them, the parts that are theirs, and those that can
     become shorter with them.
 
@@ -140,7 +142,11 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
             rest = "" if alone else f"; that is {100 * each.of_all:.1f} % of what all {each.op}s wait"
             which = f"{each.op}s" if alone else f"the {each.op}s that it answers"
             own = each.share if each.own_share is None else each.own_share
-            waits = f" ({100 * own:.1f} % are its own time, the rest may shrink with it)" if own < each.share else ""
+            waits = (
+                f" ({100 * own:.1f} % are its own time, the rest may shrink with it)"
+                if own < each.share
+                else ""
+            )
             yield (
                 f"{who} at most {100 * each.share:.1f} % of what {which} wait at the server, without the wait "
                 f"for an nfsd thread: {format_latency(each.saved_us)} of {format_latency(each.mean_us)}"

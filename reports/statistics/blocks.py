@@ -47,7 +47,9 @@ def against_first(cells: pl.DataFrame, edges: Sequence[int], q: float) -> list[R
     found: list[Ratio | None] = [None] * (len(logs) - 1)
     rows = np.flatnonzero(usable)
     if len(rows) > 1 and usable[0]:
-        for row, each in zip(rows[1:], _ratios(logs[rows], rows, float(np.nanmean(floors))), strict=True):
+        for row, each in zip(
+            rows[1:], _ratios(logs[rows], rows.tolist(), float(np.nanmean(floors))), strict=True
+        ):
             found[row - 1] = each
     return found
 
@@ -134,9 +136,7 @@ def _contrast(logs: Floats, row: int, apart: float, last: float, share: float) -
     """The variance of the difference of the means of a row and the first, of that of a block."""
     first, other = (np.flatnonzero(np.isfinite(logs[each])).astype(float) for each in (0, row))
     pairs = ((first, first, 1), (other, other, 1), (first, other + apart, -2))
-    return sum(
-        sign * float(_covariance(np.subtract.outer(a, b), last, share).mean()) for a, b, sign in pairs
-    )
+    return sum(sign * float(_covariance(np.subtract.outer(a, b), last, share).mean()) for a, b, sign in pairs)
 
 
 def _reach(weights: Floats, errors: Floats, alpha: float) -> float:

@@ -34,7 +34,9 @@ def describe(manifest: Manifest, latency: Latency) -> list[ImpactRow]:
     return rows
 
 
-def _of_sides(impact: Impact, sides: tuple[list[Phase], list[Phase]], latency: Latency) -> Iterator[ImpactRow]:
+def _of_sides(
+    impact: Impact, sides: tuple[list[Phase], list[Phase]], latency: Latency
+) -> Iterator[ImpactRow]:
     every = [phase for side in sides for phase in side]
     mine = latency.cells.filter(
         pl.col("phase").is_in([phase.name for phase in every])
@@ -77,8 +79,8 @@ def _row(impact: Impact, tier: str, figure: str, limit: float | None, made: Rati
         op=impact.op,
         tier=tier,
         figure=figure,
-        ratio=made and made.value,
-        range=made and made.range,
+        ratio=made.value if made else None,
+        range=made.range if made else None,
         over=made.over if made else (1, 1),
         limit=limit,
         ok=made.inside(0, limit) if made and limit is not None else None,
@@ -103,7 +105,10 @@ def outcomes(rows: Sequence[ImpactRow]) -> Iterator[Outcome]:
         if row.limit is None:
             continue
         where = f"{row.op}/{row.tier} in {_names(row.beside)}, beside {_names(row.alone)}"
-        subject, text = f"{row.figure} of {where}", f"{where}: {_words(row)}, at most {row.limit:.3g} was declared"
+        subject, text = (
+            f"{row.figure} of {where}",
+            f"{where}: {_words(row)}, at most {row.limit:.3g} was declared",
+        )
         if row.ok:
             yield Outcome.ok("IMPACT", subject=subject)
         elif row.ok is False:
@@ -117,7 +122,9 @@ def outcomes(rows: Sequence[ImpactRow]) -> Iterator[Outcome]:
             )
             yield Outcome.unknown("IMPACT", f"{text}. {hint}", subject=subject)
         else:
-            yield Outcome.unknown("IMPACT", f"{text}. It is open: more phases on each side tell.", subject=subject)
+            yield Outcome.unknown(
+                "IMPACT", f"{text}. It is open: more phases on each side tell.", subject=subject
+            )
 
 
 def sentences(rows: Sequence[ImpactRow]) -> Iterator[str]:

@@ -35,8 +35,8 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
             told = [_words(each) for each in tier.drift if each.limit is not None and each.ratio]
             if told:
                 rows = f"{len(tier.rows)} rows of {format_duration_ns(soak.row_ns)}"
-                name = f"{tier.op}/{tier.tier}"
-                yield f"{soak.phase}: {rows}; the one that is farthest from the first, {name}: {'; '.join(told)}."
+                name = f"the one farthest from the first, {tier.op}/{tier.tier}"
+                yield f"{soak.phase}: {rows}; {name}: {'; '.join(told)}."
 
 
 def _words(drift: SoakDrift) -> str:

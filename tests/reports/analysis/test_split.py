@@ -75,8 +75,8 @@ def test_each_tier_of_reads_has_its_device() -> None:
     assert texts[1].endswith("; that is 88.0 % of what all reads wait.")
 
 
-# Of a request: 5 us of nfsd, software of the ZIL, the wait of its timer (a share of the last block's latency),
-# the device. A device without any time leaves nfsd and software alone.
+# Of a request: 5 us of nfsd, software of the ZIL, the wait of its timer (a share of the last block's
+# latency), the device. A device without any time leaves nfsd and software alone.
 @pytest.mark.parametrize("device_us", [100, 800])
 @pytest.mark.parametrize("timeout", [0.0, 0.05, 0.1])
 @pytest.mark.parametrize("software_us", [0, 30, 300])

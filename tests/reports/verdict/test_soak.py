@@ -72,7 +72,8 @@ def test_no_drift_is_valid_and_said_with_its_interval():
 
 
 @pytest.mark.parametrize(
-    ("factors", "at"), [((1, 1, 1.25), "2h"), ((1, 1, 0.8), "2h"), ((1, 3, 2.5, 1), "1h"), ((1, 1.3, 1), "1h")]
+    ("factors", "at"),
+    [((1, 1, 1.25), "2h"), ((1, 1, 0.8), "2h"), ((1, 3, 2.5, 1), "1h"), ((1, 1.3, 1), "1h")],
 )
 def test_a_drift_is_invalid_with_its_line(factors, at):
     """Also of a row in the middle."""
@@ -135,7 +136,9 @@ def test_one_phase_on_a_side_is_within_this_run_and_decides_nothing():
     p50 = next(row for row in summary["impact"] if row["figure"] == "p50")
     assert p50["range"][0] < 1.5 < p50["range"][1] and p50["ok"] is None
     assert summary["verdict"] == "valid"
-    [note] = [each for each in summary["notes"] if each.startswith("beside-1 against alone-0, write/slog: p50")]
+    [note] = [
+        each for each in summary["notes"] if each.startswith("beside-1 against alone-0, write/slog: p50")
+    ]
     assert "within this run" in note and "95 %" not in note
     summary = sides((1, 1), (1.5, 1), p50_ratio_max=1.4)
     assert summary["verdict"] == "unknown"
