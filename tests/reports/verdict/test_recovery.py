@@ -104,7 +104,8 @@ def test_an_interval_without_io_is_not_in_the_band_and_is_the_longest_gap() -> N
 def test_seconds_without_writes_are_taken_together(every: int, resolution_s: int) -> None:
     """Else only reads would be judged, and writes that stay slow would be as declared."""
     without = [second for second in range(COUNT) if second % every]
-    lasts = {"reads": True, "empty": without, "end_ns": 190 * S, "for_ns": None, "lasted": True}
+    lasts = {"reads": True, "empty": without, "end_ns": 190 * S, "for_ns": None, "lasted": True,
+             "recover_within_ns": 7 * S}  # fmt: skip
     judged = run(range(BEGIN, COUNT), **lasts)
     (row,) = judged.rows
     assert {each.op for each in row.band} == {"read", "write"}
