@@ -60,7 +60,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
     ]
     curves = ageing.figures(aged) if aged is not None and aged.height else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
-    found = stripes_of(latency.bins, manifest.phases)
+    found = stripes_of(latency.intervals, manifest.phases)
     # Rounds after the fills: the run is about ageing, and the first screen has the first device's curve.
     rounds = aged is not None and bool(aged["stage"].str.starts_with("round").any())
     return document.render(

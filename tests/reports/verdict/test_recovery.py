@@ -73,7 +73,12 @@ def decisive(judged: recovery.Judged) -> bool:
 
 @pytest.mark.parametrize(
     ("slow", "recovered_s", "ok"),
-    [(range(0), 0, True), (range(120, 123), 0, True), (range(120, 126), 4, True), (range(120, 130), 8, False)],
+    [
+        (range(0), 0, True),
+        (range(120, 123), 0, True),
+        (range(120, 126), 4, True),
+        (range(120, 130), 8, False),
+    ],
 )
 def test_recovery_is_the_first_of_three_intervals_in_the_band_but_for_one(
     slow: range, recovered_s: float, ok: bool
