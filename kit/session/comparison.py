@@ -17,7 +17,7 @@ from kit.store.parts.comparison import Comparison
 from kit.store.summary import Summary
 from kit.store.tables import read_latency
 from reports.analysis import import_source
-from reports.comparison import comparability
+from reports.comparison import comparability, order
 from reports.comparison.compare import compare as compared
 
 
@@ -31,14 +31,46 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> Com
     )
     _refuse_unknown([*a, *b])
     named = dict(zip("ab", phases, strict=True)) if phases else {}
-    result = compared(*([_of_phase(r, shown_phase(named)) for r in side] for side in (a, b)))
+    if pairs := _are_pairs(a, b):
+        b = sorted(b, key=lambda run: [other.identity for other in a].index(run.identity))
+    caveat = _same_order(a, b) if pairs else _not_in_turn(a, b)
+    sides = ([_of_phase(r, shown_phase(named)) for r in side] for side in (a, b))
+    result = compared(*sides, pairs=pairs, caveat=caveat)
     caveats = dict.fromkeys(r.summary.by_nature for r in [*a, *b])
+    if not result.different:
+        caveats[caveat] = None
     lengths = dict.fromkeys(r.summary.length for r in [*a, *b])
     short = [f"Runs of {length} length, shorter than the workload asks for." for length in lengths if length]
     said = (*(caveat for caveat in caveats if caveat), *short)
     return result.model_copy(
         update={"caveats": said, "across": differing, **({"phases": named} if named else {})}
     )
+
+
+def _are_pairs(a: list[StoredRun], b: list[StoredRun]) -> bool:
+    """Whether both sides are phases of the same runs."""
+    ours, theirs = ({run.identity for run in side} for side in (a, b))
+    return ours == theirs and a[0].phase != b[0].phase
+
+
+def _same_order(a: list[StoredRun], b: list[StoredRun]) -> str | None:
+    """A sentence if one phase came before the other in all runs."""
+    first = {run.start_ns <= other.start_ns for run, other in zip(a, b, strict=True)}
+    if len(first) > 1:
+        return None
+    before, after = ("A", "B") if first == {True} else ("B", "A")
+    return (
+        f"The phases were always in this order: {before}, then {after}: what its place does looks the same."
+    )
+
+
+def _not_in_turn(a: list[StoredRun], b: list[StoredRun]) -> str | None:
+    """A sentence if the runs of both sides were not measured in turn."""
+    if min(len(a), len(b)) < 2:
+        return None
+    # An import has the time at which it was imported.
+    times = ([None if run.manifest.import_ else run.manifest.started_utc for run in side] for side in (a, b))
+    return order.not_in_turn(*times)
 
 
 def shown_phase(phases: Mapping[str, str] | None) -> str:
@@ -103,7 +135,8 @@ class StoredRun:
                 f"its phases: {', '.join(known) or 'none'}",
             )
         self.settings = self._settings()
-        self.identities = {str(self.directory.path), self.manifest.run or str(self.directory.path)}
+        self.identity = self.manifest.run or str(self.directory.path)
+        self.identities = {str(self.directory.path), self.identity}
         self.summary = reports.judged(self.directory)
 
     def _settings(self) -> dict[str, Any]:
@@ -128,6 +161,11 @@ class StoredRun:
         phases = [p.model_copy(update={"name": shown}) for p in self.manifest.phases if p.name == self.phase]
         mine = latency.filter(pl.col("phase") == self.phase).with_columns(phase=pl.lit(shown))
         return self.manifest.model_copy(update={"phases": tuple(phases)}), mine
+
+    @property
+    def start_ns(self) -> int:
+        """When its phase began, since the run began."""
+        return next((each.start_ns for each in self.manifest.phases if each.name == self.phase), 0)
 
     @property
     def trusted(self) -> bool:

@@ -90,7 +90,7 @@ class SeriesBuild(Stored):
 
 
 class CellRow(Stored):
-    """A layer x op x tier of a cell in one run. Ranges hold their figure with 95 % confidence, by ranks."""
+    """A layer x op x tier of a cell in one run. Ranges: what its I/Os leave open, within this run."""
 
     layer: str
     op: str
@@ -116,7 +116,7 @@ class CellRow(Stored):
 class CellRun(Stored):
     """A cell in one run. `cpu_busy`: of 1, the busiest machine; `bytes`: on their way to the log devices.
 
-    `ios_per_s_range`: holds the rate with 95 % confidence, by the spread of the latencies.
+    `ios_per_s_range`: what the I/Os leave open, within this run.
     `never_written`: of reads on a device that was filled in part, the part (0 to 1) of their addresses that
     nothing had written; `rotating`: whether the load went to disks, where that is known. `known`: each of its
     reasons is a known failure.
@@ -175,7 +175,7 @@ class Ratio(Stored):
     """A figure of a row at `to` over that at `from_` of an axis; all other values are as in `beside`.
 
     `interval`: with 95 % confidence, over rounds; None for one round: then none is claimed. `range`: what the
-    number of I/Os alone leaves open, with 95 % confidence; how runs differ from one another is not in it.
+    I/Os leave open within the rounds; how runs differ from one another is not in it.
     """
 
     axis: str
@@ -201,7 +201,7 @@ class Ratio(Stored):
 
 
 class Drift(Stored):
-    """The base's p50 measured last over that measured first. `ok`: the bound is not shown to be passed."""
+    """The base's p50 measured last over that measured first. `ok`: it is inside the bound; None: not told."""
 
     build: str
     phase: str
@@ -210,13 +210,13 @@ class Drift(Stored):
     tier: str
     round: _Round
     ratio: _Ratio
-    ok: bool
+    ok: bool | None
 
 
 class JudgedRatio(Stored):
-    """An `[[expect]]` on an axis. `ok`: None where there is no ratio to judge.
+    """An `[[expect]]` on an axis. `ok`: None where there is no ratio, or its interval leaves the limit open.
 
-    `interval`: of the ratio, from the 95 % ranges of the medians. `ok` is false where all of it is outside.
+    `interval`: of the ratio, over rounds, or within the one round. `ok` is false where all of it is outside.
     `known`: the entry that says so, if that it is not met is a known failure.
     """
 

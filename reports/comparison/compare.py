@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-import numpy as np
-
 from kit.core.sample_size import sample_needed
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
-from reports.statistics import bootstrap
+from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, mean, paired, ratio
 
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
@@ -28,19 +26,27 @@ _LEAST_IOS = sample_needed(0.5)
 
 @dataclass(frozen=True)
 class _Figure:
-    """One figure of one row in every run: logarithms, and their least variance. `smallest` ratio told."""
+    """One figure of one row in every run of A and of B. `smallest` ratio told."""
 
     key: Key
     name: str
-    a: list[float]
-    b: list[float]
-    a_floor: list[float]
-    b_floor: list[float]
+    a: list[Figure]
+    b: list[Figure]
     smallest: float
 
+    def ratio(self, alpha: float, *, pairs: bool) -> Ratio:
+        if pairs:
+            return paired([b.minus(a) for a, b in zip(self.a, self.b, strict=True)], alpha)
+        return ratio(self.a, self.b, alpha)
 
-def compare(a: Sequence[Summary], b: Sequence[Summary]) -> Comparison:
+
+def compare(
+    a: Sequence[Summary], b: Sequence[Summary], *, pairs: bool = False, caveat: str | None = None
+) -> Comparison:
     """Summaries of runs of A and of B, at least one each (docs/formats.md, "Comparison").
+
+    `pairs`: each of A and the one of B at its place are phases of one run. `caveat`: what a difference may
+    come from besides, a sentence of the conclusion where there is one.
 
     `rows` has one per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
     with the reason; a difference of less than the errors of two interpolated percentiles is none.
@@ -56,32 +62,44 @@ def compare(a: Sequence[Summary], b: Sequence[Summary]) -> Comparison:
         of_key["share"] = _share(key, tables, totals)
         made += [(key, name, figure) for name, figure in of_key.items()]
     figures = [figure for *_, figure in made if isinstance(figure, _Figure)]
-    intervals = iter(_intervals(figures) or ())
+    alpha = ALPHA_TOGETHER / max(len(figures), 1)
     rows = tuple(
-        _withheld(key, name, figure) if isinstance(figure, str) else _row(key, figure, next(intervals, None))
+        _withheld(key, name, figure)
+        if isinstance(figure, str)
+        else _row(key, figure, figure.ratio(alpha, pairs=pairs))
         for key, name, figure in made
     )
     different = sum(row.words == DIFFERENCE for row in rows)
     return Comparison(
         format=1,
         runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
-        level=bootstrap.LEVEL,
+        level=1 - ALPHA_TOGETHER,
         unit="run",
-        method=bootstrap.method(len(a), len(b)),
+        method=_method(len(a), len(b), pairs=pairs),
         compared=len(figures),
         different=different,
-        conclusion=_conclusion(len(a), len(b), len(figures), different),
+        conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
         rows=rows,
     )
 
 
-def _conclusion(runs_a: int, runs_b: int, figures: int, different: int) -> str:
+def _method(runs_a: int, runs_b: int, *, pairs: bool) -> str:
+    if min(runs_a, runs_b) < 2:
+        return "one run on a side: no interval"
+    over = "over pairs of one run each" if pairs else "over runs, with the freedom of the smaller side"
+    return f"Student's t {over}, Bonferroni's correction"
+
+
+def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: str | None) -> str:
     if not figures:
         return "nothing that both sides have could be compared"
     if min(runs_a, runs_b) < 2:
         few = "1 run each" if runs_a == runs_b else "1 run on a side"
         return f"{few}: too few to compare"
-    return f"{DIFFERENCE} in {different} of {figures} figures" if different else NO_DIFFERENCE
+    if not different:
+        return NO_DIFFERENCE
+    shown = f"{DIFFERENCE} in {different} of {figures} figures"
+    return f"{shown}. {caveat}" if caveat else shown
 
 
 def _by_key(summary: Summary) -> dict[Key, Row]:
@@ -104,17 +122,16 @@ def _withheld(key: Key, name: str, why: str) -> ComparedRow:
     )  # fmt: skip
 
 
-def _row(key: Key, figure: _Figure, interval: bootstrap.Interval | None) -> ComparedRow:
+def _row(key: Key, figure: _Figure, found: Ratio) -> ComparedRow:
     phase, layer, op, tier = key
-    mean_a, mean_b = float(np.mean(figure.a)), float(np.mean(figure.b))
-    words = "no statement"
+    interval, words = found.range if found.decides else None, "no statement"
     if interval:
-        clear = interval.excludes_one and abs(mean_b - mean_a) > math.log1p(figure.smallest)
+        excludes_one = interval[0] > 1 or interval[1] < 1
+        clear = excludes_one and abs(found.log) > math.log1p(figure.smallest)
         words = DIFFERENCE if clear else NO_DIFFERENCE
     return ComparedRow(
-        phase=phase, layer=layer, op=op, tier=tier, figure=figure.name, a=math.exp(mean_a),
-        b=math.exp(mean_b), ratio=math.exp(mean_b - mean_a),
-        interval=(interval.low, min(interval.high, 1e300)) if interval else None, words=words, withheld=None,
+        phase=phase, layer=layer, op=op, tier=tier, figure=figure.name, a=mean(figure.a).value,
+        b=mean(figure.b).value, ratio=found.value, interval=interval, words=words, withheld=None,
     )  # fmt: skip
 
 
@@ -156,12 +173,16 @@ def _figure(key: Key, name: str, sides: Sequence[Sequence[tuple[float, float]]])
     for letter, side in zip("AB", sides, strict=True):
         if any(value <= 0 for value, _ in side):
             return f"{letter}: {name} is below the clock's resolution"
-    logs = [[math.log(value) for value, _ in side] for side in sides]
     errors = [[math.log1p(error / value) for value, error in side] for side in sides]
     # What an even spread over twice the error leaves open.
-    floors = [[error**2 / 3 for error in side] for side in errors]
-    smallest = math.expm1(sum(map(fmean, errors)))
-    return _Figure(key, name, logs[0], logs[1], floors[0], floors[1], smallest)
+    a, b = (
+        [
+            Figure(math.log(value), ERRORS_95 * math.log1p(error / value) / math.sqrt(3))
+            for value, error in side
+        ]
+        for side in sides
+    )
+    return _Figure(key, name, a, b, math.expm1(sum(map(fmean, errors))))
 
 
 def _absent(found: Sequence[Row | None]) -> str:
@@ -185,17 +206,10 @@ def _share(
     if max(n for side in counts for n in side) < _LEAST_IOS:
         return f"no run has {_LEAST_IOS} I/Os of it"
     add = 0.0 if all(n for side in counts for n in side) else 0.5
-    logs, floors = [], []
+    made = []
     for held, whole in zip(counts, wholes, strict=True):
-        share = [(n + add) / (w + 2 * add) for n, w in zip(held, whole, strict=True)]
-        logs.append([math.log(p) for p in share])
+        of_side = [((n + add) / (w + 2 * add), w) for n, w in zip(held, whole, strict=True)]
         # Binomial, and one I/O more or less.
-        floors.append([(1 - p) / (w * p) + 1 / (w * p) ** 2 for p, w in zip(share, whole, strict=True)])
-    return _Figure(key, "share", logs[0], logs[1], floors[0], floors[1], 0.0)
-
-
-def _intervals(figures: Sequence[_Figure]) -> list[bootstrap.Interval] | None:
-    if not figures:
-        return None
-    parts = [np.array([getattr(f, part) for f in figures]).T for part in ("a", "b", "a_floor", "b_floor")]
-    return bootstrap.intervals(*parts)
+        errors = [math.sqrt((1 - p) / (w * p) + 1 / (w * p) ** 2) for p, w in of_side]
+        made.append([Figure(math.log(p), ERRORS_95 * e) for (p, _), e in zip(of_side, errors, strict=True)])
+    return _Figure(key, "share", made[0], made[1], 0.0)

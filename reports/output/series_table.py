@@ -17,6 +17,7 @@ from reports.output.sync_table import sync_lines
 from reports.published import references
 from reports.series.addresses import address_sentences
 from reports.series.batches import batches_of
+from reports.series.compare import ONE_ROUND
 from reports.series.sync_methods import sync_table
 from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
 
@@ -26,8 +27,8 @@ _COMPARED = ("cell", "phase", "layer", "op", "tier")
 _RATIO_HEAD = ("cells", "phase", "op", "tier", "figure", "A", "B", "B/A")
 _FINDINGS = {"same": "", "differs": "differs", "open": "not known that well"}
 _SPANS = (
-    "[95 % interval over rounds], or (what the number of I/Os alone leaves open, 95 %): how runs differ from "
-    "one another is known from --repeat alone."
+    "[Interval over rounds, all together with 97.5 % confidence], or (what the I/Os leave open within one "
+    "round): how rounds differ from one another is known from --repeat alone."
 )
 
 
@@ -69,7 +70,14 @@ def comparison_lines(result: ComparedSeries, width: int) -> Iterator[str]:
         for row in figures:
             values = (_value(row.figure, each) for each in (row.a, row.b))
             span = _span(row.ratio, row.interval, row.range, 3)
-            rows.append((f" {row.figure}", *values, span, row.excluded or _FINDINGS[row.finding or "open"]))
+            rows.append(
+                (
+                    f" {row.figure}",
+                    *values,
+                    span,
+                    row.excluded or _FINDINGS[row.finding] if row.finding else ONE_ROUND,
+                )
+            )
     yield from Table(("", "A", "B", "B/A", ""), rows, range(1, 4)).lines(width, "  ")
     differ = [row for row in result.ratios if row.finding == "differs"]
     if differ:
@@ -125,7 +133,7 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _span(ratio: float, interval: Range | None, known: Range | None, digits: int) -> str:
-    """The ratio with its interval over rounds, or else with what the number of I/Os leaves open."""
+    """The ratio with its interval over rounds, or else with what is open within one round."""
     left, right = "[]" if interval else "()"
     ends = interval or known
     between = f" {left}{ends[0]:.{digits}f}, {ends[1]:.{digits}f}{right}" if ends else ""

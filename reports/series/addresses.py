@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from kit.store.series import Ratio, Series, SeriesAxis, SeriesCell
-from reports.series.view import Cells, bytes_rate_of, cells_of, lines_of, never_written_of
+from kit.store.series import CellRun, Series, SeriesAxis, SeriesCell
+from kit.store.summary import Range
+from reports.series.view import Cells, bytes_rate_of, cells_of, lines_of, never_written_of, places_of
+from reports.statistics.ratios import Figure, along, mean
 
-# A rate is flat if it is nowhere further from another: that of an SSD that is filled.
+# A profile is flat if the line through it is shown to change by no more: that of an SSD that is filled.
 FLAT = 0.05
+# A line, and how places scatter around it.
+_FEWEST = 4
 _KEY = "job.offset"
 
 
@@ -23,41 +28,46 @@ def address_sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
             written = [each for each in measured if not never_written_of(each[0])]
             others = [each for each in measured if never_written_of(each[0])]
             if len(written) > 1:
-                yield f"{name}: {_profile(series, axis, written)}."
+                yield f"{name}: {_profile(axis, written)}."
             if others and written:
                 yield f"{name}: {_unwritten(axis, others, written)}."
 
 
-def _profile(series: Series, axis: SeriesAxis, cells: Cells) -> str:
+def _profile(axis: SeriesAxis, cells: Cells) -> str:
     rates = _rates(cells)
-    first, last = cells[0], cells[-1]
-    between = f"{first[1]}{axis.unit} to {last[1]}{axis.unit}"
+    (first, begin), (_, end) = cells[0], cells[-1]
+    between = f"from {begin}{axis.unit} to {end}{axis.unit}"
     spread = max(rates) / min(rates) - 1
-    if spread <= FLAT:
-        mean = sum(rates) / len(rates)
-        return f"flat within {spread:.1%} from {between}, {mean / 1e6:.3g} MB/s"
-    # The base is measured twice: the ratio and its interval are to the mean.
-    ratio = _ratio(series, axis, last[0]) if first[1] == axis.values[0] else None
-    times = 1 / ratio.ratio if ratio else rates[0] / rates[-1]
-    known = ""
-    if ratio and (ends := ratio.interval or ratio.range):
-        by = f"over {ratio.rounds} passes" if ratio.interval else "by the number of I/Os"
-        known = f" (95 %, {by}: {1 / ends[1]:.3f} to {1 / ends[0]:.3f})"
-    words = "outer : inner" if all(run.rotating for run in first[0].runs) else "first : last"
-    return f"{words} {times:.3f}{known}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s from {between}"
-
-
-def _ratio(series: Series, axis: SeriesAxis, cell: SeriesCell) -> Ratio | None:
-    """Of a cell's rate to that at the first address."""
-    beside = {name: value for name, value in cell.at.items() if name != axis.name}
-    found = (
-        ratio
-        for ratio in series.ratios
-        if (ratio.axis, ratio.to, ratio.phase, ratio.figure)
-        == (axis.name, cell.at.get(axis.name), cell.phase, "ios_per_s")
-        and ratio.beside == beside
+    differ = f"the {len(cells)} places differ by {spread:.1%} at most, {min(rates) / 1e6:.3g} to "
+    differ += f"{max(rates) / 1e6:.3g} MB/s"
+    if len(cells) < _FEWEST:
+        return f"{len(cells)} places are too few to tell whether it is flat {between}; {differ}"
+    known = places_of([value for _, value in cells])
+    line = along(known[0] if known else range(len(cells)), [_rate(cell) for cell, _ in cells])
+    low, high = line.range or (0.0, math.inf)
+    fitted = (
+        f"by a line through {len(cells)} places {1 / line.value:.3f}, 95 %: {1 / high:.3f} to {1 / low:.3f}"
     )
-    return next(found, None)
+    words = "outer : inner" if all(run.rotating for run in first.runs) else "first : last"
+    if line.inside(1 / (1 + FLAT), 1 + FLAT):
+        return f"flat within {FLAT:.0%} {between} ({words} {fitted}); {differ}"
+    if line.inside(1, 1) is None:
+        return f"no trend is shown {between} ({words} {fitted}); {differ}"
+    return (
+        f"{words} {rates[0] / rates[-1]:.3f}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s {between} "
+        f"({fitted})"
+    )
+
+
+def _rate(cell: SeriesCell) -> Figure:
+    """Bytes a second over the rounds, with what the I/Os of each leave open."""
+    return mean([Figure.of(run.bytes_per_s, _of_bytes(run)) for run in cell.runs if run.bytes_per_s])
+
+
+def _of_bytes(run: CellRun) -> Range | None:
+    """The range of I/Os a second in bytes a second."""
+    known, rate, size = run.ios_per_s_range, run.ios_per_s, run.bytes_per_s
+    return (known[0] * size / rate, known[1] * size / rate) if known and rate and size else None
 
 
 def _unwritten(axis: SeriesAxis, cells: Cells, written: Cells) -> str:

@@ -12,7 +12,7 @@ from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
 from kit.store.summary import CPU_BOUND
 from reports.devices import prices, stripes, together
 from reports.series.cells import StoredRun, measured, measured_cell
-from reports.series.drift import drift_of, drifted
+from reports.series.drift import drift_of, drifted, open_drift
 from reports.series.ratios import judged, ratios_of
 from reports.verdict.known import entry_of
 
@@ -54,9 +54,9 @@ def joined_series(series: Series, runs: Mapping[str, RunPart]) -> Series:
     drift = tuple(drift_of(series, cells))
     cells = [_excluded(drifted(cell, drift)) for cell in cells]
     ratios = tuple(ratios_of(series, cells))
-    expect = tuple(_marked(judged(each, ratios, cells), series) for each in series.expect)
+    expect = tuple(_marked(judged(each, series, cells), series) for each in series.expect)
     verdict, reasons = _verdict(series, builds, cells, drift, expect)
-    notes = tuple(_notes(runs))
+    notes = (*open_drift(series, drift), *_notes(runs))
     return series.model_copy(
         update={
             "builds": builds, "cells": tuple(cells), "drift": drift, "ratios": ratios, "expect": expect,

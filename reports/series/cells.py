@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import polars as pl
@@ -18,11 +17,12 @@ from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell
 from kit.store.summary import Range, Row, Summary
 from kit.store.tables import ISSUERS
 from reports.series.written import never_written
-from reports.statistics.quantiles import Bins, rank_ns
+from reports.statistics import batch_means
+from reports.statistics.ratios import around
 
 WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
-# Standard errors around a figure that hold it with 95 % confidence.
-_ERRORS = 1.96
+# From and to in ns, and the width of the intervals in it.
+_Stretch = tuple[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,13 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     verdict, causes = verdict_of_phase(stored.manifest, stored.summary, name)
     phase = next((each for each in stored.manifest.phases if each.name == name), None)
     use = next((each for each in stored.summary.use if each.phase == name), None)
-    bins = _bins(stored.latency, name)
     rate = use.iops if use else _rate(phase)
-    of_clients = [
-        each
-        for (layer, _, tier), found in bins.items()
-        if layer in ISSUERS and tier == "all"
-        for each in found
-    ]
     return {
         "verdict": verdict,
         "reasons": tuple(map(str, causes)),
         **({"known": True} if causes and all(each.known for each in causes) else {}),
         "ios_per_s": rate,
-        "ios_per_s_range": _rate_range(rate, of_clients),
+        "ios_per_s_range": _rate_range(rate, stored, phase),
         "bytes_per_s": use.bytes_per_s if use else None,
         "cpu_busy": max((machine.busy for machine in use.cpu), default=None) if use else None,
         "bytes": use.bytes if use else None,
@@ -80,10 +73,10 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
 
 def rows_of(stored: StoredRun, phase: str) -> Iterator[CellRow]:
     """The rows of a phase of a run."""
-    bins = _bins(stored.latency, phase)
+    stretch, cells = _stretch(stored, phase), _cells(stored, phase)
     for row in stored.summary.rows:
         if row.phase == phase:
-            yield _row(row, bins.get((row.layer, row.op, row.tier), []))
+            yield _row(row, cells.get((row.layer, row.op, row.tier)), stretch)
 
 
 def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:
@@ -121,21 +114,24 @@ def _rate(phase: Phase | None) -> float | None:
     return phase.client_ios / ((phase.end_ns - phase.start_ns) / 1e9)
 
 
-def _bins(latency: Latency, phase: str) -> dict[tuple[str, str, str], Bins]:
-    key = ("layer", "op", "tier")
-    frame = (
-        latency.bins.filter((pl.col("phase") == phase) & (pl.col("count") > 0))
-        .group_by(*key, "lo_ns", "hi_ns")
-        .agg(pl.col("count").sum())
-        .sort(*key, "lo_ns")
-    )
-    grouped = groupby(frame.iter_rows(named=True), lambda row: (row["layer"], row["op"], row["tier"]))
-    return {key: [(r["lo_ns"], r["hi_ns"], r["count"]) for r in rows] for key, rows in grouped}
+def _cells(stored: StoredRun, phase: str) -> dict[tuple[str, str, str], pl.DataFrame]:
+    """The counts of a phase over time, by layer, op and tier."""
+    cells = stored.latency.cells.filter(pl.col("phase") == phase)
+    parts = cells.partition_by("layer", "op", "tier", as_dict=True)
+    return {(layer, op, tier): part for (layer, op, tier), part in parts.items()}
 
 
-def _row(row: Row, bins: Bins) -> CellRow:
-    p50_us, p50_range_us = _figure(row, bins, "p50", 0.5)
-    p99_us, p99_range_us = _figure(row, bins, "p99", 0.99)
+def _stretch(stored: StoredRun, phase: str) -> _Stretch | None:
+    """From when to when a phase went on, and the width of its counts (ns)."""
+    found = next((each for each in stored.manifest.phases if each.name == phase), None)
+    if found is None:
+        return None
+    return (found.start_ns, found.end_ns), stored.latency.column_ns.get(phase, found.interval_ns)
+
+
+def _row(row: Row, cells: pl.DataFrame | None, stretch: _Stretch | None) -> CellRow:
+    p50_us, p50_range_us = _figure(row, cells, stretch, "p50", 0.5)
+    p99_us, p99_range_us = _figure(row, cells, stretch, "p99", 0.99)
     return CellRow(
         layer=row.layer,
         op=row.op,
@@ -151,36 +147,26 @@ def _row(row: Row, bins: Bins) -> CellRow:
     )
 
 
-def _figure(row: Row, bins: Bins, name: str, q: float) -> tuple[float | None, Range | None]:
-    """A percentile, and latencies that have it between them with 95 % confidence: by ranks, without a model.
-
-    Its rank among n I/Os is q n, with a standard error of sqrt(n q (1 - q)) (binomial). Where it lies in its
-    bin is not exact, either: both errors are independent.
-    """
+def _figure(
+    row: Row, cells: pl.DataFrame | None, stretch: _Stretch | None, name: str, q: float
+) -> tuple[float | None, Range | None]:
+    """A percentile in us, and its range within this run: by batches of time, and by its place in its bin."""
     exact = row.interpolated.get(name)
     us: float | None = exact.us if exact else getattr(row, f"{name}_us")
-    if us is None or not bins:
+    known = batch_means.quantile(cells, *stretch, q) if us and cells is not None and stretch else None
+    if not us or known is None or known.reach is None:
         return us, None
-    ios = sum(count for _, _, count in bins)
-    reach = _ERRORS * math.sqrt(ios * q * (1 - q))
-    error = exact.error_us if exact else 0.0
-    ends = (rank_ns(bins, min(max(q * ios + side * reach, 0.5), ios - 0.5)) / 1e3 for side in (-1, 1))
-    low, high = (
-        math.hypot(max(side * (end - us), 0), error) for side, end in zip((-1, 1), ends, strict=True)
-    )
-    return us, (max(us - low, 0.0), us + high)
+    in_bin = math.log1p(exact.error_us / us) if exact else 0.0
+    return us, around(math.log(us), math.hypot(known.reach, in_bin))
 
 
-def _rate_range(rate: float | None, bins: Bins) -> Range | None:
-    """What holds a rate of I/Os with 95 % confidence. `bins`: of all of them, at the clients.
-
-    Each thread sends its next I/O when the last has ended, so the rate is known as the mean latency is:
-    with a standard error of its standard deviation over the root of their number.
-    """
-    ios = sum(count for _, _, count in bins)
-    if not rate or ios < 2:
+def _rate_range(rate: float | None, stored: StoredRun, phase: Phase | None) -> Range | None:
+    """The range of a rate of I/Os within this run, by the I/Os at the clients in batches of time."""
+    stretch = _stretch(stored, phase.name) if phase else None
+    if not rate or phase is None or stretch is None:
         return None
-    mean = sum((low + high) / 2 * count for low, high, count in bins) / ios
-    variance = sum(((low + high) / 2 - mean) ** 2 * count for low, high, count in bins) / (ios - 1)
-    reach = _ERRORS * math.sqrt(variance / ios) / mean
-    return rate * math.exp(-reach), rate * math.exp(reach)
+    cells = stored.latency.cells.filter(
+        pl.col("phase") == phase.name, pl.col("layer").is_in(ISSUERS), pl.col("tier") == "all"
+    )
+    known = batch_means.rate(cells, *stretch)
+    return around(math.log(rate), known.reach) if known and known.reach is not None else None

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from kit.store.format import AGAIN
 from kit.store.series import CellRow, Drift, Series, SeriesCell
+from reports.statistics.ratios import Figure, ratio
 
 # Of an op's I/Os: a tier that answered fewer does not have the median's place.
 _PART = 0.05
@@ -31,7 +32,7 @@ def drift_of(series: Series, cells: Sequence[SeriesCell]) -> Iterator[Drift]:
                     tier=after.tier,
                     round=of_last.round,
                     ratio=after.p50_us / before.p50_us,
-                    ok=not _is_apart(before, after, 1 + series.drift_max),
+                    ok=_holds(before, after, 1 + series.drift_max),
                 )
 
 
@@ -61,10 +62,11 @@ def _of_several_tiers(rows: Sequence[CellRow]) -> set[str]:
     return {op for op, number in tiers.items() if number > 1}
 
 
-def _is_apart(a: CellRow, b: CellRow, factor: float) -> bool:
-    """Whether the medians differ by more than `factor`, whatever they are in their ranges."""
-    (a_low, a_high), (b_low, b_high) = a.p50_range_us or (0.0, math.inf), b.p50_range_us or (0.0, math.inf)
-    return b_low > a_high * factor or b_high * factor < a_low
+def _holds(a: CellRow, b: CellRow, factor: float) -> bool | None:
+    """Whether the medians differ by at most `factor` here; None where their ranges leave that open."""
+    assert a.p50_us and b.p50_us, "rows without a median are no pair"
+    known = ratio([Figure.of(a.p50_us, a.p50_range_us)], [Figure.of(b.p50_us, b.p50_range_us)])
+    return known.inside(1 / factor, factor, of_this_run=True)
 
 
 def drifted(cell: SeriesCell, drift: Sequence[Drift]) -> SeriesCell:
@@ -72,14 +74,14 @@ def drifted(cell: SeriesCell, drift: Sequence[Drift]) -> SeriesCell:
     bad = [
         each
         for each in drift
-        if not each.ok and each.phase == cell.phase and each.build in (cell.build, AGAIN)
+        if each.ok is False and each.phase == cell.phase and each.build in (cell.build, AGAIN)
     ]
     if not bad or not cell.runs:
         return cell
     worst = max(bad, key=lambda each: abs(math.log(each.ratio)))
     reason = (
-        f"The base drifted around it: its {worst.op}/{worst.tier} p50 was {worst.ratio:.2f} times the first "
-        "when it was measured last."
+        f"The base drifted around it, or scatters as much: its {worst.op}/{worst.tier} p50 was "
+        f"{worst.ratio:.2f} times the first when it was measured last."
     )
     rounds = {each.round for each in bad}
     runs = [
@@ -89,3 +91,13 @@ def drifted(cell: SeriesCell, drift: Sequence[Drift]) -> SeriesCell:
         for run in cell.runs
     ]
     return cell.model_copy(update={"runs": tuple(runs), "verdict": "unknown"})
+
+
+def open_drift(series: Series, drift: Sequence[Drift]) -> Iterator[str]:
+    """What is said of a base of which it cannot be told whether it moved."""
+    left = list(dict.fromkeys(f"{each.phase} {each.op}/{each.tier}" for each in drift if each.ok is None))
+    if left:
+        yield (
+            f"Whether the base drifted by more than {series.drift_max:.0%} cannot be told of "
+            f"{', '.join(left)}: their p50 is known less exactly than that. Longer phases tell it."
+        )

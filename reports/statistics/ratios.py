@@ -5,10 +5,17 @@ moment. They say how exactly the figure of this realisation is known, and nothin
 give (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013: replicate where it varies
 most).
 
-- Two realisations or more on each side: the range of the ratio is one with 95 % confidence, by their scatter,
+- Two realisations or more on each side: the range of the ratio is one between realisations, by their scatter,
   never less than what their own I/Os leave open. It may decide.
 - One on a side: the range is printed as "within this run". It decides nothing about devices or settings; only
   a limit that a run declared for itself is held against it.
+
+What is compared is the mean of logarithms (the geometric mean). The error of a difference is that of each
+side by itself, times Student's t with the freedom of the smaller side: this is never too narrow, however
+unlike the scatter of the sides is (Mickey and Brown, "Bounds on the distribution functions of the
+Behrens-Fisher statistic", Annals of Mathematical Statistics 37, 1966). Welch's freedom, and relabelling of
+runs, are too narrow where the smaller side, or a few runs, scatter more. Of many figures together each has
+its part of the errors that are allowed (Bonferroni), whatever they have to do with each other.
 """
 
 from __future__ import annotations
@@ -17,13 +24,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from kit.store.summary import Range
-from reports.statistics.bootstrap import intervals, t_critical
+from reports.statistics.bootstrap import t_critical
 
 # Half of a 95 % range in standard errors.
 ERRORS_95 = 1.96
+ALPHA = 0.05
+# Of many figures together: with A and B alike at most so many comparisons show any difference.
+ALPHA_TOGETHER = 0.025
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ class Ratio:
 
     @property
     def decides(self) -> bool:
-        """Whether the range is one between realisations."""
+        """Whether the range is one between realisations, by their scatter."""
         return min(self.over) > 1 and self.reach is not None
 
     def inside(self, low: float, high: float, *, of_this_run: bool = False) -> bool | None:
@@ -101,25 +109,45 @@ class Ratio:
         return f"within this {realisation}: {low:.3g} to {high:.3g}"
 
 
-def ratio(a: Sequence[Figure], b: Sequence[Figure]) -> Ratio:
-    """Of realisations of A and of B that have nothing in common. Raises ValueError without one on a side."""
-    log = mean(b).minus(mean(a))
-    if min(len(a), len(b)) < 2:
-        return Ratio(log.log, log.reach, (len(a), len(b)))
-    logs = [np.array([each.log for each in side]).reshape(-1, 1) for side in (a, b)]
-    known = intervals(*logs, *(_floors(side) for side in (a, b)))
-    assert known, "two on a side have an interval"
-    return Ratio(log.log, half_width((known[0].low, known[0].high)), (len(a), len(b)))
+def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
+    """Of realisations of A and of B that have nothing in common. Raises ValueError without one on a side.
+
+    The range holds the ratio with confidence 1 - `alpha`.
+    """
+    sides, over = (mean(a), mean(b)), (len(a), len(b))
+    if min(over) < 2:
+        within = sides[1].minus(sides[0])
+        return Ratio(within.log, within.reach, over)
+    error = math.hypot(_error(a, sides[0].log), _error(b, sides[1].log))
+    return Ratio(sides[1].log - sides[0].log, t_critical(alpha, min(over) - 1) * error, over)
 
 
-def paired(pairs: Sequence[Figure]) -> Ratio:
-    """Of B over A in each of several realisations: what both share there cancels out (Student's t)."""
-    log, count = mean(pairs), len(pairs)
-    if count < 2:
-        return Ratio(log.log, log.reach, (count, count))
-    variance = sum((each.log - log.log) ** 2 for each in pairs) / (count - 1)
-    error = math.sqrt(max(variance, float(_floors(pairs).mean())) / count)
-    return Ratio(log.log, t_critical(0.05, count - 1) * error, (count, count))
+def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
+    """Of B over A in each of several realisations: what both share there cancels out."""
+    log, over = mean(pairs), (len(pairs), len(pairs))
+    if len(pairs) < 2:
+        return Ratio(log.log, log.reach, over)
+    return Ratio(log.log, t_critical(alpha, len(pairs) - 1) * _error(pairs, log.log), over)
+
+
+def along(places: Sequence[float], figures: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
+    """Of the last place over the first, by the line through the logarithms at all places and their scatter.
+
+    Least squares, Student's t. Raises ValueError with fewer than three places.
+    """
+    number = len(figures)
+    if number < 3:
+        raise ValueError("a line and its scatter need three places")
+    middle, level = sum(places) / number, mean(figures).log
+    off = [place - middle for place in places]
+    squares = sum(each**2 for each in off)
+    slope = sum(x * (each.log - level) for x, each in zip(off, figures, strict=True)) / squares
+    left = [Figure(each.log - slope * x, each.reach) for x, each in zip(off, figures, strict=True)]
+    # The line has used up one more than the mean has.
+    error = _error(left, level) * math.sqrt(number * (number - 1) / (number - 2) / squares)
+    length = places[-1] - places[0]
+    reach = t_critical(alpha, number - 2) * error * abs(length)
+    return Ratio(slope * length, reach, (number, number))
 
 
 def mean(figures: Sequence[Figure]) -> Figure:
@@ -142,6 +170,8 @@ def half_width(known: Range) -> float:
     return math.log(known[1] / known[0]) / 2
 
 
-def _floors(side: Sequence[Figure]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """The variance that each realisation's own I/Os leave open, realisations x 1."""
-    return np.array([[((each.reach or 0.0) / ERRORS_95) ** 2] for each in side])
+def _error(side: Sequence[Figure], log: float) -> float:
+    """The standard error of the mean `log`: by scatter, and never below what the I/Os of each leave open."""
+    scatter = sum((each.log - log) ** 2 for each in side) / (len(side) - 1)
+    own = sum(((each.reach or 0.0) / ERRORS_95) ** 2 for each in side) / len(side)
+    return math.sqrt(max(scatter, own) / len(side))

@@ -46,9 +46,9 @@ class Comparison(Stored):
 
 
 class ComparedCell(Stored):
-    """A figure of a cell. `interval`: of B/A over rounds; `range`: what the number of I/Os leaves open.
+    """A figure of a cell. `interval`: of B/A over rounds; `range`: what the I/Os leave open within rounds.
 
-    `finding`: None where a side is `excluded`, and why.
+    `finding`: None where a side has one round, or is `excluded`, and why.
     """
 
     cell: str
@@ -85,7 +85,7 @@ class ComparedRatio(Stored):
     ratio: float
     interval: Range | None
     range: Range | None
-    finding: Finding
+    finding: Finding | None
 
 
 class ComparedSeries(Stored):

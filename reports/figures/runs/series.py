@@ -122,7 +122,7 @@ def _beside(place_of: Mapping[str, Any], span: tuple[float, float], *, is_number
     return figure.layout(
         520, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
         annotations=[
-            figure.panel_title("p50 with its 95 % interval, and p99", 0, 1),
+            figure.panel_title("p50 with what is open within a run, and p99", 0, 1),
             figure.panel_title("I/Os a second", _LEFT[0], _LOWER[1]),
             figure.panel_title("CPU busy", _RIGHT[0], _LOWER[1]),
         ],
@@ -156,7 +156,7 @@ def _along_places(
         560, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
         annotations=[
             figure.panel_title(f"Bytes a second by {plotly_text(axis.name)}", 0, _RATE[1]),
-            figure.panel_title("p50 with its 95 % interval, and p99", 0, _LATENCY[1]),
+            figure.panel_title("p50 with what is open within a run, and p99", 0, _LATENCY[1]),
             *(_shade_name(end, names) for (_, end), names in shaded.items()),
         ],
         legend={**_legend(), "y": -0.12},

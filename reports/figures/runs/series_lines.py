@@ -54,7 +54,7 @@ def looks(lines: Sequence[Line], place_of: Mapping[str, Any]) -> list[Look]:
 
 
 def latencies(look: Look) -> Iterator[Trace]:
-    """p50 with its interval and p99 of each tier on the axes x and y."""
+    """p50 with its range within a run, and p99, of each tier on the axes x and y."""
     cells = look.line.cells
     rows = [{(row.op, row.tier): row for row in merged_rows(cell)} for cell, _ in cells]
     ops = {op for each in rows for op, _ in each}
