@@ -61,15 +61,13 @@ def _impacts(workload: Workload, jobs: Mapping[str, FioJob]) -> Problems:
                         "name phases with one target",
                     )
                 if impact.op not in jobs[phase.load].operations:
-                    yield (
-                        ("impact", number, key),
-                        f'the load of "{phase.name}" makes no {impact.op}s: name another phase, or another op',
-                    )
+                    text = f"makes no {impact.op}s: name another phase, or another op"
+                    yield ("impact", number, key), f'the load of "{phase.name}" {text}'
         order = sorted(names, key=places.__getitem__)
         alone, beside = (sum(map(order.index, side)) / len(side) for side in impact.sides)
         if min(map(len, impact.sides)) > 1 and abs(alone - beside) >= _APART:
             yield (
                 ("impact", number, "beside"),
-                "the phases of one side come before those of the other, so a drift of the machine looks like an "
-                "impact: order them alone, beside, beside, alone",
+                "the phases of one side come before those of the other, so a drift of the machine looks like "
+                "an impact: order them alone, beside, beside, alone",
             )

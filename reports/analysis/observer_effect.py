@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from kit.store.manifest import ObserverEffect
 from kit.store.parts.observer_effect import ObserverRatio, ObserverRow
-from reports.statistics.bootstrap import t_critical
-
-_ALPHA = 0.05
+from reports.statistics.ratios import Figure, paired
 
 
 def describe(effect: ObserverEffect | None) -> list[ObserverRow]:
@@ -31,7 +27,7 @@ def describe(effect: ObserverEffect | None) -> list[ObserverRow]:
         ]
         pairs = list(zip(*sides, strict=False))
         p50, p99 = (
-            _ratio(np.array([[getattr(each, name) for each in pair] for pair in pairs], dtype=np.float64))
+            _ratio([(getattr(without, name), getattr(beside, name)) for without, beside in pairs])
             for name in ("p50_ns", "p99_ns")
         )
         if p50 and p99:
@@ -39,17 +35,14 @@ def describe(effect: ObserverEffect | None) -> list[ObserverRow]:
     return rows
 
 
-def _ratio(pairs_ns: np.ndarray[Any, np.dtype[np.float64]]) -> ObserverRatio | None:
-    """Of rows without and with the tracer; None if there is none, or a time of 0."""
-    if not pairs_ns.size or pairs_ns.min() <= 0:
+def _ratio(pairs_ns: Sequence[tuple[float, float]]) -> ObserverRatio | None:
+    """Of times without and with the tracer; None if there is none, or a time of 0."""
+    if not pairs_ns or min(map(min, pairs_ns)) <= 0:
         return None
-    without, beside = pairs_ns.T
-    logs = np.log(beside / without)
-    mean, low, high = float(logs.mean()), None, None
-    if logs.size > 1:
-        half = t_critical(_ALPHA, logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
-        low, high = math.exp(mean - half), math.exp(mean + half)
-    return ObserverRatio(without_us=float(np.median(without)) / 1e3, ratio=math.exp(mean), low=low, high=high)
+    made = paired([Figure(math.log(beside / without), None) for without, beside in pairs_ns])
+    low, high = made.range or (None, None)
+    without_us = statistics.median(without for without, _ in pairs_ns) / 1e3
+    return ObserverRatio(without_us=without_us, ratio=made.value, low=low, high=high)
 
 
 def sentence(rows: Sequence[ObserverRow]) -> str:

@@ -117,7 +117,8 @@ def _devices(
     become shorter with them.
 
     A request that shared the log block of another thread waited for the device of the others. In ZFS reads
-    wait in the queue of their vdev, and writes by the throttle of dirty data until the pool's disks have some.
+    wait in the queue of their vdev, and writes by the throttle of dirty data until the pool's disks have
+    some.
     """
     if op == "read":
         yield "cache device", {"l2arc"}, ("read",), ("zfs",)
@@ -148,8 +149,8 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
                 else ""
             )
             yield (
-                f"{who} at most {100 * each.share:.1f} % of what {which} wait at the server, without the wait "
-                f"for an nfsd thread: {format_latency(each.saved_us)} of {format_latency(each.mean_us)}"
+                f"{who} at most {100 * each.share:.1f} % of what {which} wait at the server, without the "
+                f"wait for an nfsd thread: {format_latency(each.saved_us)} of {format_latency(each.mean_us)}"
                 f"{waits}{rest}."
             )
         yield from _doubts(phase)
@@ -164,8 +165,8 @@ def _doubts(phase: SplitPhase) -> Iterator[str]:
             )
         if tier.p50_ratio is not None and tier.p50_ratio > MOST_OBSERVED:
             yield (
-                f"{phase.phase}: the probes of the split made the p50 of {_name(tier)} "
-                f"{100 * (tier.p50_ratio - 1):.0f} % longer than in {phase.of}: take its shares with care."
+                f"{phase.phase}: the p50 of {_name(tier)} was {100 * (tier.p50_ratio - 1):.0f} % longer "
+                f"than in {phase.of}, by the probes of the split or by its moment: take its shares with care."
             )
 
 

@@ -169,8 +169,9 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     text = f"The bracket by the drives alone is {_per_s(scale.low)} to {_per_s(scale.high)} there"
     if outside:
         yield (
-            f"{text}; it does not hold the array of {', '.join(outside)} drives: a drive in an array is not what "
-            "it is alone (did its state change meanwhile?), or their slow times do not fall together by chance."
+            f"{text}; it does not hold the array of {', '.join(outside)} drives: a drive in an array is not "
+            "what it is alone (did its state change meanwhile?), or their slow times do not fall together by "
+            "chance."
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)

@@ -1,9 +1,10 @@
 """Devices that a load went to all at once, beside each alone: do they share something that limits them?
 
 That is a bus, a host bus adapter, a controller or a CPU. Rates of a phase are over the time from the first
-I/O of any device to the last. How exactly a phase tells a rate comes from batches of its time, for I/Os depend
-on those before. A phase alone and one together are one realisation each: a device may have changed its state
-between them. Where each load is there in several phases, their scatter decides (reports.statistics.ratios).
+I/O of any device to the last. How exactly a phase tells a rate comes from batches of its time, for I/Os
+depend on those before. A phase alone and one together are one realisation each: a device may have changed its
+state between them. Where each load is there in several phases, their scatter decides
+(reports.statistics.ratios).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ AS_ALONE_MIN = 0.97
 
 @dataclass(frozen=True)
 class _Compared:
-    """Phases on the same devices with the same load; bytes a second of each device `before`, alone, and `now`."""
+    """Phases on the same devices with the same load; bytes a second of each device, `before` alone."""
 
     phases: Sequence[Phase]
     share: Ratio
@@ -70,7 +71,7 @@ def _compared(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[_Com
                 [_figure(intervals, of, rates) for of, rates in zip(each, known, strict=True)]
                 for each, known in ((rounds, before), ([[phase] for phase in at_once], now))
             ]
-            yield _Compared(at_once, ratio(*sides), _mean(before), _mean(now))
+            yield _Compared(at_once, ratio(sides[0], sides[1]), _mean(before), _mean(now))
 
 
 def _rates(phases: Sequence[Phase]) -> dict[str, float]:
@@ -120,10 +121,12 @@ def _sentence(of: _Compared, shared: str) -> str:
     words = of.share.words("phase" if of.share.decides else "run")
     text = (
         f"{', '.join(phase.name for phase in of.phases)}: all {len(of.now)} devices at once {moved} "
-        f"{_per_s(found)}, {of.share.value:.3g} times what each does alone, {_per_s(wanted)} together ({words})"
+        f"{_per_s(found)}, {of.share.value:.3g} times what each does alone, {_per_s(wanted)} together "
+        f"({words})"
     )
     if of.is_slower is None:
-        return f"{text}. Whether that is less than {AS_ALONE_MIN:g} times is open: measure longer, or in more phases."
+        less = f"Whether that is less than {AS_ALONE_MIN:g} times is open"
+        return f"{text}. {less}: measure longer, or in more phases."
     if not of.is_slower:
         return f"{text}."
     slowest = min(of.now, key=lambda name: of.now[name] / of.before[name])

@@ -121,7 +121,7 @@ class Band:
         ]
 
     def is_chance(self, line: Timeline, first: int, until: int, *, all_of_them: bool = False) -> bool:
-        """Whether the intervals from `first` to before `until` may be above by chance; or would be if all were."""
+        """Whether those from `first` to before `until` that are above, or all, could be so by chance."""
         above, of = self.above(line), until - first
         counts = [(each, of if all_of_them else int(out[first:until].sum())) for each, out in above]
         return all(each.by_chance(count, of) >= CHANCE / len(above) for each, count in counts)

@@ -117,8 +117,8 @@ def outcomes(rows: Sequence[ImpactRow]) -> Iterator[Outcome]:
             yield Outcome.unknown("IMPACT", f"{text}. Longer phases tell.", subject=subject)
         elif min(row.over) < 2:
             hint = (
-                "One phase on a side cannot tell an impact from the moment of a phase: name several, in the order "
-                'alone, beside, beside, alone (alone = ["a", "a-2"], beside = ["b", "b-2"]).'
+                "One phase on a side cannot tell an impact from the moment of a phase: name several, in the "
+                'order alone, beside, beside, alone (alone = ["a", "a-2"], beside = ["b", "b-2"]).'
             )
             yield Outcome.unknown("IMPACT", f"{text}. {hint}", subject=subject)
         else:

@@ -2,17 +2,17 @@
 
 The band of before: of up to 100 intervals before a fault in which nothing declared went on (at least 30), the
 largest p50 and the largest p99, for each layer and op by itself. After a fault without recovery it is that of
-the fault before. Where a slow load leaves intervals without reads or writes, so many of them count as one that
-none before the first fault is without. An interval is in the band if it has I/Os of each, and no p50 or p99 is
-above by more than a bin. Percentiles are nearest ranks: in an interval of less than 100 I/Os the p99 is the
-slowest one.
+the fault before. Where a slow load leaves intervals without reads or writes, so many of them count as one
+that none before the first fault is without. An interval is in the band if it has I/Os of each, and no p50 or
+p99 is above by more than a bin. Percentiles are nearest ranks: in an interval of less than 100 I/Os the p99
+is the slowest one.
 
 More intervals above than chance explains (reports.statistics.usual_band; 1 / 40 for all figures together) are
 an effect. So few intervals that even all of them could be above by chance tell nothing.
 
 A phase has recovered at the begin of the first of three intervals in a row that are in the band, from the one
-on in which the fault ended, or began if it lasts until the phase ends. One interval that is above before these
-three may be chance, and counts as in the band. So recovery is known to within an interval.
+on in which the fault ended, or began if it lasts until the phase ends. One interval that is above before
+these three may be chance, and counts as in the band. So recovery is known to within an interval.
 """
 
 from __future__ import annotations
@@ -293,8 +293,8 @@ def _open(
     (first, last), at = places
     if each.expect == "unaffected" and band.is_chance(line, first, _until(line, last), all_of_them=True):
         return (
-            f"even if no interval of it were in the band of before ({_limits(row)}), that could be chance, by "
-            "the intervals before it: begin it later, let it last longer, or make the interval shorter"
+            f"even if no interval of it were in the band of before ({_limits(row)}), that could be chance, "
+            "by the intervals before it: begin it later, let it last longer, or make the interval shorter"
         )
     end = line.count - 1
     since = min(first if each.lasted else last, end)

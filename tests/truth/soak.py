@@ -122,7 +122,9 @@ _SOAKS = [
 # --- Impacts: phases of 20 s, 100 I/Os a second ---
 
 
-def _slowed(random: Random, sides: int, moment: float, factor: float, limit: float, drift: float = 0) -> bool | None:
+def _slowed(
+    random: Random, sides: int, moment: float, factor: float, limit: float, drift: float = 0
+) -> bool | None:
     frames, phases, names = [], [], ([], [])  # type: ignore[var-annotated]
     for number in range(2 * sides):
         side = number % 4 in (1, 2) if sides > 1 else number
@@ -217,7 +219,11 @@ def _unrecovered(*given: int, **more: Any) -> Callable[[Random], bool]:
     return lambda random: _fault(random, *given, "recovers", **more).rows[0].ok is False
 
 
-_AFFECTS, _LATE, _FAULTS_DOC = "a fault affects the load", "recovery from a fault took a time", "docs/verdict.md, faults"
+_AFFECTS, _LATE, _FAULTS_DOC = (
+    "a fault affects the load",
+    "recovery from a fault took a time",
+    "docs/verdict.md, faults",
+)
 _STATES = {"independent intervals": (0, 0), "AR 0.6": (2.0, 0.05), "AR 0.9": (9.5, 0.05)}
 _FAULTS = [
     *(

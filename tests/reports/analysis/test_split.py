@@ -112,7 +112,8 @@ def test_with_too_many_requests_that_could_not_be_followed_nothing_is_said() -> 
 
 
 def test_probes_that_cost_much_are_pointed_out() -> None:
-    assert "12 % longer than in model" in " ".join(split.sentences(described(WRITES, p50=1.12)))
+    said = " ".join(split.sentences(described(WRITES, p50=1.12)))
+    assert "was 12 % longer than in model, by the probes of the split or by its moment" in said
     assert "longer" not in " ".join(split.sentences(described(WRITES, p50=1.05)))
 
 

@@ -52,8 +52,8 @@ def said(*phases: Phase, spread: float = 0.0, bus: dict[str, Any] | None = None)
 def test_devices_that_share_nothing_are_as_fast_together() -> None:
     (text,) = said(*ALONE, phase("all", {"a": 10000, "b": 19800}))
     assert text.startswith(
-        "all: all 2 devices at once wrote 149 MB/s, 0.993 times what each does alone, 150 MB/s together (within "
-        "this run: 0.99"
+        "all: all 2 devices at once wrote 149 MB/s, 0.993 times what each does alone, 150 MB/s together "
+        "(within this run: 0.99"
     )
     assert "share" not in text and "open" not in text and text.endswith(").")
 
