@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from statistics import NormalDist
 
 import numpy as np
@@ -60,22 +61,24 @@ def _log_quantiles(cells: pl.DataFrame, edges: Sequence[int], q: float) -> tuple
     And the variance that its bin leaves open.
     """
     logs, floors = (np.full((len(edges) - 1, BLOCKS), np.nan) for _ in range(2))
-    for row, (begin, end) in enumerate(itertools.pairwise(edges)):
-        # A late interval belongs to the last row.
-        here = (pl.col("time_ns") >= begin) & ((pl.col("time_ns") < end) | (end == edges[-1]))
-        used = cells.filter(here & (pl.col("count") > 0)).with_columns(
-            block=((pl.col("time_ns") - begin) * BLOCKS // max(end - begin, 1)).clip(0, BLOCKS - 1)
-        )
-        for (block,), part in used.partition_by("block", as_dict=True).items():
-            bins = part.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
-            ios = sum(count for _, _, count in bins)
-            if ios < sample_needed(q):
-                continue
-            at = max(rank_ns(bins, q * ios), 1.0)
-            low, high, count = next(each for each in bins if each[1] >= at)
-            logs[row, block] = math.log(at)
-            # The quantile may lie anywhere in its bin; where that has many I/Os, it is known better.
-            floors[row, block] = ((high - low) / at) ** 2 / 12 / count
+    bounds, used = np.array(edges), cells.filter(pl.col("count") > 0)
+    times = used["time_ns"].to_numpy()
+    # A late interval belongs to the last row.
+    row = np.clip(np.searchsorted(bounds, times, side="right") - 1, 0, len(logs) - 1)
+    begin, end = bounds[row], bounds[row + 1]
+    block = np.clip((times - begin) * BLOCKS // np.maximum(end - begin, 1), 0, BLOCKS - 1)
+    bins = used.with_columns(pl.Series("block", row * BLOCKS + block)).group_by("block", "lo_ns", "hi_ns")
+    counted = bins.agg(pl.col("count").sum()).sort("block", "lo_ns")
+    for at, part in itertools.groupby(counted.select("block", "lo_ns", "hi_ns", "count").rows(), itemgetter(0)):
+        of_block = [each[1:] for each in part]
+        ios = sum(count for _, _, count in of_block)
+        if ios < sample_needed(q):
+            continue
+        value = max(rank_ns(of_block, q * ios), 1.0)
+        low, high, count = next(each for each in of_block if each[1] >= value)
+        logs[divmod(at, BLOCKS)] = math.log(value)
+        # The quantile may lie anywhere in its bin; where that has many I/Os, it is known better.
+        floors[divmod(at, BLOCKS)] = ((high - low) / value) ** 2 / 12 / count
     return logs, floors
 
 

@@ -240,12 +240,12 @@ def _judge_fault(
     quiet, band = usual
     first = line.index(each.begin_ns)
     ended_ns = each.end_ns if each.end_ns is not None else phase.end_ns
-    span = first, line.index(ended_ns)
+    last = line.index(ended_ns)
     if each.lasted:
         ended_ns = each.begin_ns
-    last = line.index(ended_ns)
+    since = line.index(ended_ns)
     found: Json = {"resolution_s": line.width_ns / 1e9}
-    at, back = _back(band, line, last) if band else (None, None)
+    at, back = _back(band, line, since) if band else (None, None)
     if at is not None and back is not None:
         at_ns = max(line.begin_ns(back), ended_ns)
         found["recovered_s"] = (at_ns - ended_ns) / 1e9
@@ -253,19 +253,42 @@ def _judge_fault(
     until = line.count if at is None else at + 1
     # What is not over yet is not the usual state.
     quiet[first:until] = False
+    places = _Places(first, last, min(since, line.count - 1), at, _after(quiet, at))
     row = row.model_copy(
         update={**found, "band": _rows(band) if band else (), **_suffered(line, first, until)}
     )
     code, why = _EXPECTED.get(each.expect or "", "FAULT-RECOVERY"), ""
     if each.expect == "degraded":
-        why = _stopped(line, span)
-    elif open_ := _open(each, line, band, (span, at), row):
+        why = _stopped(line, places)
+    elif open_ := _open(each, line, band, places, row):
         code, why = "FAULT-UNJUDGED", open_
     elif band:
-        why = _unkept(each, line, band, span, row)
+        why = _unkept(each, line, band, places, row)
     ok = None if code == "FAULT-UNJUDGED" else not why
     row = row.model_copy(update={"ok": ok, "id": code if why else None, "why": why})
     return row, _outcome(code, phase, each, why)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Numbers of intervals: in which a fault began and ended, and from which on recovery counts.
+
+    `back`: the first of three in a row in the band, None without. `after`: the end of the quiet ones then.
+    """
+
+    first: int
+    last: int
+    since: int
+    back: int | None
+    after: int
+
+
+def _after(quiet: np.ndarray, back: int | None) -> int:
+    """No more than before are held against those before: what drifts in hours is no effect of a fault."""
+    if back is None:
+        return 0
+    busy = np.flatnonzero(~quiet[back + 1 : back + 1 + MOST_BEFORE])
+    return back + 1 + int(busy[0] if busy.size else min(MOST_BEFORE, len(quiet) - back - 1))
 
 
 def _back(band: Band, line: Timeline, last: int) -> tuple[int | None, int | None]:
@@ -277,31 +300,24 @@ def _back(band: Band, line: Timeline, last: int) -> tuple[int | None, int | None
     return at, at
 
 
-def _open(
-    each: ScheduledAction,
-    line: Timeline,
-    band: Band | None,
-    places: tuple[tuple[int, int], int | None],
-    row: FaultRow,
-) -> str:
+def _open(each: ScheduledAction, line: Timeline, band: Band | None, places: _Places, row: FaultRow) -> str:
     """Why it cannot be told whether it is as declared; "" if it can."""
     if band is None:
         return (
             f"fewer than {LEAST_BEFORE} intervals with I/Os and no declared fault or event are before it: "
             "begin it later, make the interval shorter, or make more I/Os"
         )
-    (first, last), at = places
-    if each.expect == "unaffected" and band.is_chance(line, first, _until(line, last), all_of_them=True):
+    until = _until(line, places.last)
+    if each.expect == "unaffected" and band.is_chance(line, places.first, until, all_of_them=True):
         return (
             f"even if no interval of it were in the band of before ({_limits(row)}), that could be chance, "
             "by the intervals before it: begin it later, let it last longer, or make the interval shorter"
         )
-    end = line.count - 1
-    since = min(first if each.lasted else last, end)
-    if each.expect == "recovers" and at is None and band.is_chance(line, since, end):
+    gone = each.expect == "recovers" and places.back is None
+    if gone and band.is_chance(line, places.since, line.count - 1):
         return "too few intervals are after it: let the phase last longer, or make the interval shorter"
     rare = [_place(key) for key in line.series if key not in band.figures]
-    if rare and not _unkept(each, line, band, (first, last), row):
+    if rare and not _unkept(each, line, band, places, row):
         return (
             f"of {' and of '.join(rare)} there is no I/O in some of the {LEAST_BEFORE} or more intervals "
             "before it: more I/Os, or longer intervals, tell whether these recovered"
@@ -328,24 +344,17 @@ def _suffered(line: Timeline, first: int, until: int) -> Json:
     return {"longest_us": longest / 1e3, "gap_s": gap * line.width_ns / 1e9}
 
 
-def _stopped(line: Timeline, span: tuple[int, int]) -> str:
+def _stopped(line: Timeline, places: _Places) -> str:
     """Why the load did not go on while it lasted; "" if it did."""
-    wide = range(span[0] + 1, min(span[1], line.count - 1))
+    wide = range(places.first + 1, min(places.last, line.count - 1))
     ios = sum(float(each.ios[n]) for each in line.series.values() for n in wide)
     return "no I/O ended while it lasted: the load did not go on" if len(wide) and not ios else ""
 
 
-def _unkept(each: ScheduledAction, line: Timeline, band: Band, span: tuple[int, int], row: FaultRow) -> str:
+def _unkept(each: ScheduledAction, line: Timeline, band: Band, places: _Places, row: FaultRow) -> str:
     """Why it is not as declared; "" if it is."""
-    first, last = span
     if each.expect == "unaffected":
-        until = _until(line, last)
-        out = int(np.any([above for _, above in band.above(line)], axis=0)[first:until].sum())
-        text = (
-            f"{out} of {until - first} intervals from its begin on are not in the band of before "
-            f"({_limits(row)}), more than chance"
-        )
-        return "" if band.is_chance(line, first, until) else text
+        return _beyond(line, band, (places.first, _until(line, places.last)), "its begin", row)
     within_s = row.recover_within_s
     limit = f"within {_seconds(within_s)}" if within_s is not None else "before the phase ended"
     if row.recovered_s is None:
@@ -354,7 +363,19 @@ def _unkept(each: ScheduledAction, line: Timeline, band: Band, span: tuple[int, 
         return (
             f"latencies were back in the band of before ({_limits(row)}) {_recovered(row)}, and not {limit}"
         )
-    return ""
+    assert places.back is not None
+    return _beyond(line, band, (places.back, places.after), "recovery", row)
+
+
+def _beyond(line: Timeline, band: Band, span: tuple[int, int], since: str, row: FaultRow) -> str:
+    """Whether more than chance is not in the band, in words."""
+    if band.is_chance(line, *span):
+        return ""
+    out = int(np.any([above for _, above in band.above(line)], axis=0)[slice(*span)].sum())
+    return (
+        f"{out} of {span[1] - span[0]} intervals from {since} on are not in the band of before "
+        f"({_limits(row)}), more than chance"
+    )
 
 
 def _place(key: Key) -> str:

@@ -22,7 +22,7 @@ BEGIN = 120
 
 
 def run(
-    slow: range = range(0),
+    slow: Container[int] = range(0),
     *,
     empty: Container[int] = range(0),
     reads: bool = False,
@@ -98,6 +98,14 @@ def test_two_good_intervals_are_no_recovery_and_none_is_invalid() -> None:
     assert judged.rows[0].recovered_s is None
     assert judged.rows[0].id == "FAULT-RECOVERY" and "at all" in unmet(judged)[0].text
     assert not decisive(judged) and not unknown(judged)
+
+
+def test_what_comes_back_and_leaves_again_more_often_than_by_chance_is_no_recovery() -> None:
+    often = [second for second in range(130, COUNT) if second % 5 == 0]
+    judged = run(often)
+    assert judged.rows[0].recovered_s == 0 and judged.rows[0].id == "FAULT-RECOVERY"
+    assert "intervals from recovery on are not in the band of before" in unmet(judged)[0].text
+    assert run(often[:1]).rows[0].ok
 
 
 def test_an_interval_without_io_is_not_in_the_band_and_is_the_longest_gap() -> None:
