@@ -69,7 +69,8 @@ def _log_quantiles(cells: pl.DataFrame, edges: Sequence[int], q: float) -> tuple
     block = np.clip((times - begin) * BLOCKS // np.maximum(end - begin, 1), 0, BLOCKS - 1)
     bins = used.with_columns(pl.Series("block", row * BLOCKS + block)).group_by("block", "lo_ns", "hi_ns")
     counted = bins.agg(pl.col("count").sum()).sort("block", "lo_ns")
-    for at, part in itertools.groupby(counted.select("block", "lo_ns", "hi_ns", "count").rows(), itemgetter(0)):
+    rows = counted.select("block", "lo_ns", "hi_ns", "count").rows()
+    for at, part in itertools.groupby(rows, itemgetter(0)):
         of_block = [each[1:] for each in part]
         ios = sum(count for _, _, count in of_block)
         if ios < sample_needed(q):

@@ -96,13 +96,8 @@ class Largest:
     def by_chance(self, above: int, of: int) -> float:
         """The probability that so many, or more, of so many intervals are above by chance."""
         n, k, few = (each * self.worth for each in (self.number, above, of))
-        parts = (
-            math.lgamma(few + 1),
-            math.lgamma(n + few - k + 1),
-            math.lgamma(few - k + 1),
-            math.lgamma(n + few + 1),
-        )
-        return math.exp(parts[0] + parts[1] - parts[2] - parts[3])
+        few_log, all_log = (math.lgamma(m + 1) - math.lgamma(m - k + 1) for m in (few, n + few))
+        return math.exp(few_log - all_log)
 
 
 @dataclass(frozen=True)

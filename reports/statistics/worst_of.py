@@ -39,22 +39,6 @@ _STRIPES = 200
 
 
 @dataclass(frozen=True)
-class Stripe:
-    """One stripe whose drives take these times. `share`: of the bandwidth that the drives have together."""
-
-    time: float
-    busy: tuple[float, ...]
-    share: float
-
-
-def stripe(latencies: Sequence[float]) -> Stripe:
-    """The slowest drive is busy all the time, each other one as long as its own part takes."""
-    slowest = max(latencies)
-    busy = tuple(each / slowest for each in latencies)
-    return Stripe(slowest, busy, sum(latencies) / len(latencies) / slowest)
-
-
-@dataclass(frozen=True)
 class MeanTime:
     """The mean time of a stripe and its 95 % range, in the unit of the latencies."""
 

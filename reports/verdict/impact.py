@@ -105,26 +105,27 @@ def outcomes(rows: Sequence[ImpactRow]) -> Iterator[Outcome]:
         if row.limit is None:
             continue
         where = f"{row.op}/{row.tier} in {_names(row.beside)}, beside {_names(row.alone)}"
-        subject, text = (
-            f"{row.figure} of {where}",
-            f"{where}: {_words(row)}, at most {row.limit:.3g} was declared",
-        )
+        subject, found = f"{row.figure} of {where}", f"{where}: {_words(row)}"
+        text = f"{found}, at most {row.limit:.3g} was declared.{_remedy(row)}"
         if row.ok:
             yield Outcome.ok("IMPACT", subject=subject)
-        elif row.ok is False:
-            yield Outcome.failed("IMPACT", f"{text}.", subject=subject)
-        elif row.ratio is None:
-            yield Outcome.unknown("IMPACT", f"{text}. Longer phases tell.", subject=subject)
-        elif min(row.over) < 2:
-            hint = (
-                "One phase on a side cannot tell an impact from the moment of a phase: name several, in the "
-                'order alone, beside, beside, alone (alone = ["a", "a-2"], beside = ["b", "b-2"]).'
-            )
-            yield Outcome.unknown("IMPACT", f"{text}. {hint}", subject=subject)
         else:
-            yield Outcome.unknown(
-                "IMPACT", f"{text}. It is open: more phases on each side tell.", subject=subject
-            )
+            make = Outcome.unknown if row.ok is None else Outcome.failed
+            yield make("IMPACT", text, subject=subject)
+
+
+def _remedy(row: ImpactRow) -> str:
+    """What would tell, where it is open."""
+    if row.ok is not None:
+        return ""
+    if row.ratio is None:
+        return " Longer phases tell."
+    if min(row.over) > 1:
+        return " It is open: more phases on each side tell."
+    return (
+        " One phase on a side cannot tell an impact from the moment of a phase: name several, in the order "
+        'alone, beside, beside, alone (alone = ["a", "a-2"], beside = ["b", "b-2"]).'
+    )
 
 
 def sentences(rows: Sequence[ImpactRow]) -> Iterator[str]:

@@ -108,7 +108,7 @@ _DEVICES = [
             f"nothing shared, {name}",
             _shares(*given),
             at_most=0.025,
-            cases=100,
+            cases=60,
             few=2 * (given[-1] == 1 and not given[0]),
             promise="docs/verdict.md, stripes",
         )
@@ -124,14 +124,14 @@ _DEVICES = [
         "3 phases of each, together x1.3, moments differ by 2 %",
         _shares(0, 0, 0.02, 3, 1.3),
         at_least=0.95,
-        cases=50,
+        cases=20,
     ),
     Trial(
         "devices were slower together in this run",
         "AR 0.99, nothing shared",
         _slower(100, 0.2, 0, 1),
         at_most=0.05,
-        cases=120,
+        cases=60,
     ),
     *(
         Trial(
@@ -139,7 +139,7 @@ _DEVICES = [
             f"7 drives that differ by {apart:.0%}, lock step",
             functools.partial(_loss, apart=apart),
             at_least=0.95,
-            cases=20,
+            cases=8,
             promise="docs/verdict.md, stripes",
         )
         for apart in (0, 0.03, 0.1)

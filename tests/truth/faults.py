@@ -76,7 +76,7 @@ TRIALS: list[Trial] = [
             f"nothing, {name}, {before} before, {lasts} long",
             _affected(before, lasts, state=state),
             at_most=0.025,
-            cases=120,
+            cases=100,
             few=10 * (before == 30 and lasts == 60 and not state[0]),
             promise=_FAULTS_DOC,
         )
@@ -88,7 +88,7 @@ TRIALS: list[Trial] = [
         "nothing, no outliers, 30 before, 10 long",
         _affected(30, 10, outliers=0),
         at_most=0.025,
-        cases=120,
+        cases=100,
     ),
     *(
         Trial(
@@ -96,7 +96,7 @@ TRIALS: list[Trial] = [
             f"x{slower}, {before} before, {lasts} long",
             _affected(before, lasts, slower=slower),
             at_least=least,
-            cases=120,
+            cases=100,
             promise=_FAULTS_DOC,
         )
         for slower, before, lasts, least in ((1.1, 100, 10, 0.5), (1.2, 30, 10, 0.95), (1.5, 30, 3, 0.95))
@@ -107,7 +107,7 @@ TRIALS: list[Trial] = [
             f"nothing, {name}, {before} before",
             _late(before, 3, state=state),
             at_most=most,
-            cases=120,
+            cases=100,
             few=10 * (before == 30 and not state[0]),
             promise=_FAULTS_DOC,
         )
@@ -120,7 +120,7 @@ TRIALS: list[Trial] = [
             f"nothing, {name}, {before} before",
             _unrecovered(before, 3, state=state),
             at_most=0.025,
-            cases=120,
+            cases=100,
             promise=_FAULTS_DOC,
         )
         for name, state in _STATES.items()
