@@ -43,14 +43,19 @@ def against_first(cells: pl.DataFrame, edges: Sequence[int], q: float) -> list[R
 
     `cells`: `time_ns`, `lo_ns`, `hi_ns`, `count` of one kind of I/O. `edges`: where rows begin, and the end.
     """
-    logs, floors = _log_quantiles(cells, edges, q)
+    return of_logs(*_log_quantiles(cells, edges, q))
+
+
+def of_logs(logs: Floats, floors: Floats) -> list[Ratio | None]:
+    """The same of the logarithms of the percentile in each block, rows x blocks, NaN where it is not known.
+
+    `floors`: the variance that its bin leaves open.
+    """
     usable = np.isfinite(logs).sum(axis=1) >= _FEWEST
     found: list[Ratio | None] = [None] * (len(logs) - 1)
-    rows = np.flatnonzero(usable)
+    rows = np.flatnonzero(usable).tolist()
     if len(rows) > 1 and usable[0]:
-        for row, each in zip(
-            rows[1:], _ratios(logs[rows], rows.tolist(), float(np.nanmean(floors))), strict=True
-        ):
+        for row, each in zip(rows[1:], _ratios(logs[rows], rows, float(np.nanmean(floors))), strict=True):
             found[row - 1] = each
     return found
 

@@ -144,7 +144,7 @@ def _rows(band: Band) -> tuple[BandOf, ...]:
     )
 
 
-def _quiet(line: Timeline, phase: Phase, schedule: Schedule) -> np.ndarray:
+def quiet_of(line: Timeline, phase: Phase, schedule: Schedule) -> np.ndarray:
     """Whether nothing declared went on in each interval."""
     # The first interval begins before the load, the last ends after it.
     quiet = np.ones(line.count, dtype=bool)
@@ -164,7 +164,7 @@ def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[Timeli
     ]
     for together in _TOGETHER:
         line = timeline(latency, phase, together)
-        quiet = _quiet(line, phase, schedule)
+        quiet = quiet_of(line, phase, schedule)
         used = np.flatnonzero(quiet[: line.index(min(begins))])[-MOST_BEFORE:] if begins else ()
         if together == 1 or len(used) >= LEAST_BEFORE:
             best = line, quiet
@@ -174,7 +174,12 @@ def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[Timeli
 
 
 def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Judged) -> None:
-    line, quiet = _line_of(latency, phase, schedule)
+    judge_line(*_line_of(latency, phase, schedule), phase, schedule, judged)
+    _judge_errors(phase, schedule, judged)
+
+
+def judge_line(line: Timeline, quiet: np.ndarray, phase: Phase, schedule: Schedule, judged: Judged) -> None:
+    """Each fault and event. `quiet`: whether nothing declared went on in each interval; it is changed."""
     zero_ns = schedule.load_begun_ns if schedule.load_begun_ns is not None else phase.start_ns
     band = None
     for each in sorted(schedule.actions, key=lambda each: each.at_ns):
@@ -191,7 +196,6 @@ def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Jud
             row, outcome = _judge_fault(phase, each, line, (quiet, band), row)
             judged.outcomes.append(outcome)
         judged.rows.append(row)
-    _judge_errors(phase, schedule, judged)
 
 
 def _code(each: ScheduledAction) -> str:

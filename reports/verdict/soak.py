@@ -16,6 +16,7 @@ from kit.store.phase import STOP_RULE, Phase
 from kit.store.tables import deciding_layer
 from reports.statistics import blocks
 from reports.statistics.quantiles import percentiles_ns
+from reports.statistics.ratios import Ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -146,8 +147,7 @@ def _drift(
     known = [(row, each) for row, each in enumerate(found, 1) if each]
     ok, told = None, max(known, key=lambda pair: abs(pair[1].log), default=None)
     if limit is not None:
-        holds = [each and each.inside(1 / (1 + limit), 1 + limit, of_this_run=True) for each in found]
-        ok = False if False in holds else None if None in holds or not holds else True
+        holds, ok = within(found, limit)
         # What decides is told: a row that is surely outside, or else the one that may be farthest.
         decisive = [pair for pair in known if ok is not False or holds[pair[0] - 1] is False]
         told = max(decisive, key=lambda pair: abs(pair[1].log) + (pair[1].reach or 0), default=None)
@@ -164,6 +164,12 @@ def _drift(
         return drift
     few = len(known) < len(found)
     return drift.model_copy(update={"reason": _reason(name, drift, len(edges) - 1, few=few)})
+
+
+def within(found: Sequence[Ratio | None], limit: float) -> tuple[list[bool | None], bool | None]:
+    """Whether each row is within the limit, and whether all are; None where that is open."""
+    holds = [each and each.inside(1 / (1 + limit), 1 + limit, of_this_run=True) for each in found]
+    return holds, False if False in holds else None if None in holds or not holds else True
 
 
 def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.random import Generator as Random
 
-from kit.store.latency import Latency
-from kit.store.manifest import Manifest
+from reports.statistics.usual_band import Series, Timeline
 from reports.verdict import recovery
-from tests.truth.made_up import SECOND, frame_of, phase_of, state_of
+from tests.truth.made_up import SECOND, phase_of, state_of
 from tests.truth.trials import Trial
 
 
@@ -32,12 +30,12 @@ def _fault(
     level[before + 1 :] += np.log(slower)
     noise = 0.1 * random.standard_normal((count, 20))
     noise[random.random((count, 20)) < outliers] += np.log(8)
-    latency_us = 150 * np.exp(level[:, None] + noise)
-    time_ns = np.repeat(np.arange(count), 20) * SECOND
-    frames = [
-        frame_of("soak", time_ns, latency_us.ravel() + more, layer=layer, tier=tier)
-        for layer, tier, more in (("nfs-server", "slog", 0), ("client", "all", 20))
-    ]
+    ios_ns = np.sort(150_000 * np.exp(level[:, None] + noise), axis=1)
+    ios = np.full(count, 20.0)
+    layers = {
+        (layer, "write"): Series(ios, ios_ns[:, 9] + more, ios_ns[:, -1] + more, ios_ns[:, -1] + more)
+        for layer, more in (("nfs-server", 0), ("client", 20_000))
+    }
     action = {
         "kind": "fault", "what": "stall", "text": "a stall", "at_ns": (before + 1) * SECOND,
         "for_ns": lasts * SECOND, "begin_ns": (before + 1) * SECOND, "times": 1, "expect": expect,
@@ -45,7 +43,10 @@ def _fault(
     }  # fmt: skip
     schedule = {"load_begun_ns": 0, "actions": [action], "data": {"data_errors": 0, "scan": "x"}}
     phase = phase_of("soak", 0, count * SECOND, SECOND, schedule=schedule)
-    return recovery.judge(Manifest(phases=(phase,)), Latency.of(pl.concat(frames)))
+    line, judged = Timeline(0, SECOND, count, layers), recovery.Judged()
+    assert phase.schedule
+    recovery.judge_line(line, recovery.quiet_of(line, phase, phase.schedule), phase, phase.schedule, judged)
+    return judged
 
 
 def _affected(*given: int, **more: Any) -> Callable[[Random], bool]:
@@ -76,8 +77,8 @@ TRIALS: list[Trial] = [
             f"nothing, {name}, {before} before, {lasts} long",
             _affected(before, lasts, state=state),
             at_most=0.025,
-            cases=100,
-            few=10 * (before == 30 and lasts == 60 and not state[0]),
+            cases=400,
+            few=20 * (before == 30 and lasts == 60 and not state[0]),
             promise=_FAULTS_DOC,
         )
         for name, state in _STATES.items()
@@ -88,7 +89,7 @@ TRIALS: list[Trial] = [
         "nothing, no outliers, 30 before, 10 long",
         _affected(30, 10, outliers=0),
         at_most=0.025,
-        cases=100,
+        cases=400,
     ),
     *(
         Trial(
@@ -96,7 +97,7 @@ TRIALS: list[Trial] = [
             f"x{slower}, {before} before, {lasts} long",
             _affected(before, lasts, slower=slower),
             at_least=least,
-            cases=100,
+            cases=400,
             promise=_FAULTS_DOC,
         )
         for slower, before, lasts, least in ((1.1, 100, 10, 0.5), (1.2, 30, 10, 0.95), (1.5, 30, 3, 0.95))
@@ -107,8 +108,8 @@ TRIALS: list[Trial] = [
             f"nothing, {name}, {before} before",
             _late(before, 3, state=state),
             at_most=most,
-            cases=100,
-            few=10 * (before == 30 and not state[0]),
+            cases=400,
+            few=20 * (before == 30 and not state[0]),
             promise=_FAULTS_DOC,
         )
         for name, state in _STATES.items()
@@ -120,7 +121,7 @@ TRIALS: list[Trial] = [
             f"nothing, {name}, {before} before",
             _unrecovered(before, 3, state=state),
             at_most=0.025,
-            cases=100,
+            cases=400,
             promise=_FAULTS_DOC,
         )
         for name, state in _STATES.items()
@@ -132,7 +133,7 @@ TRIALS: list[Trial] = [
             f"x{slower} for ever, {before} before",
             _unrecovered(before, 3, slower=slower),
             at_least=least,
-            cases=100,
+            cases=400,
             promise=_FAULTS_DOC,
         )
         for slower, before, least in ((1.1, 30, 0.8), (1.1, 100, 0.9), (1.2, 30, 0.98))
