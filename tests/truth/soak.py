@@ -105,7 +105,7 @@ _SOAKS = [
         _IT_DRIFTED,
         "last row at x1.25, a state of 30 min that varies by 2 %",
         _drifted(factors=(1, 1, 1, 1.25), lasts_min=30, spread=0.02),
-        at_least=0.7,
+        at_least=0.6,
         cases=200,
         promise=_SOAK,
     ),
@@ -225,7 +225,7 @@ _IMPACTS = [
             cases=100,
             promise=_IMPACT,
         )
-        for sides, factor, least in ((2, 1.5, 0.2), (3, 1.3, 0.8), (4, 1.2, 0.8), (5, 1.2, 0.95))
+        for sides, factor, least in ((2, 1.5, 0.7), (3, 1.3, 0.95), (4, 1.2, 0.9), (5, 1.2, 0.95))
     ),
 ]
 
