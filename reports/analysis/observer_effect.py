@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
+from statistics import median
 
 from kit.store.manifest import ObserverEffect
 from kit.store.parts.observer_effect import ObserverRatio, ObserverRow
@@ -27,8 +27,7 @@ def describe(effect: ObserverEffect | None) -> list[ObserverRow]:
         ]
         pairs = list(zip(*sides, strict=False))
         p50, p99 = (
-            _ratio([(getattr(without, name), getattr(beside, name)) for without, beside in pairs])
-            for name in ("p50_ns", "p99_ns")
+            _ratio([(getattr(a, name), getattr(b, name)) for a, b in pairs]) for name in ("p50_ns", "p99_ns")
         )
         if p50 and p99:
             rows.append(ObserverRow(threads=threads, pairs=len(pairs), p50=p50, p99=p99))
@@ -39,10 +38,10 @@ def _ratio(pairs_ns: Sequence[tuple[float, float]]) -> ObserverRatio | None:
     """Of times without and with the tracer; None if there is none, or a time of 0."""
     if not pairs_ns or min(map(min, pairs_ns)) <= 0:
         return None
-    made = paired([Figure(math.log(beside / without), None) for without, beside in pairs_ns])
-    low, high = made.range or (None, None)
-    without_us = statistics.median(without for without, _ in pairs_ns) / 1e3
-    return ObserverRatio(without_us=without_us, ratio=made.value, low=low, high=high)
+    found = paired([Figure(math.log(beside / without), None) for without, beside in pairs_ns])
+    low, high = found.range or (None, None)
+    without_us = median(without for without, _ in pairs_ns) / 1e3
+    return ObserverRatio(without_us=without_us, ratio=found.value, low=low, high=high)
 
 
 def sentence(rows: Sequence[ObserverRow]) -> str:
