@@ -17,7 +17,7 @@ def not_in_turn(a: Sequence[str | None], b: Sequence[str | None]) -> str | None:
     ABAB: at least every second run of the smaller side has the other side beside it, and no more than three
     of four pairs of a run of A and one of B have the same order.
     """
-    if None in (*a, *b):
+    if None in (*a, *b) or set(a) & set(b):
         return _UNKNOWN
     times = [(datetime.fromisoformat(each), side) for side, of in (("A", a), ("B", b)) for each in of if each]
     sides = [side for _, side in sorted(times)]

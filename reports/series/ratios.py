@@ -88,7 +88,8 @@ def judged(expected: JudgedRatio, series: Series, cells: Sequence[SeriesCell]) -
         return expected.model_copy(update={"ratio": None, "ok": None, "reason": reason})
     found = paired([after[each].minus(before[each]) for each in rounds])
     ok = found.inside(expected.ratio_min or 0.0, expected.ratio_max or math.inf, of_this_run=True)
-    reason = "" if ok else f"{found.value:.3f} ({found.words('round')}), expected {_limits(expected)}"
+    known = found.words("round" if found.decides else "run")
+    reason = "" if ok else f"{found.value:.3f} ({known}), expected {_limits(expected)}"
     if ok is None:
         reason += ": not known well enough; more rounds (--repeat) or longer phases tell it"
     update = {"ratio": found.value, "interval": found.range, "ok": ok, "reason": reason}

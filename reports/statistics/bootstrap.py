@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
+@functools.lru_cache(maxsize=4096)
 def t_critical(alpha: float, freedom: float) -> float:
     """The t that Student's |t| with `freedom` degrees exceeds with probability `alpha`.
 

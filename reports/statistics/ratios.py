@@ -32,6 +32,8 @@ ERRORS_95 = 1.96
 ALPHA = 0.05
 # Of many figures together: with A and B alike at most so many comparisons show any difference.
 ALPHA_TOGETHER = 0.025
+# Degrees of freedom that are as good as all.
+_MANY = 200
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,8 @@ def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Rat
     if min(over) < 2:
         within = sides[1].minus(sides[0])
         return Ratio(within.log, within.reach, over)
-    error = math.hypot(_error(a, sides[0].log), _error(b, sides[1].log))
-    return Ratio(sides[1].log - sides[0].log, t_critical(alpha, min(over) - 1) * error, over)
+    scatter, own = (math.hypot(part(a), part(b)) for part in (_scatter, _own))
+    return Ratio(sides[1].log - sides[0].log, _reach(scatter, own, min(over) - 1, alpha), over)
 
 
 def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
@@ -127,7 +129,7 @@ def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
     log, over = mean(pairs), (len(pairs), len(pairs))
     if len(pairs) < 2:
         return Ratio(log.log, log.reach, over)
-    return Ratio(log.log, t_critical(alpha, len(pairs) - 1) * _error(pairs, log.log), over)
+    return Ratio(log.log, _reach(_scatter(pairs), _own(pairs), len(pairs) - 1, alpha), over)
 
 
 def along(places: Sequence[float], figures: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
@@ -143,11 +145,11 @@ def along(places: Sequence[float], figures: Sequence[Figure], alpha: float = ALP
     squares = sum(each**2 for each in off)
     slope = sum(x * (each.log - level) for x, each in zip(off, figures, strict=True)) / squares
     left = [Figure(each.log - slope * x, each.reach) for x, each in zip(off, figures, strict=True)]
-    # The line has used up one more than the mean has.
-    error = _error(left, level) * math.sqrt(number * (number - 1) / (number - 2) / squares)
-    length = places[-1] - places[0]
-    reach = t_critical(alpha, number - 2) * error * abs(length)
-    return Ratio(slope * length, reach, (number, number))
+    length = abs(places[-1] - places[0]) * math.sqrt(number / squares)
+    # The line has used up one freedom more than the mean has.
+    scatter = _scatter(left) * length * math.sqrt((number - 1) / (number - 2))
+    reach = _reach(scatter, _own(left) * length, number - 2, alpha)
+    return Ratio(slope * (places[-1] - places[0]), reach, (number, number))
 
 
 def mean(figures: Sequence[Figure]) -> Figure:
@@ -170,8 +172,17 @@ def half_width(known: Range) -> float:
     return math.log(known[1] / known[0]) / 2
 
 
-def _error(side: Sequence[Figure], log: float) -> float:
-    """The standard error of the mean `log`: by scatter, and never below what the I/Os of each leave open."""
-    scatter = sum((each.log - log) ** 2 for each in side) / (len(side) - 1)
-    own = sum(((each.reach or 0.0) / ERRORS_95) ** 2 for each in side) / len(side)
-    return math.sqrt(max(scatter, own) / len(side))
+def _reach(scatter: float, own: float, freedom: int, alpha: float) -> float:
+    """Half of the range of confidence 1 - `alpha`: by scatter, and never less than the I/Os leave open."""
+    return max(t_critical(alpha, freedom) * scatter, t_critical(alpha, _MANY) / ERRORS_95 * own)
+
+
+def _scatter(side: Sequence[Figure]) -> float:
+    """The standard error of the mean, by the scatter between realisations."""
+    log = mean(side).log
+    return math.sqrt(sum((each.log - log) ** 2 for each in side) / (len(side) - 1) / len(side))
+
+
+def _own(side: Sequence[Figure]) -> float:
+    """Half of the 95 % range of the mean, by what the I/Os of each leave open, as far as it is known."""
+    return math.hypot(*(each.reach or 0.0 for each in side)) / len(side)

@@ -89,7 +89,7 @@ def series(folder: Path, *factors: float, **changes: Any) -> Series:
 
 
 def two_series(folder: Path) -> ComparedSeries:
-    a, b = (series(folder / str(factor), 1, factor, 4, 1, rounds=2) for factor in (1.5, 3))
+    a, b = (series(folder / str(factor), 1, factor, 4, 1, rounds=4) for factor in (1.5, 3))
     return compare_series(a, b.model_copy(update={"id": "series-20261121T060000Z-bbbbbb"}))
 
 

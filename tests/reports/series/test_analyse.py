@@ -44,19 +44,20 @@ def test_the_median_lies_in_its_range(tmp_path: Path) -> None:
     assert row.p50_range_us[1] / row.p50_range_us[0] < 1.02
 
 
-def test_ranges_are_those_of_the_number_of_ios(tmp_path: Path) -> None:
+def test_ranges_are_those_of_batches_and_hold_the_figure(tmp_path: Path) -> None:
     """The logarithm spreads by 0.04, so that of 4000 I/Os the median has a standard error of 0.08 %."""
     series = analysed(tmp_path)
     run = series.cells[1].runs[0]
     (row,) = [row for row in run.rows if row.layer == "nfs-server"]
     assert row.p99_us and row.p99_range_us and row.p99_range_us[0] < row.p99_us < row.p99_range_us[1]
+    # The same number of I/Os in each interval: one more or less is all that is open.
     assert run.ios_per_s and run.ios_per_s_range
-    assert run.ios_per_s_range[1] / run.ios_per_s == pytest.approx(1 + 1.96 * 0.04 / 4000**0.5, abs=3e-4)
+    assert run.ios_per_s_range[1] / run.ios_per_s == pytest.approx(1 + 2.3 / 4000, abs=1e-4)
     ratio = p50(series, "4k")
     assert ratio.range and ratio.range[0] < 1.5 < ratio.range[1]
     # Of the cell and of the base, that was measured twice. Where they lie in their bins adds to it.
     by_ranks = 1.96 * 1.25 * 0.04 / 4000**0.5 * (1 + 1 / 2) ** 0.5
-    assert by_ranks < ratio.range[1] / ratio.ratio - 1 < 2.5 * by_ranks
+    assert by_ranks < ratio.range[1] / ratio.ratio - 1 < 4 * by_ranks
 
 
 def test_a_series_of_an_older_kit_has_no_ranges(tmp_path: Path) -> None:
@@ -80,6 +81,12 @@ def test_a_base_that_drifts_makes_the_cells_between_unknown(tmp_path: Path) -> N
     assert series.verdict == "unknown" and not series.ratios
     assert [each.ok for each in series.drift if each.layer == "nfs-server"] == [False]
     assert all("drifted" in (cell.excluded or "") for cell in series.cells)
+
+
+def test_a_base_that_is_known_too_little_says_so(tmp_path: Path) -> None:
+    series = analysed(tmp_path, drift_max=0.001)
+    assert {each.ok for each in series.drift} == {None} and series.verdict == "valid"
+    assert "cannot be told of write-slog" in series.notes[0]
 
 
 def test_a_base_within_the_bound_does_notdrift_of(tmp_path: Path) -> None:
@@ -151,14 +158,18 @@ def test_ratios_are_expected(tmp_path: Path, limits: dict[str, Any], verdict: st
     assert (series.verdict, series.expect[0].ok) == (verdict, ok)
 
 
-def test_a_limit_within_the_interval_of_the_ratio_is_not_broken(tmp_path: Path) -> None:
-    """The medians of 4000 I/Os are known to 0.2 %: a ratio just below 1.5 does not show that it is below."""
-    limit = p50(analysed(tmp_path), "4k").ratio
-    for share, ok in ((1.0005, True), (1.02, False)):
-        series = analysed(tmp_path / str(share), expect=[{**WISH, "ratio_min": limit * share}])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_limit_within_the_interval_of_the_ratio_is_open(tmp_path: Path, rounds: int) -> None:
+    """A ratio just below 1.5 does not show that it is below: that is unknown, with what to do."""
+    limit = p50(analysed(tmp_path, rounds=rounds), "4k").ratio
+    for share, ok in ((0.9, True), (1.0001, None), (1.1, False)):
+        series = analysed(tmp_path / str(share), rounds=rounds, expect=[{**WISH, "ratio_min": limit * share}])
         (judged,) = series.expect
         assert judged.interval and judged.ratio and judged.interval[0] < judged.ratio < judged.interval[1]
         assert judged.ok is ok, judged
+        assert series.verdict == {True: "valid", None: "unknown", False: "invalid"}[ok]
+        assert ok is not None or "--repeat" in judged.reason
+        assert ok or (f"over {rounds} rounds" if rounds > 1 else "within this run") in judged.reason
 
 
 def test_a_ratio_between_two_values_that_are_not_the_base(tmp_path: Path) -> None:
