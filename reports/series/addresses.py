@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from kit.store.series import CellRun, Series, SeriesAxis, SeriesCell
-from kit.store.summary import Range
+from kit.store.series import Series, SeriesAxis
 from reports.series.view import Cells, bytes_rate_of, cells_of, lines_of, never_written_of, places_of
-from reports.statistics.ratios import Figure, along, mean
+from reports.statistics.ratios import Figure, along
 
 # A profile is flat if the line through it is shown to change by no more: that of an SSD that is filled.
 FLAT = 0.05
@@ -43,7 +42,8 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     if len(cells) < _FEWEST:
         return f"{len(cells)} places are too few to tell whether it is flat {between}; {differ}"
     known = places_of([value for _, value in cells])
-    line = along(known[0] if known else range(len(cells)), [_rate(cell) for cell, _ in cells])
+    logs = [Figure(math.log(rate), None) for rate in rates]
+    line = along(known[0] if known else range(len(cells)), logs)
     low, high = line.range or (0.0, math.inf)
     fitted = (
         f"by a line through {len(cells)} places {1 / line.value:.3f}, 95 %: {1 / high:.3f} to {1 / low:.3f}"
@@ -57,17 +57,6 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
         f"{words} {rates[0] / rates[-1]:.3f}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s {between} "
         f"({fitted})"
     )
-
-
-def _rate(cell: SeriesCell) -> Figure:
-    """Bytes a second over the rounds, with what the I/Os of each leave open."""
-    return mean([Figure.of(run.bytes_per_s, _of_bytes(run)) for run in cell.runs if run.bytes_per_s])
-
-
-def _of_bytes(run: CellRun) -> Range | None:
-    """The range of I/Os a second in bytes a second."""
-    known, rate, size = run.ios_per_s_range, run.ios_per_s, run.bytes_per_s
-    return (known[0] * size / rate, known[1] * size / rate) if known and rate and size else None
 
 
 def _unwritten(axis: SeriesAxis, cells: Cells, written: Cells) -> str:

@@ -220,7 +220,7 @@ def _mark_names(trend: Trend) -> list[Layout]:
 
 
 def _caption(trend: Trend, lines: Sequence[Line]) -> str:
-    parts = ["Bars: what the number of I/Os leaves open (95 %)."]
+    parts = ["Bars: what the I/Os leave open within each run."]
     if any(line.changes for line in lines):
         parts.append("Ring: change point, first run of the new level, with the ratio.")
     if trend.marks:

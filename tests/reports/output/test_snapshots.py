@@ -90,7 +90,8 @@ def series(folder: Path, *factors: float, **changes: Any) -> Series:
 
 def two_series(folder: Path) -> ComparedSeries:
     a, b = (series(folder / str(factor), 1, factor, 4, 1, rounds=4) for factor in (1.5, 3))
-    return compare_series(a, b.model_copy(update={"id": "series-20261121T060000Z-bbbbbb"}))
+    changes = {"id": "series-20261121T060000Z-bbbbbb", "started_utc": "2026-11-21T06:00:00Z"}
+    return compare_series(a, b.model_copy(update=changes))
 
 
 def slog(cache: str, write_us: Callable[[int], float], flush_us: float, width: int) -> Iterable[str]:

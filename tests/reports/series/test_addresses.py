@@ -23,8 +23,8 @@ def said(series: Series) -> list[str]:
 
 def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
     (text,) = said(addresses.series({("read", "100"): addresses.DISK}, rotating=True))
-    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0% to 90% (by a line through 10 places 1.87"
-    assert text.startswith(begin) and ", 95 %: 1.8" in text
+    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0% to 90% (by a line through 10 places 1.86"
+    assert text.startswith(begin) and ", 95 %: 1.7" in text
     text = said(addresses.series({("read", "100"): addresses.DISK}, rounds=3))[0]
     assert text.startswith("read: first : last 1.871"), "no disk, as far as is known"
 

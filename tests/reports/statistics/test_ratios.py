@@ -1,0 +1,58 @@
+"""The ratio of two figures: what decides, and what never does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from reports.statistics.ratios import Figure, Ratio, along, mean, paired, ratio
+
+
+def figures(*values: float, reach: float | None = 0.01) -> list[Figure]:
+    return [Figure(math.log(value), reach) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "inside"),
+    [
+        (ratio(figures(1), figures(2)), "within this run: 1.97 to 2.03", None),
+        (ratio(figures(1), figures(2, 2.02)), "within this run: 1.99 to 2.03", None),
+        (ratio(figures(1, 1.01, 0.99), figures(2, 2.02, 1.98)), "95 %, over 3 runs: 1.93 to 2.07", False),
+        (paired(figures(2)), "within this run: 1.98 to 2.02", None),
+        (paired(figures(2, 2.01, 2.02)), "95 %, over 3 runs: 1.99 to 2.03", False),
+        (Ratio(0.0, None, (1, 1)), "range not known", None),
+    ],
+)
+def test_one_realisation_decides_nothing(found: Ratio, words: str, inside: bool | None) -> None:
+    assert (found.words(), found.inside(0.9, 1.1)) == (words, inside)
+    assert found.range is None or found.inside(0.9, 1.1, of_this_run=True) is False
+
+
+def test_realisations_that_agree_are_known_no_better_than_their_ios_tell() -> None:
+    found = ratio(figures(1, 1, reach=0.02), figures(1.04, 1.04, reach=0.02))
+    assert found.reach == pytest.approx(0.02, rel=0.01)
+    assert found.inside(1, 1) is False, "1.04 is more than their I/Os leave open"
+
+
+@pytest.mark.parametrize(("scatter", "number"), [((0.1, 0.001), (3, 10)), ((0.001, 0.1), (10, 3))])
+def test_the_smaller_side_has_the_freedom(scatter: tuple[float, float], number: tuple[int, int]) -> None:
+    sides = [
+        figures(*(math.exp(spread * (-1) ** n) for n in range(count)), reach=None)
+        for spread, count in zip(scatter, number, strict=True)
+    ]
+    found = ratio(sides[0], sides[1])
+    error = math.sqrt(sum(0.01 * (1 - 1 / 9) for _ in range(3)) / 2 / 3)
+    assert found.reach == pytest.approx(4.303 * error, rel=0.01)
+
+
+def test_a_line_through_places_has_their_scatter() -> None:
+    places = [float(n) for n in range(10)]
+    falls = [Figure(-0.02 * n + 0.001 * (-1) ** n, None) for n in range(10)]
+    found = along(places, falls)
+    assert found.log == pytest.approx(-0.18, abs=0.002) and found.inside(0.8, 0.9)
+    assert along(places, falls[::-1]).value == pytest.approx(1 / found.value, rel=0.01)
+    with pytest.raises(ValueError):
+        along([0, 1], falls[:2])
+    with pytest.raises(ValueError):
+        mean([])
