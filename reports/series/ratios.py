@@ -91,7 +91,8 @@ def judged(expected: JudgedRatio, series: Series, cells: Sequence[SeriesCell]) -
     known = found.words("round" if found.decides else "run")
     reason = "" if ok else f"{found.value:.3f} ({known}), expected {_limits(expected)}"
     if ok is None:
-        reason += ": not known well enough; more rounds (--repeat) or longer phases tell it"
+        reason += ": not known well enough; more rounds (--repeat), or longer phases in 8 intervals or more, "
+        reason += "tell it"
     update = {"ratio": found.value, "interval": found.range, "ok": ok, "reason": reason}
     return expected.model_copy(update=update)
 
