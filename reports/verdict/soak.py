@@ -168,7 +168,8 @@ def _drift(
 
 def within(found: Sequence[Ratio | None], limit: float) -> tuple[list[bool | None], bool | None]:
     """Whether each row is within the limit, and whether all are; None where that is open."""
-    holds = [each and each.inside(1 / (1 + limit), 1 + limit, of_this_run=True) for each in found]
+    low, high = 1 / (1 + limit), 1 + limit
+    holds = [each.inside(low, high, of_this_run=True) if each else None for each in found]
     return holds, False if False in holds else None if None in holds or not holds else True
 
 
