@@ -92,11 +92,11 @@ def _loss(random: Random, apart: float) -> bool:
     array = _device_phase("array", ["array"], waited, 0, **of, **in_order)
     *_, text = stripes.sentences(pl.DataFrame(schema=LATENCY_SCHEMA), [*phases, array])
     low, high = (float(each) / 100 for each in re.findall(r"([\d.]+)%", text))
-    # Of other requests of the same drives.
-    again = [record.mean() * random.gamma(4.0, 0.25, 4000) for record in records]
-    which = [*range(7), *random.integers(0, 7, 25)]
-    mean = 32 * np.mean([1 / each.mean() for each in again])
-    stripe = np.maximum.reduce([random.permutation(again[each]) for each in which])
+    # Of other requests of the same drives: each stripe has 7 of them and 25 that are like one of them.
+    again = np.array([record.mean() * random.gamma(4.0, 0.25, 4000) for record in records])
+    which = np.hstack([np.tile(np.arange(7), (4000, 1)), random.integers(0, 7, (4000, 25))])
+    stripe = again[which, random.integers(0, 4000, which.shape)].max(axis=1)
+    mean = 32 * float(np.mean(1 / again.mean(axis=1)))
     return bool(low - 0.0005 <= 1 - 32 / stripe.mean() / mean <= high + 0.0005)
 
 
@@ -138,8 +138,8 @@ _DEVICES = [
             "32 drives would lose a to b",
             f"7 drives that differ by {apart:.0%}, lock step",
             functools.partial(_loss, apart=apart),
-            at_least=0.95,
-            cases=8,
+            at_least=0.9,
+            cases=40,
             promise="docs/verdict.md, stripes",
         )
         for apart in (0, 0.03, 0.1)
