@@ -138,7 +138,7 @@ _DEVICES = [
             "32 drives would lose a to b",
             f"7 drives that differ by {apart:.0%}, lock step",
             functools.partial(_loss, apart=apart),
-            at_least=0.9,
+            at_least=0.85,
             cases=40,
             promise="docs/verdict.md, stripes",
         )
