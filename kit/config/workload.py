@@ -302,10 +302,11 @@ class Workload(Table):
                 )
                 raise KeyProblem(("expect", number, "phase"), text)
         for number, impact in enumerate(self.impact):
-            for part, name in (("alone", impact.alone), ("beside", impact.beside)):
-                if name not in names:
-                    text = f"no phase is called '{name}', {nearest(name, names, 'phases')}"
-                    raise KeyProblem(("impact", number, part), text)
+            for part, sides in zip(("alone", "beside"), impact.sides, strict=True):
+                for name in sides:
+                    if name not in names:
+                        text = f"no phase is called '{name}', {nearest(name, names, 'phases')}"
+                        raise KeyProblem(("impact", number, part), text)
         return self
 
 

@@ -10,6 +10,9 @@ from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 
 Problems = Iterator[tuple[KeyPath, str]]
+# Sides whose mean places differ by less are in turn: those of alone, beside, beside, alone differ by 0, of
+# alone, beside, alone, beside by 1.
+_APART = 1.0
 
 
 def problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
@@ -42,21 +45,29 @@ def _limits(workload: Workload, testbed: Testbed, number: int) -> Iterator[tuple
 
 
 def _impacts(workload: Workload, jobs: Mapping[str, FioJob]) -> Problems:
-    phases = {phase.name: phase for phase in workload.phase}
+    places = {phase.name: number for number, phase in enumerate(workload.phase)}
     for number, impact in enumerate(workload.impact):
-        if not phases.keys() >= {impact.alone, impact.beside}:
+        names = [name for side in impact.sides for name in side]
+        if not places.keys() >= set(names):
             # A part of the workload: its phases on devices, or those with a pool.
             continue
-        alone, beside = phases[impact.alone], phases[impact.beside]
-        if alone.target != beside.target:
+        first = workload.phase[places[names[0]]]
+        for key, side in zip(("alone", "beside"), impact.sides, strict=True):
+            for phase in (workload.phase[places[name]] for name in side):
+                if phase.target != first.target:
+                    yield (
+                        ("impact", number, key),
+                        f'"{phase.name}" goes to {phase.target} and "{first.name}" to {first.target}: '
+                        "name phases with one target",
+                    )
+                if impact.op not in jobs[phase.load].operations:
+                    text = f"makes no {impact.op}s: name another phase, or another op"
+                    yield ("impact", number, key), f'the load of "{phase.name}" {text}'
+        order = sorted(names, key=places.__getitem__)
+        alone, beside = (sum(map(order.index, side)) / len(side) for side in impact.sides)
+        if min(map(len, impact.sides)) > 1 and abs(alone - beside) >= _APART:
             yield (
                 ("impact", number, "beside"),
-                f'"{beside.name}" goes to {beside.target} and "{alone.name}" to {alone.target}: '
-                "name two phases with one target",
+                "the phases of one side come before those of the other, so a drift of the machine looks like "
+                "an impact: order them alone, beside, beside, alone",
             )
-        for key, phase in (("alone", alone), ("beside", beside)):
-            if impact.op not in jobs[phase.load].operations:
-                yield (
-                    ("impact", number, key),
-                    f'the load of "{phase.name}" makes no {impact.op}s: name another phase, or another op',
-                )

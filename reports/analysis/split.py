@@ -40,7 +40,9 @@ WORDS: Mapping[Part, str] = {
     "unknown": "not known",
 }
 """The parts, in the order of a request, for people."""
-_LOG: tuple[Part, ...] = ("log_wait", "log_write", "flush")
+_LOG: tuple[Part, ...] = ("log_write", "flush")
+# The ZIL waits for more records by a share of the last log block's latency, and for the log block before.
+_AFTER_LOG: tuple[Part, ...] = ("log_wait", "zil")
 
 
 def describe(manifest: Manifest, rows: Iterable[Row]) -> list[SplitPhase]:
@@ -91,31 +93,40 @@ def _savings(split: PhaseSplit) -> Iterator[SplitSaving]:
     for op in dict.fromkeys(row.op for row in split.rows):
         mine = [row for row in split.rows if row.op == op]
         all_ns = sum(row.sum_ns for row in mine)
-        for device, tiers, parts in _devices(op, {row.tier for row in mine}):
+        for device, tiers, parts, after in _devices(op, {row.tier for row in mine}):
             rows = [row for row in mine if row.tier in tiers]
             sum_ns, ios = sum(row.sum_ns for row in rows), sum(row.ios for row in rows)
             if not ios or not sum_ns:
                 continue
-            waited_ns = sum(row.parts.get(part, 0) for row in rows for part in parts)
+            own_ns, most_ns = (
+                sum(row.parts.get(part, 0) for row in rows for part in some)
+                for some in (parts, (*parts, *after, "unknown"))
+            )
             known = _is_known(rows)
             yield SplitSaving(
-                op=op, device=device, share=waited_ns / sum_ns if known else None,
-                of_all=waited_ns / all_ns if known else None,
-                saved_us=waited_ns / ios / 1e3 if known else None, mean_us=sum_ns / ios / 1e3,
+                op=op, device=device, own_share=own_ns / sum_ns if known else None,
+                share=most_ns / sum_ns if known else None, of_all=most_ns / all_ns if known else None,
+                saved_us=most_ns / ios / 1e3 if known else None, mean_us=sum_ns / ios / 1e3,
             )  # fmt: skip
 
 
-def _devices(op: str, tiers: set[str]) -> Iterator[tuple[Device, set[str], Sequence[Part]]]:
-    """Devices, the tiers of the requests that waited for them, and the parts that they cause.
+def _devices(
+    op: str, tiers: set[str]
+) -> Iterator[tuple[Device, set[str], tuple[Part, ...], tuple[Part, ...]]]:
+    """Devices, the tiers of the requests that waited for them, the parts that are theirs, and those that can
+    become shorter with them.
 
-    A request that shared the log block of another thread waited for the device of the others.
+    A request that shared the log block of another thread waited for the device of the others. In ZFS reads
+    wait in the queue of their vdev, and writes by the throttle of dirty data until the pool's disks have
+    some.
     """
     if op == "read":
-        yield "cache device", {"l2arc"}, ("read",)
-        yield "pool disk", {"disk"}, ("read",)
+        yield "cache device", {"l2arc"}, ("read",), ("zfs",)
+        yield "pool disk", {"disk"}, ("read",), ("zfs",)
         return
-    yield "log device", {"slog", "shared"} if "slog" in tiers else set(), _LOG
-    yield "pool disk", {"pool"} if "slog" in tiers else {"pool", "shared"}, (*_LOG, "read")
+    yield "log device", {"slog", "shared"} if "slog" in tiers else set(), _LOG, _AFTER_LOG
+    own: tuple[Part, ...] = (*_LOG, "read")
+    yield "pool disk", {"pool"} if "slog" in tiers else {"pool", "shared"}, own, (*_AFTER_LOG, "zfs")
 
 
 def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
@@ -129,11 +140,18 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
                 yield f"{who}: not known, too few of the requests could be followed."
                 continue
             alone = each.of_all > 0.995 * each.share
-            rest = "" if alone else f", {100 * each.of_all:.1f} % of what all {each.op}s wait"
-            which = f"what {each.op}s wait" if alone else f"what the {each.op}s that it answers wait"
+            rest = "" if alone else f"; that is {100 * each.of_all:.1f} % of what all {each.op}s wait"
+            which = f"{each.op}s" if alone else f"the {each.op}s that it answers"
+            own = each.share if each.own_share is None else each.own_share
+            waits = (
+                f" ({100 * own:.1f} % are its own time, the rest may shrink with it)"
+                if own < each.share
+                else ""
+            )
             yield (
-                f"{who} at most {100 * each.share:.1f} % of {which} "
-                f"({format_latency(each.saved_us)} of {format_latency(each.mean_us)}){rest}."
+                f"{who} at most {100 * each.share:.1f} % of what {which} wait at the server, without the "
+                f"wait for an nfsd thread: {format_latency(each.saved_us)} of {format_latency(each.mean_us)}"
+                f"{waits}{rest}."
             )
         yield from _doubts(phase)
 
@@ -147,8 +165,8 @@ def _doubts(phase: SplitPhase) -> Iterator[str]:
             )
         if tier.p50_ratio is not None and tier.p50_ratio > MOST_OBSERVED:
             yield (
-                f"{phase.phase}: the probes of the split made the p50 of {_name(tier)} "
-                f"{100 * (tier.p50_ratio - 1):.0f} % longer than in {phase.of}: take its shares with care."
+                f"{phase.phase}: the p50 of {_name(tier)} was {100 * (tier.p50_ratio - 1):.0f} % longer "
+                f"than in {phase.of}, by the probes of the split or by its moment: take its shares with care."
             )
 
 

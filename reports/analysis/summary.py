@@ -76,7 +76,7 @@ def summarise(
         outcomes=tuple(outcomes),
         **({"known": states_of(entries, outcomes, [*named])} if entries else {}),
         by_nature=verdict.NATURES[nature.id] if nature else None,
-        notes=tuple(_notes(manifest, bins, asked)),
+        notes=tuple(_notes(manifest, latency.intervals, asked)),
         tracebacks=(),
         clock=manifest.clock,
         **({"precondition": manifest.precondition} if manifest.precondition else {}),
@@ -137,14 +137,14 @@ def _identity(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _notes(manifest: Manifest, latency: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
+def _notes(manifest: Manifest, intervals: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
     """The run's own, and what its devices, forced writes and declared limits say."""
     phases = manifest.phases
     return [
         *manifest.notes,
         *appliance.notes(manifest),
-        *together.sentences(latency, phases, manifest.testbed),
-        *stripes.sentences(latency, phases),
+        *together.sentences(intervals, phases, manifest.testbed),
+        *stripes.sentences(intervals, phases),
         *forces.sentences(forces.describe(manifest)),
         *prices.sentences([manifest]),
         *soak.sentences(asked.get("soak", ())),

@@ -102,7 +102,7 @@ class Stripes:
         }
 
 
-def stripes_of(latency: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | None:
+def stripes_of(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | None:
     """What a run says of raid0 arrays of whole stripes; None without one, or without its drives alone."""
     found = [phase for phase in phases if _whole_stripes(phase)]
     arrays = [phase for phase in found if _latencies(phase).size >= LEAST]
@@ -120,14 +120,14 @@ def stripes_of(latency: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | None
     measured = tuple(_measured(phase, scales) for phase in alike)
     apart = [f"{each.name} (fewer than {LEAST} requests)" for each in found if each not in arrays]
     apart += [f"{each.name} (another load than {largest.name})" for each in arrays if each not in alike]
-    limited = tuple(together.limited(latency, [phase for phase in phases if phase.op == largest.op]))
+    limited = tuple(together.limited(intervals, [phase for phase in phases if phase.op == largest.op]))
     size = min(record.size for record in records)
     return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited, tuple(apart))
 
 
-def sentences(latency: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
+def sentences(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
     """What its arrays say, if the run has any."""
-    found = stripes_of(latency, phases)
+    found = stripes_of(intervals, phases)
     if found is not None:
         yield from sentences_of(found)
 
@@ -136,18 +136,18 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     """Shortfall, bracket, prediction, and queued requests."""
     if found.limited:
         yield (
-            f"Stripes: {', '.join(found.limited)} was slower than the drives alone: they share something "
-            "that limits them, so arrays of them say nothing about the drives."
+            f"Stripes: {', '.join(found.limited)} was slower than the drives alone, by what they share or "
+            "by their state: arrays of them are not set beside the drives."
         )
         return
     lock_step = [each for each in found.lock_step() if each.number > 1]
     if lock_step:
         yield from _shortfall(found, lock_step)
     most = found.scales[-1]
-    low, high = sorted(max(0.0, 1 - rate / most.mean) for rate in (most.single, most.whole))
+    low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     yield (
-        f"{most.number} drives like these would lose {low:.1%} to {high:.1%} of {most.number} times their "
-        "mean to the slowest of each stripe, by what each does alone."
+        f"{most.number} drives, each like one of these, would lose {low:.1%} to {high:.1%} of {most.number} "
+        "times their mean to the slowest of each stripe: the bracket, by what each does alone in this run."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)
@@ -169,8 +169,9 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     text = f"The bracket by the drives alone is {_per_s(scale.low)} to {_per_s(scale.high)} there"
     if outside:
         yield (
-            f"{text}; it does not hold the array of {', '.join(outside)} drives, so a drive in an array is "
-            "not what it is alone: did its state change meanwhile?"
+            f"{text}; it does not hold the array of {', '.join(outside)} drives: a drive in an array is not "
+            "what it is alone (did its state change meanwhile?), or their slow times do not fall together by "
+            "chance."
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)

@@ -1,14 +1,16 @@
 """Devices that a load went to all at once, beside each alone: do they share something that limits them?
 
 That is a bus, a host bus adapter, a controller or a CPU. Rates of a phase are over the time from the first
-I/O of any device to the last. How well a rate is known: each device has its I/Os one after another, so the
-relative error of n of them is that of their mean latency, its coefficient of variation / sqrt(n).
+I/O of any device to the last. How exactly a phase tells a rate comes from batches of its time, for I/Os
+depend on those before. A phase alone and one together are one realisation each: a device may have changed its
+state between them. Where each load is there in several phases, their scatter decides
+(reports.statistics.ratios).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -17,76 +19,126 @@ from kit.core.units import format_decimal_bytes
 from kit.store.manifest import Testbed
 from kit.store.phase import ClientRow, Phase
 from kit.store.tables import DEVICE
+from reports.statistics import batch_means
+from reports.statistics.ratios import Figure, Ratio, ratio
 
 # Devices that share nothing are not slower together.
 AS_ALONE_MIN = 0.97
-_Z_95 = 1.96
 
 
 @dataclass(frozen=True)
-class Rate:
-    """Bytes a second of a device, and the standard error of that."""
+class _Compared:
+    """Phases on the same devices with the same load; bytes a second of each device, `before` alone."""
 
-    value: float
-    error: float
+    phases: Sequence[Phase]
+    share: Ratio
+    before: Mapping[str, float]
+    now: Mapping[str, float]
 
-
-def sentences(latency: pl.DataFrame, phases: Sequence[Phase], testbed: Testbed) -> Iterator[str]:
-    """One for each phase on several devices whose load each of them had alone, too."""
-    return (
-        _sentence(phase, before, now, _shared(phase, testbed))
-        for phase, before, now in _compared(latency, phases)
-    )
-
-
-def limited(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[str]:
-    """Names of the phases whose devices were slower together than alone: they share what limits them."""
-    compared = list(_compared(latency, phases))
-    shares = [(phase.name, *_share(before, now)) for phase, before, now in compared]
-    return [name for name, share, reach in shares if share + reach < AS_ALONE_MIN]
+    @property
+    def is_slower(self) -> bool | None:
+        """In these phases; None where that is open."""
+        return self.share.inside(0, AS_ALONE_MIN, of_this_run=True)
 
 
-def _compared(
-    latency: pl.DataFrame, phases: Sequence[Phase]
-) -> Iterator[tuple[Phase, dict[str, Rate], dict[str, Rate]]]:
-    """Each such phase, with the rates of its devices alone and together."""
+def sentences(intervals: pl.DataFrame, phases: Sequence[Phase], testbed: Testbed) -> Iterator[str]:
+    """One for the phases on several devices whose load each of them had alone, too.
+
+    `intervals`: `phase`, `layer`, `time_ns` and `count` (kit.store.latency).
+    """
+    return (_sentence(each, _shared(each.phases[0], testbed)) for each in _compared(intervals, phases))
+
+
+def limited(intervals: pl.DataFrame, phases: Sequence[Phase]) -> list[str]:
+    """Names of the phases whose devices were slower together than alone."""
+    return [phase.name for each in _compared(intervals, phases) if each.is_slower for phase in each.phases]
+
+
+def _compared(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[_Compared]:
     on_devices = [phase for phase in phases if phase.block_bytes and phase.on_devices]
+    groups: dict[tuple[object, ...], list[Phase]] = {}
     for phase in on_devices:
-        alone = _alone(phase, on_devices)
-        if len(phase.clients) < 2 or not all(row.host in alone for row in phase.clients):
+        groups.setdefault((_load(phase), frozenset(row.host for row in phase.clients)), []).append(phase)
+    for (load, hosts), at_once in groups.items():
+        assert isinstance(hosts, frozenset)
+        alone = [groups.get((load, frozenset([host])), []) for host in sorted(hosts)]
+        rounds = [*zip(*alone, strict=False)]
+        if len(hosts) < 2 or not rounds:
             continue
-        before = {row.host: _rate(latency, alone[row.host], row.host) for row in phase.clients}
-        now = {row.host: _rate(latency, phase, row.host) for row in phase.clients}
-        if all(rate.value for rate in (*before.values(), *now.values())):
-            yield phase, before, now
+        now, before = [_rates([phase]) for phase in at_once], [_rates(each) for each in rounds]
+        if all(rate for rates in (*now, *before) for rate in rates.values()):
+            sides = [
+                [_figure(intervals, of, rates) for of, rates in zip(each, known, strict=True)]
+                for each, known in ((rounds, before), ([[phase] for phase in at_once], now))
+            ]
+            yield _Compared(at_once, ratio(sides[0], sides[1]), _mean(before), _mean(now))
 
 
-def _share(before: dict[str, Rate], now: dict[str, Rate]) -> tuple[float, float]:
-    """The rate together as a share of that alone, and half of its 95 % range."""
-    found, wanted = (sum(rate.value for rate in rates.values()) for rates in (now, before))
-    errors = [rate.error / found for rate in now.values()] + [rate.error / wanted for rate in before.values()]
-    return found / wanted, _Z_95 * found / wanted * math.hypot(*errors)
+def _rates(phases: Sequence[Phase]) -> dict[str, float]:
+    """Bytes a second of each device over the time of all devices of its phase; 0 if it is not known."""
+    return {row.host: _rate(phase, row) for phase in phases for row in phase.clients}
 
 
-def _sentence(phase: Phase, before: dict[str, Rate], now: dict[str, Rate], shared: str) -> str:
-    found, wanted = (sum(rate.value for rate in rates.values()) for rates in (now, before))
-    share, reach = _share(before, now)
-    moved = {"read": "read", "write": "wrote"}.get(phase.op or "", "moved")
+def _rate(phase: Phase, row: ClientRow) -> float:
+    begin, end = _span(phase)
+    return row.ios * (phase.block_bytes or 0) / (end - begin) * 1e9 if end > begin else 0.0
+
+
+def _span(phase: Phase) -> tuple[int, int]:
+    begun = [each.first_ns for each in phase.clients if each.first_ns is not None]
+    ended = [each.last_ns for each in phase.clients if each.last_ns is not None]
+    return (min(begun), max(ended)) if begun and ended else (0, 0)
+
+
+def _mean(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {host: sum(rates[host] for rates in rounds) / len(rounds) for host in rounds[0]}
+
+
+def _figure(intervals: pl.DataFrame, phases: Sequence[Phase], rates: Mapping[str, float]) -> Figure:
+    """The sum of the rates, and how exactly the I/Os of its phases tell it."""
+    total, errors = sum(rates.values()), []
+    for phase in phases:
+        begin, end = _span(phase)
+        width = phase.interval_ns
+        # Whole intervals alone: the first and the last are in part before and after the load.
+        first, last = -(-(begin - phase.start_ns) // width), (end - phase.start_ns) // width
+        span = phase.start_ns + first * width, phase.start_ns + last * width
+        cells = intervals.filter(
+            (pl.col("phase") == phase.name)
+            & (pl.col("layer") == DEVICE)
+            & pl.col("time_ns").is_between(*span, "left")
+        )
+        figure = batch_means.rate(cells, span, width)
+        if figure is None or figure.reach is None:
+            return Figure(math.log(total), None)
+        errors.append(figure.reach * sum(rates[row.host] for row in phase.clients) / total)
+    return Figure(math.log(total), math.hypot(*errors))
+
+
+def _sentence(of: _Compared, shared: str) -> str:
+    found, wanted = (sum(rates.values()) for rates in (of.now, of.before))
+    moved = {"read": "read", "write": "wrote"}.get(of.phases[0].op or "", "moved")
+    words = of.share.words("phase" if of.share.decides else "run")
     text = (
-        f"{phase.name}: all {len(now)} devices at once {moved} {_per_s(found)}, {share:.1%} "
-        f"(± {100 * reach:.1f}) of what each does alone, {_per_s(wanted)} together"
+        f"{', '.join(phase.name for phase in of.phases)}: all {len(of.now)} devices at once {moved} "
+        f"{_per_s(found)}, {of.share.value:.3g} times what each does alone, {_per_s(wanted)} together "
+        f"({words})"
     )
-    if share + reach < AS_ALONE_MIN:
-        slowest = min(now, key=lambda name: now[name].value / before[name].value)
-        return (
-            f"{text}. They share something that limits them, {shared}. "
-            f"{slowest} fell most, from {_per_s(before[slowest].value)} to {_per_s(now[slowest].value)}."
+    if of.is_slower is None:
+        less = f"Whether that is less than {AS_ALONE_MIN:g} times is open"
+        return f"{text}. {less}: measure longer, or in more phases."
+    if not of.is_slower:
+        return f"{text}."
+    slowest = min(of.now, key=lambda name: of.now[name] / of.before[name])
+    why = f"They share something that limits them, {shared}"
+    if not of.share.decides:
+        why = (
+            f"In this run they were slower: they share something that limits them, {shared}, or a device had "
+            "changed its state; several phases of each load tell"
         )
-    if share - reach < AS_ALONE_MIN:
-        text += (
-            f". These are too few I/Os to tell whether that is less than {AS_ALONE_MIN:.0%}: measure longer"
-        )
-    return f"{text}."
+    return (
+        f"{text}. {why}. {slowest} fell most, from {_per_s(of.before[slowest])} to {_per_s(of.now[slowest])}."
+    )
 
 
 def _shared(phase: Phase, testbed: Testbed) -> str:
@@ -97,41 +149,6 @@ def _shared(phase: Phase, testbed: Testbed) -> str:
     if not named:
         return "such as a bus, a controller or the CPU"
     return f"which the testbed has: the {'bus' if len(named) == 1 else 'buses'} {' and '.join(named)}"
-
-
-def _rate(latency: pl.DataFrame, phase: Phase, device: str) -> Rate:
-    """Over the time of all devices of the phase; 0 if it is not known."""
-    row: ClientRow = next(each for each in phase.clients if each.host == device)
-    begun = [each.first_ns for each in phase.clients if each.first_ns is not None]
-    ended = [each.last_ns for each in phase.clients if each.last_ns is not None]
-    seconds = (max(ended) - min(begun)) / 1e9 if begun and ended else 0.0
-    if seconds <= 0 or not row.ios:
-        return Rate(0.0, 0.0)
-    value = row.ios * (phase.block_bytes or 0) / seconds
-    return Rate(value, value * _variation(latency, phase.name, device) / math.sqrt(row.ios))
-
-
-def _variation(latency: pl.DataFrame, phase: str, device: str) -> float:
-    """Standard deviation / mean of the latencies, by the middles of their bins; 1 if there are none."""
-    mine = (pl.col("phase") == phase) & (pl.col("layer") == DEVICE) & (pl.col("host") == device)
-    middle, count = (pl.col("lo_ns") + pl.col("hi_ns")) / 2, pl.col("count")
-    of_device = latency.filter(mine & (count > 0))
-    if of_device.is_empty():
-        return 1.0
-    ios, total, squares = of_device.select(
-        count.sum(), (middle * count).sum().alias("sum"), (middle**2 * count).sum().alias("squares")
-    ).row(0)
-    mean = total / ios
-    return float(math.sqrt(max(0.0, squares / ios - mean**2)) / mean)
-
-
-def _alone(phase: Phase, others: Sequence[Phase]) -> dict[str, Phase]:
-    """The phase of each device alone with the same load."""
-    return {
-        other.clients[0].host: other
-        for other in others
-        if len(other.clients) == 1 and _load(other) == _load(phase)
-    }
 
 
 def _load(phase: Phase) -> tuple[object, ...]:

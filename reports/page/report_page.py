@@ -26,7 +26,6 @@ from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
 from reports.page.document import Figures, Placed, StripesPart
-from reports.statistics.blocks import BLOCKS
 from reports.verdict import power_loss
 from reports.verdict.stalls import stalls
 
@@ -61,7 +60,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
     ]
     curves = ageing.figures(aged) if aged is not None and aged.height else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
-    found = stripes_of(latency.bins, manifest.phases)
+    found = stripes_of(latency.intervals, manifest.phases)
     # Rounds after the fills: the run is about ageing, and the first screen has the first device's curve.
     rounds = aged is not None and bool(aged["stage"].str.starts_with("round").any())
     return document.render(
@@ -88,7 +87,6 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
-        time_blocks=BLOCKS,
         split=SplitPart.of(summary, collected),
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )

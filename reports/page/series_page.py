@@ -128,7 +128,7 @@ def render(series: Series, runs: Runs) -> str:
         stripes=[
             StripesPart.of(found, collected, told=False)
             for manifest, latency in runs.values()
-            if (found := stripes_of(latency.bins, manifest.phases))
+            if (found := stripes_of(latency.intervals, manifest.phases))
         ],
         rows=list(_rows(series)),
         sync=sync_table(series, references.forces_of_series(series.reference)),

@@ -31,10 +31,10 @@ def part_of(series: Series, name: str, stored: StoredRun) -> RunPart:
     """Of the run in the directory `name`."""
     builds = {build.name for build in series.builds if name in (run.run for run in build.runs)}
     phases = dict.fromkeys(cell.in_run for cell in series.cells if cell.build in builds)
-    manifest, latency = stored.manifest, stored.latency.bins
+    manifest, intervals = stored.manifest, stored.latency.intervals
     notes = (
-        *together.sentences(latency, manifest.phases, manifest.testbed),
-        *stripes.sentences(latency, manifest.phases),
+        *together.sentences(intervals, manifest.phases, manifest.testbed),
+        *stripes.sentences(intervals, manifest.phases),
     )
     said = {phase: measured(phase, stored) for phase in phases}
     return RunPart(stored.summary.verdict, said, notes, prices.of_run(manifest))

@@ -84,13 +84,19 @@ def _by_batch(
     return np.bincount(at, cells[column].to_numpy(), batches).astype(np.float64), lengths
 
 
+def worth(values: Floats) -> float:
+    """How many independent values each of these, in their order, is worth, by their lag-1 correlation."""
+    count, off = values.size, values - values.mean()
+    if np.ptp(values) == 0:
+        return 1.0
+    lag = float(off[1:] @ off[:-1]) / float(off @ off)
+    lag = min(max(lag + (1 + 3 * lag) / count, 0.0), 1.0)
+    # With a correlation of 1 all are one.
+    return max((1 - lag) / (1 + lag), 1 / count)
+
+
 def _error(parts: Floats) -> tuple[float, float]:
     """The standard error of the sum of what batches are off, and the errors that make half a 95 % range."""
-    batches, off = parts.size, parts - parts.mean()
-    squares = float(off @ off)
-    lag = float(off[1:] @ off[:-1]) / squares if squares else 0.0
-    lag = min(max(lag + (1 + 3 * lag) / batches, 0.0), 1.0)
-    # With r = 1 all batches are one.
-    worth = max((1 - lag) / (1 + lag), 1 / batches)
-    error = math.sqrt(squares / (batches - 1) * batches / worth)
-    return error, t_critical(0.05, max((batches - 1) * worth, 1.0))
+    batches, each = parts.size, worth(parts)
+    error = math.sqrt(float(parts.var(ddof=1)) * batches / each)
+    return error, t_critical(0.05, max((batches - 1) * each, 1.0))

@@ -1,66 +1,162 @@
-"""The ratio of a percentile between two stretches of time of one run, and its interval.
+"""How far each row of a load of hours is from its first row, and how exactly that is known. Pure.
 
-I/Os one after another depend on each other: caches fill, buffers drain, the disk's arm is where the last I/O
-left it. So the unit is a block of time, never the I/O (batch means; Law and Kelton, "Simulation Modeling and
-Analysis", section 9.5.3). Each stretch is cut into blocks: what differs between the blocks of a stretch could
-differ between the stretches by chance. The interval of two sets of blocks is that of
-`reports.statistics.ratios`.
+I/Os one after another depend on each other: caches fill, buffers drain, a device has states that last for
+minutes or hours. So the unit is a block of time, 12 of a row, never the I/O (batch means; Law and Kelton,
+"Simulation Modeling and Analysis", section 9.5.3), and blocks may depend on each other too. The logarithms of
+a percentile in the blocks of a row are taken as the level of the row, a state (an Ornstein-Uhlenbeck process)
+and noise. How long the state lasts, and its share of the variance, is what the blocks within rows say: a
+grid of both, from a tenth of a row to eight rows, each weighted by its restricted likelihood (Harville,
+"Maximum Likelihood Approaches to Variance Component Estimation", JASA 72, 1977). The levels of rows are in no
+weight, so that a row that is far away does not hide itself. With three rows or more a slope that all rows
+share may explain their blocks as well; it weighs as much as the criterion of Schwarz (twice) allows.
+
+The range of a ratio is what such states and such noise do in one run. It says nothing of another run.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from statistics import NormalDist
 
+import numpy as np
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from reports.statistics import ratios
-from reports.statistics.quantiles import rank_ns
+from reports.statistics.quantiles import Floats, rank_ns
+from reports.statistics.ratios import Ratio
 
 BLOCKS = 12
-# With fewer blocks that have enough I/Os nothing is known of how they vary.
+# A row with fewer blocks that have enough I/Os says nothing of how they vary.
 _FEWEST = 6
+# The chance that any row of a load without a drift has a range beside 1.
+_ALPHA = 0.02
+# How long the state lasts, in blocks, and its share of the variance.
+_LASTS = tuple(BLOCKS * rows for rows in (1 / 12, 1 / 3, 4 / 3, 8))
+_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """B : A of a percentile, and its 95 % interval."""
+def against_first(cells: pl.DataFrame, edges: Sequence[int], q: float) -> list[Ratio | None]:
+    """Of the q-quantile in each row but the first, to that of the first; None where I/Os are too few.
 
-    ratio: float
-    low: float
-    high: float
-
-
-def ratio(
-    a: pl.DataFrame, b: pl.DataFrame, a_ns: tuple[int, int], b_ns: tuple[int, int], q: float
-) -> Ratio | None:
-    """Of the q-quantile of `b` to that of `a`; None where the I/Os are too few.
-
-    The frames have `time_ns`, `lo_ns`, `hi_ns`, `count`; `a_ns` and `b_ns` are the stretches, [from, to).
+    `cells`: `time_ns`, `lo_ns`, `hi_ns`, `count` of one kind of I/O. `edges`: where rows begin, and the end.
     """
-    blocks = [_log_quantiles(frame, span, q) for frame, span in ((a, a_ns), (b, b_ns))]
-    if any(len(values) < _FEWEST for values in blocks):
-        return None
-    known = ratios.ratio(blocks[0], blocks[1])
-    return Ratio(known.value, *known.range) if known.range else None
+    return of_logs(*_log_quantiles(cells, edges, q))
 
 
-def _log_quantiles(frame: pl.DataFrame, span: tuple[int, int], q: float) -> list[ratios.Figure]:
-    """The logarithm of the quantile of each block, and what its bin leaves open."""
-    begin, end = span
-    values = []
-    used = frame.filter(pl.col("count") > 0).with_columns(
-        block=((pl.col("time_ns") - begin) * BLOCKS // max(end - begin, 1)).clip(0, BLOCKS - 1)
-    )
-    for _, block in used.sort("block").group_by("block", maintain_order=True):
-        bins = block.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
-        ios = sum(count for _, _, count in bins)
+def of_logs(logs: Floats, floors: Floats) -> list[Ratio | None]:
+    """The same of the logarithms of the percentile in each block, rows x blocks, NaN where it is not known.
+
+    `floors`: the variance that its bin leaves open.
+    """
+    usable = np.isfinite(logs).sum(axis=1) >= _FEWEST
+    found: list[Ratio | None] = [None] * (len(logs) - 1)
+    rows = np.flatnonzero(usable).tolist()
+    if len(rows) > 1 and usable[0]:
+        for row, each in zip(rows[1:], _ratios(logs[rows], rows, float(np.nanmean(floors))), strict=True):
+            found[row - 1] = each
+    return found
+
+
+def _log_quantiles(cells: pl.DataFrame, edges: Sequence[int], q: float) -> tuple[Floats, Floats]:
+    """The logarithm of the quantile of each block, rows x blocks, NaN where it has too few I/Os.
+
+    And the variance that its bin leaves open.
+    """
+    logs, floors = (np.full((len(edges) - 1, BLOCKS), np.nan) for _ in range(2))
+    bounds, used = np.array(edges), cells.filter(pl.col("count") > 0)
+    times = used["time_ns"].to_numpy()
+    # A late interval belongs to the last row.
+    row = np.clip(np.searchsorted(bounds, times, side="right") - 1, 0, len(logs) - 1)
+    begin, end = bounds[row], bounds[row + 1]
+    block = np.clip((times - begin) * BLOCKS // np.maximum(end - begin, 1), 0, BLOCKS - 1)
+    bins = used.with_columns(pl.Series("block", row * BLOCKS + block)).group_by("block", "lo_ns", "hi_ns")
+    counted = bins.agg(pl.col("count").sum()).sort("block", "lo_ns")
+    rows = counted.select("block", "lo_ns", "hi_ns", "count").rows()
+    for at, part in itertools.groupby(rows, itemgetter(0)):
+        of_block = [each[1:] for each in part]
+        ios = sum(count for _, _, count in of_block)
         if ios < sample_needed(q):
             continue
-        at = max(rank_ns(bins, q * ios), 1.0)
-        low, high, count = next(each for each in bins if each[1] >= at)
+        value = max(rank_ns(of_block, q * ios), 1.0)
+        low, high, count = next(each for each in of_block if each[1] >= value)
+        logs[divmod(at, BLOCKS)] = math.log(value)
         # The quantile may lie anywhere in its bin; where that has many I/Os, it is known better.
-        reach = ratios.ERRORS_95 * (high - low) / at / math.sqrt(12 * count)
-        values.append(ratios.Figure(math.log(at), reach))
-    return values
+        floors[divmod(at, BLOCKS)] = ((high - low) / value) ** 2 / 12 / count
+    return logs, floors
+
+
+def _ratios(logs: Floats, places: Sequence[int], floor: float) -> Iterator[Ratio]:
+    """Of each row to the first. `places`: the number of each row in the load."""
+    models = [each for last, share in _grid() for each in _fits(logs, last, share)]
+    scores = np.array([score for score, *_ in models])
+    weights = np.exp(scores - scores.max())
+    weights /= weights.sum()
+    means = np.nanmean(logs, axis=1)
+    alpha = _ALPHA / (len(logs) - 1)
+    for row in range(1, len(logs)):
+        apart = float(places[row] - places[0]) * BLOCKS
+        errors = [
+            math.sqrt(max(variance, floor) * _contrast(logs, row, apart, last, share))
+            for _, variance, last, share in models
+        ]
+        yield Ratio(float(means[row] - means[0]), _reach(weights, np.array(errors), alpha), (1, 1))
+
+
+def _grid() -> list[tuple[float, float]]:
+    return [(1.0, 0.0), *itertools.product(_LASTS, _SHARES)]
+
+
+def _covariance(lags: Floats, last: float, share: float) -> Floats:
+    """Of two blocks so far apart, of the variance of one."""
+    return np.asarray(share * np.exp(-np.abs(lags) / last) + (1 - share) * (lags == 0))
+
+
+def _fits(logs: Floats, last: float, share: float) -> Iterator[tuple[float, float, float, float]]:
+    """(score, variance of a block, last, share) without a slope in rows, and with one."""
+    count = int(np.isfinite(logs).sum())
+    score, left, slopes, squares = 0.0, 0.0, 0.0, 0.0
+    for row in logs:
+        at = np.flatnonzero(np.isfinite(row))
+        # A little noise of its own, or it cannot be inverted.
+        known = _covariance(np.subtract.outer(at, at).astype(float), last, share) + 1e-9 * np.eye(at.size)
+        inverse, log_det = np.linalg.inv(known), float(np.linalg.slogdet(known)[1])
+        ones, x, y = np.ones(at.size), at - at.mean(), row[at] - row[at].mean()
+        level = float(ones @ inverse @ ones)
+        # Without the level of the row.
+        x, y = (each - ones * float(ones @ inverse @ each) / level for each in (x, y))
+        left += float(y @ inverse @ y)
+        slopes += float(x @ inverse @ y)
+        squares += float(x @ inverse @ x)
+        score -= (log_det + math.log(level)) / 2
+    # Prior: as much for no state as for one of each length.
+    score += math.log(len(_LASTS)) if share == 0 else 0.0
+    freedom = count - len(logs)
+    for parameters in (0, 1) if len(logs) > 2 else (0,):
+        rest = max(left - parameters * slopes**2 / squares, 1e-18)
+        free = freedom - parameters
+        told = score - freedom / 2 * math.log(rest) - parameters * math.log(count)
+        yield told, rest / (free - 2), last, share
+
+
+def _contrast(logs: Floats, row: int, apart: float, last: float, share: float) -> float:
+    """The variance of the difference of the means of a row and the first, of that of a block."""
+    first, other = (np.flatnonzero(np.isfinite(logs[each])).astype(float) for each in (0, row))
+    pairs = ((first, first, 1), (other, other, 1), (first, other + apart, -2))
+    return sum(sign * float(_covariance(np.subtract.outer(a, b), last, share).mean()) for a, b, sign in pairs)
+
+
+def _reach(weights: Floats, errors: Floats, alpha: float) -> float:
+    """What a mixture of normal distributions exceeds, on both sides together, with probability `alpha`."""
+    normal = NormalDist()
+    low, high = 0.0, 8.0 * float(errors.max())
+    for _ in range(50):
+        middle = (low + high) / 2
+        beyond = sum(
+            weight * 2 * normal.cdf(-middle / max(error, 1e-12))
+            for weight, error in zip(weights, errors, strict=True)
+        )
+        low, high = (middle, high) if beyond > alpha else (low, middle)
+    return high

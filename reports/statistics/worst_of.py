@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reports.statistics.batch_means import worth
 from reports.statistics.bootstrap import t_critical
 
 Floats = npt.NDArray[np.float64]
@@ -35,22 +36,6 @@ DRAWS = 4000
 # Of the interval of a mean: so many other means that the drives could have had, each for so many stripes.
 _REPLICATES = 200
 _STRIPES = 200
-
-
-@dataclass(frozen=True)
-class Stripe:
-    """One stripe whose drives take these times. `share`: of the bandwidth that the drives have together."""
-
-    time: float
-    busy: tuple[float, ...]
-    share: float
-
-
-def stripe(latencies: Sequence[float]) -> Stripe:
-    """The slowest drive is busy all the time, each other one as long as its own part takes."""
-    slowest = max(latencies)
-    busy = tuple(each / slowest for each in latencies)
-    return Stripe(slowest, busy, sum(latencies) / len(latencies) / slowest)
 
 
 @dataclass(frozen=True)
@@ -82,7 +67,7 @@ def mean_time(drives: Sequence[Floats], number: int, run: int, seed: int = 1) ->
     value = float(times.max(axis=1).mean())
     some, of = times[:_STRIPES], which[:_STRIPES]
     errors = np.array([mean_error(each) / float(each.mean()) for each in drives])
-    freedom = np.array([max(1, _batches(each) - 1) for each in drives])
+    freedom = np.array([_freedom(each) for each in drives])
     random = np.random.default_rng([seed, number, run, 1])
     factors = np.exp(errors * random.standard_t(freedom, (_REPLICATES, len(drives))))
     replicates = np.array([(some * each[of]).max(axis=1).mean() for each in factors])
@@ -94,24 +79,28 @@ def mean_time(drives: Sequence[Floats], number: int, run: int, seed: int = 1) ->
 def mean_error(latencies: Floats) -> float:
     """The standard error of the mean of latencies in their order, which may depend on one another.
 
-    By batch means: of about the square root of their number, each long enough to be nearly independent.
+    By batch means: of about the square root of their number, which count as fewer where they still depend.
     """
-    batches = _batches(latencies)
-    if batches < 2:
+    means = _batch_means(latencies)
+    if means.size < 2:
         return float("inf")
-    length = latencies.size // batches
-    means = latencies[: batches * length].reshape(batches, length).mean(axis=1)
-    return float(means.std(ddof=1) / np.sqrt(batches))
+    return float(means.std(ddof=1) / np.sqrt(means.size * worth(means)))
 
 
 def reach(latencies: Floats) -> float:
     """Half of the 95 % range of their mean, of the mean."""
-    error, freedom = mean_error(latencies), max(1, _batches(latencies) - 1)
-    return t_critical(0.05, freedom) * error / float(latencies.mean())
+    return t_critical(0.05, _freedom(latencies)) * mean_error(latencies) / float(latencies.mean())
 
 
-def _batches(latencies: Floats) -> int:
-    return int(np.sqrt(latencies.size))
+def _freedom(latencies: Floats) -> float:
+    means = _batch_means(latencies)
+    return max(1.0, (means.size - 1) * worth(means))
+
+
+def _batch_means(latencies: Floats) -> Floats:
+    batches = int(np.sqrt(latencies.size))
+    length = latencies.size // max(batches, 1)
+    return np.asarray(latencies[: batches * length].reshape(batches, length).mean(axis=1))
 
 
 def _draw(drives: Sequence[Floats], number: int, run: int, seed: int) -> tuple[Floats, npt.NDArray[np.int64]]:

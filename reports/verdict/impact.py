@@ -1,7 +1,12 @@
-"""What another load does to the I/Os of a phase: each tier's percentiles beside it and alone. Pure."""
+"""What another load does to the I/Os of phases: each tier's percentiles beside it and alone. Pure.
+
+A phase is one realisation: its moment may differ from that of another phase by more than its I/Os tell. So a
+limit is judged where several phases are on each side, by their scatter (reports.statistics.ratios).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import polars as pl
@@ -12,7 +17,8 @@ from kit.store.manifest import Impact, Manifest
 from kit.store.parts.soak import ImpactRow
 from kit.store.phase import Phase
 from kit.store.tables import deciding_layer
-from reports.statistics import blocks
+from reports.statistics import batch_means
+from reports.statistics.ratios import Ratio, half_width, ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -22,67 +28,110 @@ def describe(manifest: Manifest, latency: Latency) -> list[ImpactRow]:
     phases = {phase.name: phase for phase in manifest.phases}
     rows: list[ImpactRow] = []
     for impact in manifest.impact:
-        if impact.alone in phases and impact.beside in phases:
-            rows += _of_pair(impact, phases[impact.alone], phases[impact.beside], latency.cells)
+        if all(name in phases for side in impact.sides for name in side):
+            alone, beside = ([phases[name] for name in side] for side in impact.sides)
+            rows += _of_sides(impact, (alone, beside), latency)
     return rows
 
 
-def _of_pair(impact: Impact, alone: Phase, beside: Phase, cells: pl.DataFrame) -> Iterator[ImpactRow]:
-    mine = cells.filter(
-        pl.col("phase").is_in([alone.name, beside.name]) & (pl.col("op") == impact.op) & (pl.col("count") > 0)
+def _of_sides(
+    impact: Impact, sides: tuple[list[Phase], list[Phase]], latency: Latency
+) -> Iterator[ImpactRow]:
+    every = [phase for side in sides for phase in side]
+    mine = latency.cells.filter(
+        pl.col("phase").is_in([phase.name for phase in every])
+        & (pl.col("op") == impact.op)
+        & (pl.col("count") > 0)
     )
     mine = mine.filter(pl.col("layer") == deciding_layer(mine["layer"].unique().to_list()))
-    a, b = (mine.filter(pl.col("phase") == phase.name) for phase in (alone, beside))
-    expected = [tier for tier in alone.expected_tiers if tier in beside.expected_tiers] or ["all"]
+    expected = [
+        tier for tier in every[0].expected_tiers if all(tier in phase.expected_tiers for phase in every)
+    ]
     limits = {"p50": impact.p50_ratio_max, "p99": impact.p99_ratio_max}
-    for tier in expected:
-        tiers = [frame.filter(pl.col("tier") == tier) for frame in (a, b)]
-        if not any(frame.height for frame in tiers):
-            continue
-        for figure, q in _QUANTILES.items():
-            spans = [(phase.start_ns, phase.end_ns) for phase in (alone, beside)]
-            made = blocks.ratio(tiers[0], tiers[1], spans[0], spans[1], q)
-            yield _row(impact, tier, figure, limits[figure], made)
+    for tier in expected or ["all"]:
+        cells = mine.filter(pl.col("tier") == tier)
+        for figure, q in _QUANTILES.items() if cells.height else ():
+            yield _row(impact, tier, figure, limits[figure], _ratio(cells, sides, latency, q))
 
 
-def _row(impact: Impact, tier: str, figure: str, limit: float | None, made: blocks.Ratio | None) -> ImpactRow:
+def _ratio(
+    cells: pl.DataFrame, sides: tuple[list[Phase], list[Phase]], latency: Latency, q: float
+) -> Ratio | None:
+    """None where a phase has too few I/Os."""
+    found = [
+        [
+            batch_means.quantile(
+                cells.filter(pl.col("phase") == phase.name), (phase.start_ns, phase.end_ns),
+                latency.column_ns.get(phase.name, phase.interval_ns), q,
+            )
+            for phase in side
+        ]
+        for side in sides
+    ]  # fmt: skip
+    alone, beside = ([each for each in side if each] for side in found)
+    return ratio(alone, beside) if [len(alone), len(beside)] == [len(side) for side in sides] else None
+
+
+def _row(impact: Impact, tier: str, figure: str, limit: float | None, made: Ratio | None) -> ImpactRow:
     return ImpactRow(
         alone=impact.alone,
         beside=impact.beside,
         op=impact.op,
         tier=tier,
         figure=figure,
-        ratio=made.ratio if made else None,
-        range=(made.low, made.high) if made else None,
+        ratio=made.value if made else None,
+        range=made.range if made else None,
+        over=made.over if made else (1, 1),
         limit=limit,
-        ok=None if limit is None else made is not None and made.high <= limit,
+        ok=made.inside(0, limit) if made and limit is not None else None,
     )
 
 
 def _words(row: ImpactRow) -> str:
     """One ratio as a part of a sentence."""
-    if row.ratio is None or row.range is None:
+    if row.ratio is None:
         return f"{row.figure} not known (too few I/Os)"
-    low, high = row.range
-    return f"{row.figure} x {row.ratio:.3g} (95 %: {low:.3g} to {high:.3g})"
+    known = Ratio(math.log(row.ratio), row.range and half_width(row.range), row.over)
+    return f"{row.figure} x {row.ratio:.3g} ({known.words('phase' if known.decides else 'run')})"
+
+
+def _names(side: str | Sequence[str]) -> str:
+    return side if isinstance(side, str) else ", ".join(side)
 
 
 def outcomes(rows: Sequence[ImpactRow]) -> Iterator[Outcome]:
     """Of each declared limit."""
     for row in rows:
-        if row.ok is not None:
-            where = f"{row.op}/{row.tier} in {row.beside}, beside {row.alone}"
-            if row.ok:
-                yield Outcome.ok("IMPACT", subject=f"{row.figure} of {where}")
-            else:
-                text = f"{where}: {_words(row)}, at most {row.limit:.3g} was declared."
-                yield Outcome.failed("IMPACT", text, subject=f"{row.figure} of {where}")
+        if row.limit is None:
+            continue
+        where = f"{row.op}/{row.tier} in {_names(row.beside)}, beside {_names(row.alone)}"
+        subject, found = f"{row.figure} of {where}", f"{where}: {_words(row)}"
+        text = f"{found}, at most {row.limit:.3g} was declared.{_remedy(row)}"
+        if row.ok:
+            yield Outcome.ok("IMPACT", subject=subject)
+        else:
+            make = Outcome.unknown if row.ok is None else Outcome.failed
+            yield make("IMPACT", text, subject=subject)
+
+
+def _remedy(row: ImpactRow) -> str:
+    """What would tell, where it is open."""
+    if row.ok is not None:
+        return ""
+    if row.ratio is None:
+        return " Longer phases tell."
+    if min(row.over) > 1:
+        return " It is open: more phases on each side tell."
+    return (
+        " One phase on a side cannot tell an impact from the moment of a phase: name several, in the order "
+        'alone, beside, beside, alone (alone = ["a", "a-2"], beside = ["b", "b-2"]).'
+    )
 
 
 def sentences(rows: Sequence[ImpactRow]) -> Iterator[str]:
-    """One for each pair and tier."""
+    """One for each pair of sides and tier."""
     pairs: dict[tuple[str, str, str, str], list[ImpactRow]] = {}
     for row in rows:
-        pairs.setdefault((row.alone, row.beside, row.op, row.tier), []).append(row)
+        pairs.setdefault((_names(row.alone), _names(row.beside), row.op, row.tier), []).append(row)
     for (alone, beside, op, tier), found in pairs.items():
         yield f"{beside} against {alone}, {op}/{tier}: {', '.join(map(_words, found))}."

@@ -1,22 +1,26 @@
 """What declared faults and events did to a phase: whether they happened, and whether the phase recovered.
 
-The band of before: of up to 100 intervals before a fault in which nothing declared went on, the largest p50
-and the largest p99, for each layer and op by itself. (An order statistic: one more interval of the same kind
-is above the largest of n once in n + 1 times.) After a fault without recovery it is that of the fault before.
-Where a slow load leaves intervals without reads or writes, so many of them count as one that none before the
-first fault is without. An interval is in the band if it has I/Os of each, and no p50 or p99 is above by more
-than a bin. A phase has recovered at the begin of the first of three intervals in a row that are in the band,
-from the one on in which the fault ended, or began if it lasts until the phase ends. That is known to within
-an interval. Percentiles are nearest ranks: in an interval of less than 100 I/Os the p99 is the slowest one.
+The band of before: of up to 100 intervals before a fault in which nothing declared went on (at least 30), the
+largest p50 and the largest p99, for each layer and op by itself. After a fault without recovery it is that of
+the fault before. Where a slow load leaves intervals without reads or writes, so many of them count as one
+that none before the first fault is without. An interval is in the band if it has I/Os of each, and no p50 or
+p99 is above by more than a bin. Percentiles are nearest ranks: in an interval of less than 100 I/Os the p99
+is the slowest one.
+
+More intervals above than chance explains (reports.statistics.usual_band; 1 / 40 for all figures together) are
+an effect. So few intervals that even all of them could be above by chance tell nothing.
+
+A phase has recovered at the begin of the first of three intervals in a row that are in the band, from the one
+on in which the fault ended, or began if it lasts until the phase ends. One interval that is above before
+these three may be chance, and counts as in the band. So recovery is known to within an interval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import polars as pl
 
 from kit.core.units import format_duration_ns, format_latency
 from kit.store.checks.outcome import Outcome
@@ -27,17 +31,16 @@ from kit.store.parts.schedule import DataCheck, Schedule, ScheduledAction
 from kit.store.phase import Phase
 from kit.store.stored import Json
 from kit.store.tables import CLIENT, SERVER
-from reports.statistics.quantiles import NARROW
+from reports.statistics.usual_band import Band, Key, Largest, Timeline, timeline
 
 # Of what is expected of a fault, else FAULT-RECOVERY.
 _EXPECTED = {"unaffected": "FAULT-AFFECTED", "degraded": "FAULT-DEGRADED"}
-MOST_BEFORE, LEAST_BEFORE = 100, 5
+MOST_BEFORE, LEAST_BEFORE = 100, 30
 # Intervals that are one for the judgement.
 _TOGETHER = (1, 2, 3, 5, 10, 20, 50, 100)
 IN_A_ROW = 3
 # With these the connections of clients break, and they send calls again.
 _BREAKING = frozenset({"nfsd-restart", "command"})
-_Key = tuple[str, str]
 
 
 @dataclass
@@ -120,98 +123,28 @@ def _when(at_s: float) -> str:
 # --- One phase ---
 
 
-@dataclass(frozen=True)
-class _Series:
-    """Of one layer and op, by interval: I/Os, p50 and p99 and slowest (ns), 0 where there is no I/O."""
-
-    ios: np.ndarray
-    p50: np.ndarray
-    p99: np.ndarray
-    longest: np.ndarray
-
-
-@dataclass(frozen=True)
-class _Timeline:
-    """Intervals of `width_ns` from `start_ns` on; the end of the phase may cut the last one short."""
-
-    start_ns: int
-    width_ns: int
-    count: int
-    series: Mapping[_Key, _Series]
-
-    def index(self, time_ns: int) -> int:
-        return min(max((time_ns - self.start_ns) // self.width_ns, 0), self.count)
-
-    def begin_ns(self, index: int) -> int:
-        return self.start_ns + index * self.width_ns
-
-
-def timeline(latency: Latency, phase: Phase, together: int = 1) -> _Timeline:
-    """At the server and the clients; one without rows is left out. `together`: intervals in one of it."""
-    width = latency.column_ns.get(phase.name, phase.interval_ns) * together
-    count = max(1, -(-(phase.end_ns - phase.start_ns) // width))
-    rows = latency.cells.filter(
-        (pl.col("phase") == phase.name)
-        & pl.col("layer").is_in([SERVER, CLIENT])
-        & (pl.col("op") != "commit")
-        & (pl.col("count") > 0)
-    ).with_columns(column=(pl.col("time_ns") - phase.start_ns) // width)
-    rows = rows.filter((pl.col("column") >= 0) & (pl.col("column") < count))
-    made = {}
-    for (layer, op), part in rows.partition_by("layer", "op", as_dict=True).items():
-        bins = part.group_by("column", "lo_ns", "hi_ns").agg(pl.col("count").sum())
-        made[str(layer), str(op)] = _series(bins.sort("column", "lo_ns"), count)
-    return _Timeline(phase.start_ns, width, count, made)
-
-
-def _series(bins: pl.DataFrame, count: int) -> _Series:
-    ios, p50, p99, longest = (np.zeros(count) for _ in range(4))
-    for (column,), part in bins.partition_by("column", as_dict=True, maintain_order=True).items():
-        upto = part["count"].cum_sum().to_numpy()
-        middle = ((part["lo_ns"] + part["hi_ns"] - 1) / 2).to_numpy()
-        at, total = int(column), int(upto[-1])
-        ios[at] = total
-        p50[at], p99[at] = (middle[int(np.searchsorted(upto, np.ceil(q * total)))] for q in (0.5, 0.99))
-        longest[at] = float(part["hi_ns"].max())  # type: ignore[arg-type]
-    return _Series(ios, p50, p99, longest)
-
-
-@dataclass(frozen=True)
-class _Band:
-    """The largest p50 and p99 (ns) of before, by layer and op."""
-
-    limits: Mapping[_Key, tuple[float, float]]
-
-    @property
-    def rows(self) -> tuple[BandOf, ...]:
-        return tuple(
-            BandOf(layer=layer, op=op, p50_us=p50 / 1e3, p99_us=p99 / 1e3)
-            for (layer, op), (p50, p99) in self.limits.items()
-        )
-
-    def holds(self, line: _Timeline) -> np.ndarray:
-        """Whether each interval is in the band."""
-        inside = np.ones(line.count, dtype=bool)
-        for key, (p50, p99) in self.limits.items():
-            each = line.series[key]
-            high = 1 + NARROW
-            inside &= (each.ios > 0) & (each.p50 <= p50 * high) & (each.p99 <= p99 * high)
-        return inside
-
-
-def _band(line: _Timeline, quiet: np.ndarray, before: int) -> _Band | None:
+def _band(line: Timeline, quiet: np.ndarray, before: int) -> Band | None:
     """Of the intervals before the number `before`; None if there are too few."""
     used = np.flatnonzero(quiet[:before])[-MOST_BEFORE:]
     if len(used) < LEAST_BEFORE:
         return None
-    # Not those of which there are only some I/Os now and then.
-    usual = {key: each for key, each in line.series.items() if (each.ios[used] > 0).sum() >= LEAST_BEFORE}
-    if not usual:
-        return None
-    return _Band({k: (float(e.p50[used].max()), float(e.p99[used].max())) for k, e in usual.items()})
+    # Not those that have no I/O now and then.
+    usual = {key: each for key, each in line.series.items() if (each.ios[used] > 0).all()}
+    return (
+        Band({k: (Largest.of(e.p50[used]), Largest.of(e.p99[used])) for k, e in usual.items()})
+        if usual
+        else None
+    )
 
 
-def _quiet(line: _Timeline, phase: Phase, schedule: Schedule) -> np.ndarray:
+def _rows(band: Band) -> tuple[BandOf, ...]:
+    return tuple(
+        BandOf(layer=layer, op=op, p50_us=p50.largest / 1e3, p99_us=p99.largest / 1e3)
+        for (layer, op), (p50, p99) in band.figures.items()
+    )
+
+
+def quiet_of(line: Timeline, phase: Phase, schedule: Schedule) -> np.ndarray:
     """Whether nothing declared went on in each interval."""
     # The first interval begins before the load, the last ends after it.
     quiet = np.ones(line.count, dtype=bool)
@@ -224,14 +157,14 @@ def _quiet(line: _Timeline, phase: Phase, schedule: Schedule) -> np.ndarray:
     return quiet
 
 
-def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[_Timeline, np.ndarray]:
+def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[Timeline, np.ndarray]:
     """Intervals wide enough that those before the first fault have I/Os of each kind, and which are quiet."""
     begins = [
         each.begin_ns for each in schedule.actions if each.kind == "fault" and each.begin_ns is not None
     ]
     for together in _TOGETHER:
         line = timeline(latency, phase, together)
-        quiet = _quiet(line, phase, schedule)
+        quiet = quiet_of(line, phase, schedule)
         used = np.flatnonzero(quiet[: line.index(min(begins))])[-MOST_BEFORE:] if begins else ()
         if together == 1 or len(used) >= LEAST_BEFORE:
             best = line, quiet
@@ -241,7 +174,12 @@ def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[_Timel
 
 
 def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Judged) -> None:
-    line, quiet = _line_of(latency, phase, schedule)
+    judge_line(*_line_of(latency, phase, schedule), phase, schedule, judged)
+    _judge_errors(phase, schedule, judged)
+
+
+def judge_line(line: Timeline, quiet: np.ndarray, phase: Phase, schedule: Schedule, judged: Judged) -> None:
+    """Each fault and event. `quiet`: whether nothing declared went on in each interval; it is changed."""
     zero_ns = schedule.load_begun_ns if schedule.load_begun_ns is not None else phase.start_ns
     band = None
     for each in sorted(schedule.actions, key=lambda each: each.at_ns):
@@ -258,7 +196,6 @@ def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Jud
             row, outcome = _judge_fault(phase, each, line, (quiet, band), row)
             judged.outcomes.append(outcome)
         judged.rows.append(row)
-    _judge_errors(phase, schedule, judged)
 
 
 def _code(each: ScheduledAction) -> str:
@@ -298,8 +235,8 @@ def _missing(phase: Phase, each: ScheduledAction) -> str:
 def _judge_fault(
     phase: Phase,
     each: ScheduledAction,
-    line: _Timeline,
-    usual: tuple[np.ndarray, _Band | None],
+    line: Timeline,
+    usual: tuple[np.ndarray, Band | None],
     row: FaultRow,
 ) -> tuple[FaultRow, Outcome]:
     """`usual`: which intervals are quiet, which is changed, and the band of before."""
@@ -307,38 +244,97 @@ def _judge_fault(
     quiet, band = usual
     first = line.index(each.begin_ns)
     ended_ns = each.end_ns if each.end_ns is not None else phase.end_ns
-    span = first, line.index(ended_ns)
+    last = line.index(ended_ns)
     if each.lasted:
         ended_ns = each.begin_ns
-    last = line.index(ended_ns)
+    since = line.index(ended_ns)
     found: Json = {"resolution_s": line.width_ns / 1e9}
-    if band is None:
-        why = f"fewer than {LEAST_BEFORE} intervals with I/Os and no declared fault or event are before it"
-        made = row.model_copy(update={**found, "id": "FAULT-UNJUDGED", "why": why})
-        return made, _outcome("FAULT-UNJUDGED", phase, each, why)
-    inside = band.holds(line)
-    at = next((n for n in range(last, line.count - IN_A_ROW + 1) if inside[n : n + IN_A_ROW].all()), None)
-    if at is not None:
-        at_ns = max(line.begin_ns(at), ended_ns)
+    at, back = _back(band, line, since) if band else (None, None)
+    if at is not None and back is not None:
+        at_ns = max(line.begin_ns(back), ended_ns)
         found["recovered_s"] = (at_ns - ended_ns) / 1e9
         found["recovered_from_begin_s"] = (at_ns - each.begin_ns) / 1e9
     until = line.count if at is None else at + 1
     # What is not over yet is not the usual state.
     quiet[first:until] = False
-    row = row.model_copy(update={**found, "band": band.rows, **_suffered(line, first, until)})
-    code, why = _EXPECTED.get(each.expect or "", "FAULT-RECOVERY"), _unkept(each, line, inside, span, row)
-    ok: bool | None = not why
-    if ok and (rare := [_place(key) for key in line.series if key not in band.limits]):
-        code, ok = "FAULT-UNJUDGED", None
-        why = (
-            f"of {' and of '.join(rare)} there are I/Os in fewer than {LEAST_BEFORE} intervals before it: "
-            "more I/Os, or longer intervals, tell whether these recovered"
-        )
+    places = _Places(first, last, min(since, line.count - 1), at, _after(quiet, at))
+    row = row.model_copy(
+        update={**found, "band": _rows(band) if band else (), **_suffered(line, first, until)}
+    )
+    code, why = _EXPECTED.get(each.expect or "", "FAULT-RECOVERY"), ""
+    if each.expect == "degraded":
+        why = _stopped(line, places)
+    elif open_ := _open(each, line, band, places, row):
+        code, why = "FAULT-UNJUDGED", open_
+    elif band:
+        why = _unkept(each, line, band, places, row)
+    ok = None if code == "FAULT-UNJUDGED" else not why
     row = row.model_copy(update={"ok": ok, "id": code if why else None, "why": why})
     return row, _outcome(code, phase, each, why)
 
 
-def _suffered(line: _Timeline, first: int, until: int) -> Json:
+@dataclass(frozen=True)
+class _Places:
+    """Numbers of intervals: in which a fault began and ended, and from which on recovery counts.
+
+    `back`: the first of three in a row in the band, None without. `after`: the end of the quiet ones then.
+    """
+
+    first: int
+    last: int
+    since: int
+    back: int | None
+    after: int
+
+
+def _after(quiet: np.ndarray, back: int | None) -> int:
+    """No more than before are held against those before: what drifts in hours is no effect of a fault."""
+    if back is None:
+        return 0
+    busy = np.flatnonzero(~quiet[back + 1 : back + 1 + MOST_BEFORE])
+    return back + 1 + int(busy[0] if busy.size else min(MOST_BEFORE, len(quiet) - back - 1))
+
+
+def _back(band: Band, line: Timeline, last: int) -> tuple[int | None, int | None]:
+    """From `last` on, the first of three intervals in a row in the band, and when they were back in it."""
+    inside = ~np.any([out for _, out in band.above(line)], axis=0)
+    at = next((n for n in range(last, line.count - IN_A_ROW + 1) if inside[n : n + IN_A_ROW].all()), None)
+    if at is not None and int((~inside[last:at]).sum()) == 1:
+        return at, last
+    return at, at
+
+
+def _open(each: ScheduledAction, line: Timeline, band: Band | None, places: _Places, row: FaultRow) -> str:
+    """Why it cannot be told whether it is as declared; "" if it can."""
+    if band is None:
+        return (
+            f"fewer than {LEAST_BEFORE} intervals with I/Os and no declared fault or event are before it: "
+            "begin it later, make the interval shorter, or make more I/Os"
+        )
+    until = _until(line, places.last)
+    if each.expect == "unaffected" and band.is_chance(line, places.first, until, all_of_them=True):
+        return (
+            f"even if no interval of it were in the band of before ({_limits(row)}), that could be chance, "
+            "by the intervals before it: begin it later, let it last longer, or make the interval shorter"
+        )
+    gone = each.expect == "recovers" and places.back is None
+    if gone and band.is_chance(line, places.since, line.count - 1):
+        return "too few intervals are after it: let the phase last longer, or make the interval shorter"
+    rare = [_place(key) for key in line.series if key not in band.figures]
+    if rare and not _unkept(each, line, band, places, row):
+        return (
+            f"of {' and of '.join(rare)} there is no I/O in some of the {LEAST_BEFORE} or more intervals "
+            "before it: more I/Os, or longer intervals, tell whether these recovered"
+        )
+    return ""
+
+
+def _until(line: Timeline, last: int) -> int:
+    """Before which interval a fault that ended in `last` can be seen."""
+    return min(last + IN_A_ROW, line.count - 1)
+
+
+def _suffered(line: Timeline, first: int, until: int) -> Json:
     """The longest I/O that ended from the fault on until recovery, and the longest time without one."""
     layers = {layer for layer, _ in line.series}
     layer = CLIENT if CLIENT in layers else SERVER
@@ -352,19 +348,17 @@ def _suffered(line: _Timeline, first: int, until: int) -> Json:
     return {"longest_us": longest / 1e3, "gap_s": gap * line.width_ns / 1e9}
 
 
-def _unkept(
-    each: ScheduledAction, line: _Timeline, inside: np.ndarray, span: tuple[int, int], row: FaultRow
-) -> str:
+def _stopped(line: Timeline, places: _Places) -> str:
+    """Why the load did not go on while it lasted; "" if it did."""
+    wide = range(places.first + 1, min(places.last, line.count - 1))
+    ios = sum(float(each.ios[n]) for each in line.series.values() for n in wide)
+    return "no I/O ended while it lasted: the load did not go on" if len(wide) and not ios else ""
+
+
+def _unkept(each: ScheduledAction, line: Timeline, band: Band, places: _Places, row: FaultRow) -> str:
     """Why it is not as declared; "" if it is."""
-    first, last = span
     if each.expect == "unaffected":
-        out = int((~inside[first : min(last + IN_A_ROW, line.count - 1)]).sum())
-        text = f"{out} intervals from its begin on are not in the band of before ({_limits(row)})"
-        return text if out > 1 else ""
-    if each.expect == "degraded":
-        wide = range(first + 1, min(last, line.count - 1))
-        ios = sum(float(s.ios[n]) for s in line.series.values() for n in wide)
-        return "no I/O ended while it lasted: the load did not go on" if len(wide) and not ios else ""
+        return _beyond(line, band, (places.first, _until(line, places.last)), "its begin", row)
     within_s = row.recover_within_s
     limit = f"within {_seconds(within_s)}" if within_s is not None else "before the phase ended"
     if row.recovered_s is None:
@@ -373,10 +367,22 @@ def _unkept(
         return (
             f"latencies were back in the band of before ({_limits(row)}) {_recovered(row)}, and not {limit}"
         )
-    return ""
+    assert places.back is not None
+    return _beyond(line, band, (places.back, places.after), "recovery", row)
 
 
-def _place(key: _Key) -> str:
+def _beyond(line: Timeline, band: Band, span: tuple[int, int], since: str, row: FaultRow) -> str:
+    """Whether more than chance is not in the band, in words."""
+    if band.is_chance(line, *span):
+        return ""
+    out = int(np.any([above for _, above in band.above(line)], axis=0)[slice(*span)].sum())
+    return (
+        f"{out} of {span[1] - span[0]} intervals from {since} on are not in the band of before "
+        f"({_limits(row)}), more than chance"
+    )
+
+
+def _place(key: Key) -> str:
     layer, op = key
     return f"{op} at the {'clients' if layer == CLIENT else 'server'}"
 

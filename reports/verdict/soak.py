@@ -1,4 +1,4 @@
-"""Soaks: the rows of a load of hours, how far its last row is from its first, and what stopped it. Pure."""
+"""Soaks: the rows of a load of hours, how far each is from the first, and what stopped it. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kit.store.phase import STOP_RULE, Phase
 from kit.store.tables import deciding_layer
 from reports.statistics import blocks
 from reports.statistics.quantiles import percentiles_ns
+from reports.statistics.ratios import Ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -29,19 +30,24 @@ def describe(manifest: Manifest, latency: Latency) -> list[SoakPhase]:
 
 
 def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
-    """One for each tier whose last row is held against its first."""
+    """One for each tier whose rows are held against its first."""
     for soak in soaks:
         for tier in soak.tiers:
             told = [_words(each) for each in tier.drift if each.limit is not None and each.ratio]
             if told:
                 rows = f"{len(tier.rows)} rows of {format_duration_ns(soak.row_ns)}"
-                name = f"{tier.op}/{tier.tier}"
-                yield f"{soak.phase}: {rows}; the last against the first, {name}: {', '.join(told)}."
+                name = f"the one farthest from the first, {tier.op}/{tier.tier}"
+                yield f"{soak.phase}: {rows}; {name}: {'; '.join(told)}."
 
 
 def _words(drift: SoakDrift) -> str:
     low, high = drift.range or (0.0, 0.0)
-    return f"{drift.figure} x {drift.ratio:.3f} (95 %: {low:.3f} to {high:.3f})"
+    return f"{drift.figure} x {drift.ratio:.3f}{_at(drift)} (within this run: {low:.3f} to {high:.3f})"
+
+
+def _at(drift: SoakDrift) -> str:
+    """Which row; of older runs it is the last."""
+    return "" if drift.at_s is None else f" from {format_duration_ns(round(drift.at_s * 1e9))} on"
 
 
 def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:
@@ -57,8 +63,9 @@ def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:
                 subject = f"{drift.figure} of {tier.op}/{tier.tier}"
                 if drift.ok:
                     yield Outcome.ok("SOAK-DRIFT", soak.phase, subject)
-                elif drift.ok is False:
-                    yield Outcome.failed("SOAK-DRIFT", drift.reason, soak.phase, subject)
+                elif drift.limit is not None:
+                    make = Outcome.unknown if drift.ok is None else Outcome.failed
+                    yield make("SOAK-DRIFT", drift.reason, soak.phase, subject)
 
 
 def _described(soak: Soak, phase: Phase, cells: pl.DataFrame) -> SoakPhase:
@@ -99,7 +106,7 @@ def _tier(
             _row(part, span, phase, total) for part, span, total in zip(parts, spans, every, strict=True)
         ),
         drift=tuple(
-            _drift(f"{kind['op']}/{kind['tier']}", figure, limits.get(figure), parts, spans)
+            _drift(f"{kind['op']}/{kind['tier']}", figure, limits.get(figure), mine, edges)
             for figure in _QUANTILES
             if limits.get(figure) is not None or len(spans) > 1
         ),
@@ -133,41 +140,57 @@ def _row(part: pl.DataFrame, span: tuple[int, int], phase: Phase, total: int) ->
 
 
 def _drift(
-    name: str,
-    figure: str,
-    limit: float | None,
-    parts: Sequence[pl.DataFrame],
-    spans: Sequence[tuple[int, int]],
+    name: str, figure: str, limit: float | None, cells: pl.DataFrame, edges: Sequence[int]
 ) -> SoakDrift:
-    """The last row beside the first. `ok`: None where no limit is declared."""
-    made = None
-    if len(spans) > 1:
-        made = blocks.ratio(parts[0], parts[-1], spans[0], spans[-1], _QUANTILES[figure])
-    ok, reason = None, ""
+    """Every row beside the first. `ok`: None where no limit is declared, or where it is open."""
+    found = blocks.against_first(cells, edges, _QUANTILES[figure]) if len(edges) > 2 else []
+    known = [(row, each) for row, each in enumerate(found, 1) if each]
+    ok, told = None, max(known, key=lambda pair: abs(pair[1].log), default=None)
     if limit is not None:
-        ok = made is not None and 1 / (1 + limit) <= made.low and made.high <= 1 + limit
-        if not ok:
-            reason = _reason(name, figure, limit, made, len(spans))
-    return SoakDrift(
+        holds, ok = within(found, limit)
+        # What decides is told: a row that is surely outside, or else the one that may be farthest.
+        decisive = [pair for pair in known if ok is not False or holds[pair[0] - 1] is False]
+        told = max(decisive, key=lambda pair: abs(pair[1].log) + (pair[1].reach or 0), default=None)
+    drift = SoakDrift(
         figure=figure,
-        ratio=made.ratio if made else None,
-        range=(made.low, made.high) if made else None,
+        ratio=told and told[1].value,
+        range=told and told[1].range,
+        at_s=told and (edges[told[0]] - edges[0]) / 1e9,
         limit=limit,
         ok=ok,
-        reason=reason,
+        reason="",
     )
+    if limit is None or ok:
+        return drift
+    few = len(known) < len(found)
+    return drift.model_copy(update={"reason": _reason(name, drift, len(edges) - 1, few=few)})
 
 
-def _reason(name: str, figure: str, limit: float, made: blocks.Ratio | None, rows: int) -> str:
-    declared = f"at most {100 * limit:.3g} % was declared"
+def within(found: Sequence[Ratio | None], limit: float) -> tuple[list[bool | None], bool | None]:
+    """Whether each row is within the limit, and whether all are; None where that is open."""
+    low, high = 1 / (1 + limit), 1 + limit
+    holds = [each.inside(low, high, of_this_run=True) if each else None for each in found]
+    return holds, False if False in holds else None if None in holds or not holds else True
+
+
+def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
+    assert drift.limit is not None
+    figure, declared = drift.figure, f"at most {100 * drift.limit:.3g} % was declared"
     if rows < 2:
         return f"{figure} of {name} has one row alone, and no drift can be seen; {declared}."
-    if made is None:
-        return f"{name} has too few I/Os in a row to see a drift of its {figure}; {declared}."
+    if drift.ratio is None or drift.range is None or (few and drift.ok is None):
+        return (
+            f"{name} has too few I/Os in a row to see a drift of its {figure}; {declared}. "
+            "More I/Os a second, or longer rows, tell."
+        )
+    low, high = drift.range
     text = (
-        f"{figure} of {name} in the last row is {made.ratio:.3f} times that of the first "
-        f"(95 %: {made.low:.3f} to {made.high:.3f})"
+        f"{figure} of {name} in the row{_at(drift)} is {drift.ratio:.3f} times that of the first "
+        f"(within this run: {low:.3f} to {high:.3f})"
     )
-    if made.low > 1 + limit or made.high < 1 / (1 + limit):
-        return f"{text}: it drifted; {declared}."
-    return f"{text}: the interval reaches beyond the {100 * limit:.3g} % that was declared."
+    if drift.ok is False:
+        return f"{text}: it is too far away; {declared}."
+    return (
+        f"{text}: whether it is more than the {100 * drift.limit:.3g} % that were declared is open, by what "
+        "differs within rows. Longer rows, more of them, or a steadier load tell."
+    )

@@ -66,7 +66,7 @@ def _names(manifest: Manifest) -> Iterator[str]:
     skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
     known = {phase.name for phase in manifest.phases} | skipped
     declared = [("soak", each.phase) for each in manifest.soak]
-    declared += [("impact", name) for each in manifest.impact for name in (each.alone, each.beside)]
+    declared += [("impact", name) for each in manifest.impact for side in each.sides for name in side]
     for what, name in declared:
         if name not in known:
             yield f"{what} is of the phase {name}, which the run does not have"

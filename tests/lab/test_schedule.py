@@ -24,33 +24,33 @@ name = "soak"
 title = "soak"
 job = "write.fio"
 tiers = ["slog"]
-duration = "28s"
-interval = "200ms"          # 24 quiet ones before the first fault: a later one is rarely above all of them
+duration = "31s"
+interval = "200ms"          # 39 quiet ones before the first fault: a band needs 30
 during = ["snapshots"]
 [[fault]]
-at = "5s"
+at = "8s"
 device = "log"
 what = "stall"
 for = "300ms"
 recover_within = "3500ms"
 [[fault]]
-at = "9s"
+at = "12s"
 device = "data1"
 what = "offline"
 for = "1s"
 expect = "degraded"
 [[fault]]
-at = "18s"
+at = "21s"
 what = "nfsd-restart"
 for = "1s"
 expect = "unaffected"
 [[fault]]
-at = "21s"
+at = "24s"
 what = "command"
 command = "touch"
 for = "500ms"
 [[event]]
-at = "25s"
+at = "28s"
 what = "scrub"
 """
 
@@ -67,7 +67,7 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     assert done.code == 1, done.stderr
     # Of all that was declared one alone does not hold, and it is named.
     (reason,) = done.summary["reasons"]
-    assert reason.startswith("soak: the fault at 18s (nfsd is restarted, 1s without it): ")
+    assert reason.startswith("soak: the fault at 21s (nfsd is restarted, 1s without it): ")
     rows = {row["what"]: row for row in done.summary["faults"]}
     assert {what: row["ok"] for what, row in rows.items()} == {
         "stall": True, "offline": True, "snapshots": True, "nfsd-restart": False, "scrub": True,
@@ -89,4 +89,4 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     undone = {each["undone"] for each in journal if "undone" in each}
     assert {undos["online"], undos["nfsd-threads"], undos["fault-command"]} <= undone
     failed = [case.get("name") for case in ET.parse(xml).iter("testcase") if case.find("failure") is not None]
-    assert failed == ["FAULT-AFFECTED: the fault at 18s (nfsd is restarted, 1s without it)"]
+    assert failed == ["FAULT-AFFECTED: the fault at 21s (nfsd is restarted, 1s without it)"]

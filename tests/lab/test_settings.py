@@ -183,11 +183,11 @@ tiers = ["slog"]
 duration = "{duration}"
 interval = "100ms"
 """
-_OFFLINE = '[[fault]]\nat = "1s"\ndevice = "log"\nwhat = "offline"\nfor = "300ms"\n'
-_NFSD = '[[fault]]\nat = "2s"\nwhat = "nfsd-restart"\nfor = "200ms"\n'
+_OFFLINE = '[[fault]]\nat = "4s"\ndevice = "log"\nwhat = "offline"\nfor = "300ms"\n'
+_NFSD = '[[fault]]\nat = "5s"\nwhat = "nfsd-restart"\nfor = "200ms"\n'
 _COMMAND = """\
 [[fault]]
-at = "5200ms"
+at = "8200ms"
 what = "command"
 command = "make"
 for = "200ms"
@@ -208,19 +208,19 @@ undo = ["rpc.nfsd", "4"]
 """
 _EVENTS = """\
 [[event]]
-at = "5500ms"
+at = "8500ms"
 what = "scrub"
 [[event]]
-at = "5800ms"
+at = "8800ms"
 what = "resilver"
 for = "300ms"
 [[event]]
-at = "6800ms"
+at = "9800ms"
 what = "snapshots"
 every = "100ms"
 for = "300ms"
 [[event]]
-at = "7200ms"
+at = "10200ms"
 what = "send"
 """
 
@@ -243,7 +243,7 @@ def bed_with(commands: str, rig: Rig, folder: Path, trace: str = "") -> Bed:
 
 def test_faults_and_events_are_each_done_at_their_time_and_undone(rig: Rig, tmp_path: Path) -> None:
     bed = bed_with(_COMMANDS, rig, tmp_path)
-    workload = write_workload(tmp_path, "9s", _OFFLINE, _NFSD, _COMMAND, _EVENTS)
+    workload = write_workload(tmp_path, "12s", _OFFLINE, _NFSD, _COMMAND, _EVENTS)
     shown = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--commands")
     assert shown.returncode == 0, shown.stderr
     log = rig.by_id["vd2"]
@@ -292,7 +292,7 @@ def test_what_cannot_work_is_refused_before_anything_is_touched(rig: Rig, tmp_pa
         assert f'"stall" is for emulated devices, and the server is {rig.address}' in refused.stderr
     for old, missing in (('["mkdir"', "run"), ('["rmdir"', "undo")):
         bed = bed_with(_COMMANDS.replace(old, '["/usr/sbin/hsp-not-there"'), rig, tmp_path)
-        workload = write_workload(tmp_path, "6s", _COMMAND)
+        workload = write_workload(tmp_path, "9s", _COMMAND)
         refused = bed.hsp(*bed.run_words(workload), *bed.results)
         assert refused.returncode == EXIT_HOST, refused.stderr
         words = f"has no program /usr/sbin/hsp-not-there, which {missing} of a [[command]] runs"
@@ -302,7 +302,7 @@ def test_what_cannot_work_is_refused_before_anything_is_touched(rig: Rig, tmp_pa
 
 _NO_WAY_BACK = """\
 [[fault]]
-at = "1s"
+at = "4s"
 what = "command"
 command = "no-way-back"
 for = "100ms"
@@ -310,7 +310,7 @@ recover_within = "500ms"
 """
 _LASTS = """\
 [[fault]]
-at = "2s"
+at = "5s"
 what = "command"
 command = "stop-nfsd"
 """
@@ -321,7 +321,7 @@ def test_a_load_that_waits_for_a_fault_ends_and_is_kept_with_an_undo_that_fails(
     rig: Rig, tmp_path: Path
 ) -> None:
     bed = bed_with(_COMMANDS, rig, tmp_path, "none")
-    workload = write_workload(tmp_path, "3s", _NO_WAY_BACK, _LASTS)
+    workload = write_workload(tmp_path, "6s", _NO_WAY_BACK, _LASTS)
     before = state_of(rig.host)
     done = bed.hsp(*bed.run_words(workload), "--json", *bed.results)
     assert (

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from kit.config.tables.phase_table import Name, Op
 from kit.config.toml import KeyProblem, Table
 from kit.store.parts import expectation as stored
 
+Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=20)]
+
 
 class Impact(stored.Impact, Table):
-    """The I/Os of `op` in the phase `alone`, and the same beside another load, in the phase `beside`.
+    """The I/Os of `op` in the phases `alone`, and the same beside another load, in the phases `beside`.
 
-    The ratio of each tier's percentile, beside : alone, has an interval; a limit is met if all of it is.
+    The ratio of each tier's percentile, beside : alone, has a range; a limit is met if all of it is. With one
+    phase on a side the range is that of this run alone, and decides nothing: its moment may make the
+    difference.
     """
 
-    alone: Name
-    beside: Name
+    alone: Name | Names
+    beside: Name | Names
     op: Op = "read"
 
     @model_validator(mode="after")
     def _check_phases(self) -> Self:
-        if self.alone == self.beside:
-            raise KeyProblem(
-                "beside", f"'{self.beside}' is the phase alone: name the one with the other load"
-            )
+        alone, beside = self.sides
+        for key, names, other in (("alone", alone, ()), ("beside", beside, alone)):
+            for number, name in enumerate(names):
+                if name in other:
+                    text = "is a phase alone: name those with the other load"
+                elif name in names[:number]:
+                    text = "is there twice: each phase counts once"
+                else:
+                    continue
+                raise KeyProblem(key, f"'{name}' {text}")
         return self

@@ -13,7 +13,7 @@ Drift = Annotated[float, Field(gt=0, le=10)]
 
 
 class Soak(Table):
-    """`row`: the time that a row of the result has. The last row is held against the first.
+    """`row`: the time that a row of the result has. Every row is held against the first.
 
     `p50_drift_max`, `p99_drift_max`: the largest change of a tier's percentile, of 1; None: not judged.
     The load stops when a device got more than `written_max` bytes in the phase, or more than the part

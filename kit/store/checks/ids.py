@@ -169,8 +169,8 @@ _PHASE = (
         "Look at its error.", asked_by="faults",
     ),
     CheckId(
-        "FAULT-UNJUDGED", "Too few quiet intervals, or I/Os in them, are before a fault.",
-        "Begin it later, or make more I/Os.", asked_by="faults",
+        "FAULT-UNJUDGED", "Too few quiet intervals, or I/Os in them, are before or after a fault.",
+        "Begin it later, let it last longer, or make more I/Os.", asked_by="faults",
     ),
     CheckId(
         "FAULT-UNVERIFIED", "Data could not be read back after faults.",
@@ -210,8 +210,8 @@ _PHASE = (
         "As POWER-LOSS-LOST; the device may be damaged.", asked_by="power_loss", makes="invalid",
     ),
     CheckId(
-        "SOAK-DRIFT", "The last row of a soak is too far from the first.",
-        "Look at the soak's rows: heat, garbage collection, a log that fills.",
+        "SOAK-DRIFT", "A row of a soak is too far from the first, or that is open (unknown).",
+        "Look at the soak's rows: heat, garbage collection, a log that fills; longer rows where it is open.",
         asked_by=EACH, makes="invalid",
     ),
     CheckId(
@@ -219,8 +219,9 @@ _PHASE = (
         "Spare the device, or raise the limit.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
-        "IMPACT", "Another load slows the I/Os of a phase more than declared.",
-        "Give the loads devices of their own, or raise the limit.", asked_by=EACH, makes="invalid",
+        "IMPACT", "Another load slows the I/Os of a phase more than declared, or that is open (unknown).",
+        "Give the loads devices of their own, or raise the limit; more phases of each where it is open.",
+        asked_by=EACH, makes="invalid",
     ),
     CheckId(
         "FLUSHES", "Volatile write caches got no FLUSH for what was acknowledged, or too few.",

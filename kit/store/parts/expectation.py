@@ -47,10 +47,19 @@ class Expectation(Stored):
 
 
 class Impact(Stored):
-    """Two phases with the same I/Os of `op`: alone, and beside another load; limits of the ratios."""
+    """Phases with the same I/Os of `op`: alone, and beside another load; limits of the ratios.
 
-    alone: str
-    beside: str
+    Each side is a phase, or several of them.
+    """
+
+    alone: str | tuple[str, ...]
+    beside: str | tuple[str, ...]
     op: Op
     p50_ratio_max: Limit | None = None
     p99_ratio_max: Limit | None = None
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Phases alone, and beside."""
+        alone, beside = ((each,) if isinstance(each, str) else each for each in (self.alone, self.beside))
+        return alone, beside

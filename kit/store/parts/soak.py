@@ -26,14 +26,16 @@ class SoakRow(Stored):
 
 
 class SoakDrift(Stored):
-    """A percentile of the last row as a multiple of the first row's; `range`: 95 %.
+    """A percentile of the row from `at_s` on, the farthest, as a multiple of the first row's.
 
-    `ok`: None where no limit was declared. `reason`: a sentence, "" if there is none.
+    `range`: what differs within this run leaves open. `at_s`: None of older runs, which have the last row.
+    `ok`: None where no limit was declared, or where it is open. `reason`: a sentence, "" if there is none.
     """
 
     figure: str
     ratio: float | None
     range: Range | None
+    at_s: float | None = None
     limit: float | None
     ok: bool | None
     reason: str
@@ -60,17 +62,19 @@ class SoakPhase(Stored):
 
 
 class ImpactRow(Stored):
-    """A percentile in the phase `beside` as a multiple of that in the phase `alone`; `range`: 95 %.
+    """A percentile in the phases `beside` as a multiple of that in the phases `alone`.
 
-    `ok`: None where no limit was declared.
+    `range`: 95 % over the phases, whose numbers are `over`; with one on a side what is open within this run.
+    `ok`: None where no limit was declared, or where it is open.
     """
 
-    alone: str
-    beside: str
+    alone: str | tuple[str, ...]
+    beside: str | tuple[str, ...]
     op: str
     tier: str
     figure: str
     ratio: float | None
     range: Range | None
+    over: tuple[Count, Count] = (1, 1)
     limit: float | None
     ok: bool | None

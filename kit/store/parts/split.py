@@ -62,11 +62,13 @@ class SplitTier(Stored):
 class SplitSaving(Stored):
     """What a faster device would save at most: `share` of the time of the requests that it answered.
 
-    `of_all`: of the time of all requests of the op in the phase. None: not known, too few were joined.
+    `own_share`: what it took itself; the rest can become shorter with it. `of_all`: as `share`, of the time
+    of all requests of the op in the phase. None: not known, too few were joined.
     """
 
     op: str
     device: Device
+    own_share: float | None = None
     share: float | None
     of_all: float | None
     saved_us: float | None

@@ -107,7 +107,7 @@ name = "{name}"
 title = "T"
 {load}
 duration = "6s"
-interval = "100ms"
+interval = "40ms"
 {more}
 """
 READ, WRITE = "rw=randread\nsize=${HSP_SIZE}\n", "rw=randwrite\nsync=dsync\nsize=${HSP_SIZE}\n"

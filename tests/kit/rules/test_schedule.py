@@ -36,7 +36,7 @@ title = "soak"
 job = "write.fio"
 tiers = ["slog"]
 duration = "100s"
-interval = "1s"
+interval = "250ms"
 """
 LINE = HEAD.count("\n") + 1
 APPLIANCE = """
@@ -72,9 +72,9 @@ STALL = '[[fault]]\nat = "{at}"\nwhat = "stall"\ndevice = "log0"\nfor = "{length
     [
         (STALL.format(at="100s", length="1s"), 1, "is after the end of phase 'soak', which lasts 100s"),
         (STALL.format(at="99s", length="2s"), 4, "it would end 101s after the begin of phase 'soak'"),
-        (STALL.format(at="0s", length="1s"), 1, "needs 5 whole intervals (1s each) without"),
-        (STALL.format(at="5s", length="1s"), 1, "phase 'soak' has 4 until then, without the first"),
-        (STALL.format(at="9s", length="1s") + SNAPSHOTS, 1, "phase 'soak' has 4 until then"),
+        (STALL.format(at="0s", length="1s"), 1, "needs 30 whole intervals (250ms each) without"),
+        (STALL.format(at="5s", length="1s"), 1, "phase 'soak' has 19 until then, without the first"),
+        (STALL.format(at="9s", length="1s") + SNAPSHOTS, 1, "phase 'soak' has 22 until then"),
         (STALL.format(at="20s", length="9s") + STALL.format(at="28s", length="1s"), 4, "be told apart"),
         ('[[fault]]\nat = "9s"\nwhat = "stal"\n', 2, "did you mean 'stall'?"),
         ('[[fault]]\nat = "9s"\nwhat = "stall"\ndevice = "log0"\n', 0, 'how long? "stall" needs for'),

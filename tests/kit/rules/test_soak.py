@@ -22,6 +22,20 @@ def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> object:
     return make_plan(read_workload(path), read_testbed(testbed), path, testbed)
 
 
+def order(sides: str) -> str:
+    """Phases of both sides of an impact, in this order."""
+    names = [f"{side}-{number}" for number, side in enumerate(sides)]
+    text = "".join(f'[[phase]]\nname = "{name}"\nbase = "write-slog"\n' for name in names)
+    alone, beside = ([name for name in names if name.startswith(side)] for side in "ab")
+    return f'{text}[[impact]]\nalone = {alone}\nbeside = {beside}\nop = "write"\n'.replace("'", '"')
+
+
+@pytest.mark.parametrize("sides", ["ab", "abba", "abbaab", "abbba"])
+def test_sides_of_an_impact_are_measured_in_turn(tmp_path: Path, sides: str) -> None:
+    made = plan(tmp_path, order(sides))
+    assert len(made.workload.impact[0].sides[1]) == sides.count("b")  # type: ignore[attr-defined]
+
+
 def test_a_soak_is_counted(tmp_path: Path) -> None:
     made = plan(tmp_path, PHASE + SOAK.format('written_max = "1GB"'))
     assert made.workload.phase[0].soak.written_max == 10**9  # type: ignore[attr-defined]
@@ -36,7 +50,13 @@ def test_a_soak_is_counted(tmp_path: Path) -> None:
         (PHASE + SOAK.format("endurance_max = 2"), "less than or equal to 1"),
         (PHASE + 'log = "every-io"\n' + SOAK.format("p50_drift_max = 0.1"), "for hours"),
         (PHASE + '[[impact]]\nalone = "write-slog"\nbeside = "nope"\n', "no phase is called 'nope'"),
-        (PHASE + '[[impact]]\nalone = "write-slog"\nbeside = "write-slog"\n', "is the phase alone"),
+        (PHASE + '[[impact]]\nalone = "write-slog"\nbeside = "write-slog"\n', "is a phase alone"),
+        (PHASE + '[[impact]]\nalone = ["write-slog", "write-slog"]\nbeside = "b"\n', "is there twice"),
+        (PHASE + '[[impact]]\nalone = []\nbeside = "b"\n', "impact[0].alone"),
+        (PHASE + '[[impact]]\nalone = ["write-slog", 3]\nbeside = "b"\n', "impact[0].alone"),
+        (PHASE + '[[impact]]\nalone = ["write-slog", "nope"]\nbeside = "b"\n', "no phase is called 'nope'"),
+        (order("abab"), "order them alone, beside, beside, alone"),
+        (order("aabb"), "order them alone, beside, beside, alone"),
         (
             PHASE
             + '[[phase]]\nname = "read"\n[[impact]]\nalone = "write-slog"\nbeside = "read"\nop = "write"\n',

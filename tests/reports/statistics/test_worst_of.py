@@ -10,24 +10,9 @@ from reports.statistics.worst_of import (
     mean_error,
     mean_time,
     reach,
-    stripe,
     stripe_times,
     whole_records,
 )  # fmt: skip
-
-# "SSD + raid0", 2014: 8 drives, chunks of 512 kB.
-PUBLISHED_MS = (4.1, 2.2, 1.9, 1.4, 1.0, 9.7, 5.4, 8.6)
-
-
-def test_the_published_stripe() -> None:
-    found = stripe(PUBLISHED_MS)
-    assert found.time == 9.7
-    # The article says "drive 4"; it is the fifth.
-    assert found.busy[5] == 1 and found.busy[4] == min(found.busy) == pytest.approx(0.10, abs=0.005)
-    assert found.share == pytest.approx(0.44, abs=0.005)
-    # 8 chunks in 9.7 ms, beside eight drives that never wait.
-    rate, alone = 8 * 0.512 / 9.7e-3, 8 * 0.512 / (sum(PUBLISHED_MS) / 8 * 1e-3)
-    assert rate / alone == pytest.approx(found.share)
 
 
 def exponential(count: int, seed: int) -> Floats:

@@ -17,18 +17,19 @@ from tests.reports.synthetic import Row, table
 
 S = 10**9
 USUAL, SLOW = (98304, 100352), (9961472, 10223616)
-COUNT = 60
+COUNT = 180
+BEGIN = 120
 
 
 def run(
-    slow: range = range(0),
+    slow: Container[int] = range(0),
     *,
     empty: Container[int] = range(0),
     reads: bool = False,
     data: dict[str, Any] | None = None,
     **action: Any,
 ) -> recovery.Judged:
-    """A minute of seconds with 20 writes each, a fault from 20 to 22 s; `slow` seconds are slow.
+    """Three minutes of seconds with 20 writes each, a fault from 120 to 122 s; `slow` seconds are slow.
 
     `reads`: in each second is also a read, which is never slow.
     """
@@ -41,8 +42,8 @@ def run(
             if reads:
                 rows.append((second * S, "soak", layer, host, "read", "dram", *USUAL, 1))
     declared = {
-        "kind": "fault", "what": "stall", "text": "log0 stalls for 2s", "device": "log0", "at_ns": 20 * S,
-        "for_ns": 2 * S, "begin_ns": 20 * S, "end_ns": 22 * S, "times": 1, "expect": "recovers",
+        "kind": "fault", "what": "stall", "text": "log0 stalls for 2s", "device": "log0", "at_ns": BEGIN * S,
+        "for_ns": 2 * S, "begin_ns": BEGIN * S, "end_ns": 122 * S, "times": 1, "expect": "recovers",
         "recover_within_ns": 5 * S, **action,
     }  # fmt: skip
     schedule = {
@@ -72,9 +73,14 @@ def decisive(judged: recovery.Judged) -> bool:
 
 @pytest.mark.parametrize(
     ("slow", "recovered_s", "ok"),
-    [(range(0), 0, True), (range(20, 23), 1, True), (range(20, 26), 4, True), (range(20, 30), 8, False)],
+    [
+        (range(0), 0, True),
+        (range(120, 123), 0, True),
+        (range(120, 126), 4, True),
+        (range(120, 130), 8, False),
+    ],
 )
-def test_recovery_is_the_first_of_three_intervals_in_the_band(
+def test_recovery_is_the_first_of_three_intervals_in_the_band_but_for_one(
     slow: range, recovered_s: float, ok: bool
 ) -> None:
     judged = run(slow)
@@ -83,20 +89,27 @@ def test_recovery_is_the_first_of_three_intervals_in_the_band(
     assert row.recovered_from_begin_s == recovered_s + 2 and row.resolution_s == 1
     assert bool(unmet(judged)) is not ok
     if not ok:
-        assert str(unmet(judged)[0]).startswith("soak: the fault at 20s (log0 stalls for 2s): ")
+        assert str(unmet(judged)[0]).startswith("soak: the fault at 2min (log0 stalls for 2s): ")
         assert "8 s after its end, and not within 5 s" in unmet(judged)[0].text
 
 
 def test_two_good_intervals_are_no_recovery_and_none_is_invalid() -> None:
-    slow = [second for second in range(20, COUNT) if second % 3 == 0]
-    judged = run(range(20, COUNT, 3))
-    assert slow and judged.rows[0].recovered_s is None
+    judged = run(range(BEGIN, COUNT, 3))
+    assert judged.rows[0].recovered_s is None
     assert judged.rows[0].id == "FAULT-RECOVERY" and "at all" in unmet(judged)[0].text
     assert not decisive(judged) and not unknown(judged)
 
 
+def test_what_comes_back_and_leaves_again_more_often_than_by_chance_is_no_recovery() -> None:
+    often = [second for second in range(130, COUNT) if second % 5 == 0]
+    judged = run(often)
+    assert judged.rows[0].recovered_s == 0 and judged.rows[0].id == "FAULT-RECOVERY"
+    assert "intervals from recovery on are not in the band of before" in unmet(judged)[0].text
+    assert run(often[:1]).rows[0].ok
+
+
 def test_an_interval_without_io_is_not_in_the_band_and_is_the_longest_gap() -> None:
-    (row,) = run(empty=range(21, 25)).rows
+    (row,) = run(empty=range(121, 125)).rows
     assert (row.recovered_s, row.gap_s) == (3, 4)
 
 
@@ -104,17 +117,18 @@ def test_an_interval_without_io_is_not_in_the_band_and_is_the_longest_gap() -> N
 def test_seconds_without_writes_are_taken_together(every: int, resolution_s: int) -> None:
     """Else only reads would be judged, and writes that stay slow would be as declared."""
     without = [second for second in range(COUNT) if second % every]
-    lasts = {"reads": True, "empty": without, "end_ns": 70 * S, "for_ns": None, "lasted": True}
-    judged = run(range(20, COUNT), **lasts)
+    lasts = {"reads": True, "empty": without, "end_ns": 190 * S, "for_ns": None, "lasted": True,
+             "recover_within_ns": 7 * S}  # fmt: skip
+    judged = run(range(BEGIN, COUNT), **lasts)
     (row,) = judged.rows
     assert {each.op for each in row.band} == {"read", "write"}
     assert (row.id, row.recovered_s, row.resolution_s) == ("FAULT-RECOVERY", None, resolution_s)
-    (row,) = run(range(20, 24), **lasts).rows
+    (row,) = run(range(BEGIN, 124), **lasts).rows
     assert row.ok and 1 <= row.recovered_s <= 6
 
 
-def test_writes_that_are_rarer_than_five_times_before_the_fault_are_not_judged() -> None:
-    judged = run(range(20, COUNT), reads=True, empty=[n for n in range(COUNT) if n % 7])
+def test_writes_that_some_intervals_before_the_fault_are_without_are_not_judged() -> None:
+    judged = run(range(BEGIN, COUNT), reads=True, empty=[n for n in range(COUNT) if n % 7])
     (row,) = judged.rows
     assert [each.op for each in row.band] == ["read", "read"] and row.ok is None
     assert [reason.id for reason in unknown(judged)] == [row.id] == ["FAULT-UNJUDGED"] and not unmet(judged)
@@ -122,9 +136,9 @@ def test_writes_that_are_rarer_than_five_times_before_the_fault_are_not_judged()
 
 
 def test_what_lasts_recovers_from_its_begin() -> None:
-    (row,) = run(range(20, 24), end_ns=70 * S, for_ns=None, lasted=True).rows
+    (row,) = run(range(120, 124), end_ns=190 * S, for_ns=None, lasted=True).rows
     assert (row.recovered_s, row.ok) == (4, True)
-    judged = run(range(20, 60), end_ns=70 * S, for_ns=None, lasted=True)
+    judged = run(range(120, COUNT), end_ns=190 * S, for_ns=None, lasted=True)
     assert judged.rows[0].id == "FAULT-RECOVERY"
 
 
@@ -132,13 +146,15 @@ def test_what_lasts_recovers_from_its_begin() -> None:
     ("expect", "slow", "empty", "code"),
     [
         ("unaffected", range(0), range(0), None),
-        ("unaffected", range(20, 23), range(0), "FAULT-AFFECTED"),
-        ("degraded", range(20, 60), range(0), None),
-        ("degraded", range(0), range(20, 60), "FAULT-DEGRADED"),
+        ("unaffected", range(121, 122), range(0), None),
+        ("unaffected", range(120, 130), range(0), "FAULT-AFFECTED"),
+        ("unaffected", range(0), range(130, 140), "FAULT-AFFECTED"),
+        ("degraded", range(120, 180), range(0), None),
+        ("degraded", range(0), range(120, 180), "FAULT-DEGRADED"),
     ],
 )
 def test_other_expectations(expect: str, slow: range, empty: range, code: str | None) -> None:
-    judged = run(slow, empty=empty, expect=expect, recover_within_ns=None, end_ns=40 * S)
+    judged = run(slow, empty=empty, expect=expect, recover_within_ns=None, end_ns=140 * S)
     assert judged.rows[0].id == code and bool(unmet(judged)) == bool(code)
 
 
@@ -147,7 +163,7 @@ def test_what_did_not_happen_makes_the_run_unknown() -> None:
         judged = run(**change)
         assert unknown(judged)[0].id == "FAULT-MISSING" and judged.rows[0].ok is None
     judged = run(kind="event", what="scrub", text="scrub", begin_ns=None, end_ns=None)
-    assert str(unknown(judged)[0]).startswith("soak: the event at 20s (scrub): it never began")
+    assert str(unknown(judged)[0]).startswith("soak: the event at 2min (scrub): it never began")
     assert run(kind="event", what="scrub", text="scrub", was_cut=True).rows[0].ok is True
 
 
@@ -160,6 +176,22 @@ def test_data_errors_decide_whatever_else_is_unknown() -> None:
     ]
 
 
-def test_a_fault_without_intervals_before_it_is_not_judged() -> None:
-    judged = run(begin_ns=3 * S, end_ns=4 * S)
-    assert judged.rows[0].id == "FAULT-UNJUDGED" and unknown(judged)
+@pytest.mark.parametrize(
+    ("expect", "begin", "end", "slow", "words"),
+    [
+        ("recovers", 3, 4, range(0), "fewer than 30 intervals"),
+        ("unaffected", 30, 32, range(0), "fewer than 30 intervals"),
+        ("unaffected", 178, 179, range(0), "even if no interval of it were in the band"),
+        ("recovers", 176, 178, range(175, 180), "too few intervals are after it"),
+    ],
+)
+def test_what_so_few_intervals_cannot_tell_is_not_judged(
+    expect: str, begin: int, end: int, slow: range, words: str
+) -> None:
+    judged = run(slow, expect=expect, recover_within_ns=None, begin_ns=begin * S, end_ns=end * S)
+    assert judged.rows[0].id == "FAULT-UNJUDGED" and judged.rows[0].ok is None and not unmet(judged)
+    assert words in unknown(judged)[0].text
+
+
+def test_io_that_goes_on_is_judged_without_a_band() -> None:
+    assert run(begin_ns=3 * S, end_ns=4 * S, expect="degraded", recover_within_ns=None).rows[0].ok
