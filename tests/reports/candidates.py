@@ -31,7 +31,7 @@ CUTS: dict[str, int] = {"datacentre": 0, "slc": 0}
 def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes: Any) -> str:
     """A run of a candidate; returns its name. `changes`: of the manifest.
 
-    Of `drive`: `tail`, so many times as long every 50th write; `reads`, in the phase of its writes, too.
+    Of `drive`: `tail`, so many times as long every 49th write; `reads`, in the phase of its writes, too.
     """
     run_name = f"20261121T05{number:02d}00Z-{number:06x}"
     random = np.random.default_rng(number)
@@ -45,7 +45,7 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
         start = index * 100 * synthetic.SECOND
         for tier, us in tiers.items():
             latency = (us * 1e3 * np.exp(0.04 * random.standard_normal(IOS))).astype(np.int64)
-            latency[::50] *= drive.get("tail", 1) if tier == "slog" else 1
+            latency[::49] *= drive.get("tail", 1) if tier == "slog" else 1
             time = (start + np.arange(IOS) % 10 * synthetic.SECOND).astype(np.int64)
             common = {"phase": phase, "op": op}
             frames.append(
