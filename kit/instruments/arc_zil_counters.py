@@ -240,23 +240,23 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
         return
     # A read that first needs an indirect block is one request and one or two misses, and may be a hit.
     indirect = reads.get("indirect", 0)
-    from_devices = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
+    missed = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
     # OpenZFS counts a hit before it reads; the disk answers if that fails.
     failed = _failed_l2arc_reads(arc)
-    from_l2arc = reads.get("l2arc", 0) + failed
-    from_dram = reads.get("dram", 0)
-    from_dram += _read_again(arc, from_dram, total, block_bytes)
+    from_l2arc, from_dram = reads.get("l2arc", 0), reads.get("dram", 0)
+    again = _read_again(arc, from_dram, total, block_bytes)
+    hits = from_dram + again
     # A record that was just written is read without the ARC until it is on disk (dbuf_read).
     written = sum(count for (op, _), count in tiers.items() if op == "write")
-    from_dram -= min(written, max(0, from_dram - arc["demand_data_hits"]))
-    rewritten = int(written * _DBUF_CACHE_SHARE)
-    for id_, name, counter, expected, spare in (
-        ("ARC-MISSES", "reads that missed the ARC", "demand_data_misses", from_devices, 0),
-        ("L2ARC-HITS", "reads from L2ARC", "l2_hits", from_l2arc, failed),
-        ("ARC-HITS", "reads from DRAM", "demand_data_hits", from_dram, rewritten),
+    hits -= min(written, max(0, hits - arc["demand_data_hits"]))
+    of_dram = _tolerance(total if again else from_dram) + int(written * _DBUF_CACHE_SHARE)
+    for id_, name, counter, expected, tolerance in (
+        ("ARC-MISSES", "reads that missed the ARC", "demand_data_misses", missed, _tolerance(missed)),
+        ("L2ARC-HITS", "reads from L2ARC", "l2_hits", from_l2arc + failed, _tolerance(from_l2arc) + failed),
+        ("ARC-HITS", "reads from DRAM", "demand_data_hits", hits, of_dram),
     ):
-        tolerance = _tolerance(expected) + indirect + spare
-        yield Check.of_counts(id_, name, f"arcstats {counter}", expected, arc[counter], tolerance)
+        source = f"arcstats {counter}"
+        yield Check.of_counts(id_, name, source, expected, arc[counter], tolerance + indirect)
     yield from _l2arc_errors(arc)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import polars as pl
 
@@ -73,6 +74,7 @@ def execute(
     despite_warm_up: bool = False,
     observe: bool = False,
     live: bool = False,
+    look: Callable[[Site], dict[str, Any]] | None = None,
 ) -> Outcome:
     """Run the plan. Steps; those in brackets need a server that can be logged into:
 
@@ -86,7 +88,8 @@ def execute(
     8  undo 5 to 3, whatever happened [and check that all is as it was]
 
     With `earlier`, the phases that an interrupted run has measured are not measured again. `journal`: the
-    run's, if the caller has locked it already. `live`: the tracer's output comes while it is written.
+    run's, if the caller has locked it already. `live`: the tracer's output comes while it is written. `look`:
+    reads what the run finds on its hosts; fields of the manifest.
     A problem with the measurement is in the manifest (verdict unknown); an error that ended the run is in
     the outcome, after what was measured has been stored.
     """
@@ -106,6 +109,8 @@ def execute(
         started, before = time.monotonic(), None
         try:
             before = _look_at_hosts(run)
+            if look:
+                record.fill(**look(site))
             _run_steps(run, outcome, earlier, despite_warm_up, observe, live)
         except KeyboardInterrupt:
             outcome.interrupted = True

@@ -141,6 +141,8 @@ def _notes(manifest: Manifest, latency: pl.DataFrame, asked: Mapping[str, Any]) 
     phases = manifest.phases
     return [
         *manifest.notes,
+        *(each.sentence for each in manifest.findings if each.state in ("warn", "fail")),
+        *verdict.not_known(manifest.phases),
         *appliance.notes(manifest),
         *together.sentences(latency, phases, manifest.testbed),
         *stripes.sentences(latency, phases),
