@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kit.core.errors import KitError
-from kit.doctor import client, machine, network, server, tracing
+from kit.doctor import client, machine, network, packages, server, tracing
 from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_json
 from kit.doctor.finding import Examination, Finding, Requirements, Subject, examine
 from kit.doctor.report import Examinee, Report, make_report
@@ -118,8 +118,10 @@ def request(target: Target) -> Request:
     """The facts to read from a host in its roles."""
     parts, serves = [machine, network], "server" in target.roles
     if target.of_run:
-        files = (*machine.FILES, *network.FILES, *(server.FILES if serves else ()))
-        return Request(files, (), (), {**machine.COMMANDS, **network.COMMANDS}, peer=target.peer)
+        files = {*machine.FILES, *network.FILES, *(server.FILES if serves else ())} - {packages.OS_RELEASE}
+        return Request(
+            tuple(sorted(files)), (), (), {**machine.COMMANDS, **network.COMMANDS}, peer=target.peer
+        )
     parts += [server, tracing] if serves else []
     parts += [client] if "client" in target.roles else []
 

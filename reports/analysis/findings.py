@@ -20,7 +20,7 @@ from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Range, Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import client_waits, import_source
+from reports.analysis import clients, import_source
 from reports.analysis.band_labels import PLACELESS, Misplaced, misplaced
 from reports.analysis.tier_names import op_name, tier_name
 from reports.published.ranges import beside
@@ -192,7 +192,7 @@ def _apart(run: _Run) -> list[Finding]:
     return [
         run.finding("wait", text, (phase.name, layer, op), run.latency.cells.clear(), range_us)
         for phase, cells in seen
-        for layer, op, text, range_us in client_waits.apart(run.manifest, phase, cells)
+        for layer, op, text, range_us in clients.apart(run.manifest, phase, cells)
     ]
 
 

@@ -123,7 +123,8 @@ GIB = 1 << 30
     ("one", "other", "named"),
     [
         ({"governor": "performance"}, {"governor": "powersave"}, "machines.server.governor"),
-        ({"zfs": {"zfs_nocacheflush": "0"}}, {"zfs": {"zfs_nocacheflush": "1"}}, "machines.server.zfs.zfs_nocacheflush"),
+        ({"zfs": {"zfs_nocacheflush": "0"}}, {"zfs": {"zfs_nocacheflush": "1"}},
+         "machines.server.zfs.zfs_nocacheflush"),
         ({"threads": 8}, {"threads": 64}, "machines.server.nfsd_threads"),
         # Of the one only, as where a kernel has no such file; not known; by nature; of another CPU.
         ({"smt": "on"}, {}, ""),
@@ -137,7 +138,8 @@ GIB = 1 << 30
         ({"zfs": {"zfs_dirty_data_max": "419430400"}, "memory": 4194304000},
          {"zfs": {"zfs_dirty_data_max": "419100000"}, "memory": 4191000000}, ""),
         ({"zfs": {"zfs_dirty_data_max": "419430400"}, "memory": 4194304000},
-         {"zfs": {"zfs_dirty_data_max": str(2 * GIB)}, "memory": 4194304000}, "machines.server.zfs.zfs_dirty_data_max"),
+         {"zfs": {"zfs_dirty_data_max": str(2 * GIB)}, "memory": 4194304000},
+         "machines.server.zfs.zfs_dirty_data_max"),
         # The cap of OpenZFS, on machines of unlike memory.
         ({"zfs": {"zfs_dirty_data_max": str(4 * GIB)}, "memory": 64 * GIB},
          {"zfs": {"zfs_dirty_data_max": str(4 * GIB)}, "memory": 128 * GIB}, ""),
