@@ -307,9 +307,7 @@ LAB = (
 )  # fmt: skip
 
 # What a run reads and stores of its hosts, for `hsp plan`.
-OF_RUN = (
-    "settings of CPUs, clock, network and power; of the server all parameters of zfs and spl, threads of nfsd"
-)
+OF_RUN = "settings of CPUs, clock, network and power; of the server all parameters of zfs, spl, nfsd, sunrpc"
 _SECTIONS = {"Every host": EVERY_HOST, "The server": SERVER, "Each client": CLIENT, "The built-in lab": LAB}
 CHECKS = {check.name: check for checks in _SECTIONS.values() for check in checks}
 

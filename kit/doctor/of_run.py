@@ -1,12 +1,11 @@
-"""What the doctor finds on the hosts of a run, and settings that it does not set: once, before it begins."""
+"""What the doctor finds on the hosts of a run, once, before it sets anything."""
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from typing import Any
 
-from kit.doctor import diagnosis, machine, network, server
+from kit.doctor import diagnosis, machine, network
 from kit.doctor.finding import Requirements
 from kit.doctor.targets import server_address
 from kit.hosts.identity import HostIdentity, read_identity
@@ -18,7 +17,6 @@ from kit.store.parts.machine import HostFinding
 _OF_NUMBERS = {*machine.EXAMINATIONS, *machine.WALL_CLOCK, *network.CLIENT} - {
     "privilege", "round-trip", "system", "run-space", "leftovers", "nfs-port",
 }  # fmt: skip
-_MODULE = re.compile(r"/sys/module/(zfs|spl)/parameters/(\w+)")
 
 
 def look(plan: Plan, site: Site) -> dict[str, Any]:
@@ -26,23 +24,15 @@ def look(plan: Plan, site: Site) -> dict[str, Any]:
     gathered = [diagnosis.gather(target) for target in _targets(plan, site)]
     clients = any("client" in each.target.roles for each in gathered)
     report = diagnosis.judge(gathered, Requirements(over_nfs=clients))
-    found: dict[str, Any] = {"modules": {}}
-    facts = next((each.facts for each in gathered if "server" in each.target.roles), None)
-    files = facts.raw.get("files") if facts else None
-    for path, text in ({**files, **facts.elsewhere} if facts and isinstance(files, dict) else {}).items():
-        if isinstance(text, str) and (match := _MODULE.fullmatch(path)):
-            found["modules"].setdefault(match[1], {})[match[2]] = text.strip()[:1000]
-        elif path == server.THREADS and re.fullmatch("[1-9][0-9]{0,8}", str(text).strip()):
-            found["nfsd_threads"] = int(text)
     # What the run itself sets is not as it was found.
     own = plan.workload.host.files
-    found["findings"] = tuple(
+    findings = (
         HostFinding.from_json(each.as_json(), each.host)
         for each in report.findings
         if each.check in _OF_NUMBERS and not (each.check in own and each.host == site.reference.name)
         if each.check != "python" or each.state == "fail"
     )
-    return found
+    return {"findings": tuple(findings)}
 
 
 def _targets(plan: Plan, site: Site) -> list[diagnosis.Target]:

@@ -18,9 +18,7 @@ THREADS, VERSIONS = "/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions"
 ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 # Readable by root only on many kernels.
 ROOT_FILES = (THREADS, VERSIONS)
-FILES = (
-    ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/*", "/sys/module/spl/parameters/*",
-)  # fmt: skip
+FILES = (ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/zfs_arc_max")
 PROGRAMS = (
     "blkid", "dd", "exportfs", "fio", "flock", "install", "lsblk", "tail", "udevadm", "wipefs", "zdb",
     "zfs", "zpool",

@@ -91,8 +91,8 @@ def execute(
     8  undo 5 to 3, whatever happened [and check that all is as it was]
 
     What `earlier`, an interrupted run, has measured is not measured again. `journal`: the run's, if it is
-    locked already. `live`: the tracer's output comes while it is written. A problem with the measurement is in
-    the manifest (verdict unknown), an error that ended the run in the outcome, once all measured is stored.
+    locked already. `live`: the tracer's output comes while it is written. A problem with the measurement is
+    in the manifest (verdict unknown), an error that ended the run in the outcome, after all else is stored.
     """
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
     outcome = Outcome(record)
@@ -134,7 +134,9 @@ def _look_at_hosts(run: Context, look: Look | None) -> settings_snapshot.Setting
         for key, host in run.site.hosts.items():
             run.journal.know_host(key, read_identity(host))
         run.record.fill(**(look(run.site) if look else {}))
-        return read_settings(run.site)
+        before = read_settings(run.site)
+        run.record.fill(**manifests.found(before or {}))
+        return before
 
 
 def _tell_notes(run: Context) -> None:

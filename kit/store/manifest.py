@@ -341,8 +341,8 @@ class Import(Stored):
 class Manifest(Stored):
     """The whole file. What is None or empty was not written: by an import, an appliance or an old version.
 
-    `findings`, `modules` (parameters of zfs and spl) and `nfsd_threads`: as the run found them, before it set
-    anything.
+    `findings`, `modules` (parameters of zfs, spl, nfsd and sunrpc) and `nfsd_threads`: as the run found them,
+    before it set anything.
     """
 
     workload: str | None = None
