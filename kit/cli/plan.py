@@ -19,6 +19,7 @@ from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.text import counted
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
+from kit.doctor.checks import OF_RUN
 from kit.lab import run_time
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
@@ -110,7 +111,8 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
 
 def _head(plan: Plan) -> list[str]:
     title = f"plan {plan.digest[:16]}: {plan.workload.title}, on the testbed {plan.testbed.name}"
-    return [title, "", *(f"  {key:9} {host}" for key, host in plan.hosts.items()), ""]
+    hosts = (f"  {key:9} {host}" for key, host in plan.hosts.items())
+    return [title, "", *hosts, "", f"read there first, and stored with the run: {OF_RUN}", ""]
 
 
 def _devices(plan: Plan) -> list[str]:

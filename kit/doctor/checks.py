@@ -81,6 +81,13 @@ EVERY_HOST = (
         "intel_idle.max_cstate=1.",
     ),
     Check(
+        "device-sleep", "The policy of PCIe power management (ASPM), and how long an NVMe drive may take to "
+        "wake from a state that it takes by itself (APST, us).",
+        "After a pause the next request waits until link and drive are awake.",
+        "echo performance > /sys/module/pcie_aspm/parameters/policy; boot with "
+        "nvme_core.default_ps_max_latency_us=0.",
+    ),
+    Check(
         "smt", "Whether two hardware threads share a core.",
         "Two threads of one core slow each other: latencies depend on the scheduler's placement.",
         "Use the same setting on all sides of a comparison (/sys/devices/system/cpu/smt/control).",
@@ -299,6 +306,8 @@ LAB = (
     ),
 )  # fmt: skip
 
+# What a run reads and stores of its hosts, for `hsp plan`.
+OF_RUN = "settings of CPUs, clock, network and power; of the server all parameters of zfs, spl, nfsd, sunrpc"
 _SECTIONS = {"Every host": EVERY_HOST, "The server": SERVER, "Each client": CLIENT, "The built-in lab": LAB}
 CHECKS = {check.name: check for checks in _SECTIONS.values() for check in checks}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kit.core.errors import KitError
-from kit.doctor import client, machine, network, server, tracing
+from kit.doctor import client, machine, network, packages, server, tracing
 from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_json
 from kit.doctor.finding import Examination, Finding, Requirements, Subject, examine
 from kit.doctor.report import Examinee, Report, make_report
@@ -34,7 +34,7 @@ class Target:
     """A host to diagnose. `open` connects (raises KitError); leaving the context closes the connection.
 
     `peer`: for a client, the server's name or address. `real_clock`: whether its wall clock should show
-    the real time; a lab's does not.
+    the real time; a lab's does not. `of_run`: only what numbers depend on is read, not the tools.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Target:
     open: Callable[[], AbstractContextManager[Host]]
     peer: str = ""
     real_clock: bool = True
+    of_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,11 @@ def gather(target: Target, at: Callable[[str], None] = lambda _: None) -> Gather
 def request(target: Target) -> Request:
     """The facts to read from a host in its roles."""
     parts, serves = [machine, network], "server" in target.roles
+    if target.of_run:
+        files = {*machine.FILES, *network.FILES, *(server.FILES if serves else ())} - {packages.OS_RELEASE}
+        return Request(
+            tuple(sorted(files)), (), (), {**machine.COMMANDS, **network.COMMANDS}, peer=target.peer
+        )
     parts += [server, tracing] if serves else []
     parts += [client] if "client" in target.roles else []
 

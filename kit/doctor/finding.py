@@ -57,7 +57,8 @@ class Finding:
     """The result of a check on a host.
 
     `fail`: a run cannot work. `warn`: results may be wrong, or the check was not possible. `note`:
-    information, mainly for comparisons. `there`: a remedy for this host alone.
+    information, mainly for comparisons. `there`: a remedy for this host alone. `unknown`: the check was not
+    possible.
     """
 
     host: str
@@ -65,6 +66,7 @@ class Finding:
     state: State
     observed: str
     there: str = ""
+    unknown: bool = False
 
     def __post_init__(self) -> None:
         if self.check not in CHECKS:
@@ -87,6 +89,7 @@ class Finding:
             "found": self.observed,
             "meaning": CHECKS[self.check].meaning,
             "remedy": self.remedy,
+            **({"unknown": True} if self.unknown else {}),
         }
 
 
@@ -98,11 +101,13 @@ Examination = Callable[[Subject], Verdict]
 def examine(subject: Subject, examinations: Mapping[str, Examination]) -> Iterator[Finding]:
     """Run all checks; an impossible one gives a warning. `examinations`: by name of the check."""
     for check, look in examinations.items():
+        reason = None
         try:
             verdict = look(subject)
         except Unknown as unknown:
-            verdict = undetermined(unknown)
-        yield Finding(subject.name, check, *verdict, packages.advice(subject.facts, check))
+            verdict, reason = undetermined(unknown), unknown
+        advice = packages.advice(subject.facts, check)
+        yield Finding(subject.name, check, *verdict, advice, unknown=reason is not None)
 
 
 def undetermined(reason: object) -> Verdict:

@@ -16,12 +16,15 @@ from kit.recovery import work_directory
 from kit.run.watch import FLOOR_THERE_BYTES
 
 CPU = "/sys/devices/system/cpu"
+ASPM = "/sys/module/pcie_aspm/parameters/policy"
+APST = "/sys/module/nvme_core/parameters/default_ps_max_latency_us"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 # A file that only root can read on every kernel; its content (a process id) is harmless.
 ROOT_ONLY = "/proc/sys/kernel/cad_pid"
 RUN_ROOT = work_directory.ROOT
 FILES = (
-    CLOCK_SOURCE, ROOT_ONLY, f"{CPU}/vulnerabilities/*", f"{CPU}/cpufreq/policy*/scaling_governor",
+    ASPM, APST, CLOCK_SOURCE, ROOT_ONLY,
+    f"{CPU}/vulnerabilities/*", f"{CPU}/cpufreq/policy*/scaling_governor",
     f"{CPU}/cpufreq/boost", f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpuidle/current_driver",
     f"{CPU}/cpu0/cpuidle/state*/name", f"{CPU}/cpu0/cpuidle/state*/latency",
     f"{CPU}/cpu0/cpuidle/state*/disable", f"{CPU}/smt/active", "/sys/devices/system/node/online",
@@ -158,6 +161,15 @@ def _c_states(subject: Subject) -> Verdict:
     return severity, f"{allowed[deepest_us]}, {deepest_us} us to wake"
 
 
+def _device_sleep(subject: Subject) -> Verdict:
+    policy = (subject.facts.optional(ASPM) or "").partition("[")[2].partition("]")[0] or "not reported"
+    apst_us = int(subject.facts.optional(APST, "-?[0-9]{1,18}") or 0)
+    text = f"ASPM {policy}, APST {f'up to {apst_us} us to wake' if apst_us > 0 else 'off'}"
+    if policy.startswith("power"):
+        return "warn", text
+    return "ok" if policy == "performance" and apst_us <= 0 else "note", text
+
+
 def _smt(subject: Subject) -> Verdict:
     return _switch(subject, {f"{CPU}/smt/active": "0"})
 
@@ -259,6 +271,7 @@ EXAMINATIONS: dict[str, Examination] = {
     "governor": _governor,
     "turbo": _turbo,
     "c-states": _c_states,
+    "device-sleep": _device_sleep,
     "smt": _smt,
     "numa": _numa,
     "virtualised": _virtualised,

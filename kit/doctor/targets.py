@@ -43,13 +43,13 @@ def targets_of(testbed: Testbed, connect: Connect, *, over_nfs: bool = True) -> 
             name=host,
             roles=tuple(host_roles),
             open=lambda address=addresses[host]: connect(address),  # type: ignore[misc]
-            peer=_server_address(testbed) if "client" in host_roles else "",
+            peer=server_address(testbed) if "client" in host_roles else "",
         )
         for host, host_roles in roles.items()
     ]
 
 
-def _server_address(testbed: Testbed) -> str:
+def server_address(testbed: Testbed) -> str:
     """The server's address in the testbed, else its name; of an appliance, the host of its export."""
     server = testbed.server
     if server.address:

@@ -2,14 +2,15 @@
 
 Sources: /proc/net/rpc/nfsd (fs/nfsd/stats.c: `io` bytes read and written, `proc3` calls by
 procedure of RFC 1813, `proc4ops` operations of NFSv4); per pool /proc/spl/kstat/zfs/POOL/iostats
-and txgs (OpenZFS module/zfs/spa_stats.c); scans of kit.zfs.scrub_status; /proc/stat (proc(5)).
+and txgs (OpenZFS module/zfs/spa_stats.c), before 2.3 `reads` and `writes` of each file system and zvol in
+use in objset-* (dataset_kstats.c); scans of kit.zfs.scrub_status; /proc/stat (proc(5)).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
@@ -26,6 +27,7 @@ _STAT = "/proc/stat"
 _RELEASE = "/proc/sys/kernel/osrelease"
 _NARROW, _WIDE_SINCE = 2**32, (5, 13)
 _KSTATS = "/proc/spl/kstat/zfs"
+_OBJSET = re.compile(rf"^{_KSTATS}/([^/]+)/(objset-0x[0-9a-f]+):(reads|writes) +4 +([0-9]+)$", re.MULTILINE)
 # Numbers of procedures in RFC 1813, RFC 7530 and RFC 7862 (68: READ_PLUS, the reads of NFS 4.2). In the lists
 # they stand after the length.
 _V3 = {"read": (6,), "write": (7,), "commit": (21,)}
@@ -146,13 +148,25 @@ def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> Co
     files += [f"{_KSTATS}/{name}/iostats" for name in pools]
     # -v prints the name of each file. The files of another pool may vanish at any time.
     output = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
+    others = [f"{_KSTATS}/{name}" for name in pools if name != pool and not zfs.has_direct_io]
     try:
-        return parse(output, scans, pool, local=local)
+        found = parse(output, scans, pool, local=local)
+        return replace(found, iostats=found.iostats | _objsets(server, others)) if others else found
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise HostError(
             f"the counters of the NFS server and pools of {server.name} cannot be read ({error!r})",
             f"are {_NFSD} and {_KSTATS}/{pool} there, and readable?",
         ) from error
+
+
+def _objsets(server: Host, directories: list[str]) -> dict[str, dict[str, int]]:
+    """I/Os of the file systems and zvols of pools, as iostats of a pool; there may be many thousands."""
+    grep = ["grep", "-HE", "^(reads|writes) ", "{}", "+"]
+    argv = ["find", *directories, "-name", "objset-*", "-exec", *grep]
+    found: dict[str, dict[str, int]] = {}
+    for pool, objset, op, value in _OBJSET.findall(server.run(argv, check=False).stdout):
+        found.setdefault(pool, {})[f"{objset} {op}"] = int(value)
+    return found
 
 
 def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool = False) -> Conditions:
@@ -257,14 +271,17 @@ def _moved(before: int, after: int, issued: int, release: str) -> int:
 
 
 def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) -> Iterator[Check | Missing]:
-    """Checks of I/O by pool, which iostats count since OpenZFS 2.3."""
-    rows = [("DIRECT-IO", "direct I/O, past the ARC", pool, "direct", 0, ", which has no direct I/O")]
+    """Checks of I/O by pool, which iostats count since OpenZFS 2.3; before, only that of files and zvols."""
+    rows = [("DIRECT-IO", "direct I/O, past the ARC", pool, "direct_", 0, ", which has no direct I/O")]
     for other in sorted(set(change) - {pool}):
-        rows.append(("OTHER-POOL", f"I/Os of another pool, {other}", other, "arc", TOLERANCE_IOS, ""))
+        why = ", and no file system or zvol of it is in use"
+        rows.append(("OTHER-POOL", f"I/Os of another pool, {other}", other, "arc_", TOLERANCE_IOS, why))
     for id_, name, of, kind, tolerance, why in rows:
-        source = f"iostats {kind}_*_count"
-        if zfs.has_direct_io:
-            ios = sum(change.get(of, {}).get(f"{kind}_{op}_count", 0) for op in ("read", "write"))
+        counted, source = change.get(of, {}), f"iostats {kind}*_count"
+        if not zfs.has_direct_io and any(key.startswith("objset-") for key in counted):
+            kind, source = "objset-", "objset-* reads, writes"
+        if zfs.has_direct_io or kind == "objset-":
+            ios = sum(n for key, n in counted.items() if key.startswith(kind) and not key.endswith("_bytes"))
             yield Check.of_counts(id_, name, source, 0, ios, tolerance, of=of)
         else:
             yield Missing(id=id_, name=name, source=source, of=of, why=f"not available on {zfs}{why}")

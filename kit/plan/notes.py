@@ -24,13 +24,14 @@ _Draw = tuple[str, ...]
 
 def of(workload: Workload, jobs: Mapping[str, FioJob], clients: int) -> list[str]:
     """The notes, for people. `jobs` by Phase.load."""
-    if workload.on_devices:
-        return []
     loads = {phase.name: jobs[phase.load] for phase in workload.phase}
     if workload.warmup:
         loads = {WARM_UP: jobs[workload.warmup.job], **loads}
+    shrinking = [*_shrinking(loads)]
+    if workload.on_devices:
+        return shrinking
     cached = _cached(loads) if workload.nfs.engine == "kernel" else ()
-    return [*_same_blocks(loads, clients), *_parts(loads, workload.file_set.size), *cached]
+    return [*_same_blocks(loads, clients), *_parts(loads, workload.file_set.size), *cached, *shrinking]
 
 
 def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
@@ -146,6 +147,27 @@ def _cached(loads: Mapping[str, FioJob]) -> Iterator[str]:
                 f"{path.name}:{line}: [{section.name}] direct=0: the page cache of the client answers some "
                 "I/Os, which the server never sees, so the counts do not agree and the result is unknown. "
                 "direct=1 sends each to the server."
+            )
+
+
+def _shrinking(loads: Mapping[str, FioJob]) -> Iterator[str]:
+    """Loads that write what compresses, or what was written before."""
+    sections = {section.place: section for job in loads.values() for section in job.sections}
+    for section in sections.values():
+        have = section.options
+        option, what = "", ""
+        if have.get("zero_buffers", "0") != "0":
+            option, what = "zero_buffers", "zeros"
+        elif have.get("buffer_compress_percentage", "0").strip("0"):
+            option, what = "buffer_compress_percentage", "data that compresses"
+        elif have.get("scramble_buffers", "1") == "0" and have.get("refill_buffers", "0") == "0":
+            option, what = "scramble_buffers", "the same data again and again"
+        if option and "write" in section.operations:
+            path, line = section.place_of(option)
+            yield (
+                f"{path.name}:{line}: [{section.name}] {option}={have[option]} writes {what}: what "
+                "compresses it, or finds equal blocks (a drive, a controller, ZFS), has less to do than with "
+                f"other data, so latencies and wear may be too small. Without {option} the data is random."
             )
 
 

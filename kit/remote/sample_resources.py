@@ -7,6 +7,7 @@ Takes a sample at once, one each `period_ns`, and the last one (`end`) on SIGINT
 the others at the end, a line of JSON each:
 
     {"at_ns": CLOCK_MONOTONIC, "ticks": numbers of the line "cpu" of /proc/stat (proc(5)),
+     "idle": of each CPU, its ticks without work and in which it waited for I/O,
      "devices": {NAME: numbers of /sys/block/X/stat (Documentation/block/stat.rst), or the error as text}}
 
 The first line and the last also have `pid`, `cpus`, `hz` (ticks a second) and `memory_bytes` (MemTotal of
@@ -46,10 +47,10 @@ def disk_of(path):
 
 
 def ticks():
-    """The line "cpu" of /proc/stat, and how many CPUs there are."""
+    """The line "cpu" of /proc/stat, and the idle time of each CPU."""
     with open("/proc/stat") as file:
         rows = [line.split() for line in file if line.startswith("cpu")]
-    return [int(value) for value in rows[0][1:]], len(rows) - 1
+    return [int(value) for value in rows[0][1:]], [int(row[4]) + int(row[5]) for row in rows[1:]]
 
 
 def memory_bytes():
@@ -89,7 +90,7 @@ def counted(disk, argv):
 def sample(disks, commands, whole):
     """One line. `whole`: with the models' counters."""
     row = {"at_ns": time.monotonic_ns() if hasattr(time, "monotonic_ns") else int(time.monotonic() * 1e9)}
-    row["ticks"], cpus = ticks()
+    row["ticks"], row["idle"] = ticks()
     if not whole:
         row["devices"] = {name: numbers(disk) for name, disk in disks.items()}
         return row
@@ -100,7 +101,9 @@ def sample(disks, commands, whole):
     row["devices"] = {name: each[0] for name, each in found.items()}
     row["counters"] = {name: each[1] for name, each in found.items() if each[1] is not None}
     row["quiet"] = sorted(name for name, each in found.items() if each[2])
-    row.update(pid=os.getpid(), cpus=cpus, hz=os.sysconf("SC_CLK_TCK"), memory_bytes=memory_bytes())
+    row.update(
+        pid=os.getpid(), cpus=len(row["idle"]), hz=os.sysconf("SC_CLK_TCK"), memory_bytes=memory_bytes()
+    )
     return row
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import polars as pl
 
@@ -49,6 +50,9 @@ from kit.trace.support import Tracing
 from kit.zfs import pool, settings_snapshot
 from kit.zfs.openzfs_version import ZfsVersion
 
+# Gives fields of the manifest: what is found on the hosts before anything is set.
+Look = Callable[[Site], dict[str, Any]]
+
 
 @dataclass
 class Outcome:
@@ -73,6 +77,7 @@ def execute(
     despite_warm_up: bool = False,
     observe: bool = False,
     live: bool = False,
+    look: Look | None = None,
 ) -> Outcome:
     """Run the plan. Steps; those in brackets need a server that can be logged into:
 
@@ -85,10 +90,9 @@ def execute(
     7  [start the tracer;] measure phase by phase, store after each [with `observe`: then the observer effect]
     8  undo 5 to 3, whatever happened [and check that all is as it was]
 
-    With `earlier`, the phases that an interrupted run has measured are not measured again. `journal`: the
-    run's, if the caller has locked it already. `live`: the tracer's output comes while it is written.
-    A problem with the measurement is in the manifest (verdict unknown); an error that ended the run is in
-    the outcome, after what was measured has been stored.
+    What `earlier`, an interrupted run, has measured is not measured again. `journal`: the run's, if it is
+    locked already. `live`: the tracer's output comes while it is written. A problem with the measurement is
+    in the manifest (verdict unknown), an error that ended the run in the outcome, after all else is stored.
     """
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
     outcome = Outcome(record)
@@ -105,7 +109,7 @@ def execute(
         _tell_notes(run)
         started, before = time.monotonic(), None
         try:
-            before = _look_at_hosts(run)
+            before = _look_at_hosts(run, look)
             _run_steps(run, outcome, earlier, despite_warm_up, observe, live)
         except KeyboardInterrupt:
             outcome.interrupted = True
@@ -123,13 +127,16 @@ def execute(
     return outcome
 
 
-def _look_at_hosts(run: Context) -> settings_snapshot.Settings | None:
+def _look_at_hosts(run: Context, look: Look | None) -> settings_snapshot.Settings | None:
     """Refuse what an earlier run left; journal each machine; return the settings before the run."""
     with run.journal.step("look at the hosts"):
         _refuse_leftovers(run.site)
         for key, host in run.site.hosts.items():
             run.journal.know_host(key, read_identity(host))
-        return read_settings(run.site)
+        run.record.fill(**(look(run.site) if look else {}))
+        before = read_settings(run.site)
+        run.record.fill(**manifests.found(before or {}))
+        return before
 
 
 def _tell_notes(run: Context) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError, Sa
 from kit.core.output import check_target, say
 from kit.core.own_file import own_directory
 from kit.core.progress import Progress
+from kit.doctor import of_run
 from kit.hosts.base import HostLost
 from kit.lab import run_time
 from kit.lab.image.image import ImageInputs
@@ -147,6 +149,7 @@ def measure(
                 outcome = execute(
                     plan, site, run_dir, progress, command, earlier, journal,
                     despite_warm_up=asked.despite_warm_up, observe=asked.observer_effect, live=asked.live,
+                    look=partial(of_run.look, plan),
                 )  # fmt: skip
                 if outcome.failure:
                     raise outcome.failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -29,6 +30,9 @@ from kit.store.manifest import Appliance, Clock, Manifest, Skipped, Soak, Testbe
 from kit.store.parts.expectation import Expectation, Impact
 from kit.trace import support
 from kit.zfs import openzfs_version
+
+_PARAMETER = re.compile(r"/sys/module/(\w+)/parameters/(\w+)")
+_NFSD_THREADS = "/proc/fs/nfsd/threads"
 
 
 def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command: list[str]) -> Manifest:
@@ -192,6 +196,16 @@ def with_device_settings(testbed: Testbed, server: Host, paths: Mapping[str, str
         each.model_copy(update={"settings": found.get(str(each.name))}) for each in testbed.devices
     )
     return testbed.model_copy(update={"devices": devices})
+
+
+def found(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of settings that a server has before the run (kit.zfs.settings_snapshot)."""
+    modules: dict[str, dict[str, str]] = {}
+    for path, value in settings.items():
+        if match := _PARAMETER.fullmatch(path):
+            modules.setdefault(match[1], {})[match[2]] = value
+    threads = settings.get(_NFSD_THREADS, "")
+    return {"modules": modules} | ({"nfsd_threads": int(threads)} if threads.isdecimal() else {})
 
 
 def client_versions(plan: Plan, site: Site) -> dict[str, str]:

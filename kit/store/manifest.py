@@ -20,7 +20,7 @@ from kit.store.parts import import_source
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import ImportSource
-from kit.store.parts.machine import Warmup
+from kit.store.parts.machine import HostFinding, Warmup
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_run
 from kit.store.stored import (
@@ -347,7 +347,11 @@ class Import(Stored):
 
 
 class Manifest(Stored):
-    """The whole file. What is None or empty was not written: by an import, an appliance or an old version."""
+    """The whole file. What is None or empty was not written: by an import, an appliance or an old version.
+
+    `findings`, `modules` (parameters of zfs, spl, nfsd and sunrpc) and `nfsd_threads`: as the run found them,
+    before it set anything.
+    """
 
     workload: str | None = None
     title: str | None = None
@@ -355,6 +359,9 @@ class Manifest(Stored):
     testbed: Testbed = Testbed()
     tunables: Many[Tunable] = ()
     host_settings: Many[HostSetting] = ()
+    findings: Many[HostFinding] = ()
+    modules: dict[str, dict[str, str]] = Field(default_factory=dict)
+    nfsd_threads: Count | None = None
     working_set: dict[str, Annotated[Count, Field(ge=1)]] | None = None
     phases: Annotated[Many[Phase], Field(max_length=_MOST_PHASES)] = ()
     ended: bool = True

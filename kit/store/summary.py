@@ -134,7 +134,10 @@ class Accounting(Stored):
 
 
 class MachineUse(Stored):
-    """Parts of the time of all CPUs of a machine while the load ran, each of 1."""
+    """Parts of the time of all CPUs of a machine while the load ran, each of 1.
+
+    `busiest`: of the time of one, from each sample to the next the busiest; None: older runs.
+    """
 
     host: str
     cpus: Count
@@ -142,6 +145,12 @@ class MachineUse(Stored):
     user: float
     system: float
     softirq: float
+    busiest: float | None = None
+
+    @property
+    def bound(self) -> float:
+        """How busy the CPUs are that are busiest: one, or all where that is not known."""
+        return max(self.busy, self.busiest or 0.0)
 
 
 class DeviceRow(Stored):
@@ -188,7 +197,7 @@ class BytesOnTheWay(Stored):
 class PhaseUse(Stored):
     """What a phase used. Rates are over the time from the first I/O of any client to the last.
 
-    `is_cpu_bound`: a machine's CPUs were busier than CPU_BOUND, so that its latencies are those of a CPU.
+    `is_cpu_bound`: all CPUs of a machine, or one, were busier than CPU_BOUND: latencies may be of a CPU.
     `missing`: what was not sampled, and why.
     """
 

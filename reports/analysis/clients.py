@@ -12,12 +12,17 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from kit.core.units import format_latency
+from kit.store.manifest import Manifest
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
-from kit.store.tables import ISSUERS
+from kit.store.summary import Range
+from kit.store.tables import CLIENT, ISSUERS, SERVER
 from reports.statistics.quantiles import Bins, figures_us, limits_ns
 
 ALL = "all"
+_TIMES, _MORE_US = 2, 1000
+_THREADS = "/proc/fs/nfsd/threads"
 
 
 def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[ClientFigures]:
@@ -77,3 +82,46 @@ def _largest_us(values_ns: Sequence[int | None]) -> float | None:
     """None unless every value is known."""
     known = [value for value in values_ns if value is not None]
     return max(known) / 1e3 if len(known) == len(values_ns) else None
+
+
+def apart(manifest: Manifest, phase: Phase, cells: pl.DataFrame) -> Iterator[tuple[str, str, str, Range]]:
+    """Layer, op, a sentence and a range of latency in us: of what the clients see and the server does not.
+
+    Its clock begins when a thread of nfsd has the request. A gap, else threads that are too few.
+    """
+    own = [each.set for each in manifest.host_settings if each.path == _THREADS]
+    threads = int(own[-1]) if own and own[-1].isdecimal() else manifest.nfsd_threads
+    outstanding = (phase.outstanding or 0) * max(len(phase.clients), 1)
+    few = f"{threads} for {outstanding} outstanding requests" if threads and threads < outstanding else ""
+    for op in {"mixed": ("read", "write")}.get(phase.op or "", (phase.op or "",)):
+        client, server = (_p50_us(cells, layer, op) for layer in (CLIENT, SERVER))
+        if client and server and client[0] > max(_TIMES * server[0], server[0] + _MORE_US):
+            text = (
+                f"The median {op} took {format_latency(client[0])} at the clients and "
+                f"{format_latency(server[0])} at the server, from when a thread of nfsd had it: the time is "
+                f"between client and nfsd. Look at the threads of nfsd{f' ({few})' if few else ''}, delayed "
+                "ACKs of 40 ms (nstat TcpExtDelayedACKs), lost frames (TcpRetransSegs), coalesced interrupts "
+                "(ethtool -c)."
+            )
+            # An I/O that is several calls is no call.
+            if client[1] == server[1]:
+                yield CLIENT, op, text, (server[0], client[0])
+                return
+        if few and server:
+            text = (
+                f"The threads of nfsd are too few, {few}: others wait for a thread before the clock of the "
+                f"server begins, so its latencies lack that wait. rpc.nfsd {outstanding} gives each a thread."
+            )
+            yield SERVER, op, text, (server[0], server[0])
+            return
+
+
+def _p50_us(cells: pl.DataFrame, layer: str, op: str) -> tuple[float, int] | None:
+    """The median over all tiers, and of how many I/Os; None where they are too few."""
+    bins = _bins(cells.filter((pl.col("layer") == layer) & (pl.col("op") == op)))
+    ios = sum(row[2] for row in bins)
+    # Of a damaged file the sums wrap around.
+    if not bins or min(row[2] for row in bins) < 0 or not 0 < ios < 1 << 53:
+        return None
+    p50_us = figures_us(bins, (bins[0][0], bins[-1][1]))["p50_us"]
+    return (p50_us, ios) if p50_us else None

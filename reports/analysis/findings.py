@@ -20,7 +20,7 @@ from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Range, Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import import_source
+from reports.analysis import clients, import_source
 from reports.analysis.band_labels import PLACELESS, Misplaced, misplaced
 from reports.analysis.tier_names import op_name, tier_name
 from reports.published.ranges import beside
@@ -32,7 +32,7 @@ Place = tuple[str, str, str]
 
 MOST = 5
 # The most important first.
-KINDS = ("missing", "outlier", "stall", "overlap", "modes")
+KINDS = ("missing", "wait", "outlier", "stall", "overlap", "modes")
 # Of one kind, so many come before those of less important kinds.
 _OF_A_KIND = 2
 # An outlier takes more than so many times the p99; the I/O after a stall, so many times the p50.
@@ -86,7 +86,8 @@ def findings(latency: Latency, manifest: Manifest, summary: Summary) -> tuple[Fi
     outliers = _outliers(run)
     overlaps = _overlaps(run)
     waits = [each for each in _stalls(run) if not any(_covers(other, each) for other in outliers)]
-    made = [*_missing(run), *outliers, *waits, *(each for _, each in overlaps), *_modes(run, overlaps)]
+    made = [*_missing(run), *_apart(run), *outliers, *waits, *(each for _, each in overlaps)]
+    made += _modes(run, overlaps)
     seen: Counter[str] = Counter()
     order: list[tuple[bool, int, int]] = []
     for number, each in enumerate(made):
@@ -183,6 +184,16 @@ def _missing(run: _Run) -> list[Finding]:
                 )
             )  # fmt: skip
     return made
+
+
+def _apart(run: _Run) -> list[Finding]:
+    """Of each phase what clients wait for and the server does not see."""
+    seen = [(each, run.parts[each.name]) for each in run.manifest.phases if each.name in run.parts]
+    return [
+        run.finding("wait", text, (phase.name, layer, op), run.latency.cells.clear(), range_us)
+        for phase, cells in seen
+        for layer, op, text, range_us in clients.apart(run.manifest, phase, cells)
+    ]
 
 
 def _op_of(tier: str, phase: Phase) -> str:

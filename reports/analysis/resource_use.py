@@ -41,10 +41,17 @@ def sentences(use: Sequence[PhaseUse]) -> Iterator[str]:
     """For each phase whose latencies are those of a CPU."""
     for phase in use:
         if phase.is_cpu_bound:
-            busiest = max(phase.cpu, key=lambda machine: machine.busy)
+            busiest = max(phase.cpu, key=lambda machine: (machine.busy > CPU_BOUND, machine.bound))
+            if busiest.busy > CPU_BOUND:
+                yield (
+                    f"{phase.phase} was bound by CPU: {busiest.host} was {100 * busiest.busy:.0f} % busy, "
+                    f"more than {100 * CPU_BOUND:.0f} %. Its latencies are not those of devices alone."
+                )
+                continue
             yield (
-                f"{phase.phase} was bound by CPU: {busiest.host} was {100 * busiest.busy:.0f} % busy, more "
-                f"than {100 * CPU_BOUND:.0f} %. Its latencies are not those of devices alone."
+                f"{phase.phase} may be bound by CPU: of {busiest.host} one of {busiest.cpus} CPUs was "
+                f"{100 * busiest.bound:.0f} % busy, all together {100 * busiest.busy:.0f} %. What ran there "
+                "(a thread of nfsd or fio, an interrupt) can do no more: see `top -H` and /proc/interrupts."
             )
 
 
@@ -66,7 +73,7 @@ def _phase(phase: Phase, devices: Mapping[str, Device]) -> PhaseUse:
         arc=arc,
         l2arc_written_bytes_per_s=_rate(arc.l2arc_written_bytes, arc.span_ns / 1e9) if arc else None,
         log_bytes_per_s=_rate(arc.log_bytes, seconds) if arc else None,
-        is_cpu_bound=any(machine.busy > CPU_BOUND for machine in cpu), missing=_missing(phase),
+        is_cpu_bound=any(machine.bound > CPU_BOUND for machine in cpu), missing=_missing(phase),
     )  # fmt: skip
 
 
@@ -126,18 +133,22 @@ def _load_of(samples: Sequence[S], spans: Sequence[Span]) -> Span:
 
 def _machine(entries: Sequence[CpuUse], spans: Sequence[Span]) -> MachineUse:
     """Of several entries: one machine in the parts of a phase."""
-    total = dict.fromkeys(("idle", "user", "system", "softirq"), 0)
-    cpu_ns = 0
+    total = dict.fromkeys(("idle", "user", "system", "softirq", "busiest"), 0)
+    cpu_ns, span_ns, known = 0, 0, bool(entries)
     for each in entries:
         if each.samples:
             first, last = _inside(each.samples, spans)
+            span_ns += last.at_ns - first.at_ns
             cpu_ns += (last.at_ns - first.at_ns) * each.cpus
+            known = known and last.busiest_ns is not None
             for name in total:
-                total[name] += getattr(last, f"{name}_ns") - getattr(first, f"{name}_ns")
+                total[name] += (getattr(last, f"{name}_ns") or 0) - (getattr(first, f"{name}_ns") or 0)
+    busiest_ns = total.pop("busiest")
     shares = {name: _share(value, cpu_ns) for name, value in total.items()}
     # Idle time is exact; the others are sampled by the kernel's tick.
     busy = 1 - shares.pop("idle") if cpu_ns > 0 else 0.0
-    return MachineUse(host=entries[0].host, cpus=entries[0].cpus, busy=busy, **shares)
+    busiest = _share(busiest_ns, span_ns) if known else None
+    return MachineUse(host=entries[0].host, cpus=entries[0].cpus, busy=busy, busiest=busiest, **shares)
 
 
 def _share(value: int, of: int) -> float:

@@ -142,6 +142,8 @@ def _notes(manifest: Manifest, intervals: pl.DataFrame, asked: Mapping[str, Any]
     phases = manifest.phases
     return [
         *manifest.notes,
+        *(each.sentence for each in manifest.findings if each.state in ("warn", "fail")),
+        *verdict.not_known(manifest.phases),
         *appliance.notes(manifest),
         *together.sentences(intervals, phases, manifest.testbed),
         *stripes.sentences(intervals, phases),

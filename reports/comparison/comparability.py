@@ -26,9 +26,16 @@ _IDENTITY = ("model", "serial", "wwn", "size_bytes")
 _ADDED = {"log": "every-io"}
 # What the run recorded of a phase that is compared by its name, besides the keys of its plan.
 _RECORDED = ("op", "block_bytes", "outstanding")
+# Checks of the doctor that find no setting, but what changes by itself.
+_CHANGING = frozenset(
+    {"steal", "load", "swap", "time-sync", "clock-offset", "link-errors", "route", "mtu", "python"}
+)
+_THREADS = "/proc/fs/nfsd/threads"
+# Parameters that OpenZFS computes from the memory. The kernel's memory varies a little.
+_SCALED = frozenset({"zfs_dirty_data_max", "zfs_dirty_data_max_max", "zfs_wrlog_data_max"})
 PHASE = "phase."
 # Parts of a key that name one thing, such as testbed.devices.cache0; of others two, such as phases.read.
-_PARTS = {"testbed": 3, "phase": 1}
+_PARTS = {"testbed": 3, "phase": 1, "machines": 2}
 _SHOWN = 160
 # So many keys of one thing in a sentence.
 _MOST_KEYS = 8
@@ -60,6 +67,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         },
         "host": {each.path: each.set for each in manifest.host_settings},
         "tunables": {tunable.name: tunable.set for tunable in manifest.tunables},
+        "machines": _machines(manifest),
         "pool": {
             "properties": manifest.pool.properties if manifest.pool else None,
             **{key: _table(workload.get("pool")).get(key) for key in ("data", "groups", "log")},
@@ -149,9 +157,9 @@ def check(
 def differ(key: str, x: Any, y: Any) -> bool:
     """Whether two runs differ in the setting `key`.
 
-    Runs of before have no settings of devices: what is not known there is no difference.
+    Runs of before have no settings of devices and machines: what is not known there is no difference.
     """
-    is_read_back = key.startswith("testbed.devices.") and ".settings." in key
+    is_read_back = key.startswith("machines.") or (key.startswith("testbed.devices.") and ".settings." in key)
     return bool(x != y) and not (is_read_back and (x is None or y is None))
 
 
@@ -219,6 +227,30 @@ def _flatten(value: Any, prefix: str, into: dict[str, Any]) -> None:
         _flatten(inner, f"{prefix}.{key}" if prefix else str(key), into)
 
 
+def _machines(manifest: Manifest) -> Json:
+    """What was found, and not set by the run, by "server" and "clients", for names of hosts differ.
+
+    Without spl_hostid, which only says which machine it is.
+    """
+    own = {each.name for each in manifest.tunables} | {"spl_hostid"}
+    own |= {"nfsd_threads" for each in manifest.host_settings if each.path == _THREADS}
+    memory = next((u.memory_bytes for phase in manifest.phases for u in phase.cpu if u.memory_bytes), 0)
+    found: Json = {"server": {"nfsd_threads": manifest.nfsd_threads, **manifest.modules}, "clients": {}}
+    for each in manifest.findings:
+        if each.check not in _CHANGING and not each.unknown:
+            machine = found["server" if each.host == manifest.testbed.server else "clients"]
+            machine[each.check] = sorted({*machine.get(each.check, ()), each.found})
+
+    def plain(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(key, inner) for key, inner in value.items() if key not in own}
+        # What is whole GiB, somebody has chosen, or it is the cap of OpenZFS.
+        is_scaled = name in _SCALED and memory and str(value).isdecimal() and int(value) % (1 << 30)
+        return f"{100 * int(value) / memory:.0f} % of memory" if is_scaled else value
+
+    return {machine: plain("", values) for machine, values in found.items()}
+
+
 def _table(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
@@ -236,6 +268,8 @@ def _device(found: Json) -> Json:
         # The title of the preset: its parameters are what it is.
         left_out.add("model")
     kept = {key: without_words(value) for key, value in found.items() if key not in left_out}
+    # Which CPUs take its interrupts, irqbalance changes at any time.
+    _table(_table(kept.get("settings")).get("controller")).pop("irq_cpus", None)
     if isinstance(identity, dict):
         kept["identity"] = {key: identity.get(key) for key in _IDENTITY}
     return kept

@@ -53,7 +53,9 @@ class Mark:
 def is_marked(key: str) -> bool:
     """Whether a setting may change within a trend, and is marked."""
     return (
-        key.startswith(("versions.", "clock.", "host.", "testbed.lab.dilation", "testbed.lab.clock"))
+        key.startswith(
+            ("versions.", "clock.", "host.", "machines.", "testbed.lab.dilation", "testbed.lab.clock")
+        )
         or key == "nfs.version"
         or _DEVICE.fullmatch(key) is not None
     )
@@ -138,6 +140,9 @@ def _name_of(key: str, names: Mapping[str, str]) -> str:
         return _CLOCK.get(rest, key)
     if first == "host":
         return names.get(rest, rest)
+    if first == "machines":
+        machine, _, setting = rest.partition(".")
+        return f"{setting.rpartition('.')[2]} of the {machine}"
     return "NFS version" if key == "nfs.version" else key
 
 

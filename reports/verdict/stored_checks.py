@@ -150,7 +150,7 @@ def _asynchronous(phase: Phase) -> bool:
 
 
 def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
-    """The largest tolerance that an instrument gives."""
+    """The largest tolerance that an instrument gives, or gave in runs of before."""
     id_ = check.id
     reads = ios.of(SERVER, op="read")
     written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
@@ -164,7 +164,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     loose = phase.schedule is not None or phase.forces is not None
     sums = {
         "ARC-MISSES": of_reads, "L2ARC-HITS": of_reads + _failed(phase),
-        "ARC-HITS": of_reads + _IOS + int(reads * _DBUF_SHARE),
+        "ARC-HITS": of_reads + _IOS + int(max(reads, ios.of(SERVER, op="write")) * _DBUF_SHARE),
         **dict.fromkeys(_COMMITS, _IOS + int(max(written, _calls(phase)) * _ZIL_SHARE)),
         "ZIL-ASYNC-BYTES": int((check.out_of or 0) * _ASYNC_SHARE),
         "CPU-STEAL": int(longest_s * 100 * cpus * 0.01) + 1,
@@ -271,10 +271,12 @@ def _of_host(phase: Phase, id_: str, host: str) -> Check | None:
 def _samples(phase: Phase) -> Iterator[str]:
     for cpu in phase.cpu:
         spare = _JIFFIES_NS * cpu.cpus
-        yield from _falling(cpu.host, cpu.samples, ("at_ns",), 0)
+        yield from _falling(cpu.host, cpu.samples, ("at_ns", "busiest_ns"), 0)
         yield from _falling(cpu.host, cpu.samples, _CPU_TIMES, spare)
         for one, other in zip(cpu.samples[:1], cpu.samples[-1:], strict=True):
             span_ns = (other.at_ns - one.at_ns) * cpu.cpus
+            if (other.busiest_ns or 0) > (other.at_ns - one.at_ns) * _LATE:
+                yield f"the busiest CPU of {cpu.host} was busy for {other.busiest_ns} ns, longer than it was"
             used = sum(getattr(other, name) - getattr(one, name) for name in _CPU_TIMES)
             if not span_ns * _EARLY - spare <= used <= span_ns * _LATE + spare:
                 yield f"the times of {cpu.cpus} CPUs of {cpu.host} are {used} ns together, of {span_ns}"

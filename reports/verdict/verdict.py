@@ -180,6 +180,12 @@ def _calls(phase: Phase) -> int | None:
     return None if per_group is None else phase.client_ios * per_group
 
 
+def not_known(phases: Sequence[Phase]) -> list[str]:
+    """What a valid run has not looked at, because the server cannot tell: use of its other pools."""
+    whys = {each.of: each.why for phase in phases for each in phase.unavailable if each.id == "OTHER-POOL"}
+    return [f"Whether the pool {pool} was used meanwhile is not known: {why}." for pool, why in whys.items()]
+
+
 def _faults(phase: Phase) -> Iterator[Outcome]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
     texts = [what for event in phase.events if (what := older.undeclared_fault(event)) is not None]

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -239,8 +240,9 @@ def cpu_use(host: str, rows: Sequence[Row], measured: Measured, offset_ns: int =
     """From the lines of a machine, whose clock is ahead by `offset_ns`. Pure. Raises KeyError, ValueError."""
     tick_ns = _SECOND_NS // int(rows[0]["hz"])
     first = rows[0]["ticks"]
+    busiest_ns = accumulate((_busiest_ns(*pair, tick_ns) for pair in pairwise(rows)), initial=0)
 
-    def sample(row: Row) -> CpuSample:
+    def sample(row: Row, busy_ns: int) -> CpuSample:
         # user nice system idle iowait irq softirq: proc(5)
         since = [
             measured.clock.from_host_ns((b - a) * tick_ns) for a, b in zip(first, row["ticks"], strict=True)
@@ -251,14 +253,27 @@ def cpu_use(host: str, rows: Sequence[Row], measured: Measured, offset_ns: int =
             user_ns=since[0] + since[1],
             system_ns=since[2],
             softirq_ns=since[5] + since[6],
+            busiest_ns=measured.clock.from_host_ns(busy_ns) if "idle" in rows[0] else None,
         )
 
     return CpuUse(
         host=host,
         cpus=int(rows[0]["cpus"]),
         memory_bytes=rows[0].get("memory_bytes"),
-        samples=tuple(map(sample, rows)),
+        samples=tuple(map(sample, rows, busiest_ns)),
     )
+
+
+def _busiest_ns(before: Row, now: Row, tick_ns: int) -> int:
+    """How long the CPU that idled least was busy, less a tick: so coarse is idle time.
+
+    0 where CPUs were taken away or added.
+    """
+    idle = before.get("idle", ()), now.get("idle", ())
+    if len(idle[0]) != len(idle[1]) or not idle[0]:
+        return 0
+    least = min(max(0, b - a) for a, b in zip(*idle, strict=True))
+    return max(0, int(now["at_ns"]) - int(before["at_ns"]) - (int(least) + 1) * tick_ns)
 
 
 def device_use(name: str, rows: Sequence[Row], measured: Measured) -> DeviceUse:

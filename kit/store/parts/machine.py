@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,22 @@ class Machine(Stored):
     hottest_mdegc: Annotated[tuple[_Mdegc | None, _Mdegc | None], Field(strict=False)] = (None, None)
     clock_step_ns: Nanoseconds | None = None
     slept_ns: Nanoseconds | None = None
+
+
+class HostFinding(Stored):
+    """What the doctor found on a host before the first phase. `unknown`: it could not be found out."""
+
+    host: str
+    check: str
+    state: Literal["ok", "note", "warn", "fail"]
+    found: str
+    meaning: str
+    remedy: str
+    unknown: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.host}: {self.check}: {self.found}. {self.meaning}"
 
 
 class Warmup(Stored):

@@ -13,13 +13,17 @@ from kit.store.stored import Count, Many, Nanoseconds, Stored
 
 
 class CpuSample(Stored):
-    """Time of all CPUs together. `idle_ns`: with the time in which they waited for I/O."""
+    """Time of all CPUs together. `idle_ns`: with the time in which they waited for I/O.
+
+    `busiest_ns`: of the busiest CPU from each sample to the next, which may be another one. None: older runs.
+    """
 
     at_ns: Nanoseconds
     idle_ns: Count
     user_ns: Count
     system_ns: Count
     softirq_ns: Count
+    busiest_ns: Count | None = None
 
 
 class CpuUse(Stored):

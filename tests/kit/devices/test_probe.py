@@ -14,7 +14,7 @@ from kit.devices.probe import device_settings, probe
 from kit.devices.reasons import WIPEABLE, Code, reasons
 from kit.hosts.base import CommandFailed, DeadlineExceeded, OutputTooLarge, Result
 from kit.hosts.local import LocalHost
-from kit.remote import probe_devices
+from kit.remote import probe_devices, read_controllers
 from tests.fakes import Command, ScriptedHost
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
@@ -157,3 +157,34 @@ def test_a_tool_that_hangs_is_reported_with_what_it_waits_for(monkeypatch: pytes
     assert hung["code"] is None
     assert hung["err"].startswith("did not end within 0.3 s; in the kernel: [")
     assert hung["err"].endswith("]; reads+writes in flight: vda 1+0")
+
+
+def test_the_link_and_the_interrupts_of_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An NVMe drive in a slot with fewer lanes than it has, as sysfs shows it; and one that says nothing."""
+    pci = tmp_path / "sys" / "devices" / "pci0000:00"
+    files = {
+        "0000:01:00.0/current_link_speed": "8.0 GT/s PCIe\n", "0000:01:00.0/current_link_width": "2\n",
+        "0000:01:00.0/max_link_speed": "16.0 GT/s PCIe\n", "0000:01:00.0/max_link_width": "4\n",
+        "0000:01:00.0/msi_irqs/41": "msix\n", "0000:01:00.0/msi_irqs/42": "msix\n",
+        "0000:01:00.0/nvme/nvme0/power/pm_qos_latency_tolerance_us": "100000\n",
+        "0000:02:00.0/vendor": "0x1b36\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (pci / name).parent.mkdir(parents=True, exist_ok=True)
+        (pci / name).write_text(text)
+    for irq, cpus in (("41", "4-7\n"), ("42", "0-3\n")):
+        (tmp_path / "irq" / irq).mkdir(parents=True)
+        (tmp_path / "irq" / irq / "smp_affinity_list").write_text(cpus)
+    block = tmp_path / "sys" / "class" / "block"
+    block.mkdir(parents=True)
+    for place, disk in (("0000:01:00.0", "nvme0n1"), ("0000:02:00.0", "nvme1n1")):
+        (pci / place / "nvme" / disk).mkdir(parents=True)
+        (block / disk).symlink_to(pci / place / "nvme" / disk)
+    monkeypatch.setattr(read_controllers, "SYS", str(tmp_path / "sys"))
+    monkeypatch.setattr(read_controllers, "IRQ", str(tmp_path / "irq"))
+    found = read_controllers.controller_of("/dev/nvme0n1")
+    assert found == {
+        "address": "0000:01:00.0", "link": "8.0 GT/s PCIe x2", "link_max": "16.0 GT/s PCIe x4",
+        "irq_cpus": "0-3 4-7", "wake_us": "100000",
+    }  # fmt: skip
+    assert read_controllers.controller_of("/dev/nvme1n1") == {"address": "0000:02:00.0"}

@@ -11,7 +11,7 @@ import pytest
 from kit.doctor.checks import CHECKS
 from kit.doctor.diagnosis import judge
 from kit.doctor.finding import Finding, Requirements
-from kit.doctor.machine import CLOCK_SOURCE, CPU, ROOT_ONLY
+from kit.doctor.machine import APST, ASPM, CLOCK_SOURCE, CPU, ROOT_ONLY
 from kit.doctor.network import NET
 from kit.doctor.server import ARCSTATS, THREADS, VERSIONS, ZFS_VERSION
 from kit.doctor.tracing import BTF, KPROBES, LOCKDOWN, TRACING
@@ -93,6 +93,10 @@ SERVER_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
     ("c-states", "note", (idle(0, "POLL", "0"), idle(1, "C1E", "20"))),
     ("c-states", "warn", (idle(0, "POLL", "0"), idle(1, "C6", "133"))),
     ("c-states", "ok", (idle(0, "POLL", "0"), idle(1, "C6", "133", disable="1"))),
+    ("device-sleep", "ok", (file(ASPM, "default [performance] powersave\n"), file(APST, "0\n"))),
+    ("device-sleep", "note", (file(ASPM, "[default] performance\n"), file(APST, "100000\n"))),
+    ("device-sleep", "warn", (file(ASPM, "default [powersupersave]\n"),)),
+    ("device-sleep", "warn", (file(APST, "soon\n"),)),
     ("smt", "note", (file(f"{CPU}/smt/active", "1"),)),
     ("smt", "note", (file(f"{CPU}/smt/active", None),)),
     ("numa", "note", (file("/sys/devices/system/node/online", "0-1"),)),
@@ -197,8 +201,9 @@ CLIENT_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
 # Not ok in the recorded facts: a guest has no CPU frequencies, and nothing sets a lab's clock.
 RECORDED_NOTES = {
     "server": {"time-sync", "mitigations", "governor", "turbo", "c-states", "virtualised", "link",
-               "device-programs", "nfsd-threads", "lockdown"},
-    "client": {"time-sync", "mitigations", "governor", "turbo", "c-states", "virtualised", "link"},
+               "device-programs", "nfsd-threads", "lockdown", "device-sleep"},
+    "client": {"time-sync", "mitigations", "governor", "turbo", "c-states", "virtualised", "link",
+               "device-sleep"},
 }  # fmt: skip
 
 

@@ -172,15 +172,12 @@ def test_reads_and_writes_have_six_checks_each() -> None:
     )
 
 
-READ_SLACK = 10 + 3456 // 50
-
-
 @pytest.mark.parametrize(
     ("tiers", "source", "expected", "slack"),
     [
-        (READS, "arcstats demand_data_misses", 1812, READ_SLACK),
-        (READS, "arcstats l2_hits", 650, READ_SLACK),
-        (READS, "arcstats demand_data_hits", 1644, READ_SLACK + 10 + 3456 // 32),
+        (READS, "arcstats demand_data_misses", 1812, 10 + 1812 // 50),
+        (READS, "arcstats l2_hits", 650, 10 + 650 // 50),
+        (READS, "arcstats demand_data_hits", 1644, 10 + 1644 // 50),
         (READS, "arcstats l2_io_error", 0, 0),
         (READS, "arcstats l2_cksum_bad", 0, 0),
         (READS, "arcstats l2_abort_lowmem", 0, 0),
@@ -223,7 +220,7 @@ def test_indirect_reads_widen_the_tolerance_by_their_number() -> None:
     tiers = {**READS, ("read", "indirect"): 20}
     [misses] = [check for check in made(change(), tiers) if "misses" in check.source]
     assert misses.expected == 650 + 1162 + 20
-    assert misses.tolerance == 10 + int(3476 * 0.02) + 20
+    assert misses.tolerance == 10 + int(misses.expected * 0.02) + 20
 
 
 def test_reads_that_the_l2arc_failed_are_hits_of_it_and_answered_by_a_disk() -> None:
@@ -266,12 +263,35 @@ def test_reads_and_writes_together_are_each_held_against_their_counters() -> Non
 
 
 def test_reads_of_what_was_just_written_are_no_hits_of_the_arc() -> None:
-    tiers, hits = {**READS, **WRITES}, "arcstats demand_data_hits (without those of the dbuf cache)"
+    tiers, hits = {**READS, **WRITES}, "arcstats demand_data_hits"
     for missing, sources in ((800, []), (1100, [hits])):
         assert failed(tiers, demand_data_hits=1644 - missing) == sources
     # More hits than reads from DRAM are as wrong as without writes, and so is what reads alone lack.
     assert failed(tiers, demand_data_hits=1644 + 800) == [hits]
     assert failed(READS, demand_data_hits=1644 - 800) == [hits]
+    # A write that finds its record in the dbuf cache is a hit, too: 1/32 of them may.
+    for more, sources in ((42 + 815 // 32, []), (43 + 815 // 32, [hits])):
+        assert failed(tiers, demand_data_hits=1644 + more) == sources
+
+
+@pytest.mark.parametrize(
+    ("dram", "hits", "others", "is_ok"),
+    [
+        # Of runs in the lab (OpenZFS 2.3.9): those whose counts differ most, and most by their number.
+        (4865, 4864, 12_000, True),
+        (5945, 5934, 5102, True),
+        (808, 811, 1965, True),
+        # 384 of these were hits of the dbuf cache. A tenth that were labelled otherwise are found.
+        (4864, 4864 + 384, 12_000, False),
+        (4865 - 486, 4864, 12_486, False),
+        # A tier with few reads is not excused by the others.
+        (100, 160, 20_000, False),
+    ],
+)
+def test_hits_of_the_dbuf_cache_are_hits_of_the_arc(dram: int, hits: int, others: int, is_ok: bool) -> None:
+    tiers = {("read", "dram"): dram, ("read", "disk"): others}
+    moved = change(demand_data_hits=hits, demand_data_misses=others, l2_hits=0)
+    assert all(check.ok for check in made(moved, tiers)) is is_ok
 
 
 ASYNC = {("write", "dram"): 8000}

@@ -11,7 +11,7 @@ from kit.core.errors import HostError
 from kit.instruments import server_activity
 from kit.instruments.base import Measured
 from kit.instruments.server_activity import Conditions, Txg
-from kit.store.phase import Missing
+from kit.store.phase import Check, Missing
 from kit.zfs import openzfs_version
 from kit.zfs.scrub_status import Scan
 from tests.fakes import Command, ScriptedHost, tail
@@ -260,6 +260,32 @@ def test_every_pool_is_read() -> None:
     observed = server_activity.read(server(), "tank", OLD)
     assert set(observed.iostats) == {"tank", "other"}
     assert observed.scans == {"tank": Scan("SCRUB", "SCANNING", 1767225626, 0)}
+
+
+OBJSETS = """\
+{0}/other/objset-0x36:writes                          4    {1}
+{0}/other/objset-0x36:reads                           4    7
+{0}/other/objset-0x1d:reads                           4    5
+"""
+
+
+@pytest.mark.parametrize("version", ["2.1.11", "2.2.2"])
+@pytest.mark.parametrize(("writes", "is_ok"), [(100, True), (110, True), (111, False)])
+def test_another_pool_before_openzfs_2_3_by_its_file_systems_and_zvols(
+    version: str, writes: int, is_ok: bool
+) -> None:
+    zfs, host = openzfs_version.parse(version), server()
+    host.answers["find"] = [OBJSETS.format(KSTATS, count) for count in (100, writes)]
+    before, after = (server_activity.read(host, "tank", zfs) for _ in range(2))
+    found = server_activity.checks(before, after, "tank", {}, {}, zfs)
+    (other,) = (each for each in found if each.id == "OTHER-POOL")
+    assert isinstance(other, Check) and (other.ok, other.found) == (is_ok, writes - 100)
+    # Its own is not asked for, and OpenZFS 2.3 counts by pool.
+    assert host.called("find")[0][1] == f"{KSTATS}/other" and f"{KSTATS}/tank" not in host.called("find")[0]
+    new = server()
+    new.answers["zpool"] = {"pools": {"tank": {}, "other": {}}}
+    server_activity.read(new, "tank", NEW)
+    assert new.called("find") == []
 
 
 @pytest.mark.parametrize("missing", ["/proc/net/rpc/nfsd", "/proc/stat", f"{KSTATS}/tank/txgs"])

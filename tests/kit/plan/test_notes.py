@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.config.fio_job import read_job
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import WORKLOADS
@@ -148,3 +149,32 @@ def test_what_hits_more_than_the_own_pool_is_said(tmp_path: Path, more: str, wor
     assert words in " ".join(found) and bool(found) == bool(words)
     # A guest has nobody else's pools and exports.
     assert list(notes.of_server(workload, read_testbed(LAB_TESTBED))) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("zero_buffers=1", "zero_buffers=1 writes zeros"),
+        ("buffer_compress_percentage=50", "buffer_compress_percentage=50 writes data that compresses"),
+        ("scramble_buffers=0", "scramble_buffers=0 writes the same data again and again"),
+        ("buffer_compress_percentage=0", ""),
+        ("scramble_buffers=0\nrefill_buffers=1", ""),
+        ("zero_buffers=0", ""),
+    ],
+)
+@pytest.mark.parametrize("target", ["nfs", "device"])
+def test_data_that_shrinks_is_said(tmp_path: Path, options: str, said: str, target: str) -> None:
+    """Over NFS, and on a bare device."""
+    workload = read_workload(WORKLOADS / f"{'top-speeds' if target == 'nfs' else 'drives'}.toml")
+    assert workload.on_devices is (target == "device")
+    path = tmp_path / "write.fio"
+    path.write_text(f"[w]\nrw=randwrite\nbs=4k\nsync=dsync\n{options}\n")
+    loads = [phase.load for phase in workload.phase] + [workload.warmup.job if workload.warmup else ""]
+    found = [
+        note for note in notes.of(workload, dict.fromkeys(loads, read_job(path)), 1) if "compresses" in note
+    ]
+    assert len(found) == bool(said)
+    assert not said or found[0].startswith(f"write.fio:5: [w] {said}: what compresses it")
+    # What is only read was written by others.
+    path.write_text(path.read_text().replace("randwrite", "randread").replace("sync=dsync\n", ""))
+    assert "compresses" not in " ".join(notes.of(workload, dict.fromkeys(loads, read_job(path)), 1))

@@ -12,6 +12,7 @@ from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.clock import Clock
 from kit.plan.plan import make_plan
+from kit.setup import manifest as manifests
 from kit.setup.manifest import new_manifest
 from kit.setup.site import Site, SiteClient
 from kit.store import run_directory
@@ -117,3 +118,15 @@ def test_what_a_workload_asks_for_is_stored_with_these_keys(
 ) -> None:
     observed = stored_manifest(tmp_path, True, f"\n{table}")[key][-1]
     assert list(observed.items()) == list(stored.items())
+
+
+def test_parameters_of_modules_and_threads_are_stored_as_they_were_found() -> None:
+    settings = {
+        "/sys/module/zfs/parameters/zfs_nocacheflush": "0", "/sys/module/spl/parameters/spl_hostid": "7",
+        "/proc/fs/nfsd/threads": "8", "/sys/class/block/sda/queue/scheduler": "none", "arcstats c_max": "1",
+    }  # fmt: skip
+    modules = {"zfs": {"zfs_nocacheflush": "0"}, "spl": {"spl_hostid": "7"}}
+    assert manifests.found(settings) == {"modules": modules, "nfsd_threads": 8}
+    # A host without them, and a server that is none: no error.
+    assert manifests.found({}) == {"modules": {}}
+    assert manifests.found({"/proc/fs/nfsd/threads": "Input/output error"}) == {"modules": {}}

@@ -53,6 +53,68 @@ def test_a_calm_run_has_nothing_to_look_at(calm):
     assert of(calm) == ()
 
 
+def seen_by_clients(frame, more_ns, phases=("read", "write-slog", "write-pool")):
+    """`frame`, and what its clients saw: each I/O took longer by `more_ns` in these phases."""
+    there = frame.with_columns(
+        layer=pl.lit("client"), host=pl.lit("lab/client0"), tier=pl.lit("all"),
+        **{
+            name: pl.col(name) + pl.when(pl.col("phase").is_in(phases)).then(more_ns).otherwise(20_480)
+            for name in ("lo_ns", "hi_ns")
+        },
+    )  # fmt: skip
+    return pl.concat([frame, there.select(frame.columns)])
+
+
+@pytest.mark.parametrize(
+    ("more_ns", "phases"),
+    [
+        # A delayed ACK; what a network and a client add; more than twice, and less than a millisecond more.
+        (40 * 10**6, ["read", "write-slog", "write-pool"]),
+        (30_720, []),
+        (950_272, []),
+        # More than a millisecond more: of writes to disk that is less than twice.
+        (2 * 10**6, ["read", "write-slog"]),
+    ],
+)
+def test_what_clients_wait_for_and_the_server_does_not_see(calm, more_ns, phases):
+    found = [each for each in of(seen_by_clients(calm, more_ns)) if each.kind == "wait"]
+    # At most two of a kind come first.
+    assert [each.phase for each in found] == phases
+    assert all(
+        each.layer == "client" and "the time is between client and nfsd" in each.text for each in found
+    )
+    if phases:
+        assert "The median read took" in found[0].text and "delayed ACKs of 40 ms" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("found", "own", "outstanding", "said"),
+    [
+        (8, None, 64, True),
+        (64, None, 64, False),
+        (None, None, 64, False),
+        (8, "64", 64, False),
+        (64, "8", 64, True),
+    ],
+)
+def test_fewer_threads_of_nfsd_than_requests(calm, found, own, outstanding, said):
+    manifest = synthetic.manifest(calm)
+    manifest["phases"][0]["outstanding"] = outstanding
+    if found:
+        manifest["nfsd_threads"] = found
+    if own:
+        path = "/proc/fs/nfsd/threads"
+        manifest["host_settings"] = [{"name": "nfsd_threads", "path": path, "before": "8", "set": own}]
+    listed = of(calm, manifest)
+    assert kinds(listed) == ["wait"] * said
+    if said:
+        assert "The threads of nfsd are too few, 8 for 64 outstanding requests" in listed[0].text
+        assert PLAIN.fullmatch(listed[0].text) and (listed[0].phase, listed[0].op) == ("read", "read")
+        # With a gap as well, one finding says both.
+        (gap, *_) = of(seen_by_clients(calm, 40 * 10**6), manifest)
+        assert "(8 for 64 outstanding requests)" in gap.text and PLAIN.fullmatch(gap.text)
+
+
 def test_an_outlier_with_what_overlapped_it(calm):
     frame = with_one(calm, 3, 400)
     manifest = synthetic.manifest(frame)

@@ -79,6 +79,29 @@ def test_more_than_85_percent_is_bound_by_cpu(idle_s: float, bound: bool) -> Non
         assert "p was bound by CPU: s was 86 % busy" in sentences[0]
 
 
+@pytest.mark.parametrize(
+    ("busiest_s", "said"),
+    [
+        (9.9, "p may be bound by CPU: of s one of 16 CPUs was 99 % busy, all together 6 %."),
+        (8.4, ""),
+        (None, ""),
+    ],
+)
+def test_one_cpu_of_many_can_be_the_limit(busiest_s: float | None, said: str) -> None:
+    """A thread of nfsd, or an interrupt, on one CPU of 16: the mean of all is 6 %."""
+    ends = [cpu(10, 0), cpu(20, 150)]
+    if busiest_s is not None:
+        ends = [
+            {**each, "busiest_ns": round(s * SECOND)}
+            for each, s in zip(ends, (1, 1 + busiest_s), strict=True)
+        ]
+    use = described(cpu=[{"host": "s", "cpus": 16, "samples": ends}])
+    assert use.is_cpu_bound is bool(said) and use.cpu[0].busy == pytest.approx(0.0625)
+    assert said in " ".join(resource_use.sentences([use])) and bool(said) == bool(
+        [*resource_use.sentences([use])]
+    )
+
+
 def test_sums_have_all_of_the_load_and_rates_are_of_it() -> None:
     samples = [
         disk(5, 0),

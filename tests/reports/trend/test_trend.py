@@ -95,7 +95,7 @@ def test_every_recorded_kind_of_change_is_a_mark():
         f"{DEVICE}settings.firmware": "1.1", f"{DEVICE}settings.driver": "megaraid",
         f"{DEVICE}settings.write_cache": "write through", f"{DEVICE}settings.scheduler": "bfq",
         f"{DEVICE}parameters.ssd.read": 5, "clock.kind": "virtual", "clock.dilation": 8,
-        "host.hpssacli show": "off", "nfs.version": "4.2",
+        "host.hpssacli show": "off", "nfs.version": "4.2", "machines.server.zfs.zfs_nocacheflush": "1",
     }  # fmt: skip
     before = {key: "old" for key in changed}
     names = {"hpssacli show": "accelerator"}
@@ -104,7 +104,7 @@ def test_every_recorded_kind_of_change_is_a_mark():
     assert sorted(found) == sorted([
         "hsp", "kernel", "OpenZFS", "version of the server", "firmware of log0", "driver of log0",
         "write cache of log0", "scheduler of log0", "model of log0", "clock", "dilation of the clock",
-        "NFS version", "accelerator",
+        "NFS version", "accelerator", "zfs_nocacheflush of the server",
     ])  # fmt: skip
 
 

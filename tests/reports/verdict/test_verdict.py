@@ -86,3 +86,23 @@ def test_dram_of_a_device_is_a_check_where_it_was_looked_for(
     assert summary["verdict"] == verdict, summary["reasons"]
     [found] = (Outcome.from_json(one, "x") for one in summary["outcomes"] if one["id"] == "DEVICE-DRAM")
     assert found.state == state
+
+
+def test_what_the_doctor_warns_of_and_what_is_not_known_is_said_beside_the_verdict():
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    words = {"host": "nas", "meaning": "A CPU that slows down adds its ramp-up time.", "remedy": "cpupower"}
+    manifest["findings"] = [
+        {**words, "check": "governor", "state": "warn", "found": "powersave on 8 of 8 policies"},
+        {**words, "check": "smt", "state": "note", "found": "on"},
+    ]
+    missing = {"id": "OTHER-POOL", "name": "I/Os of another pool, tank", "source": "iostats", "of": "tank"}
+    for phase in manifest["phases"]:
+        phase["unavailable"] = [{**missing, "why": "not available on OpenZFS 2.1"}]
+    summary = synthetic.summarise(frame, manifest)
+    assert summary["notes"] == [
+        "nas: governor: powersave on 8 of 8 policies. A CPU that slows down adds its ramp-up time.",
+        "Whether the pool tank was used meanwhile is not known: not available on OpenZFS 2.1.",
+    ]
+    assert summary["verdict"] == synthetic.summarise(frame, synthetic.manifest())["verdict"]
+    page = synthetic.render(frame, manifest, summary)
+    assert all(note in page for note in summary["notes"])

@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from tests.kit.cli.stored.test_compare import version
 
 
@@ -92,6 +94,69 @@ def test_the_queue_of_a_device_is_a_setting_where_both_runs_have_it(hsp, make_ru
     assert hsp("compare", none, "--", before)[0] == 0
     code, _, err = hsp("compare", none, "--", kyber)
     assert code == 2 and "settings.scheduler" in err
+
+
+def found(threads=8, zfs=None, memory=0, tunables=None, irq="0-3", unknown=False, **checks):
+    """What a run found on its server before it set anything."""
+
+    def change(manifest):
+        checks.setdefault("load", f"{threads}.00 on 1 CPUs")
+        words = {"host": "lab", "state": "note", "meaning": "", "remedy": "", "unknown": unknown}
+        manifest["findings"] = [{**words, "check": name, "found": text} for name, text in checks.items()]
+        manifest["nfsd_threads"] = threads
+        manifest["modules"] = {"zfs": zfs or {}, "spl": {"spl_hostid": str(id(manifest))}}
+        controller = {"address": "0000:01:00.0", "link": "8.0 GT/s PCIe x4", "irq_cpus": irq}
+        manifest["testbed"]["devices"][0]["settings"] = {"controller": controller}
+        manifest["tunables"] += [{"name": name, "set": value} for name, value in (tunables or {}).items()]
+        if memory:
+            sample = dict.fromkeys(("at_ns", "idle_ns", "user_ns", "system_ns", "softirq_ns"), 0)
+            use = {"host": "lab", "cpus": 1, "memory_bytes": memory, "samples": [sample]}
+            manifest["phases"][0]["cpu"] = [use]
+
+    return change
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "named"),
+    [
+        ({"governor": "performance"}, {"governor": "powersave"}, "machines.server.governor"),
+        ({"zfs": {"zfs_nocacheflush": "0"}}, {"zfs": {"zfs_nocacheflush": "1"}},
+         "machines.server.zfs.zfs_nocacheflush"),
+        ({"threads": 8}, {"threads": 64}, "machines.server.nfsd_threads"),
+        # Of the one only, as where a kernel has no such file; not known; by nature; of another CPU.
+        ({"smt": "on"}, {}, ""),
+        ({"smt": "on"}, {"smt": "could not be determined: x", "unknown": True}, ""),
+        ({"load": "0.00 on 1 CPUs"}, {"load": "0.40 on 1 CPUs"}, ""),
+        ({"irq": "0-3"}, {"irq": "5"}, ""),
+        # The run's own are compared as such.
+        ({"zfs": {"zfs_txg_timeout": "5"}, "tunables": {"zfs_txg_timeout": "9"}},
+         {"zfs": {"zfs_txg_timeout": "7"}, "tunables": {"zfs_txg_timeout": "9"}}, ""),
+        # A tenth of the memory, of which the kernel keeps a little more; and what somebody has set.
+        ({"zfs": {"zfs_dirty_data_max": "419430400"}, "memory": 4194304000},
+         {"zfs": {"zfs_dirty_data_max": "419100000"}, "memory": 4191000000}, ""),
+        ({"zfs": {"zfs_dirty_data_max": "419430400"}, "memory": 4194304000},
+         {"zfs": {"zfs_dirty_data_max": str(2 * GIB)}, "memory": 4194304000},
+         "machines.server.zfs.zfs_dirty_data_max"),
+        # The cap of OpenZFS, on machines of unlike memory.
+        ({"zfs": {"zfs_dirty_data_max": str(4 * GIB)}, "memory": 64 * GIB},
+         {"zfs": {"zfs_dirty_data_max": str(4 * GIB)}, "memory": 128 * GIB}, ""),
+    ],
+)  # fmt: skip
+def test_what_the_machines_were_set_to_is_named(hsp, make_run, one, other, named):
+    a, b, before = make_run("a", change=found(**one)), make_run("b", 2, found(**other)), make_run("c", 3)
+    code, _, err = hsp("compare", a, "--", b)
+    assert (
+        code == (2 if named else 0)
+        and f"  {named}" * bool(named) in err
+        and err.count("A has") == bool(named)
+    )
+    if named:
+        assert hsp("compare", a, "--", b, "--across", "machines.server")[0] == 0
+    # A run of before has stored none of it.
+    assert "machines" not in hsp("compare", before, "--", b, "--across", "tunables")[2]
 
 
 def test_across_is_a_key_or_what_it_begins_with_up_to_a_dot(hsp, make_run):

@@ -96,6 +96,29 @@ def sent(
     return made.report(given)
 
 
+@pytest.mark.parametrize(
+    ("idle", "busiest_s"),
+    [
+        # The first CPU in the first second, another in the next; a tick less each.
+        (([0, 0, 0], [0, 100, 100], [100, 200, 150]), 0.99 + 0.49),
+        # A CPU that was taken away: nothing is known of that second.
+        (([0, 0, 0], [100, 0], [100, 100]), 0.99),
+        (([7, 7], [107, 107], [207, 207]), 0.0),
+        # Idle time may go back by some ticks (proc(5)).
+        (([7, 7], [5, 107], [105, 207]), 0.99),
+        ((), None),
+    ],
+)
+def test_the_cpu_that_is_busiest(
+    tmp_path: Path, idle: Sequence[Sequence[int]], busiest_s: float | None
+) -> None:
+    rows = [row(n * 1000 * MS, [0] * 10, STAT) for n in range(3)]
+    rows = [each | ({"idle": idle[n]} if idle else {}) for n, each in enumerate(rows)]
+    (cpu,) = sent(tmp_path, [*rows[:2], rows[2] | {"end": True}], measured("read")).entry["cpu"]
+    found = cpu.samples[-1].busiest_ns
+    assert found is None if busiest_s is None else found == round(busiest_s * 1000 * MS)
+
+
 def waits_of(pid: int) -> int:
     """How many times the process gave its CPU away."""
     return int(Path(f"/proc/{pid}/status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
