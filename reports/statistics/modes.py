@@ -94,7 +94,9 @@ def tick_ns(bins: Bins) -> float:
 def _multiples(lo: Floats, hi: Floats, tick: float) -> Floats:
     """How many multiples of `tick` each [lo, hi) holds, rounded to whole ns."""
     slop = 0.0 if tick == int(tick) else _ROUNDED_NS
-    return np.maximum(np.floor((hi - 1 + slop) / tick) - np.ceil((lo - slop) / tick) + 1, 0.0)
+    held: Floats = np.floor((hi - 1 + slop) / tick) - np.ceil((lo - slop) / tick) + 1
+    held[held < 0] = 0.0
+    return held
 
 
 def _roughness(counts: Floats, room: Floats) -> float:
@@ -102,7 +104,8 @@ def _roughness(counts: Floats, room: Floats) -> float:
     padded_counts, padded = np.pad(counts, 1), np.pad(room, 1)
     beside = (padded_counts[:-2] + padded_counts[2:]) / np.maximum(padded[:-2] + padded[2:], 1e-9)
     expected = np.maximum(beside * room, 0.5)
-    return float((expected - counts + np.where(counts > 0, counts * np.log(np.maximum(counts, 1) / expected), 0)).sum())
+    least = np.maximum(counts, 1e-9)
+    return float((expected - counts + counts * np.log(least / expected)).sum())
 
 
 def widened(bins: Bins, tick: float) -> list[tuple[int, int, int]]:
@@ -123,8 +126,9 @@ def widened(bins: Bins, tick: float) -> list[tuple[int, int, int]]:
         else:
             cells.append([first, last, count])
     # What took less than half a tick may have taken any time below.
-    edges = [(max(round((a - 0.5) * tick), math.ceil(tick / 32)), round((b + 0.5) * tick), n) for a, b, n in cells]
-    return [(low, max(high, low + 1), int(n)) for low, high, n in edges]
+    least = math.ceil(tick / 32)
+    edges = [(max(round((a - 0.5) * tick), least), round((b + 0.5) * tick), int(n)) for a, b, n in cells]
+    return [(low, max(high, low + 1), n) for low, high, n in edges]
 
 
 def density(bins: Bins) -> Density:
