@@ -75,8 +75,9 @@ def tick_ns(bins: Bins) -> float:
     counts = np.stack([count, np.zeros_like(count)], axis=1).ravel()[:-1]
     real = np.flatnonzero(np.diff(edges) > 0)
     widths, counts = np.diff(edges)[real], counts[real]
-    best, most = 1.0, 2 * _LEAST_EVIDENCE
     plain, usual = _roughness(counts, widths), float(np.median(hi - lo))
+    # Narrow modes are rough by any width: a tick explains most of it, or is none.
+    best, least = 1.0, min(plain / 2, plain - 2 * _LEAST_EVIDENCE)
     for tick in _TICKS_NS:
         if tick < _FAR * usual:
             continue
@@ -85,9 +86,9 @@ def tick_ns(bins: Bins) -> float:
         if not fits.all():
             continue
         by_chance = float(np.log(np.minimum(widths[counts > 0] / tick, 1.0)).sum())
-        evidence = plain - _roughness(counts, held)
-        if evidence > most and (tick <= _NEAR * usual or by_chance < _CHANCE):
-            best, most = tick, evidence
+        rest = _roughness(counts[held > 0], held[held > 0])
+        if rest < least and (tick <= _NEAR * usual or by_chance < _CHANCE):
+            best, least = tick, rest
     return best
 
 
