@@ -42,7 +42,7 @@ _LEAST_SHARE = 0.01
 _MOST_MODES = 4
 # Modes of reads from DRAM in the lab, as measured: place (us), part of the reads, and what they are
 # (docs/decisions/0022-modes-in-the-lab.md). A mode is one of them if it is as near, and of as many reads.
-_DRAM_MODES = (
+DRAM_MODES = (
     (4.27, 0.08, "hits of the dbuf cache"),
     (5.7, 0.89, "hits of the ARC"),
     (8.27, 0.03, "those after which nfsd frees pages"),
@@ -391,7 +391,7 @@ def _paths(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
     if not (virtual and run.manifest.testbed.emulated and measured):
         return ""
     causes = [
-        next((words for where, part, words in _DRAM_MODES if _alike(mode, where, part)), "") for mode in modes
+        next((words for where, part, words in DRAM_MODES if is_like(mode, where, part)), "") for mode in modes
     ]
     if "" in causes or len({*causes}) < len(causes):
         return ""
@@ -399,7 +399,7 @@ def _paths(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
     return f"; in the lab they are {', '.join(first)}, and {last} (docs/decisions/0022)"
 
 
-def _alike(mode: tuple[float, float], where_us: float, part: float) -> bool:
+def is_like(mode: tuple[float, float], where_us: float, part: float) -> bool:
     at_us, share = mode
     return abs(at_us / where_us - 1) <= _NEAR and 1 / _TIMES_AS_MANY <= share / part <= _TIMES_AS_MANY
 

@@ -91,7 +91,7 @@ class Outcome(Stored):
     @property
     def of_amount(self) -> bool:
         """Whether what was measured can be used, and is too little."""
-        return self.id in IDS and IDS[self.id].of_amount
+        return self.is_expectation or (self.id in IDS and IDS[self.id].of_amount)
 
     @property
     def is_requirement(self) -> bool:
