@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 ClockKind = Literal["real", "virtual"]
+# Ticks of clocks of computers that are no whole number of ns: ACPI PM (3.579545 MHz), HPET (14.31818 MHz),
+# Arm's generic timer at 24 and 19.2 MHz, a clock of 32,768 Hz.
+ODD_TICKS_NS = (279.3651, 69.84128, 41.66667, 52.08333, 30517.58)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from kit.core.bins import bin_index
 from kit.core.units import NS_PER_UNIT
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line
+from kit.importers.clock_tick import tick_ns
 from kit.importers.fio_log_unit import first_rows, unit_ns
 from kit.importers.fio_output import notes
 from kit.importers.histogram_accumulator import Account, IntArray, Part, Tally
@@ -86,6 +87,7 @@ def read(source: Source, options: Options, tally: Tally, unit: int = 1) -> Accou
             account.leave_out(CUT, digest.cut)
             if digest.part:
                 tally.add(digest.part)
+                tally.tick_ns = max(tally.tick_ns, digest.tick_ns)
                 # Ends are cut to whole milliseconds.
                 tally.until_ns = max(tally.until_ns, digest.part.last_ns + _MS_NS)
             for group, low_ns, high_ns in digest.extremes:
@@ -106,6 +108,7 @@ class _Digest:
     part: Part | None = None
     extremes: tuple[tuple[int, int, int], ...] = ()
     sums: tuple[tuple[int, int, int], ...] = ()
+    tick_ns: float = 0.0
 
 
 def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, unit: int, block: Block) -> _Digest:
@@ -129,7 +132,7 @@ def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, unit: 
     extremes = tuple((int(groups[n]), low, high) for n, low, high in _extremes(latency_ns, direction))
     part = tally.part_of(groups, direction, time_ms * 1_000_000, bin_index(latency_ns))
     sums = tuple((int(groups[n]), number, sum_ns) for n, number, sum_ns in _sums(latency_ns, direction))
-    return _Digest(kept.size, ios, kept.size - ios, 0, part, extremes, sums)
+    return _Digest(kept.size, ios, kept.size - ios, 0, part, extremes, sums, tick_ns(latency_ns, unit))
 
 
 def _sums(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int, int]]:

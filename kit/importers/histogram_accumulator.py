@@ -90,13 +90,15 @@ class Tally:
     """I/Os per (interval, host, op, tier, bin). `interval_ns` doubles where there would be too many cells.
 
     `begin_ns`: an interval begins there; what is before the first of them counts in it. `until_ns`: when the
-    last I/O ended, on the clock of the times; 0 where that is not known.
+    last I/O ended, on the clock of the times; 0 where that is not known. `tick_ns`: the coarsest tick of the
+    clocks of its latencies (kit.importers.clock_tick); 0 where they were not looked at one by one.
     """
 
     def __init__(
         self, interval_ns: int, edges: Edges = bin_edges, max_cells: int = MAX_CELLS, begin_ns: int = 0
     ) -> None:
         self.until_ns = 0
+        self.tick_ns = 0.0
         self._begin_ns = begin_ns % interval_ns
         self.interval_ns = interval_ns
         self.edges = edges

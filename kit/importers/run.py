@@ -238,6 +238,7 @@ def _imported(
         "format": known.name, **({"counts": reading.counts} if reading.counts else {}),
         "source": (reading.source or known.source).as_json(),
         "origin_ns": origin_ns, "rows_counted": counted, "warnings": warnings,
+        **({"tick_ns": round(tally.tick_ns, 4)} if tally.tick_ns else {}),
         "files": [
             {"file": Path(a.file).name, "rows_read": a.rows_read, "rows_counted": a.rows_counted,
              "left_out": a.left_out} for a in accounts

@@ -17,6 +17,7 @@ from kit.core.bins import bin_index
 from kit.core.errors import ConfigError
 from kit.core.units import NS_PER_UNIT
 from kit.importers.base import CUT, Format, Options, data_line, one_by_one
+from kit.importers.clock_tick import tick_ns
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import MAX_LINE_BYTES, Block, Source
 from kit.load.fio_latency_log import MAX_LATENCY_NS, shown, total_ns
@@ -55,6 +56,7 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
             account.leave_out(_COMMENTS, block.lines - columns[0].size)
         time_ns, latency_ns = (np.rint(c).astype(np.int64) for c in columns)
         if time_ns.size:
+            tally.tick_ns = max(tally.tick_ns, tick_ns(latency_ns, unit_ns))
             part = tally.part(group, time_ns, bin_index(latency_ns))
             tally.add(part)
             tally.until_ns = max(tally.until_ns, part.last_ns)

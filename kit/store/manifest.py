@@ -330,12 +330,16 @@ class ImportedFile(Stored):
 
 
 class Import(Stored):
-    """What an import was made from. Runs stored without `source`: see kit.store.parts.import_source."""
+    """What an import was made from. Runs stored without `source`: see kit.store.parts.import_source.
+
+    `tick_ns`: of the clock or the unit of its latencies; None where single ones were not in the files.
+    """
 
     format: str | None = None
     counts: str | None = None
     source: ImportSource | None = None
     origin_ns: int | None = None
+    tick_ns: Annotated[float, Field(ge=1, le=1e15)] | None = None
     rows_counted: Count | None = None
     warnings: Many[str] = ()
     files: Many[ImportedFile] = ()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
+from kit.core.units import format_latency, three_digits
 from kit.store.labels import CLIENT
-from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, PhaseBands, Range
+from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, LevelsInTime, PhaseBands, Range
 from kit.store.summary import Reference
 from reports.analysis import band_labels
+from reports.analysis.tier_names import op_name
+from reports.statistics import levels
 from reports.statistics.band_detection import OVERLAP_LIMIT, Band, Bands, find
 from reports.statistics.quantiles import Bins
 
@@ -19,15 +23,26 @@ _KEY = ("phase", "layer", "op")
 _UNLABELLED = "all"
 
 
+@dataclass(frozen=True)
+class OverTime:
+    """`cells` as in kit.store.latency, and when each phase began."""
+
+    cells: pl.DataFrame
+    starts_ns: Mapping[str, int]
+
+
 def describe(
     latency: pl.DataFrame,
     phases: Sequence[str],
     reference: Reference | None,
     ranges: Mapping[str, Ranges] | None = None,
+    tick_ns: float | None = None,
+    over_time: OverTime | None = None,
 ) -> list[PhaseBands]:
     """One object per phase x layer x op of `latency` (columns of latency.parquet), in the order of `phases`.
 
     `ranges`: those of `reference` that stand beside a phase, by its name; None: all of them beside each.
+    `tick_ns`: of the clock that measured, if known. `over_time`: None where I/Os have no times.
     What has no bands (its bins overlap) has a `reason` and an empty list.
     """
     counted = (
@@ -43,21 +58,77 @@ def describe(
             by_tier.setdefault(r["tier"], []).append((r["lo_ns"], r["hi_ns"], r["count"]))
         every = reference.ranges_us if reference else {}
         shown = every if ranges is None else ranges.get(key[0], {})
-        made.append(_described(key, by_tier, reference, shown))
+        entry = _described(key, by_tier, reference, shown, tick_ns)
+        if over_time and not entry.kernel and len(entry.bands) > 1:
+            mine = [pl.col(name) == value for name, value in zip(_KEY, key, strict=True)]
+            start_ns = over_time.starts_ns.get(entry.phase, 0)
+            entry = _in_time(entry, over_time.cells.filter(*mine), start_ns)
+        made.append(entry)
     order = {name: n for n, name in enumerate(phases)}
     made.sort(key=lambda e: (order.get(e.phase, len(order)), e.phase, e.layer == CLIENT, e.op))
     return made
 
 
+def _in_time(entry: PhaseBands, cells: pl.DataFrame, start_ns: int) -> PhaseBands:
+    """`entry`; where its bands follow each other in time, it says so and is not separable."""
+    found = in_time(cells, [round(border * 1e3) for border in entry.borders_us], start_ns)
+    if found is None:
+        return entry
+    changed = {
+        "levels": found,
+        "separable": False,
+        "reason": f"levels in time. {level_words(found, op_name(entry.op))}",
+    }
+    return entry.model_copy(update=changed)
+
+
+def in_time(cells: pl.DataFrame, borders_ns: Sequence[int], start_ns: int) -> LevelsInTime | None:
+    """Two levels that the bands between `borders_ns` are, one after the other; None where they are modes.
+
+    `cells`: as in kit.store.latency, of one phase, layer, op and tier or all; `start_ns`: of the phase.
+    """
+    found = levels.find(cells, borders_ns)
+    if found is None:
+        return None
+    first, second = (value / 1e3 for value in found.p50_ns)
+    from_s, to_s = (max(at - start_ns, 0) / 1e9 for at in (found.from_ns, found.to_ns))
+    return LevelsInTime(
+        p50_us=(first, second), share=found.share, changes=found.changes, from_s=from_s, to_s=to_s
+    )
+
+
+def level_words(found: LevelsInTime, ios: str) -> str:
+    """A sentence without its end; `ios`: what the I/Os are, such as "reads of disk"."""
+    first, second = map(format_latency, found.p50_us)
+    if found.changes == 1:
+        verb = "rose" if found.p50_us[1] > found.p50_us[0] else "fell"
+        return f"The p50 of the {ios} {verb} from {first} to {second} at {_moment(found.from_s)}"
+    if found.changes == 2:
+        when = f"from {_moment(found.from_s)} to {_moment(found.to_s)}"
+        return f"The {ios} took about {second} {when} ({100 * found.share:.2g} % of them), about {first} else"
+    return f"The {ios} took about {first} and about {second} at different times"
+
+
+def _moment(at_s: float) -> str:
+    """Such as "12.5 s", "20 min"."""
+    if at_s < 120:
+        return f"{three_digits(at_s)} s"
+    return f"{three_digits(at_s / 60)} min" if at_s < 7200 else f"{three_digits(at_s / 3600)} h"
+
+
 def _described(
-    key: tuple[str, ...], by_tier: Mapping[str, Bins], reference: Reference | None, shown: Ranges
+    key: tuple[str, ...],
+    by_tier: Mapping[str, Bins],
+    reference: Reference | None,
+    shown: Ranges,
+    tick_ns: float | None,
 ) -> PhaseBands:
     phase, layer, op = key
     ranges = {tier: span for (of, tier), span in shown.items() if of == op}
     count = sum(b[2] for bins in by_tier.values() for b in bins)
     kernel, held = None, None
     try:
-        found = find(together(by_tier.values()))
+        found = find(together(by_tier.values()), tick_ns)
     except ValueError as error:
         found = Bands((), (), f"no bands: {error}")
     else:

@@ -20,7 +20,7 @@ from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Range, Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import clients, import_source
+from reports.analysis import band_table, clients, import_source
 from reports.analysis.band_labels import PLACELESS, Misplaced, misplaced
 from reports.analysis.tier_names import op_name, tier_name
 from reports.published.ranges import beside
@@ -32,7 +32,7 @@ Place = tuple[str, str, str]
 
 MOST = 5
 # The most important first.
-KINDS = ("missing", "wait", "outlier", "stall", "overlap", "modes")
+KINDS = ("missing", "wait", "outlier", "stall", "overlap", "levels", "modes")
 # Of one kind, so many come before those of less important kinds.
 _OF_A_KIND = 2
 # An outlier takes more than so many times the p99; the I/O after a stall, so many times the p50.
@@ -40,7 +40,17 @@ _FAR = 10
 # What holds less of a tier's I/Os is not called a mode.
 _LEAST_SHARE = 0.01
 _MOST_MODES = 4
-# Events by what people call them. The first that overlaps is named: L2ARC feeds overlap nearly everything.
+# Modes of reads from DRAM in the lab, as measured: place (us), part of the reads, and what they are
+# (docs/decisions/0022-modes-in-the-lab.md). A mode is one of them if it is as near, and of as many reads.
+DRAM_MODES = (
+    (4.27, 0.08, "hits of the dbuf cache"),
+    (5.7, 0.89, "hits of the ARC"),
+    (8.27, 0.03, "those after which nfsd frees pages"),
+)
+_NEAR, _TIMES_AS_MANY = 0.1, 2.0
+# An event that more of the phase overlaps is no coincidence with an I/O.
+_MOST_OVERLAP = 0.2
+# Events by what people call them. The first that overlaps is named.
 _EVENTS = {
     "fault": "an injected fault",
     "suspend": "a suspend",
@@ -107,6 +117,11 @@ class _Run:
         """The server's rows, or the clients' where no server was traced."""
         return self.summary.main_rows
 
+    @property
+    def tick_ns(self) -> float | None:
+        """Of the clock that measured; None where it is not known."""
+        return self.manifest.import_.tick_ns if self.manifest.import_ else None
+
     @cached_property
     def phases(self) -> dict[str, Phase]:
         return {phase.name: phase for phase in self.manifest.phases}
@@ -140,13 +155,33 @@ class _Run:
         return Finding(kind, _plain(text), *place, *span, *range_us)
 
     def overlapping(self, phase: Phase, from_ns: int, to_ns: int) -> str:
-        """What ran at some time from `from_ns` to `to_ns`, as the end of a sentence; "" if nothing did."""
+        """What ran at some time from `from_ns` to `to_ns`, as the end of a sentence; "" if nothing did.
+
+        Nor is anything said of what runs so often that most I/Os overlap it.
+        """
         if not import_source.timed(self.manifest):
             return ""
-        events = (*self.manifest.events, *phase.events)
-        kinds = {e.kind for e in events if e.time_ns <= to_ns and max(e.end_ns or 0, e.time_ns) >= from_ns}
-        words = next((words for kind, words in _EVENTS.items() if kind in kinds), "")
-        return f", while there was {words} (overlap, not proof)" if words else ""
+        spans: dict[str, list[tuple[int, int]]] = {}
+        for each in (*self.manifest.events, *phase.events):
+            spans.setdefault(each.kind, []).append((each.time_ns, max(each.end_ns or 0, each.time_ns)))
+        for kind, words in _EVENTS.items():
+            mine = spans.get(kind, ())
+            if any(begin <= to_ns and end >= from_ns for begin, end in mine):
+                chance = _chance_of_overlap(mine, to_ns - from_ns, phase)
+                if chance < _MOST_OVERLAP:
+                    rate = f"by chance in {_share(chance)} of the phase"
+                    return f", while there was {words} (overlap, not proof: {rate})"
+        return ""
+
+
+def _chance_of_overlap(spans: Sequence[tuple[int, int]], length_ns: int, phase: Phase) -> float:
+    """The part of `phase` (of 1) in which what ends there, and took `length_ns`, overlaps one of `spans`."""
+    covered, reached = 0, phase.start_ns
+    for begin, end in sorted(spans):
+        begin, end = max(begin, reached), min(end + length_ns, phase.end_ns)
+        covered += max(end - begin, 0)
+        reached = max(reached, end)
+    return covered / max(phase.end_ns - phase.start_ns, 1)
 
 
 def _by_name(frame: pl.DataFrame) -> dict[object, pl.DataFrame]:
@@ -304,7 +339,7 @@ def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> Finding 
 
 
 def _cause(run: _Run, here: Misplaced) -> str:
-    buffered = any(_has_track_buffer(device) for device in run.manifest.testbed.devices)
+    buffered = any(_has_track_buffer(device) for device in run.manifest.testbed.of_role("data"))
     if here.tier == "disk" and not here.beyond and buffered:
         return "the disks have a track buffer, whose hits the run does not record"
     return "the run does not record why"
@@ -326,7 +361,7 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
         # Sums of 64-bit integers would wrap around.
         sums = cells.group_by("lo_ns", "hi_ns").agg(pl.col("count").cast(pl.Float64).sum()).sort("lo_ns")
         try:
-            bands = band_detection.find(sums.rows()).bands
+            found = band_detection.find(sums.rows(), run.tick_ns)
         except ValueError:
             continue  # the bins overlap, or span more than a clock can tell
         told = [
@@ -334,32 +369,50 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
         ]
         modes = [
             (band.modes_ns[0] / 1e3, band.share)
-            for band in bands
+            for band in found.bands
             if band.share >= _LEAST_SHARE
             and not any(each.low_us <= band.modes_ns[0] / 1e3 <= each.high_us for each in told)
         ]
         if len(modes) < 2:
             continue
-        listed = ", ".join(f"{format_latency(at)} ({_share(share)})" for at, share in modes[:_MOST_MODES])
-        more = f" and {len(modes) - _MOST_MODES} more" if len(modes) > _MOST_MODES else ""
         ios = f"{op_name(row.op)} of {tier_name(row.tier)}"
-        text = f"The {ios} have {len(modes)} modes: {listed}{more}{_paths(run, row, len(modes))}."
+        kind, text = "modes", f"The {ios} have {_listed(run, row, modes)}."
+        phase = run.phases.get(row.phase)
+        if phase and import_source.timed(run.manifest):
+            cells = run.cells(place, row.tier)
+            if levels := band_table.in_time(cells, found.borders_ns, phase.start_ns):
+                words = band_table.level_words(levels, ios)
+                kind, text = "levels", f"{words}: one after the other in time, no modes."
         range_us = (row.min_us, row.max_us)
-        made.append((max(share for _, share in modes), run.finding("modes", text, place, cells, range_us)))
+        made.append((max(share for _, share in modes), run.finding(kind, text, place, cells, range_us)))
     return [each for _, each in sorted(made, key=lambda item: item[0])]
 
 
-def _paths(run: _Run, row: Row, modes: int) -> str:
-    """Why DRAM has modes, where it was measured: on a clock that counts instructions."""
+def _listed(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
+    """The modes (us, part of the I/Os), and why they are there if the run is like the one that showed it."""
+    listed = ", ".join(f"{format_latency(at)} ({_share(share)})" for at, share in modes[:_MOST_MODES])
+    more = f" and {len(modes) - _MOST_MODES} more" if len(modes) > _MOST_MODES else ""
+    return f"{len(modes)} modes: {listed}{more}{_paths(run, row, modes)}"
+
+
+def _paths(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
+    """Why DRAM has modes, where each lies where it was measured: on a clock that counts instructions."""
     virtual = run.manifest.clock is not None and run.manifest.clock.kind == "virtual"
     measured = run.manifest.workload == "top-speeds" and (row.op, row.tier) == ("read", "dram")
     if not (virtual and run.manifest.testbed.emulated and measured):
         return ""
-    if modes == 3:
-        what = "hits of the dbuf cache, hits of the ARC, and those after which nfsd frees pages"
-    else:
-        what = "paths of the code, such as hits of the dbuf cache"
-    return f"; in the lab they are {what} (docs/decisions/0022)"
+    causes = [
+        next((words for where, part, words in DRAM_MODES if is_like(mode, where, part)), "") for mode in modes
+    ]
+    if "" in causes or len({*causes}) < len(causes):
+        return ""
+    *first, last = causes
+    return f"; in the lab they are {', '.join(first)}, and {last} (docs/decisions/0022)"
+
+
+def is_like(mode: tuple[float, float], where_us: float, part: float) -> bool:
+    at_us, share = mode
+    return abs(at_us / where_us - 1) <= _NEAR and 1 / _TIMES_AS_MANY <= share / part <= _TIMES_AS_MANY
 
 
 def _count(cells: pl.DataFrame) -> int:

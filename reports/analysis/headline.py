@@ -16,6 +16,7 @@ from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
 from kit.store.tables import DEVICE, SERVER
 from reports.analysis import import_source
+from reports.analysis.band_table import level_words
 from reports.analysis.tier_names import BELOW, op_name, tier_name
 from reports.published.ranges import beside
 from reports.published.share import share_inside
@@ -24,6 +25,9 @@ from reports.published.share import share_inside
 _LEAST_SHARE = 0.001
 _MOST_MODES = 4
 _MOST_PHASES = 4
+# Bytes of an I/O, and I/Os outstanding.
+_Load = tuple[int, int]
+_Above = Mapping[tuple[str, str | _Load | None], float]
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,13 @@ def sentence(manifest: Manifest, summary: Summary) -> str:
 def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -> tuple[Line, ...]:
     """The lines; without `latency` none has a share inside the published range."""
     rows = list(_shown(manifest, summary))
-    above = _ssd_rows(rows)
+    # What a phase does not record is like no other.
+    loads = {
+        phase.name: (phase.block_bytes, phase.outstanding)
+        for phase in manifest.phases
+        if phase.block_bytes and phase.outstanding
+    }
+    above = _ssd_rows(rows, loads)
     # Thousands of phases: not all rows are looked at for each.
     parts = {} if latency is None else latency.partition_by("phase", as_dict=True)
     titles = {phase.name: import_source.name(manifest, phase) for phase in manifest.phases}
@@ -98,7 +108,13 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
         return share_inside(part, row, row.published.range_us) if row.published and part is not None else None
 
     return tuple(
-        Line(row, titles.get(row.phase, row.phase), _name(row, manifest), inside(row), _times_of(row, above))
+        Line(
+            row,
+            titles.get(row.phase, row.phase),
+            _name(row, manifest),
+            inside(row),
+            _times_of(row, above, loads),
+        )
         for row in rows
     )
 
@@ -167,7 +183,8 @@ def _bars(line: Line, summary: Summary) -> tuple[Line, ...]:
     """The line, or its bands if its tier is not known and it has several. Bands have no percentiles."""
     row = line.row
     key = row.phase, row.layer, row.op
-    bands = next((e.bands for e in summary.bands if (e.phase, e.layer, e.op) == key), ())
+    # What follows each other in time is no set of bands.
+    bands = next((e.bands for e in summary.bands if (e.phase, e.layer, e.op) == key and not e.levels), ())
     if row.tier != "all" or not 1 < len(bands) <= _MOST_MODES:
         return (line,)
     made = []
@@ -182,21 +199,22 @@ def _bars(line: Line, summary: Summary) -> tuple[Line, ...]:
     return tuple(made)
 
 
-def _ssd_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str | None], float]:
-    """p50 (us) of each SSD tier by phase; by None, that of the first phase that has the tier."""
-    known: dict[tuple[str, str | None], float] = {}
+def _ssd_rows(rows: Sequence[Row], loads: Mapping[str, _Load]) -> _Above:
+    """p50 (us) of each SSD tier by phase; and by load, of the first phase with it."""
+    known: dict[tuple[str, str | _Load | None], float] = {}
     for row in rows:
         if row.p50_us and row.tier in BELOW and row.op == BELOW[row.tier][0]:
             known.setdefault((row.tier, row.phase), row.p50_us)
-            known.setdefault((row.tier, None), row.p50_us)
+            if load := loads.get(row.phase):
+                known.setdefault((row.tier, load), row.p50_us)
     return known
 
 
-def _times_of(row: Row, above: Mapping[tuple[str, str | None], float]) -> tuple[str, float] | None:
+def _times_of(row: Row, above: _Above, loads: Mapping[str, _Load]) -> tuple[str, float] | None:
     for tier, below in BELOW.items():
         if (row.op, row.tier) == below and row.p50_us:
-            # The same phase first; a log device has a phase of its own.
-            p50_us = above.get((tier, row.phase)) or above.get((tier, None))
+            # The same phase first; a log device has a phase of its own, which must have the same load.
+            p50_us = above.get((tier, row.phase)) or above.get((tier, loads.get(row.phase)))
             return (tier, row.p50_us / p50_us) if p50_us else None
     return None
 
@@ -206,30 +224,35 @@ def _sentence(lines: Sequence[Line], summary: Summary) -> str:
         return "The numbers of this run cannot be trusted." if summary.rows else "No I/O was measured."
     if not lines:
         return "No I/O was measured."
-    slow = [(line.row.p50_us, *line.times_of) for line in lines if line.times_of and line.row.p50_us]
+    slow = [line for line in lines if line.times_of and line.row.p50_us]
     if not slow:
         return _modes(summary) or _listed(lines)
-    disks_us, tiers, ratios = zip(*slow, strict=True)
-    fast = [line.row.p50_us for line in lines if line.row.tier in tiers and line.row.p50_us is not None]
-    answer = "The SSDs answer" if len(set(tiers)) > 1 else f"The {tier_name(tiers[0])} answers"
-    disks = _spread(disks_us)
-    return f"{answer} in {_spread(fast)}; the disks behind take {disks}: {_times(ratios)}."
+    # By operation, size and depth: medians of unlike loads are no range.
+    often = Counter(line.row.op for line in slow)
+    parts = [_compared(line, f" ({line.phase})" if often[line.row.op] > 1 else "") for line in slow]
+    more = f"; {len(parts) - _MOST_PHASES} more" if len(parts) > _MOST_PHASES else ""
+    return f"Median latency of {'; of '.join(parts[:_MOST_PHASES])}{more}."
 
 
-def _spread(values_us: Sequence[float]) -> str:
-    return format_latency_range(min(values_us), max(values_us))
+def _compared(line: Line, phase: str) -> str:
+    """An SSD's tier and the tier below it, by their medians."""
+    tier, ratio = line.times_of or ("", 1.0)
+    slow_us = line.row.p50_us or 0.0
+    ops, fast = op_name(line.row.op), format_latency(slow_us / ratio)
+    return f"{ops}{phase}: {tier_name(tier)} {fast}, {line.name} {format_latency(slow_us)}, {_times(ratio)}"
 
 
-def _times(ratios: Sequence[float]) -> str:
+def _times(ratio: float) -> str:
     """How many times longer, in two digits; 1.1 times as long is not 1.1 times longer."""
-    low, high = (f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in (min(ratios), max(ratios)))
-    words = "longer" if min(ratios) >= 2 else "as long"
-    return f"{low} times {words}" if low == high else f"{low} to {high} times {words}"
+    value = f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
+    return f"{value} times {'longer' if ratio >= 2 else 'as long'}"
 
 
 def _modes(summary: Summary) -> str:
     """The bands of a run whose tiers are not known."""
     for entry in summary.bands:
+        if entry.levels:
+            return f"{level_words(entry.levels, op_name(entry.op))}."
         if entry.kernel is None and 1 < len(entry.bands) <= _MOST_MODES:
             named = [f"{format_latency_range(*b.range_us)} ({b.share:.0%})" for b in entry.bands]
             return f"{len(named)} bands of {entry.op} latency: {', '.join(named)}."

@@ -23,7 +23,16 @@ from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
 from kit.store.summary import Accounting, PhaseAccounting, Published, Reference, Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, disclosure, forces, observer_effect, resource_use, split
+from reports.analysis import (
+    band_table,
+    clients,
+    disclosure,
+    forces,
+    import_source,
+    observer_effect,
+    resource_use,
+    split,
+)
 from reports.devices import prices, stripes, together
 from reports.published import ranges as published
 from reports.published import references
@@ -84,7 +93,7 @@ def summarise(
         versions=manifest.versions,
         reference=reference,
         rows=tuple(rows),
-        bands=tuple(_bands(bins, list(named), reference, shown)) if with_bands else (),
+        bands=tuple(_bands(latency, manifest, reference, shown)) if with_bands else (),
         clients=tuple(of_clients),
         expect=tuple(expect),
         observer_effect=tuple(observer_effect.describe(manifest.observer_effect)),
@@ -120,10 +129,13 @@ def _asked_for(manifest: Manifest, latency: Latency, found: list[Outcome]) -> tu
 
 
 def _bands(
-    bins: pl.DataFrame, phases: Sequence[str], reference: Reference | None, shown: Mapping[str, Beside]
+    latency: Latency, manifest: Manifest, reference: Reference | None, shown: Mapping[str, Beside]
 ) -> Iterable[PhaseBands]:
     ranges = {name: each.ranges_us for name, each in shown.items()}
-    return band_table.describe(bins, phases, reference, ranges)
+    starts_ns = {phase.name: phase.start_ns for phase in manifest.phases}
+    over_time = band_table.OverTime(latency.cells, starts_ns) if import_source.timed(manifest) else None
+    tick_ns = manifest.import_.tick_ns if manifest.import_ else None
+    return band_table.describe(latency.bins, [*starts_ns], reference, ranges, tick_ns, over_time)
 
 
 def _identity(manifest: Manifest) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
             traces.append({
                 "type": "scatter", "x": [row.written for row in mine],
                 "y": [None if v is None else v / 1e6 for v in values],
+                "error_y": _open(mine, name),
                 "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
                 "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
                 "meta": {"tier": _HUES[op]},
@@ -90,12 +91,23 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
         table.append([*(getattr(row, key) for key in head), *of_row])
     caption = (
         "Measured on the device alone, after the purge and after each stage. Reads go to written blocks "
-        "only; unwritten blocks would not touch the flash."
+        "only; unwritten blocks would not touch the flash. Bars: what the number of I/Os of a point leaves "
+        "open, within this measurement."
     )
     return Figure(
         f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,
         narrow={"margin": {"l": 46, "r": 8}},
     )  # fmt: skip
+
+
+def _open(rows: Sequence[Point], name: str) -> Layout:
+    """Bars from and to what is open of a percentile; none where it is withheld."""
+    ends = [(row.us[name] or 0.0, *row.open_us[name]) if row.us[name] else (0.0, 0.0, 0.0) for row in rows]
+    return {
+        "type": "data", "symmetric": False, "thickness": 1, "width": 3,
+        "array": [max(high - at, 0.0) / 1e6 for at, _, high in ends],
+        "arrayminus": [max(at - low, 0.0) / 1e6 for at, low, _ in ends],
+    }  # fmt: skip
 
 
 def _blocks(rows: Sequence[Point], op: str) -> str:

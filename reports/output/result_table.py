@@ -136,7 +136,7 @@ def _bands(summary: Summary, line: Line) -> Iterator[Row | str]:
         return
     for entry in summary.bands:
         if (entry.phase, entry.layer, entry.op) == (row.phase, row.layer, row.op):
-            bands = entry.bands if len(entry.bands) > 1 else ()
+            bands = entry.bands if len(entry.bands) > 1 and not entry.levels else ()
             for number, band in enumerate(bands[:_MOST_BANDS], start=1):
                 name = f"band {number} ({100 * band.share:.0f} %)".replace(" ", NO_BREAK)
                 yield (f"  {name}", f"{band.count:,}", "", "", _range(band.range_us), "", "", "")

@@ -78,16 +78,19 @@ class _Part:
     worst: float = 0.0  # overlap of modes that were put together
 
 
-def find(bins: Bins) -> Bands:
+def find(bins: Bins, tick_ns: float | None = None) -> Bands:
     """The bands of a histogram of (lo_ns, hi_ns, count), ascending, at least one I/O.
 
+    `tick_ns`: of the clock that measured the latencies; None: not known, by what the counts show.
     Raises ValueError if there is no I/O, bins overlap, or an edge is negative.
     """
     used = [(int(lo), int(hi), int(count)) for lo, hi, count in bins if count]
     if not used or any(lo < 0 or hi <= lo or count < 0 for lo, hi, count in used):
         raise ValueError("no I/O, or an impossible bin")
+    if any(before[1] > after[0] for before, after in itertools.pairwise(used)):
+        raise ValueError("the bins overlap")
     total = sum(b[2] for b in used)
-    shape = modes.density(modes.widened(used))
+    shape = modes.density(modes.widened(used, tick_ns or modes.tick_ns(used)))
     least = max(3.0, LEAST_SHARE * total)
     valleys = modes.valleys(shape.counts, least) if total >= LEAST_IOS else []
     parts, borders = _parts(shape.counts, valleys)
@@ -105,7 +108,9 @@ def _parts(counts: Floats, valleys: Sequence[modes.Valley]) -> tuple[list[_Part]
         modes.emptiest(counts, math.floor(left), math.ceil(right), v.width)
         for v, left, right in zip(valleys, tops[:-1], tops[1:], strict=True)
     ]
-    cuts = [0, *[round(b) for b in borders], len(counts)]
+    # Two borders in one step, as wide cells may have them, would leave a part without a step.
+    kept = {round(b): b for b in borders if 0 < round(b) < len(counts)}
+    cuts, borders = [0, *kept, len(counts)], list(kept.values())
     return [_Part(a, b, [_top(counts, a, b)]) for a, b in itertools.pairwise(cuts)], borders
 
 

@@ -7,7 +7,7 @@ are both implausible (likelihood ratio). That is the idea of Duembgen and Walthe
 inference about a density", Annals of Statistics 36 (2008), with stretches of 1, 2, 3, 4, 6, 8, ... steps.
 A tail that only falls has no R that is denser than a V before it, however long it is: tails are no modes.
 
-A clock that ticks coarser than the bins would leave a comb of modes: widened() removes it first.
+A clock that ticks leaves more or fewer multiples of its tick in a bin: widened() removes such combs first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kit.core.clock import ODD_TICKS_NS
 from reports.statistics.quantiles import Bins, Floats
 
 _STEPS_PER_OCTAVE = 64
@@ -28,9 +29,15 @@ _LENGTHS = sorted({2**k for k in range(12)} | {3 * 2**k for k in range(11)})
 # Nats of log likelihood ratio. By simulation (tests/reports/statistics/test_bands.py) one mode with a heavy
 # tail is cut in less than 1 % of cases.
 _LEAST_EVIDENCE = 9.0
-_TICKS_NS = (10**6, 10**5, 10**4, 10**3, 100, 10)
-# The odds against every bin holding a multiple of a tick by chance: one in a million.
-_CHANCE = math.log(1e-6)
+# Ticks of clocks and digits of tools that are looked for where the source does not tell its own.
+_TICKS_NS = (*(part * 10.0**n for n in range(7, 0, -1) for part in (1, 0.5)), 1024.0, 40.0, *ODD_TICKS_NS)
+_ROUNDED_NS = 1.0
+# The odds against every bin holding a multiple of a tick by chance: one in 300.
+_CHANCE = math.log(1 / 300)
+# So many bins next to each other hide no more than the overlap of two modes does.
+_NEAR = 2.0
+# Of a tick that is a smaller part of a bin, a multiple more or less is less than the ripple of one mode.
+_FAR = 1 / 12
 
 
 @dataclass(frozen=True)
@@ -53,34 +60,76 @@ class Valley:
     width: int
 
 
-def tick_ns(bins: Bins) -> int:
-    """The tick, in ns, of the clock that measured the latencies: a power of ten, 1 if none shows.
+def tick_ns(bins: Bins) -> float:
+    """The tick, in ns, of the clock that measured the latencies: one of _TICKS_NS; 1 if none shows.
 
-    A tool that stores whole microseconds leaves bins of less than a microsecond filled only where a whole
-    microsecond falls into them: a comb, whose teeth are not modes.
+    Bins narrower than a tick are filled only where a multiple of it falls into them: a comb, whose teeth
+    are not modes. Wider ones hold more or fewer multiples than their width has. A tick shows where counts
+    by multiple are smoother than counts by width; where bins are narrower, chance must be unlikely to have
+    put all of them on multiples as well.
     """
-    used = [b for b in bins if b[2]]
+    table = np.array([b for b in bins if b[2]], dtype=np.float64).reshape(-1, 3)
+    lo, hi, count = table.T
+    # Where nothing is, the gap is a bin as well.
+    edges = np.stack([lo, hi], axis=1).ravel()
+    counts = np.stack([count, np.zeros_like(count)], axis=1).ravel()[:-1]
+    real = np.flatnonzero(np.diff(edges) > 0)
+    widths, counts = np.diff(edges)[real], counts[real]
+    plain, usual = _roughness(counts, widths), float(np.median(hi - lo))
+    # Narrow modes are rough by any width: a tick explains most of it, or is none.
+    best, least = 1.0, min(plain / 2, plain - 2 * _LEAST_EVIDENCE)
     for tick in _TICKS_NS:
-        if all(-(-lo // tick) * tick < hi for lo, hi, _ in used):
-            odds = sum(math.log(min((hi - lo) / tick, 1.0)) for lo, hi, _ in used)
-            if odds < _CHANCE:
-                return tick
-    return 1
+        if tick < _FAR * usual:
+            continue
+        held = _multiples(edges[:-1][real], edges[1:][real], tick)
+        fits = held[counts > 0]
+        if not fits.all():
+            continue
+        by_chance = float(np.log(np.minimum(widths[counts > 0] / tick, 1.0)).sum())
+        rest = _roughness(counts[held > 0], held[held > 0])
+        if rest < least and (tick <= _NEAR * usual or by_chance < _CHANCE):
+            best, least = tick, rest
+    return best
 
 
-def widened(bins: Bins) -> Bins:
-    """`bins` on edges that are no finer than the clock's tick; counts sum to the same."""
-    tick = tick_ns(bins)
-    if tick == 1:
-        return bins
-    made: list[tuple[int, int, int]] = []
-    end = 0
+def _multiples(lo: Floats, hi: Floats, tick: float) -> Floats:
+    """How many multiples of `tick` each [lo, hi) holds, rounded to whole ns."""
+    slop = 0.0 if tick == int(tick) else _ROUNDED_NS
+    held: Floats = np.floor((hi - 1 + slop) / tick) - np.ceil((lo - slop) / tick) + 1
+    held[held < 0] = 0.0
+    return held
+
+
+def _roughness(counts: Floats, room: Floats) -> float:
+    """Nats by which Poisson `counts` are less likely by their neighbours' density than by their own."""
+    padded_counts, padded = np.pad(counts, 1), np.pad(room, 1)
+    beside = (padded_counts[:-2] + padded_counts[2:]) / np.maximum(padded[:-2] + padded[2:], 1e-9)
+    expected = np.maximum(beside * room, 0.5)
+    least = np.maximum(counts, 1e-9)
+    return float((expected - counts + counts * np.log(least / expected)).sum())
+
+
+def widened(bins: Bins, tick: float) -> list[tuple[int, int, int]]:
+    """`bins` on edges between ticks, so that none is finer than one; counts sum to the same.
+
+    Bins that may share a tick, as its rounding to whole ns leaves open, become one.
+    """
+    if tick <= 1:
+        return list(bins)
+    slop = 0.0 if tick == int(tick) else _ROUNDED_NS
+    cells: list[list[float]] = []  # first and last tick, I/Os
     for lo, hi, count in bins:
-        first, last = -(-lo // tick), (hi - 1) // tick
-        low = max((first * 2 - 1) * tick // 2, 0, end)
-        end = max((last * 2 + 1) * tick // 2, low + 1)
-        made.append((low, end, count))
-    return made
+        first, last = math.ceil((lo - slop) / tick), math.floor((hi - 1 + slop) / tick)
+        if last < first:
+            first = last = round((lo + hi) / 2 / tick)
+        if cells and first <= cells[-1][1]:
+            cells[-1][1:] = [max(last, cells[-1][1]), cells[-1][2] + count]
+        else:
+            cells.append([first, last, count])
+    # What took less than half a tick may have taken any time below.
+    least = math.ceil(tick / 32)
+    edges = [(max(round((a - 0.5) * tick), least), round((b + 0.5) * tick), int(n)) for a, b, n in cells]
+    return [(low, max(high, low + 1), n) for low, high, n in edges]
 
 
 def density(bins: Bins) -> Density:

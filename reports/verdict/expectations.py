@@ -16,6 +16,7 @@ from kit.store.parts.judged import JudgedExpectation, Limit, OtherRow
 from kit.store.phase import Phase
 from kit.store.summary import Published, Row
 from reports.published.share import share_inside
+from reports.statistics.exceedance import above
 from reports.verdict import remedies
 from reports.verdict.stalls import longest_gap_ns
 
@@ -98,9 +99,9 @@ def judge(
     for each, value, pairs, can_tell in asked:
         if can_tell:
             made = [_open(each, limit, _FEW) if short else _outcome(each, limit) for limit, short in pairs]
-            unmet = [str(outcome) for outcome in made if outcome.makes == "invalid"]
-            lacking = [str(outcome) for outcome in made if outcome.makes == "unknown"]
-            lacking += dict.fromkeys(str(few[short.key]) for _, short in pairs if short)
+            unmet = [str(outcome) for outcome in made if outcome.holds is False]
+            lacking = dict.fromkeys(str(few[short.key]) for _, short in pairs if short)
+            lacking |= dict.fromkeys(str(outcome) for outcome in made if outcome.makes == "unknown")
             ok = False if unmet else None if lacking else True
             judged.append(value.model_copy(update={"ok": ok, "reasons": (*unmet, *lacking)}))
             if value.not_published:
@@ -259,7 +260,7 @@ def _share_limit(limit: float, row: Row, published: Published, latency: pl.DataF
 def _limit(name: str, limit: float, by: _Judged) -> Limit:
     """One limit: what was found and why it is not met, "" if it is."""
     if name in _PERCENTILES:
-        return _percentile(name, limit, by.row)
+        return _percentile(name, limit, by)
     if name in _RATIOS:
         return _ratio(name, limit, by)
     if name == "max_us_max":
@@ -274,11 +275,7 @@ def _limit(name: str, limit: float, by: _Judged) -> Limit:
 
 
 def _bounds(row: Row | None, figure: str) -> tuple[float, float] | None:
-    """Between which a percentile of the run's I/Os lies for certain: the edges of its bin; None: withheld.
-
-    A limit is held against the edge: the middle of a bin may be on the other side of it (HdrHistogram judges
-    by its highest equivalent value for the same reason).
-    """
+    """Between which a percentile of the run's I/Os lies for certain: the edges of its bin; None: withheld."""
     found = getattr(row, f"{figure}_us") if row else None
     if row is None or found is None:
         return None
@@ -286,24 +283,37 @@ def _bounds(row: Row | None, figure: str) -> tuple[float, float] | None:
     return exact.bound_us if exact else (found, found)
 
 
-def _percentile(name: str, limit: float, row: Row | None) -> Limit:
-    figure, q, words = _PERCENTILES[name]
-    found, known, ok = getattr(row, f"{figure}_us", None), _bounds(row, figure), None
+def _percentile(name: str, limit: float, by: _Judged) -> Limit:
+    """A percentile: by the part of the I/Os above the limit, as far as the run leaves that open."""
+    field, q, words = _PERCENTILES[name]
+    row = by.row
+    found = getattr(row, field) if row else None
+    ok: bool | None = False
     if row is None:
-        ok, reason = False, f"no I/O that could have a {words} of at most {limit:g} us."
-    elif known is None:
+        reason = f"no I/O that could have a {words} of at most {limit:g} us."
+    elif found is None:
+        ok = None
         reason = (
             f"{words} is withheld: {row.count} I/Os, it takes {sample_needed(q)} to tell whether "
             f"it is at most {limit:g} us."
         )
     else:
-        low, high = known
-        ok = True if high <= limit else False if low > limit else None
+        low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
+        if high <= 1 - q:
+            return _made(name, limit, found, "")
         reason = f"{words} is {found:.5g} us, at most {limit:g} us were expected."
-        if ok is None:
-            found_in = f"{words} is from {low:.5g} to {high:.5g} us, as far as its bin tells"
-            reason = f"{found_in}: unknown whether it is at most {limit:g} us."
-    return Limit(name=name, limit=limit, found=found, ok=ok, reason="" if ok else reason)
+        if low <= 1 - q:
+            ok = None
+            reason = (
+                f"unknown whether {words} is at most {limit:g} us: it is {found:.5g} us; of I/Os like "
+                f"these {low:.2%} to {high:.2%} take longer, {1 - q:.2%} may."
+            )
+    return Limit(name=name, limit=limit, found=found, ok=ok, reason=reason)
+
+
+def _cells_of(frame: pl.DataFrame, row: Row) -> pl.DataFrame:
+    key = {name: getattr(row, name) for name in ("phase", "layer", "op", "tier")}
+    return frame.filter(*(pl.col(name) == value for name, value in key.items()), pl.col("count") > 0)
 
 
 def _longest(limit: float, by: _Judged) -> Limit:
@@ -311,10 +321,7 @@ def _longest(limit: float, by: _Judged) -> Limit:
     row, name = by.row, "max_us_max"
     if row is None:
         return _made(name, limit, None, f"no I/O that could take at most {limit:g} us.")
-    key = {name: getattr(row, name) for name in ("phase", "layer", "op", "tier")}
-    mine = by.latency.bins.filter(
-        *(pl.col(name) == value for name, value in key.items()), pl.col("count") > 0
-    )
+    mine = _cells_of(by.latency.bins, row)
     found = row.max_us
     least: float = found
     if not mine.is_empty() and mine["hi_ns"].max() == round(found * 1e3):

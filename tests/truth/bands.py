@@ -1,7 +1,186 @@
-"""Bands and modes of latency."""
+"""Bands and modes of latency: no teeth of a clock, no step in time, a cause where it was measured."""
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kit.core.bins import IntArray
+from kit.importers.clock_tick import tick_ns
+from kit.store.latency import Latency
+from reports.analysis.findings import findings
+from reports.statistics import band_detection, exceedance, levels
+from reports.statistics.quantiles import Floats
+from tests.reports import synthetic
 from tests.truth.trials import Trial
 
-TRIALS: list[Trial] = []
+_SECONDS = 60
+_MEDIANS_US = (1.5, 6.0, 12.0, 20.0, 40.0, 80.0)
+_TICKS_NS = {"1 us": 1000.0, "1.024 us": 1024.0, "ACPI PM, 279 ns": 279.3651, "40 ns": 40.0, "1 ns": 1.0}
+_PROMISE = 'docs/formats.md, "Bands"'
+Draw = np.random.Generator
+
+
+def _one_mode(draw: Draw, number: int = 5000, sigma: float = 0.1) -> Floats:
+    median_ns = draw.choice(_MEDIANS_US) * 1e3
+    made: Floats = median_ns * np.exp(sigma * draw.standard_normal(number))
+    return made
+
+
+def _read_by(latency: Floats, tick: float) -> IntArray:
+    """As a clock with that tick has it, in whole ns."""
+    return np.rint(np.rint(latency / tick) * tick).astype(np.int64)
+
+
+def _cells(time_ns: IntArray, latency_ns: IntArray) -> pl.DataFrame:
+    return synthetic.binned(
+        time_ns, latency_ns, phase="read", layer="nfs-server", host="lab", op="read", tier="dram"
+    )
+
+
+def _bands(latency_ns: IntArray, known: bool) -> int:
+    """How many bands are found; `known`: as by `hsp import`, from the latencies one by one."""
+    frame = _cells(np.zeros_like(latency_ns), latency_ns)
+    bins = frame.select("lo_ns", "hi_ns", "count").sort("lo_ns").rows()
+    return len(band_detection.find(bins, tick_ns(latency_ns) if known else None).bands)
+
+
+def _teeth(tick: float, known: bool, draw: Draw) -> bool:
+    return _bands(_read_by(_one_mode(draw), tick), known) > 1
+
+
+def _two_are_found(tick: float, known: bool, draw: Draw) -> bool:
+    """Two modes, six standard deviations and at least five ticks apart."""
+    low = np.maximum(_one_mode(draw, 2500), 6 * tick)
+    return _bands(_read_by(np.concatenate([low, 1.85 * _one_mode_at(draw, low)]), tick), known) == 2
+
+
+def _one_mode_at(draw: Draw, like: Floats) -> Floats:
+    made: Floats = np.median(like) * np.exp(0.1 * draw.standard_normal(like.size))
+    return made
+
+
+def _in_time(kind: str, draw: Draw) -> str:
+    """What is said of 160 and 240 us: "modes", "step" or "levels"."""
+    number = int(draw.choice([500, 5000]))
+    part = draw.uniform(0.1, 0.9)
+    at = np.sort(draw.random(number))
+    if kind == "step":
+        slow = at > part
+    else:
+        slow = _sticky(draw, float(kind), part, number)
+    latency = np.where(slow, 240e3, 160e3) * np.exp(0.05 * draw.standard_normal(number))
+    cells = _cells((at * _SECONDS).astype(np.int64) * 10**9, latency.astype(np.int64))
+    sums = cells.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
+    found = levels.find(cells, band_detection.find(sums).borders_ns)
+    return "modes" if found is None else "step" if found.changes == 1 else "levels"
+
+
+def _sticky(draw: Draw, stays: float, part: float, number: int) -> npt.NDArray[np.bool_]:
+    """Which I/Os are slow; each is like the one before it with the probability `stays`."""
+    fresh = draw.random(number) >= stays
+    fresh[0] = True
+    drawn = draw.random(number) < part
+    last = np.maximum.accumulate(np.where(fresh, np.arange(number), 0))
+    return drawn[last]
+
+
+def _cause(modes_us: Callable[[Draw], list[float]], shares: list[float], draw: Draw) -> bool:
+    """Whether the finding on reads from DRAM names paths of the code."""
+    counts = draw.multinomial(4000, shares)
+    latency = np.concatenate(
+        [
+            at * 1e3 * np.exp(0.01 * draw.standard_normal(n))
+            for at, n in zip(modes_us(draw), counts, strict=True)
+        ]
+    )
+    frame = _cells(draw.integers(0, 12, latency.size) * 10**9, latency.astype(np.int64))
+    manifest = synthetic.manifest(frame) | {"expect": []}
+    summary = synthetic.summary.summarise(Latency.of(frame), synthetic.parsed(manifest))
+    listed = findings(Latency.of(frame), synthetic.parsed(manifest), summary)
+    return any("in the lab they are" in each.text for each in listed)
+
+
+def _limit_is_met(times: float, number: int, stays: float, draw: Draw) -> bool:
+    """Whether a limit on p99 is said to be met; `times`: the true p99 in parts of the limit."""
+    steps = draw.standard_normal(number) * math.sqrt(1 - stays**2)
+    level, last = np.empty(number), draw.standard_normal()
+    for at, step in enumerate(steps):
+        level[at] = last = stays * last + step
+    latency = 100e3 * np.exp(0.3 * level)
+    limit_ns = 100e3 * math.exp(0.3 * 2.3263) / times
+    at_ns = np.arange(number, dtype=np.int64) * _SECONDS // number * 10**9
+    return exceedance.above(_cells(at_ns, latency.astype(np.int64)), limit_ns)[1] <= 0.01
+
+
+def _elsewhere(draw: Draw) -> list[float]:
+    return sorted(np.exp(draw.uniform(np.log(10), np.log(1000), 3)).tolist())
+
+
+TRIALS: list[Trial] = [
+    *(
+        Trial(
+            claim=f"several bands, {'imported' if known else 'by the counts alone'}",
+            data=f"one mode of 1.5 to 80 us, ticks of {name}",
+            says=functools.partial(_teeth, tick, known),
+            at_most=0.01, cases=1000, few=15, promise=_PROMISE,
+        )
+        for known in (True, False)
+        for name, tick in _TICKS_NS.items()
+    ),
+    *(
+        Trial(
+            claim=f"two bands, {'imported' if known else 'by the counts alone'}",
+            data=f"two modes, ticks of {name}",
+            says=functools.partial(_two_are_found, tick, known),
+            at_least=0.95, cases=500, few=6, promise=_PROMISE,
+        )
+        for known in (True, False)
+        for name, tick in _TICKS_NS.items()
+    ),
+    *(
+        Trial(
+            claim="levels in time",
+            data=f"two modes at the same times, each I/O like the one before with {stays}",
+            says=lambda draw, stays=stays: _in_time(stays, draw) != "modes",  # type: ignore[misc]
+            at_most=limit, cases=500, few=few, promise=_PROMISE,
+        )
+        for stays, limit, few in (("0", 0.01, 10), ("0.6", 0.02, 10))
+    ),
+    Trial(
+        claim="a step", data="160 us, then 240 us, 10 to 90 % of the time each",
+        says=lambda draw: _in_time("step", draw) == "step",
+        at_least=0.98, cases=500, few=10, promise=_PROMISE,
+    ),
+    *(
+        Trial(
+            claim="a limit on p99 is met", data=f"its p99 is the limit, {number} I/Os, AR {stays}",
+            says=functools.partial(_limit_is_met, 1.0, number, stays),
+            at_most=limit, cases=500, few=8, promise='docs/formats.md, "Limits and JUnit"',
+        )
+        for number, stays, limit in (
+            (400, 0.0, 0.025), (4000, 0.0, 0.025), (4000, 0.6, 0.025), (4000, 0.9, 0.05),
+            (20_000, 0.9, 0.025),
+        )
+    ),
+    Trial(
+        claim="a limit on p99 is met", data="its p99 is 0.8 of the limit, 4000 I/Os, AR 0.6",
+        says=functools.partial(_limit_is_met, 0.8, 4000, 0.6),
+        at_least=0.9, cases=500, few=8, promise='docs/formats.md, "Limits and JUnit"',
+    ),
+    Trial(
+        claim="a cause of DRAM's modes", data="three modes from 10 to 1000 us",
+        says=functools.partial(_cause, _elsewhere, [0.08, 0.89, 0.03]),
+        at_most=0.01, cases=200, few=4, promise="docs/decisions/0022-modes-in-the-lab.md",
+    ),
+    Trial(
+        claim="a cause of DRAM's modes", data="those of the lab",
+        says=functools.partial(_cause, lambda draw: [4.27, 5.7, 8.27], [0.08, 0.89, 0.03]),
+        at_least=0.95, cases=200, few=4, promise="docs/decisions/0022-modes-in-the-lab.md",
+    ),
+]  # fmt: skip

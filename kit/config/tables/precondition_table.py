@@ -1,4 +1,4 @@
-"""The table [precondition] of a workload: how devices are brought to a known state before a pool is made."""
+"""The table [precondition] of a workload: how devices are aged before a pool is made."""
 
 from __future__ import annotations
 

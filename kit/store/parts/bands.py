@@ -63,8 +63,25 @@ class PublishedBorders(Stored):
     share_right: float | None
 
 
+class LevelsInTime(Stored):
+    """Two levels that follow each other in time: their medians, and the `share` (of 1) of the second.
+
+    `changes`: 1 for a step, `from_s` after the phase began; 2 for a second level from `from_s` to `to_s`
+    alone; else about how often the levels change.
+    """
+
+    p50_us: Range
+    share: float
+    changes: Count
+    from_s: float
+    to_s: float
+
+
 class PhaseBands(Stored):
-    """One phase x layer x op. `reason`: why it has no bands, or why they are not (wholly) separable."""
+    """One phase x layer x op. `reason`: why it has no bands, or why they are not (wholly) separable.
+
+    `levels`: where tiers are not known and the bands are not there at the same times.
+    """
 
     phase: str
     layer: str
@@ -77,3 +94,4 @@ class PhaseBands(Stored):
     bands: Many[BandRow] = ()
     kernel: KernelLabels | None = None
     published: PublishedBorders | None = None
+    levels: LevelsInTime | None = None

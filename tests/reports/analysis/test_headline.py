@@ -35,13 +35,15 @@ READS = row("read", "read", "l2arc", 178.0), row("read", "read", "disk", 5830.0)
 WRITES = row("write-slog", "write", "slog", 158.0), row("write-pool", "write", "pool", 5960.0)
 
 
+OF_READS = "reads: SSD cache (L2ARC) 178 µs, disk 5.83 ms, 33 times longer"
+OF_WRITES = "writes: log SSD (SLOG) 158 µs, disk 5.96 ms, 38 times longer"
+
+
 def test_both_ssd_tiers() -> None:
-    assert sentence(*READS, *WRITES) == (
-        "The SSDs answer in 158 to 178 µs; the disks behind take 5.83 to 5.96 ms: 33 to 38 times longer."
-    )
+    assert sentence(*READS, *WRITES) == f"Median latency of {OF_READS}; of {OF_WRITES}."
     frame, manifest = synthetic.latency(), synthetic.manifest()
     made = of(frame, manifest)
-    assert made.sentence.startswith("The SSDs answer in ") and made.sentence.endswith(" times longer.")
+    assert made.sentence.startswith("Median latency of ") and made.sentence.endswith(" times longer.")
     assert made.emulated and [line.name for line in made.lines] == [
         "DRAM (ARC)", "SSD cache (L2ARC)", "disk", "log SSD (SLOG)", "disk"
     ]  # fmt: skip
@@ -59,12 +61,20 @@ def test_both_ssd_tiers() -> None:
 
 
 def test_one_ssd_tier() -> None:
-    assert sentence(*READS) == (
-        "The SSD cache (L2ARC) answers in 178 µs; the disks behind take 5.83 ms: 33 times longer."
-    )
-    assert sentence(*WRITES) == (
-        "The log SSD (SLOG) answers in 158 µs; the disks behind take 5.96 ms: 38 times longer."
-    )
+    assert sentence(*READS) == f"Median latency of {OF_READS}."
+    assert sentence(*WRITES) == f"Median latency of {OF_WRITES}."
+
+
+@pytest.mark.parametrize(
+    "change", [{"block_bytes": 131072}, {"outstanding": 4}, {"block_bytes": None}, {"outstanding": None}]
+)
+def test_phases_of_unlike_loads_are_not_compared(change: dict[str, Any]) -> None:
+    manifest = synthetic.manifest()
+    manifest["phases"][2] |= change
+    summary = synthetic.summary_of([*READS, *WRITES])
+    made = headline(EMPTY, synthetic.parsed(manifest), summary)
+    assert made.sentence == f"Median latency of {OF_READS}."
+    assert [line.times_of is not None for line in made.lines] == [False, True, False, False]
 
 
 def test_no_ssd_tier() -> None:
@@ -87,19 +97,21 @@ def test_no_ssd_tier() -> None:
 )
 def test_an_ssd_slower_than_the_disk_is_not_called_faster(ssd_us: float, disk_us: float, words: str) -> None:
     output = sentence(row("read", "read", "l2arc", ssd_us), row("read", "read", "disk", disk_us))
-    assert output.endswith(f": {words}.")
+    assert output.endswith(f", {words}.")
 
 
 def test_one_ssd_faster_and_one_slower() -> None:
     slow = row("write-slog", "write", "slog", 11_920.0)
-    assert sentence(*READS, slow, WRITES[1]).endswith(": 0.5 to 33 times as long.")
+    assert sentence(*READS, slow, WRITES[1]).endswith(
+        "log SSD (SLOG) 11.9 ms, disk 5.96 ms, 0.5 times as long."
+    )
 
 
 def test_a_tier_is_compared_within_its_phase_where_it_can_be() -> None:
     later = row("read-2", "read", "l2arc", 583.0), row("read-2", "read", "disk", 5830.0)
     assert sentence(*READS, *later) == (
-        "The SSD cache (L2ARC) answers in 178 to 583 µs; the disks behind take 5.83 ms: "
-        "10 to 33 times longer."
+        "Median latency of reads (512 B read): SSD cache (L2ARC) 178 µs, disk 5.83 ms, 33 times longer; "
+        "of reads (read-2): SSD cache (L2ARC) 583 µs, disk 5.83 ms, 10 times longer."
     )
 
 
@@ -138,6 +150,23 @@ def test_an_import_names_its_bands() -> None:
     made = of(frame, manifest_of(frame, "fio-log"))
     assert made.sentence.startswith("3 bands of read latency: ") and made.sentence.count("%") == 3
     assert not made.emulated and made.measured.startswith("Imported fio latency logs; latency: ")
+
+
+def test_an_import_that_became_slower_names_the_step() -> None:
+    rows = [
+        (at * synthetic.SECOND, "import", "client", "h", "read", "all", lo, lo + 4096, 100)
+        for at in range(90)
+        for lo in (159_744 if at < 60 else 237_568,)
+    ]
+    frame = synthetic.table(rows)
+    made = of(frame, manifest_of(frame, "fio-log"))
+    assert made.sentence == "The p50 of the reads rose from 162 µs to 240 µs at 60 s."
+    assert len(made.bars) == 1
+    # At the same times they are bands.
+    both = synthetic.table(
+        [(at * synthetic.SECOND, *row[1:]) for row in rows for at in range(row[6] > 2 * 10**5, 90, 2)]
+    )
+    assert of(both, manifest_of(both, "fio-log")).sentence.startswith("2 bands of read latency: ")
 
 
 def test_an_import_without_bands() -> None:

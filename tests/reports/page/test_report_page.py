@@ -130,7 +130,7 @@ def test_every_figure_has_its_place_and_is_what_plotly_knows(usual_page):
 
 def test_the_first_screen_says_the_result_and_the_rest_follows(usual_page):
     html = usual_page
-    order = ['id="verdict">Valid', "Emulated lab, not your hardware", 'class="headline">The SSDs answer in',
+    order = ['id="verdict">Valid', "Emulated lab, not your hardware", 'class="headline">Median latency of',
              "512 B read · 512 B write-slog", "I/Os matched", 'class="hero"', 'id="maps"', 'id="phase-1"',
              'id="phase-3"', 'id="numbers"', 'id="bands"', 'id="own"', 'id="accounting"', 'id="testbed"',
              'id="settings"']  # fmt: skip
@@ -144,7 +144,7 @@ def test_the_first_screen_says_the_result_and_the_rest_follows(usual_page):
     # Percentiles, checks, testbed and settings are there, folded; not one word of them is open.
     for words in ("Lines break where", "I/Os of read", "arcstats", "zfs_arc_max", "/dev/data0", "ashift"):
         assert words in folded and words not in opened
-    for words in ("The SSDs answer in", "Heat maps", "SSD cache (L2ARC)", "Accounting and checks"):
+    for words in ("Median latency of reads", "Heat maps", "SSD cache (L2ARC)", "Accounting and checks"):
         assert words in opened
     assert len(opened.split()) < 1500
 
@@ -183,7 +183,7 @@ def test_an_unknown_verdict_is_on_the_page_and_on_every_saved_figure(tmp_path):
     manifest["problems"] = ["the server rebooted"]
     html = page(tmp_path, manifest, synthetic.latency())
     assert 'class="chip unknown" id="verdict">Unknown' in html
-    assert "The numbers of this run cannot be trusted." in html and "The SSDs answer" not in html
+    assert "The numbers of this run cannot be trusted." in html and "Median latency of" not in html
     assert "the server rebooted" in " ".join(Visible(html).open)
     assert "verdict: unknown" in settings_of(html)["stamp"][0]
 

@@ -227,8 +227,9 @@ def test_counts_are_conserved(bins):
 def test_scaling_latencies_scales_borders(seed, factor):
     latencies, _ = mixture(np.random.default_rng(seed))
     bins = binned(np.concatenate(latencies))
-    original = bands.find(bins)
-    scaled = bands.find([(lo * factor, hi * factor, c) for lo, hi, c in bins])
+    # A clock that ticks has a scale: here none does.
+    original = bands.find(bins, 1)
+    scaled = bands.find([(lo * factor, hi * factor, c) for lo, hi, c in bins], 1)
     assert [b.count for b in original.bands] == [b.count for b in scaled.bands]
     # Borders are whole nanoseconds.
     for x, y in zip(original.borders_ns, scaled.borders_ns, strict=True):
@@ -254,7 +255,7 @@ def test_the_density_holds_all_ios(bins):
 def test_a_coarse_clock_loses_no_io(samples):
     for tick in (1, 10, 1000):
         bins = binned(np.repeat([s * tick for s, _ in samples], [n for _, n in samples]))
-        wide = modes.widened(bins)
+        wide = modes.widened(bins, float(tick))
         assert sum(c for *_, c in wide) == sum(c for *_, c in bins)
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(wide))
         assert all(lo < hi for lo, hi, _ in wide)

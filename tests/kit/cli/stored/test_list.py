@@ -56,7 +56,8 @@ def test_the_newest_is_first(hsp_here: Called, results: Path) -> None:
     first = done.stdout.split("\n\n")[0].splitlines()
     assert first == [
         f"VALID  top-speeds  2026-11-24 05:30:02 UTC  {RUNS[3]}",
-        "  The SSDs answer in 141 µs; the disks behind take 5.05 ms: 36 times longer.",
+        "  Median latency of reads: SSD cache (L2ARC) 141 µs, disk 5.05 ms, 36 times",
+        "    longer; of writes: log SSD (SLOG) 141 µs, disk 5.05 ms, 36 times longer.",
         f"  {results}/top-speeds/{RUNS[3]}",
     ]
     runs = listed(hsp_here, results)
