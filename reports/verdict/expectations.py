@@ -285,9 +285,9 @@ def _bounds(row: Row | None, figure: str) -> tuple[float, float] | None:
 
 def _percentile(name: str, limit: float, by: _Judged) -> Limit:
     """A percentile: by the part of the I/Os above the limit, as far as the run leaves that open."""
-    field, q, words = _PERCENTILES[name]
+    figure, q, words = _PERCENTILES[name]
     row = by.row
-    found = getattr(row, field) if row else None
+    found = getattr(row, f"{figure}_us") if row else None
     ok: bool | None = False
     if row is None:
         reason = f"no I/O that could have a {words} of at most {limit:g} us."
