@@ -16,8 +16,9 @@ level that goes up and comes back is seen, which plain binary segmentation misse
   certain.
 - The critical value is Bonferroni's over all candidates: of sequences without a change at most `alpha` show
   one.
-- A level has two runs or more. A run that would be a level of its own is apart: it is taken out, and the search
-  begins anew.
+- A level has two runs or more. A run that would be a level of its own, or that is too far from its level, is
+  apart: it is taken out, and the search begins anew.
+- A level that scatters more than the others is held against its own scatter (Welch).
 - Without a degree of freedom nothing is found: what the next run would give is not known.
 - All of this holds for runs that do not depend on each other: reports.statistics.explanations.
 """
@@ -109,7 +110,7 @@ def change_points(
         ends = [0, *(change.at for change in found.changes), len(kept)]
         odd = _alone(found, ends)
         if odd is None and found.freedom:
-            odd = _outlier(x[kept], ends, float(np.mean(floor**2)), alpha)
+            odd = _outlier(x[kept], ends, float(np.mean(floor**2)) + TINY**2, alpha)
         if odd is None:
             break
         kept.pop(odd)

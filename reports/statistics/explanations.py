@@ -6,8 +6,8 @@ The values are logarithms of one figure, one a run, in order.
   Student's t. Both share `alpha` equally.
 - Runs that depend on each other (an autoregressive process of first order around one level) wander, and that
   looks like steps or like a slope. All explanations are compared by Schwarz's criterion ("Estimating the
-  Dimension of a Model", 1978); what is worse than the best by less than STRONG fits as well (Kass and Raftery,
-  "Bayes Factors", 1995). Where dependence is best, neither steps nor a slope is claimed.
+  Dimension of a Model", 1978); what is worse than the best by less than STRONG fits as well (Kass and
+  Raftery, "Bayes Factors", 1995). Where dependence is best, neither steps nor a slope is claimed.
 - Now over the past: the last level over the best level before it; of a slope, and of one level, the last
   quarter of the runs over the first, or over all others. Its range is that of the scatter between runs,
   widened by the correlation of neighbours that is left: (1 + r)/(1 - r) times the variance (Bartlett, "On the
@@ -65,8 +65,8 @@ class Slope:
 class Fit:
     """An explanation. `score`: Schwarz's criterion, the less the better.
 
-    `lag`: the correlation of neighbouring runs around it; `scatter`: their standard deviation. `odd`: the runs
-    that are apart from it, with the logarithm of how far.
+    `lag`: the correlation of neighbouring runs around it; `scatter`: their standard deviation, widened by it.
+    `odd`: the runs that are apart, with the logarithm of how far.
     """
 
     kind: Kind
@@ -81,8 +81,8 @@ class Fit:
 class Explained:
     """`fits`: what is not excluded, the best first; nothing where the scatter is not known.
 
-    `slope`: where one was found. `contrasts`: now over the past by all that fits, by a slope that is too small
-    to be shown, and, if the last run is apart, of a level that may begin with it.
+    `slope`: where one was found. `contrasts`: now over the past by all that fits; where nothing is found by a
+    slope, too; and if the last run is apart, of a level that may begin with it.
     """
 
     found: Found

@@ -65,6 +65,11 @@ class Line:
         return self.key[4] in (RATE, BYTES)
 
     @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last point that count."""
+        return self.used[0], self.used[-1]
+
+    @property
     def slower(self) -> int:
         """The sign of a change that makes it slower."""
         return -1 if self.is_rate else 1
@@ -205,8 +210,12 @@ def _explained(line: Line, marks: Sequence[Mark], alpha: float) -> Line:
     found = explained.found
     runs = sum(map(len, found.levels))
     limit = found.smallest(runs // 2, runs - runs // 2)
-    made = replace(line, explained=explained, smallest=math.exp(min(limit, 690.0)) if limit is not None else None)
-    if not (explained.fits and explained.fits[0].kind in ("steps", "slope")) and (limit is None or limit > _TELLING):
+    made = replace(
+        line, explained=explained, smallest=math.exp(min(limit, 690.0)) if limit is not None else None
+    )
+    if not (explained.fits and explained.fits[0].kind in ("steps", "slope")) and (
+        limit is None or limit > _TELLING
+    ):
         return made
     if explained.fits[0].kind != "steps":
         return replace(made, changes=())
