@@ -92,21 +92,29 @@ class Explained:
 
 
 def explain(
-    values: Sequence[float], errors: Sequence[float], states: Sequence[int], alpha: float, slower: int = 1
+    values: Sequence[float],
+    errors: Sequence[float],
+    states: Sequence[int],
+    alpha: float,
+    slower: int = 1,
+    lag: float = 0.0,
 ) -> Explained:
-    """As `change_points`. `slower`: -1 where less is slower, so that the best past level is the highest."""
+    """As `change_points`. `slower`: -1 where less is slower, so that the best past level is the highest.
+
+    `lag`: the least correlation of neighbours that is reckoned with, known from other figures of the runs.
+    """
     found = change_points(values, errors, states, alpha / 2)
     if not found.freedom:
         return Explained(found, None, (), ())
     x = np.array(values, dtype=np.float64)
     least = float(np.mean(np.square(errors))) + TINY**2
-    slope, line, shown = _line(x, least, alpha / 2)
+    slope, line, shown = _line(x, least, alpha / 2, lag)
     claims = [line] if shown else []
-    if found.changes:
-        claims.append(_steps(x, found, least, slower))
+    if any(abs(change.log) > change.reach * _wide(lag) for change in found.changes):
+        claims.append(_steps(x, found, least, slower, lag))
     kept = [i for level in found.levels for i in level]
     wander = min((_dependent(x, runs, least) for runs in ([*range(len(x))], kept)), key=lambda fit: fit.score)
-    fits = sorted([*(claims or [_level(x, kept, least)]), wander], key=lambda fit: fit.score)
+    fits = sorted([*(claims or [_level(x, kept, least, lag)]), wander], key=lambda fit: fit.score)
     # Without a claim nothing is at stake between one level and dependence.
     fits = [fit for fit in fits if fit.score - fits[0].score < (STRONG if claims else TINY)]
     contrasts = [fit.now for fit in fits] + ([] if claims else [line.now])
@@ -134,14 +142,14 @@ def _score(squares: float, runs: int, odd: int, free: int, least: float) -> floa
     return runs * math.log(rest / runs) + (free + 2 * odd) * math.log(runs)
 
 
-def _lag(rest: Floats, free: int, least: float) -> float:
-    """Correlation of neighbours, from residuals around `free` fitted values."""
+def _lag(rest: Floats, free: int, least: float, lowest: float) -> float:
+    """Correlation of neighbours, from residuals around `free` fitted values; `lowest` at least."""
     squares, part = float(rest @ rest), free / len(rest)
     # What is below the errors of the runs is rounding.
     if squares <= least * len(rest) * 1e-6:
-        return 0.0
+        return lowest
     lag = (float(rest[1:] @ rest[:-1]) / squares + part) / (1 - min(4 * part, _MOST_BIAS))
-    return min(max(lag, 0.0), _MOST_LAG)
+    return min(max(lag, lowest), _MOST_LAG)
 
 
 def _wide(lag: float) -> float:
@@ -153,10 +161,10 @@ def _last(runs: int) -> int:
     return min(max(2, runs // 4), runs // 2)
 
 
-def _steps(x: Floats, found: Found, least: float, slower: int) -> Fit:
+def _steps(x: Floats, found: Found, least: float, slower: int, lowest: float) -> Fit:
     levels = [x[list(each)] for each in found.levels]
     rest = np.concatenate([level - level.mean() for level in levels])
-    lag, free = _lag(rest, len(levels), least), 2 * len(levels) - 1
+    lag, free = _lag(rest, len(levels), least, lowest), 2 * len(levels) - 1
     past = min(levels[:-1], key=lambda level: slower * float(level.mean()))
     reach = reach_of(past, levels[-1], found.scatter, found.freedom, CONFIDENCE / (len(levels) - 1))
     now = Contrast(float(levels[-1].mean() - past.mean()), reach * _wide(lag))
@@ -170,10 +178,10 @@ def _steps(x: Floats, found: Found, least: float, slower: int) -> Fit:
     return Fit("steps", score, lag, found.scatter * _wide(lag), now, tuple(odd))
 
 
-def _level(x: Floats, runs: Sequence[int], least: float) -> Fit:
+def _level(x: Floats, runs: Sequence[int], least: float, lowest: float) -> Fit:
     level = x[list(runs)]
     rest, n = level - level.mean(), len(level)
-    lag = _lag(rest, 1, least)
+    lag = _lag(rest, 1, least, lowest)
     scatter = math.sqrt(max(float(rest @ rest) / (n - 1), least)) * _wide(lag)
     score = _score(float(rest @ rest), len(x), len(x) - n, 1, least)
     return Fit("level", score, lag, scatter, _ends(level, scatter), _odd(x, runs))
@@ -207,7 +215,7 @@ def _odd(x: Floats, runs: Sequence[int]) -> tuple[tuple[int, float], ...]:
     return tuple((i, float(x[i]) - mean) for i in range(len(x)) if i not in runs)
 
 
-def _line(x: Floats, least: float, alpha: float) -> tuple[Slope, Fit, bool]:
+def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Slope, Fit, bool]:
     """The line, what it explains, and whether its slope is shown."""
     kept = [*range(len(x))]
     while True:
@@ -221,7 +229,7 @@ def _line(x: Floats, least: float, alpha: float) -> tuple[Slope, Fit, bool]:
         if far is None:
             break
         kept.pop(far)
-    squares, free, lag = float(rest @ rest), max(n - 2, 1), _lag(rest, 2, least)
+    squares, free, lag = float(rest @ rest), max(n - 2, 1), _lag(rest, 2, least, lowest)
     scatter = math.sqrt(max(squares / free, least)) * _wide(lag)
     error, span = scatter / math.sqrt(spread), len(x) - _last(len(x))
     reach = t_of(CONFIDENCE, free) * error

@@ -20,6 +20,9 @@ from reports.trend.point import BYTES, RATE, Key, Measured, Point
 
 # Of runs that are unlike the first.
 _MOST_NAMED = 5
+# Of a correlation in runs that do not depend on each other: standard errors that one of twenty is above.
+_CHANCE = 1.645
+_MOST_COMMON = 0.9
 # Where only a larger change than this would be found, runs are too few to tell.
 _TELLING = math.log(2)
 
@@ -142,6 +145,8 @@ def trend_of(points: Sequence[Point], by: str = "time", across: Sequence[str] = 
     made = [_line(key, ordered) for key in keys]
     judged = sum(len(line.used) >= FEWEST for line in made)
     lines = [_explained(line, marks, ALPHA / max(judged, 1)) for line in made]
+    if lag := _common_lag(lines):
+        lines = [_explained(line, marks, ALPHA / max(judged, 1), lag) for line in made]
     names = [point.run for point in ordered] if by == "time" else labels
     checks = histories([point.outcomes for point in ordered], names)
     return Trend(tuple(ordered), by, tuple(labels), tuple(lines), tuple(marks), tuple(checks), tuple(across))
@@ -201,12 +206,19 @@ def _line(key: Key, points: Sequence[Point]) -> Line:
     return Line(key, values, used, Explained(Found((), 0, 0.0, math.inf), None, (), ()))
 
 
-def _explained(line: Line, marks: Sequence[Mark], alpha: float) -> Line:
-    """The line with what explains it."""
+def _common_lag(lines: Sequence[Line]) -> float:
+    """The correlation of neighbouring runs in the median figure; 0 where chance gives as much."""
+    known = sorted((line.explained.fits[0].lag, len(line.used)) for line in lines if line.explained.fits)
+    lag, runs = known[len(known) // 2] if known else (0.0, 1)
+    return min(lag, _MOST_COMMON) if lag > _CHANCE / math.sqrt(runs) else 0.0
+
+
+def _explained(line: Line, marks: Sequence[Mark], alpha: float, lag: float = 0.0) -> Line:
+    """The line with what explains it. `lag`: of its neighbouring runs, at least."""
     figures = [each.mean for i in line.used if (each := line.values[i])]
     states = [sum(mark.at <= i for mark in marks) for i in line.used]
     errors = [(each.reach or 0.0) / ERRORS_95 for each in figures]
-    explained = explain([each.log for each in figures], errors, states, alpha, line.slower)
+    explained = explain([each.log for each in figures], errors, states, alpha, line.slower, lag)
     found = explained.found
     runs = sum(map(len, found.levels))
     limit = found.smallest(runs // 2, runs - runs // 2)

@@ -48,7 +48,9 @@ def headline(trend: Trend) -> str:
         return f"{points} runs are too few to tell whether any of {len(trend.lines)} figures moved."
     moved = [line for line in trend.lines if line.moved]
     if not moved:
-        return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs."
+        alike = sum(line.best is not None and line.best.kind == "dependence" for line in trend.lines)
+        but = f"; in {alike} neighbouring runs are alike" if alike else ""
+        return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
     kinds = {"slower": "slower now", "faster": "faster now", "back": "moved and back"}
     count = Counter[str](line.moved for line in moved)
     now = ", ".join(f"{count[kind]} {text}" for kind, text in kinds.items() if count[kind])
@@ -202,8 +204,9 @@ def _left_open(trend: Trend) -> Iterator[str]:
     wander = [line for line in trend.judged if line.best and line.best.kind == "dependence"]
     if wander:
         yield (
-            f"{len(wander)} of {len(trend.lines)} figures wander, such as {name_of(wander[0].key)}: "
-            f"neighbouring runs depend on each other (lag-1 {_lags(wander)}), which hides steps and slopes."
+            f"{len(wander)} of {len(trend.lines)} figures are not at one level, such as "
+            f"{name_of(wander[0].key)}: neighbouring runs are alike (lag-1 {_lags(wander)}). That is a change too "
+            "small to be shown, or runs that depend on each other."
         )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
@@ -223,8 +226,8 @@ def method(trend: Trend) -> str:
         "Change points: likelihood ratio for a shift of the mean logarithm over all stretches of runs "
         "(Worsley 1979, Fryzlewicz 2014); slopes: least squares; what fits better is said (BIC). The scatter "
         "is that of runs between which nothing changed, never less than what their I/Os leave open. If runs "
-        f"do not depend on each other{measured}, at most {ALPHA * 100:.0f} % of trends without a change show "
-        f"a step or a slope, all {len(trend.lines)} figures together. Intervals are of each change by itself."
+        f"scatter alike and do not depend on each other{measured}, at most {ALPHA * 100:.0f} % of trends without "
+        f"a change show a step or a slope, all {len(trend.lines)} figures together. Intervals are of each change by itself."
     )
 
 
@@ -258,7 +261,7 @@ def statement(line: Line) -> str:
         return f"too few runs to tell{f' a change below {percent(least)}' if least < _MOST_TIMES else ''}"
     slope = line.explained.slope
     if best.kind == "dependence":
-        return f"no change shown: runs depend on each other (lag-1 {best.lag:.1f})"
+        return f"no change shown, but neighbouring runs are alike (lag-1 {best.lag:.1f})"
     if best.kind == "slope" and slope:
         low, high = around(slope.log, slope.reach)
         return f"x {math.exp(slope.log):.3f} [{low:.3f}, {high:.3f}] a run"

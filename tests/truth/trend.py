@@ -29,7 +29,9 @@ def noise(rng: np.random.Generator, runs: int, lag: float = 0.0, tails: bool = F
     return each
 
 
-def page(rng: np.random.Generator, course: Floats, scatter: float | Floats, figures: int, **kind: float) -> Trend:
+def page(
+    rng: np.random.Generator, course: Floats, scatter: float | Floats, figures: int, **kind: float
+) -> Trend:
     """Figures whose first follows `course` (logarithms); nothing changes in the others."""
     runs = len(course)
     logs = [
@@ -92,7 +94,9 @@ def case(
     return lambda rng: says(page(rng, course, scatter, figures, **kind))
 
 
-def odd(says: Callable[[Trend], bool], runs: int, at: int | None, figures: int = 1) -> Callable[[np.random.Generator], bool]:
+def odd(
+    says: Callable[[Trend], bool], runs: int, at: int | None, figures: int = 1
+) -> Callable[[np.random.Generator], bool]:
     """One run that is 49 % slower, or 5 % of the runs at random."""
 
     def drawn(rng: np.random.Generator) -> bool:
@@ -110,15 +114,36 @@ def false_alarms() -> Iterator[Trial]:
     claim, words = "a step or a slope", "at most 5 %"
     for runs in (3, 6, 12, 30):
         few = 60 if runs == 12 else 0
-        yield Trial(claim, f"{runs} runs, {PAGE} figures, no change", case(shown, flat(runs), 0.03), 0.05, few=few, promise=words)
+        yield Trial(
+            claim,
+            f"{runs} runs, {PAGE} figures, no change",
+            case(shown, flat(runs), 0.03),
+            0.05,
+            few=few,
+            promise=words,
+        )
     for runs in (6, 12, 30):
-        yield Trial(claim, f"{runs} runs, t3 tails", case(shown, flat(runs), 0.03, tails=True), 0.05, promise=words)
+        yield Trial(
+            claim, f"{runs} runs, t3 tails", case(shown, flat(runs), 0.03, tails=True), 0.05, promise=words
+        )
     for runs in (6, 12, 30):
         unlike = np.where(np.arange(runs) < runs // 2, 0.02, 0.1)
-        yield Trial(claim, f"{runs} runs, one figure, scatter 2 %, then 10 %", case(shown, flat(runs), unlike, 1), 0.1, promise=DOCUMENT)
+        yield Trial(
+            claim,
+            f"{runs} runs, one figure, scatter 2 %, then 10 %",
+            case(shown, flat(runs), unlike, 1),
+            0.1,
+            promise=DOCUMENT,
+        )
     for lag in (0.6, 0.9):
         for runs in (6, 12, 30):
-            yield Trial(claim, f"{runs} runs, one figure, lag-1 {lag}", case(shown, flat(runs), 0.03, 1, lag=lag), 0.35, promise=DOCUMENT)
+            yield Trial(
+                claim,
+                f"{runs} runs, one figure, lag-1 {lag}",
+                case(shown, flat(runs), 0.03, 1, lag=lag),
+                0.35,
+                promise=DOCUMENT,
+            )
 
 
 def false_failures() -> Iterator[Trial]:
@@ -126,15 +151,40 @@ def false_failures() -> Iterator[Trial]:
     for lag in (0.0, 0.6, 0.9):
         for runs in (3, 6, 12, 30):
             few = 30 if runs == 12 and lag else 0
-            yield Trial(claim, f"{runs} runs, {PAGE} figures, 5 %, no change, lag-1 {lag}", case(fails, flat(runs), 0.05, lag=lag), 0.05, cases=400, few=few)
+            yield Trial(
+                claim,
+                f"{runs} runs, {PAGE} figures, 5 %, no change, lag-1 {lag}",
+                case(fails, flat(runs), 0.05, lag=lag),
+                0.05,
+                cases=400,
+                few=few,
+            )
     for lag, most in ((0.0, 0.05), (0.6, 0.1), (0.9, 0.15)):
         for runs in (6, 12, 30):
-            yield Trial(claim, f"{runs} runs, one figure, a step of 10 %, lag-1 {lag}", case(fails, step(runs, 1.1), 0.01, 1, lag=lag), most, promise=DOCUMENT)
+            yield Trial(
+                claim,
+                f"{runs} runs, one figure, a step of 10 %, lag-1 {lag}",
+                case(fails, step(runs, 1.1), 0.01, 1, lag=lag),
+                most,
+                promise=DOCUMENT,
+            )
     for runs in (12, 30):
-        yield Trial(claim, f"{runs} runs, 10 % in 4 steps", case(fails, step(runs, 1.1 ** (1 / 3), 1.1 ** (2 / 3), 1.1), 0.01, 1), 0.05)
+        yield Trial(
+            claim,
+            f"{runs} runs, 10 % in 4 steps",
+            case(fails, step(runs, 1.1 ** (1 / 3), 1.1 ** (2 / 3), 1.1), 0.01, 1),
+            0.05,
+        )
         yield Trial(claim, f"{runs} runs, a slope of 10 %", case(fails, slope(runs, 1.1), 0.01, 1), 0.05)
     for runs in (6, 10, 20):
-        yield Trial(claim, f"{runs} runs, the last 49 % slower", odd(fails, runs, -1, PAGE), 0.01, cases=400, few=20 if runs == 10 else 0)
+        yield Trial(
+            claim,
+            f"{runs} runs, the last 49 % slower",
+            odd(fails, runs, -1, PAGE),
+            0.01,
+            cases=400,
+            few=20 if runs == 10 else 0,
+        )
     yield Trial(claim, "20 runs, 5 % of them 49 % slower", odd(fails, 20, None), 0.05)
 
 
@@ -142,15 +192,42 @@ def false_passes() -> Iterator[Trial]:
     claim = "the gate holds"
     for runs in (6, 12, 30):
         for scatter in (0.01, 0.03):
-            yield Trial(claim, f"{runs} runs, a step of 12 %, {scatter:.0%}", case(first("holds"), step(runs, 1.12), scatter), 0.05, cases=400, few=20 if runs == 12 else 0)
-    yield Trial(claim, "12 runs, the last 2 20 % slower, 3 %", case(first("holds"), late(12, 1.2, 2), 0.03), 0.05, cases=400)
+            yield Trial(
+                claim,
+                f"{runs} runs, a step of 12 %, {scatter:.0%}",
+                case(first("holds"), step(runs, 1.12), scatter),
+                0.05,
+                cases=400,
+                few=20 if runs == 12 else 0,
+            )
+    yield Trial(
+        claim,
+        "12 runs, the last 2 20 % slower, 3 %",
+        case(first("holds"), late(12, 1.2, 2), 0.03),
+        0.05,
+        cases=400,
+    )
 
 
 def power() -> Iterator[Trial]:
     for runs in (6, 10, 20):
         for at in (-1, runs // 2):
-            yield Trial("the run is apart", f"{runs} runs, number {at % runs + 1} 49 % slower", odd(named, runs, at, PAGE), at_least=0.95, cases=200, few=20 if runs == 10 else 0)
-    yield Trial("a step or a slope", "12 runs, 2 % a run, 1 %", case(first_moved, slope(12, 1.02**11), 0.01), at_least=0.95, cases=400, few=20)
+            yield Trial(
+                "the run is apart",
+                f"{runs} runs, number {at % runs + 1} 49 % slower",
+                odd(named, runs, at, PAGE),
+                at_least=0.95,
+                cases=200,
+                few=20 if runs == 10 else 0,
+            )
+    yield Trial(
+        "a step or a slope",
+        "12 runs, 2 % a run, 1 %",
+        case(first_moved, slope(12, 1.02**11), 0.01),
+        at_least=0.95,
+        cases=400,
+        few=20,
+    )
     yield from table()
 
 
@@ -170,7 +247,13 @@ def table() -> Iterator[Trial]:
     for outcome, name, course in CHANGES:
         for scatter in (0.01, 0.03, 0.05):
             for runs in (6, 12, 20, 30):
-                yield Trial(f"the gate {outcome}", f"{runs} runs, {name}, {scatter:.0%}", case(first(outcome), course(runs), scatter), at_least=1e-9, cases=400)
+                yield Trial(
+                    f"the gate {outcome}",
+                    f"{runs} runs, {name}, {scatter:.0%}",
+                    case(first(outcome), course(runs), scatter),
+                    at_least=1e-9,
+                    cases=400,
+                )
 
 
 TRIALS: list[Trial] = [*false_alarms(), *false_failures(), *false_passes(), *power()]

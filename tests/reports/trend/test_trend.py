@@ -292,5 +292,5 @@ def test_runs_that_wander_are_no_steps():
             1.04, 1.06, 1.05, 1.03, 1.0, 0.98, 0.96]  # fmt: skip
     trend = runs_of(walk)
     assert {line.best.kind for line in trend.lines} == {"dependence"}
-    assert any("neighbouring runs depend on each other" in each for each in sentences(trend))
+    assert any("neighbouring runs are alike (lag-1" in each for each in sentences(trend))
     assert as_json(trend)["figures"][0]["lag1"] > 0.5
