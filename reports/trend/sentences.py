@@ -189,8 +189,8 @@ def _apart(trend: Trend) -> Iterator[str]:
         figures = "1 figure:" if len(odd) == 1 else f"{len(odd)} figures, such as"
         last = "; another run tells whether a new level begins" if at == line.used[-1] else ""
         yield (
-            f"{trend.points[at].run} is apart in {figures} {name_of(line.key)}, {ratio:.3g} times the runs beside "
-            f"it. One run is no level{last}."
+            f"{trend.points[at].run} is apart in {figures} {name_of(line.key)}, {ratio:.3g} times the runs "
+            f"beside it. One run is no level{last}."
         )
 
 
@@ -205,8 +205,8 @@ def _left_open(trend: Trend) -> Iterator[str]:
     if wander:
         yield (
             f"{len(wander)} of {len(trend.lines)} figures are not at one level, such as "
-            f"{name_of(wander[0].key)}: neighbouring runs are alike (lag-1 {_lags(wander)}). That is a change too "
-            "small to be shown, or runs that depend on each other."
+            f"{name_of(wander[0].key)}: neighbouring runs are alike (lag-1 {_lags(wander)}). It is a change "
+            "too small to be shown, or runs that depend on each other."
         )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
@@ -226,8 +226,9 @@ def method(trend: Trend) -> str:
         "Change points: likelihood ratio for a shift of the mean logarithm over all stretches of runs "
         "(Worsley 1979, Fryzlewicz 2014); slopes: least squares; what fits better is said (BIC). The scatter "
         "is that of runs between which nothing changed, never less than what their I/Os leave open. If runs "
-        f"scatter alike and do not depend on each other{measured}, at most {ALPHA * 100:.0f} % of trends without "
-        f"a change show a step or a slope, all {len(trend.lines)} figures together. Intervals are of each change by itself."
+        f"scatter alike and do not depend on each other{measured}, at most {ALPHA * 100:.0f} % of trends "
+        f"without a change show a step or a slope, all {len(trend.lines)} figures together. Intervals are of "
+        "each change by itself."
     )
 
 

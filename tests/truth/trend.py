@@ -39,16 +39,17 @@ def page(
         for number in range(figures)
     ]
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    return trend_of([
-        Point(
-            f"run{i}", f"run{i}", (start + timedelta(days=i)).isoformat(), "valid", (), {"": {"workload": "w"}},
-            figures={
-                (f"phase{number}", "nfs-server", "write", "slog", "p50"): Measured((Figure(float(log[i]), 0.002),), True)
-                for number, log in enumerate(logs)
-            },
+    keys = [(f"phase{number}", "nfs-server", "write", "slog", "p50") for number in range(figures)]
+    points = []
+    for i in range(runs):
+        found = {
+            key: Measured((Figure(float(log[i]), 0.002),), True) for key, log in zip(keys, logs, strict=True)
+        }
+        started = (start + timedelta(days=i)).isoformat()
+        points.append(
+            Point(f"run{i}", f"run{i}", started, "valid", (), {"": {"workload": "w"}}, figures=found)
         )
-        for i in range(runs)
-    ])  # fmt: skip
+    return trend_of(points)
 
 
 def flat(runs: int) -> Floats:
@@ -240,7 +241,6 @@ CHANGES: Sequence[tuple[str, str, Callable[[int], Floats]]] = (
     ("fails", "two steps of 8 %", lambda runs: step(runs, 1.08, 1.08**2)),
     ("fails", "a slope to 1.25", lambda runs: slope(runs, 1.25)),
 )
-POWER: dict[tuple[str, float], Sequence[float]] = {}
 
 
 def table() -> Iterator[Trial]:

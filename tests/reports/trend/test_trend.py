@@ -288,9 +288,8 @@ def test_a_gate_can_be_asked_for_one_figure():
 
 
 def test_runs_that_wander_are_no_steps():
-    walk = [1.0, 1.02, 1.03, 1.05, 1.04, 1.07, 1.06, 1.03, 1.02, 1.0, 0.97, 0.96, 0.95, 0.98, 0.99, 1.02, 1.01,
-            1.04, 1.06, 1.05, 1.03, 1.0, 0.98, 0.96]  # fmt: skip
-    trend = runs_of(walk)
+    percents = (0, 2, 3, 5, 4, 7, 6, 3, 2, 0, -3, -4, -5, -2, -1, 2, 1, 4, 6, 5, 3, 0, -2, -4)
+    trend = runs_of([1 + each / 100 for each in percents])
     assert {line.best.kind for line in trend.lines} == {"dependence"}
     assert any("neighbouring runs are alike (lag-1" in each for each in sentences(trend))
     assert as_json(trend)["figures"][0]["lag1"] > 0.5

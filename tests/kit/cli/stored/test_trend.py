@@ -152,7 +152,7 @@ def test_versions_of_the_server_and_of_a_device_file_are_recorded_and_marked(hsp
 
 
 @pytest.mark.parametrize(("factors", "ended", "words"), [
-    ([1.02**n for n in range(12)], 1, ("run by run", "a run, over 12 runs to 1.2", "slower by more than 10 %")),
+    ([1.02**n for n in range(12)], 1, ("a run, over 12 runs to 1.2", "slower by more than 10 %")),
     ([1.0] * 12, 0, ("No change is shown", "not slower by more than 10 %")),
     ([1.0] * 4 + [1.08] * 4 + [1.166] * 4, 1, ("slower by more than 10 %",)),
     ([1.0] * 9 + [1.5], 3, ("00000a is apart", "another run tells")),
@@ -169,6 +169,6 @@ def test_what_the_gate_says_of_runs(hsp, tmp_path, factors, ended, words):
 
 
 def test_only_the_newest_runs(hsp, stored):
-    code, out, err = hsp("trend", str(stored), "--last", "3", "--json", "--worse-than", "10%")
+    _, out, err = hsp("trend", str(stored), "--last", "3", "--json", "--worse-than", "10%")
     assert [run["run"][-1] for run in json.loads(out)["runs"]] == ["4", "5", "6"], err
     assert json.loads(out)["figures"][0]["changes"] == [] and "the newest 3 of 6 runs" in err
