@@ -35,7 +35,7 @@ def plain(trend: Trend, width: int) -> Iterator[str]:
         if group != (group := f"{phase}, {LAYERS.get(layer, layer)}: {op}{of}"):
             yield from wrapped(group, width)
         first, last, ratio, words = row_of(line)
-        text = f"{_NAMES.get(figure, figure)}: {first} to {last}, {ratio}; {words}"
+        text = f"{_NAMES.get(figure, figure)}: {first} to {last}, now : past {ratio}; {words}"
         yield from wrapped(text, width, "  ")
     if trend.checks:
         yield ""

@@ -47,15 +47,7 @@ _LAGS = np.linspace(0, 0.98, 50)
 
 @dataclass(frozen=True)
 class Contrast:
-    """Now over the past, as a logarithm. `reach`: half of its 95 % range."""
-
-    log: float
-    reach: float
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Of a run over the run before it, as a logarithm. `reach`: half of its 95 % range."""
+    """A ratio as a logarithm: now to past, or a run to the run before. `reach`: half of its 95 % range."""
 
     log: float
     reach: float
@@ -86,7 +78,7 @@ class Explained:
     """
 
     found: Found
-    slope: Slope | None
+    slope: Contrast | None
     fits: tuple[Fit, ...]
     contrasts: tuple[Contrast, ...]
 
@@ -215,7 +207,7 @@ def _odd(x: Floats, runs: Sequence[int]) -> tuple[tuple[int, float], ...]:
     return tuple((i, float(x[i]) - mean) for i in range(len(x)) if i not in runs)
 
 
-def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Slope, Fit, bool]:
+def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Contrast, Fit, bool]:
     """The line, what it explains, and whether its slope is shown."""
     kept = [*range(len(x))]
     while True:
@@ -236,4 +228,4 @@ def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Slope, 
     odd = tuple((i, float(x[i]) - mean - slope * (i - middle)) for i in range(len(x)) if i not in kept)
     score = _score(squares, len(x), len(odd), 2, least)
     fit = Fit("slope", score, lag, scatter, Contrast(span * slope, span * reach), odd)
-    return Slope(slope, reach), fit, n > 3 and abs(slope) > t_of(alpha, free) * error
+    return Contrast(slope, reach), fit, n > 3 and abs(slope) > t_of(alpha, free) * error

@@ -255,13 +255,15 @@ def _change(line: Line, number: int, levels: Sequence[float], marks: Sequence[Ma
 def quiet_marks(trend: Trend) -> Iterator[tuple[Mark, float | None]]:
     """Marks where no line changed; and the ratio that would have been found there in nine of ten cases.
 
-    That is the smallest of all lines; None where all are too short to tell.
+    That is the smallest of all lines; None where none of them tells.
     """
     moved = {mark for line in trend.lines for change in line.changes or () for mark in change.marks}
     for mark in trend.marks:
         if mark in moved:
             continue
-        limits = [limit for line in trend.judged if (limit := _limit_at(line, mark.at)) is not None]
+        # A slope, or runs that depend on each other, would hide a step.
+        lines = [line for line in trend.lines if line.best and line.best.kind in ("level", "steps")]
+        limits = [limit for line in lines if (limit := _limit_at(line, mark.at)) is not None]
         yield mark, math.exp(min(limits)) if limits else None
 
 

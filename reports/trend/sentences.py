@@ -170,7 +170,7 @@ def _marks(trend: Trend) -> Iterator[str]:
         between = f"{_listed([str(mark) for mark in marks])} changed between {runs}"
         limit = each[0][1]
         if limit is None:
-            yield f"{between}: too few runs to tell whether a figure moved."
+            yield f"{between}: it cannot be told whether a figure moved there."
         else:
             yield (
                 f"{between}: no figure is shown to have moved. Of the figure that is known best a change of "
@@ -204,7 +204,7 @@ def _left_open(trend: Trend) -> Iterator[str]:
     wander = [line for line in trend.judged if line.best and line.best.kind == "dependence"]
     if wander:
         yield (
-            f"{len(wander)} of {len(trend.lines)} figures are not at one level, such as "
+            f"Not at one level: {len(wander)} of {len(trend.lines)} figures, such as "
             f"{name_of(wander[0].key)}: neighbouring runs are alike (lag-1 {_lags(wander)}). It is a change "
             "too small to be shown, or runs that depend on each other."
         )

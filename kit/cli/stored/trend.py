@@ -25,6 +25,25 @@ from reports.trend.gate import gate as gate_of
 _MOST_REASONS = 10
 _PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%")
 
+WorseThanOption = Annotated[
+    str | None,
+    typer.Option(
+        "--worse-than",
+        metavar="PERCENT",
+        show_default=False,
+        help="Exit code 1 if a figure is slower now than before by more, as in 10%; 3 if that is open.",
+    ),
+]
+FigureOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--figure",
+        metavar="NAME",
+        show_default=False,
+        help="Figure that --worse-than is for, as write-slog:slog:p99, or write-slog:p99. Repeatable.",
+    ),
+]
+
 
 def trend(
     runs: Annotated[
@@ -46,24 +65,8 @@ def trend(
             help="Runs may differ in this and all keys below it; it is marked. Repeatable.",
         ),
     ] = None,
-    worse_than: Annotated[
-        str | None,
-        typer.Option(
-            "--worse-than",
-            metavar="PERCENT",
-            show_default=False,
-            help="Exit code 1 if a figure is slower now than before by more, as in 10%; 3 if that is open.",
-        ),
-    ] = None,
-    figure: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--figure",
-            metavar="NAME",
-            show_default=False,
-            help="Figure that --worse-than is for, as write-slog:slog:p99, or write-slog:p99. Repeatable.",
-        ),
-    ] = None,
+    worse_than: WorseThanOption = None,
+    figure: FigureOption = None,
     last: Annotated[
         int, typer.Option("--last", min=2, max=MOST_RUNS, help="Only so many runs or series, the newest.")
     ] = MOST_RUNS,
