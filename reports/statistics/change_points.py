@@ -47,8 +47,8 @@ NINE_OF_TEN = 1.2816
 TINY = 1e-9
 # A neighbour that lies less than this part of the way to an outlier is not of its kind.
 _BESIDE = 0.5
-# Standard errors that a normal value is above in one of twenty cases.
-_ONE_OF_TWENTY = 1.645
+# Standard errors that a normal value is above in one of a hundred cases.
+_ONE_OF_HUNDRED = 2.326
 Ints = npt.NDArray[np.int64]
 # Of Student's t; the lines of a trend ask for the same few.
 t_of = functools.lru_cache(maxsize=4096)(t_critical)
@@ -273,9 +273,9 @@ def reach_of(
     for level in (a, b):
         n, squares = len(level), float(((level - level.mean()) ** 2).sum())
         others, own = max(scatter**2 * free - squares, 0.0) / max(free - n + 1, 1), squares / max(n - 1, 1)
-        # The 95 % point of a variance (Wilson and Hilferty, "The Distribution of Chi-Square", 1931).
+        # The 99 % point of a variance (Wilson and Hilferty, "The Distribution of Chi-Square", 1931).
         part = 2 / (9 * max(n - 1, 1))
-        unlike = free > n - 1 and own > others * (1 - part + _ONE_OF_TWENTY * math.sqrt(part)) ** 3
+        unlike = free > n - 1 and own > others * (1 - part + _ONE_OF_HUNDRED * math.sqrt(part)) ** 3
         part = (own if unlike else scatter**2) / n
         whole += part
         freedom += part**2 / (n - 1 if unlike else free)

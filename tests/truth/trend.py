@@ -234,12 +234,12 @@ def power() -> Iterator[Trial]:
 
 # Of docs/trend.md, in percent of the cases: 6, 12 and 30 runs with a scatter of 1 %, then with one of 3 %.
 TABLE: Sequence[tuple[str, str, Callable[[int], Floats], Sequence[int]]] = (
-    ("holds", "no change", flat, (0,) * 6),
-    ("fails", "a step of 15 % in the middle", lambda runs: step(runs, 1.15), (0,) * 6),
-    ("fails", "a step of 25 % in the middle", lambda runs: step(runs, 1.25), (0,) * 6),
-    ("fails", "25 % in the last two runs", lambda runs: late(runs, 1.25, 2), (0,) * 6),
-    ("fails", "two steps of 8 %", lambda runs: step(runs, 1.08, 1.08**2), (0,) * 6),
-    ("fails", "a slope, 25 % in all", lambda runs: slope(runs, 1.25), (0,) * 6),
+    ("holds", "no change", flat, (99, 100, 100, 51, 85, 100)),
+    ("fails", "a step of 15 % in the middle", lambda runs: step(runs, 1.15), (42, 99, 100, 1, 42, 96)),
+    ("fails", "a step of 25 % in the middle", lambda runs: step(runs, 1.25), (93, 100, 100, 7, 98, 100)),
+    ("fails", "25 % in the last two runs", lambda runs: late(runs, 1.25, 2), (83, 96, 98, 8, 69, 98)),
+    ("fails", "two steps of 8 %", lambda runs: step(runs, 1.08, 1.08**2), (9, 89, 100, 5, 30, 63)),
+    ("fails", "a slope, 25 % in all", lambda runs: slope(runs, 1.25), (96, 100, 100, 23, 83, 99)),
 )
 
 
