@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.errors import ConfigError
+from kit.core.output import say
 from kit.session import comparison
-from kit.store import latency
+from kit.store import json_file, latency
 from kit.store.series import is_series, named_series, read_series, run_of
 from reports.series.analyse import analysed_series
 from reports.series.cells import StoredRun
@@ -19,8 +20,8 @@ from reports.trend.point import Point, point_of_run, point_of_series
 _MOST_ENTRIES = 10_000
 
 
-def points_of(names: Sequence[str]) -> tuple[list[Point], list[ConfigError]]:
-    """The points of a trend, and why runs or series of it cannot be read. Raises ConfigError.
+def points_of(names: Sequence[str], last: int) -> tuple[list[Point], list[ConfigError]]:
+    """The `last` points of a trend, and why runs or series of it cannot be read. Raises ConfigError.
 
     A name is a run, a series, or a directory whose runs and series are taken: results/WORKLOAD, or one whose
     folders are such directories.
@@ -39,7 +40,10 @@ def points_of(names: Sequence[str]) -> tuple[list[Point], list[ConfigError]]:
         )
     points: list[Point] = []
     errors: list[ConfigError] = []
-    for path in series or runs:
+    chosen = sorted(series or runs, key=_started)[-last:]
+    if len(chosen) < len(series or runs):
+        say(f"the newest {last} of {len(series or runs)} {'series' if series else 'runs'}: --last {last}")
+    for path in chosen:
         try:
             points.append(_series_point(path) if series else _run_point(path))
         except ConfigError as error:
@@ -97,6 +101,15 @@ def _folders(path: Path) -> list[Path]:
     if len(names) > _MOST_ENTRIES:
         raise ConfigError(f"{path} has {len(names)} directories", "name the runs of the trend")
     return [path / name for name in names]
+
+
+def _started(path: Path) -> str:
+    """When it began, before it is read whole; "~", the last, of what is damaged: reading it says so."""
+    file = "series.json" if is_series(path) else "manifest.json"
+    try:
+        return str(json_file.read_json(path / file)["started_utc"])
+    except (ConfigError, KeyError, TypeError):
+        return "~"
 
 
 def _run_point(path: Path) -> Point:

@@ -10,19 +10,10 @@ from kit.core.text import markdown_text, prose, wrapped
 from reports.analysis.tier_names import tier_name
 from reports.output.junit import add_outcome, case, document
 from reports.trend.analyse import Trend
-from reports.trend.sentences import (
-    LAYERS,
-    change_sentence,
-    headline,
-    method,
-    places,
-    remarks,
-    row_of,
-    sentences,
-    statement,
-)
+from reports.trend.gate import Gate, failed, left_open
+from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of, sentences, statement
 
-_HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "last/first", "change points")
+_HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "now/past", "told")
 _CSV_HEAD = "run started_utc label phase layer op tier figure value low high used change_before".split()
 _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
 
@@ -44,7 +35,7 @@ def plain(trend: Trend, width: int) -> Iterator[str]:
         if group != (group := f"{phase}, {LAYERS.get(layer, layer)}: {op}{of}"):
             yield from wrapped(group, width)
         first, last, ratio, words = row_of(line)
-        text = f"{_NAMES.get(figure, figure)}: {first} to {last}, {ratio}; {words}"
+        text = f"{_NAMES.get(figure, figure)}: {first} to {last}, now : past {ratio}; {words}"
         yield from wrapped(text, width, "  ")
     if trend.checks:
         yield ""
@@ -86,21 +77,24 @@ def table(trend: Trend) -> str:
     return Table(_CSV_HEAD, rows).csv()
 
 
-def junit(trend: Trend, limit: float | None) -> bytes:
-    """A case for each figure and for each check that ever failed.
+def junit(trend: Trend, gate: Gate | None) -> bytes:
+    """A case for each figure, or for those that the gate is asked for, and for each check that ever failed.
 
-    A figure fails where a change point made it slower by more than `limit`, and it is not back; it is skipped
-    where the runs are too few. A check fails where it failed when it was last judged.
+    A figure fails where it is slower than the gate allows; it is skipped where that cannot be told. A check
+    fails where it failed when it was last judged.
     """
     suite = ET.Element("testsuite", name="hsp trend")
-    worse = trend.worse_than(limit) if limit is not None else []
     for line in trend.lines:
         phase, layer, op, tier, figure = line.key
+        outcome = gate.at(line) if gate else None
+        if gate and outcome is None:
+            continue
         made = case(suite, f"trend.{phase}", f"{layer} {op}/{tier} {figure}")
-        texts = [change_sentence(trend, each, change) for each, change in worse if each is line]
-        if texts:
-            add_outcome(made, "failure", f"slower by more than {100 * (limit or 0):g} %", texts)
-        elif line.changes is None:
+        if gate and outcome == "fails":
+            add_outcome(made, "failure", f"slower by more than {100 * gate.limit:g} %", [failed(line)])
+        elif gate and outcome == "open":
+            add_outcome(made, "skipped", left_open(trend, gate, line), [])
+        elif outcome is None and line.best is None:
             add_outcome(made, "skipped", statement(line), [])
     for each in trend.checks:
         made = case(suite, "trend.checks", each.name)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from reports.figures.runs import trend as figures
 from reports.page import document
 from reports.trend.analyse import Trend
+from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of
 
 
 @document.damage_refused("a run of the trend", "look at each run with `hsp report`")
-def render(trend: Trend, limit: float | None = None) -> str:
-    """The page as HTML that needs nothing else. `limit`: of --worse-than, a part of 1. Raises ConfigError."""
+def render(trend: Trend, gate: Gate | None = None) -> str:
+    """The page as HTML that needs nothing else. `gate`: of --worse-than. Raises ConfigError."""
     collected = document.Figures()
     drawn = [(layer, collected.add(figure, "trend")) for layer, figure in figures.figures(trend)]
     said = headline(trend)
-    worse = trend.worse_than(limit) if limit is not None else None
     return document.render(
         "trend.html.j2",
         collected,
@@ -27,6 +27,7 @@ def render(trend: Trend, limit: float | None = None) -> str:
         figures=drawn,
         layers=LAYERS,
         rows=[(line, row_of(line)) for line in trend.lines],
-        limit=limit,
-        worse=worse,
+        gate=gate,
+        verdict=verdict(gate) if gate else "",
+        reasons=list(reasons(trend, gate)) if gate else [],
     )

@@ -16,7 +16,11 @@ level that goes up and comes back is seen, which plain binary segmentation misse
   certain.
 - The critical value is Bonferroni's over all candidates: of sequences without a change at most `alpha` show
   one.
+- A level has two runs or more. A run that would be a level of its own, or that is too far from its level, is
+  apart: it is taken out, and the search begins anew.
+- A level that scatters more than the others is held against its own scatter (Welch).
 - Without a degree of freedom nothing is found: what the next run would give is not known.
+- All of this holds for runs that do not depend on each other: reports.statistics.explanations.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +41,17 @@ ALPHA = 0.05
 MARKED_FREEDOM = 3
 # Two runs have no scatter left once there is a place between them.
 FEWEST = 3
-_CONFIDENCE = 0.05
+CONFIDENCE = 0.05
 # Standard errors that a normal value is above in nine of ten cases.
-_NINE_OF_TEN = 1.2816
-_TINY = 1e-9
+NINE_OF_TEN = 1.2816
+TINY = 1e-9
+# A neighbour that lies less than this part of the way to an outlier is not of its kind.
+_BESIDE = 0.5
+# Standard errors that a normal value is above in one of a hundred cases.
+_ONE_OF_HUNDRED = 2.326
 Ints = npt.NDArray[np.int64]
+# Of Student's t; the lines of a trend ask for the same few.
+t_of = functools.lru_cache(maxsize=4096)(t_critical)
 
 
 @dataclass(frozen=True)
@@ -61,13 +71,16 @@ class Change:
 class Found:
     """`changes` in order. `freedom`: degrees of freedom that the scatter is known with; 0: no statement.
 
-    `scatter`: standard deviation of a run around its level, as a logarithm. `critical`: of |t|.
+    `scatter`: standard deviation of a run around its level, as a logarithm. `critical`: of |t|. `levels`: the
+    runs of each; `odd`: those that are apart from them.
     """
 
     changes: tuple[Change, ...]
     freedom: int
     scatter: float
     critical: float
+    levels: tuple[tuple[int, ...], ...] = ()
+    odd: tuple[int, ...] = ()
 
     def smallest(self, before: int, after: int) -> float | None:
         """The least |logarithm| that is found in nine of ten cases, with so many runs before and after."""
@@ -75,7 +88,7 @@ class Found:
             return None
         # The scatter is not known exactly, either (Johnson and Welch, "Applications of the Non-Central
         # t-Distribution", 1940).
-        wide = self.critical + _NINE_OF_TEN * math.sqrt(1 + self.critical**2 / (2 * self.freedom))
+        wide = self.critical + NINE_OF_TEN * math.sqrt(1 + self.critical**2 / (2 * self.freedom))
         return wide * self.scatter * math.sqrt(1 / before + 1 / after)
 
 
@@ -91,13 +104,74 @@ def change_points(
     x, floor = np.array(values, dtype=np.float64), np.array(errors, dtype=np.float64)
     if not (len(floor) == len(states) == n and np.isfinite(x).all() and np.isfinite(floor).all()):
         raise ValueError("each run has a finite value, a finite error and a state")
+    kept = list(range(n))
+    while True:
+        found = _search(x[kept], floor[kept], [states[i] for i in kept], alpha)
+        ends = [0, *(change.at for change in found.changes), len(kept)]
+        odd = _alone(found, ends)
+        if odd is None and found.freedom:
+            odd = _outlier(x[kept], ends, float(np.mean(floor**2)) + TINY**2, alpha)
+        if odd is None:
+            break
+        kept.pop(odd)
+    changes = tuple(
+        replace(change, at=kept[change.at], places=tuple(kept[place] for place in change.places))
+        for change in found.changes
+    )
+    levels = tuple(tuple(kept[a:b]) for a, b in itertools.pairwise(ends))
+    return replace(found, changes=changes, levels=levels, odd=tuple(sorted({*range(n)} - {*kept})))
+
+
+def _alone(found: Found, ends: Sequence[int]) -> int | None:
+    """The run that is a level of its own, the one farthest away."""
+    far = {a: 0.0 for a, b in itertools.pairwise(ends) if b - a == 1 and found.changes}
+    for change in found.changes:
+        for place in {change.at, change.at - 1} & set(far):
+            far[place] = max(far[place], abs(change.log) / change.reach)
+    return max(far, key=lambda place: far[place]) if far else None
+
+
+def _outlier(x: npt.NDArray[np.float64], ends: Sequence[int], least: float, alpha: float) -> int | None:
+    """The run that is apart from its level, and not on the way to the run before or after it."""
+    spans = list(itertools.pairwise(ends))
+    rest = np.concatenate([x[a:b] - x[a:b].mean() for a, b in spans])
+    share = np.concatenate([np.full(b - a, 1 - 1 / (b - a)) for a, b in spans])
+    found = outlier(rest, share, len(spans), least, alpha)
+    if found is None:
+        return None
+    beside = [rest[i] / rest[found] for i in (found - 1, found + 1) if 0 <= i < len(x)]
+    return found if max(beside) < _BESIDE else None
+
+
+def outlier(
+    rest: npt.NDArray[np.float64], share: npt.NDArray[np.float64], free: int, least: float, alpha: float
+) -> int | None:
+    """The residual that is farther away than chance lets one of all, by deletion residuals.
+
+    `share`: of the variance that a residual has (1 less its leverage); `free`: fitted values.
+    (Cook and Weisberg, "Residuals and Influence in Regression", 1982; Bonferroni's correction.)
+    """
+    freedom = len(rest) - free - 1
+    if freedom < 1:
+        return None
+    without = np.maximum((float(rest @ rest) - rest**2 / share) / freedom, least)
+    t = np.abs(rest) / np.sqrt(without * share)
+    far = int(np.argmax(t))
+    return far if t[far] > t_of(alpha / len(rest), freedom) else None
+
+
+def _search(
+    x: npt.NDArray[np.float64], floor: npt.NDArray[np.float64], states: Sequence[int], alpha: float
+) -> Found:
+    """The changes, where a level may have one run."""
+    n = len(x)
     if n < FEWEST:
         return Found((), 0, 0.0, math.inf)
     cuts = [i for i in range(1, n) if states[i] != states[i - 1]]
     if n - len(cuts) - 1 < MARKED_FREEDOM:
         cuts = []
     scatter, freedom = _inside(x, frozenset(cuts))
-    least = float(np.mean(floor**2)) + _TINY**2
+    least = float(np.mean(floor**2)) + TINY**2
     s, k, e = _candidates(n)
     critical = _critical(alpha / len(s), n)
     free = freedom[0, s] + freedom[s, k] + freedom[k, e] + freedom[e, n]
@@ -140,7 +214,7 @@ def _candidates(n: int) -> tuple[Ints, Ints, Ints]:
 @functools.lru_cache(maxsize=4096)
 def _critical(alpha: float, n: int) -> npt.NDArray[np.float64]:
     """By degrees of freedom, from 0."""
-    return np.array([math.inf, *(t_critical(alpha, freedom) for freedom in range(1, n + 1))])
+    return np.array([math.inf, *(t_of(alpha, freedom) for freedom in range(1, n + 1))])
 
 
 def _split(
@@ -174,11 +248,11 @@ def _judged(
         scatter = math.sqrt(max(float(sum(inside[0][a, b] for a, b in spans)) / max(free, 1), least))
         if not free:
             return Found((), 0, scatter, math.inf)
-        wide = t_critical(_CONFIDENCE, free)
+        wide = t_of(CONFIDENCE, free)
         changes = []
         for before, place, after in zip(ends, ends[1:], ends[2:], strict=False):
             shift = float(x[place:after].mean() - x[before:place].mean())
-            reach = wide * scatter * math.sqrt(1 / (place - before) + 1 / (after - place))
+            reach = reach_of(x[before:place], x[place:after], scatter, free, CONFIDENCE)
             near = _near(x[before:after], place - before, (wide * scatter) ** 2)
             changes.append(Change(place, shift, reach, tuple(before + at for at in near)))
         weak = [change for change in changes if abs(change.log) <= change.reach]
@@ -186,6 +260,28 @@ def _judged(
             # One place more takes a degree of freedom.
             return Found(tuple(changes), free, scatter, float(critical[max(free - 1, 0)]))
         places.remove(min(weak, key=lambda change: abs(change.log) / change.reach).at)
+
+
+def reach_of(
+    a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], scatter: float, free: int, alpha: float
+) -> float:
+    """Half of the range of mean b - mean a, with the confidence 1 - `alpha`.
+
+    Both have the `scatter` that is known with `free` degrees of freedom, but for a level that scatters more.
+    """
+    whole, freedom = 0.0, 0.0
+    for level in (a, b):
+        n, squares = len(level), float(((level - level.mean()) ** 2).sum())
+        others, own = max(scatter**2 * free - squares, 0.0) / max(free - n + 1, 1), squares / max(n - 1, 1)
+        # The 99 % point of a variance (Wilson and Hilferty, "The Distribution of Chi-Square", 1931).
+        part = 2 / (9 * max(n - 1, 1))
+        unlike = free > n - 1 and own > others * (1 - part + _ONE_OF_HUNDRED * math.sqrt(part)) ** 3
+        part = (own if unlike else scatter**2) / n
+        whole += part
+        freedom += part**2 / (n - 1 if unlike else free)
+    # Satterthwaite's degrees of freedom, where both have the same scatter not less than all.
+    freedom = whole**2 / freedom
+    return t_of(alpha, max(1, min(free, int(freedom)))) * math.sqrt(whole)
 
 
 def _near(x: npt.NDArray[np.float64], at: int, bound: float) -> list[int]:

@@ -6,24 +6,25 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from kit.core.errors import ConfigError
 from kit.store.summary import Range
 from reports.comparison import comparability
-from reports.statistics.change_points import ALPHA, FEWEST, Found, change_points
-from reports.statistics.ratios import around
+from reports.statistics.change_points import ALPHA, FEWEST, Found
+from reports.statistics.explanations import Explained, Fit, explain
+from reports.statistics.ratios import ERRORS_95, around
 from reports.trend.checks import History, histories
 from reports.trend.marks import Mark, marked_keys, marks_of, version_labels
 from reports.trend.point import BYTES, RATE, Key, Measured, Point
 
-# More make the table of a line longer than anybody reads, and the search slow.
-MOST_POINTS = 100
 # Of runs that are unlike the first.
 _MOST_NAMED = 5
+# Of a correlation in runs that do not depend on each other: standard errors that one of twenty is above.
+_CHANCE = 1.645
+_MOST_COMMON = 0.9
 # Where only a larger change than this would be found, runs are too few to tell.
 _TELLING = math.log(2)
-# Half of a 95 % range in standard deviations.
-_ERRORS = 1.96
 
 
 @dataclass(frozen=True)
@@ -50,30 +51,59 @@ class ChangePoint:
 class Line:
     """A figure over the points. `values`: None where a point has it not.
 
-    `used`: the points that count. `changes`: None where they are too few to tell; `smallest`: the ratio that
-    is found in nine of ten cases in the middle of the line, None without a degree of freedom.
+    `used`: the points that count, which `explained` numbers from 0. `changes`: None where the points are too
+    few to tell, empty where steps are not what fits best; `smallest`: the ratio that is found in nine of ten
+    cases in the middle of the line, None without a degree of freedom.
     """
 
     key: Key
     values: tuple[Measured | None, ...]
     used: tuple[int, ...]
-    changes: tuple[ChangePoint, ...] | None
-    found: Found
-    smallest: float | None
+    explained: Explained
+    changes: tuple[ChangePoint, ...] | None = None
+    smallest: float | None = None
 
     @property
     def is_rate(self) -> bool:
         return self.key[4] in (RATE, BYTES)
 
     @property
-    def last_to_first(self) -> tuple[float, Range | None] | None:
-        """The last point that counts over the first, and what the number of I/Os alone leaves open."""
-        if len(self.used) < 2:
+    def ends(self) -> tuple[int, int]:
+        """The first and the last point that count."""
+        return self.used[0], self.used[-1]
+
+    @property
+    def slower(self) -> int:
+        """The sign of a change that makes it slower."""
+        return -1 if self.is_rate else 1
+
+    @property
+    def best(self) -> Fit | None:
+        """What fits best; None where the points are too few to tell."""
+        return self.explained.fits[0] if self.changes is not None and self.explained.fits else None
+
+    @property
+    def moved(self) -> Literal["slower", "faster", "back", ""]:
+        """What it is now, by steps or a slope: "back" as before, "" where it did not move."""
+        if self.best is None or self.best.kind not in ("steps", "slope"):
+            return ""
+        far = self.slower * self.best.now.log
+        if abs(far) <= self.best.now.reach:
+            return "back"
+        return "slower" if far > 0 else "faster"
+
+    @property
+    def now_to_past(self) -> tuple[float, Range] | None:
+        """The level of now over that of the past, with its 95 % range."""
+        if not self.explained.fits:
             return None
-        first, last = (self.values[i] for i in (self.used[0], self.used[-1]))
-        assert first and last, "used points have values"
-        of_both = last.mean.minus(first.mean)
-        return of_both.value, of_both.range
+        now = self.explained.fits[0].now
+        return math.exp(now.log), around(now.log, now.reach)
+
+    @property
+    def odd(self) -> list[tuple[int, float]]:
+        """Points that are apart, with their ratio to the level beside them."""
+        return [(self.used[i], math.exp(far)) for i, far in self.best.odd] if self.best else []
 
 
 @dataclass(frozen=True)
@@ -87,15 +117,6 @@ class Trend:
     marks: tuple[Mark, ...]
     checks: tuple[History, ...]
     across: tuple[str, ...] = ()
-
-    def worse_than(self, limit: float) -> list[tuple[Line, ChangePoint]]:
-        """Change points that made a line slower by more than `limit`, unless the last level is back."""
-        return [
-            (line, change)
-            for line in self.lines
-            for change in line.changes or ()
-            if change.worse and not change.mended and abs(math.log(change.ratio)) > math.log1p(limit)
-        ]
 
     @property
     def title(self) -> str:
@@ -111,8 +132,6 @@ def trend_of(points: Sequence[Point], by: str = "time", across: Sequence[str] = 
     """`across`: keys that may differ besides those that are marks. Raises ConfigError."""
     if len(points) < 2:
         raise ConfigError("a trend needs two runs at least", "give several runs, or a directory of them")
-    if len(points) > MOST_POINTS:
-        raise ConfigError(f"{len(points)} runs: a trend has {MOST_POINTS} at most", "give fewer of them")
     ordered = _ordered(points)
     _check_alike(ordered, across)
     labels = version_labels(ordered) if by == "version" else [point.started_utc for point in ordered]
@@ -125,7 +144,9 @@ def trend_of(points: Sequence[Point], by: str = "time", across: Sequence[str] = 
     keys = list(dict.fromkeys(key for point in ordered for key in point.figures))
     made = [_line(key, ordered) for key in keys]
     judged = sum(len(line.used) >= FEWEST for line in made)
-    lines = [_with_changes(line, marks, ALPHA / max(judged, 1)) for line in made]
+    lines = [_explained(line, marks, ALPHA / max(judged, 1)) for line in made]
+    if lag := _common_lag(lines):
+        lines = [_explained(line, marks, ALPHA / max(judged, 1), lag) for line in made]
     names = [point.run for point in ordered] if by == "time" else labels
     checks = histories([point.outcomes for point in ordered], names)
     return Trend(tuple(ordered), by, tuple(labels), tuple(lines), tuple(marks), tuple(checks), tuple(across))
@@ -182,54 +203,67 @@ def _difference(first: Point, point: Point, across: Sequence[str], free: Sequenc
 def _line(key: Key, points: Sequence[Point]) -> Line:
     values = tuple(point.figures.get(key) for point in points)
     used = tuple(i for i, each in enumerate(values) if each and each.trusted)
-    return Line(key, values, used, None, Found((), 0, 0.0, math.inf), None)
+    return Line(key, values, used, Explained(Found((), 0, 0.0, math.inf), None, (), ()))
 
 
-def _with_changes(line: Line, marks: Sequence[Mark], alpha: float) -> Line:
-    """The line with its change points."""
+def _common_lag(lines: Sequence[Line]) -> float:
+    """The correlation of neighbouring runs in the median figure; 0 where chance gives as much."""
+    known = sorted((line.explained.fits[0].lag, len(line.used)) for line in lines if line.explained.fits)
+    lag, runs = known[len(known) // 2] if known else (0.0, 1)
+    return min(lag, _MOST_COMMON) if lag > _CHANCE / math.sqrt(runs) else 0.0
+
+
+def _explained(line: Line, marks: Sequence[Mark], alpha: float, lag: float = 0.0) -> Line:
+    """The line with what explains it. `lag`: of its neighbouring runs, at least."""
     figures = [each.mean for i in line.used if (each := line.values[i])]
     states = [sum(mark.at <= i for mark in marks) for i in line.used]
-    found = change_points(
-        [each.log for each in figures], [(each.reach or 0.0) / _ERRORS for each in figures], states, alpha
+    errors = [(each.reach or 0.0) / ERRORS_95 for each in figures]
+    explained = explain([each.log for each in figures], errors, states, alpha, line.slower, lag)
+    found = explained.found
+    runs = sum(map(len, found.levels))
+    limit = found.smallest(runs // 2, runs - runs // 2)
+    made = replace(
+        line, explained=explained, smallest=math.exp(min(limit, 690.0)) if limit is not None else None
     )
-    middle = len(figures) // 2
-    limit = found.smallest(middle, len(figures) - middle)
-    smallest = math.exp(min(limit, 690.0)) if limit is not None else None
-    if not found.changes and (limit is None or limit > _TELLING):
-        return replace(line, found=found, smallest=smallest)
-    ends = [0, *(change.at for change in found.changes), len(figures)]
-    levels = [sum(each.log for each in figures[a:b]) / (b - a) for a, b in itertools.pairwise(ends)]
-    changes = tuple(_change(line, found, number, levels, marks) for number in range(len(found.changes)))
-    return replace(line, found=found, changes=changes, smallest=smallest)
+    if not (explained.fits and explained.fits[0].kind in ("steps", "slope")) and (
+        limit is None or limit > _TELLING
+    ):
+        return made
+    if explained.fits[0].kind != "steps":
+        return replace(made, changes=())
+    levels = [sum(figures[i].log for i in level) / len(level) for level in found.levels]
+    changes = tuple(_change(made, number, levels, marks) for number in range(len(found.changes)))
+    return replace(made, changes=changes)
 
 
-def _change(
-    line: Line, found: Found, number: int, levels: Sequence[float], marks: Sequence[Mark]
-) -> ChangePoint:
+def _change(line: Line, number: int, levels: Sequence[float], marks: Sequence[Mark]) -> ChangePoint:
+    found = line.explained.found
     change = found.changes[number]
-    at, before = line.used[change.at], line.used[change.at - 1]
+    run_before = {level[0]: before[-1] for before, level in itertools.pairwise(found.levels)}
+    at, before = line.used[change.at], line.used[run_before[change.at]]
     here = tuple(mark for mark in marks if before < mark.at <= at)
     others = [(line.used[place - 1], line.used[place]) for place in change.places if place != change.at]
-    near = tuple(mark for a, b in others for mark in marks if a < mark.at <= b)
-    sign = -1 if line.is_rate else 1
+    near = tuple(mark for a, b in others for mark in marks if a < mark.at <= b and mark not in here)
     # Back: the last level is not slower than that before, by less than half of this change.
-    mended = sign * (levels[-1] - levels[number]) < abs(change.log) / 2
+    mended = line.slower * (levels[-1] - levels[number]) < abs(change.log) / 2
     return ChangePoint(
         at, before, math.exp(change.log), around(change.log, change.reach),
-        tuple(line.used[place] for place in change.places), here, near, sign * change.log > 0, mended,
+        tuple(line.used[place] for place in change.places), here, near, line.slower * change.log > 0, mended,
     )  # fmt: skip
 
 
 def quiet_marks(trend: Trend) -> Iterator[tuple[Mark, float | None]]:
     """Marks where no line changed; and the ratio that would have been found there in nine of ten cases.
 
-    That is the smallest of all lines; None where all are too short to tell.
+    That is the smallest of all lines; None where none of them tells.
     """
     moved = {mark for line in trend.lines for change in line.changes or () for mark in change.marks}
     for mark in trend.marks:
         if mark in moved:
             continue
-        limits = [limit for line in trend.judged if (limit := _limit_at(line, mark.at)) is not None]
+        # A slope, or runs that depend on each other, would hide a step.
+        lines = [line for line in trend.lines if line.best and line.best.kind in ("level", "steps")]
+        limits = [limit for line in lines if (limit := _limit_at(line, mark.at)) is not None]
         yield mark, math.exp(min(limits)) if limits else None
 
 
@@ -239,4 +273,4 @@ def _limit_at(line: Line, at: int) -> float | None:
     low = max((place for place in places if place <= at), default=0)
     high = min((place for place in places if place > at), default=len(line.values))
     used = [i for i in line.used if low <= i < high]
-    return line.found.smallest(sum(i < at for i in used), sum(i >= at for i in used))
+    return line.explained.found.smallest(sum(i < at for i in used), sum(i >= at for i in used))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 from kit.store.stored import Json
 from reports.statistics.change_points import ALPHA
+from reports.statistics.ratios import around
 from reports.trend.analyse import ChangePoint, Line, Trend
+from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.marks import Mark
 from reports.trend.sentences import headline, method, sentences
 
-FORMAT = 1
+FORMAT = 2
 _UNITS = {"ios_per_s": "1/s", "bytes_per_s": "B/s"}
 
 
-def as_json(trend: Trend, limit: float | None = None) -> Json:
-    """`limit`: of --worse-than, a part of 1."""
-    worse = trend.worse_than(limit) if limit is not None else []
+def as_json(trend: Trend, gate: Gate | None = None) -> Json:
+    """`gate`: of --worse-than."""
     return {
         "format": FORMAT,
         "title": trend.title,
@@ -31,14 +34,16 @@ def as_json(trend: Trend, limit: float | None = None) -> Json:
             for point, label in zip(trend.points, trend.labels, strict=True)
         ],
         "marks": [_mark(mark, trend) for mark in trend.marks],
-        "figures": [_line(line, trend) for line in trend.lines],
+        "figures": [_line(line, trend, gate) for line in trend.lines],
         "checks": [
             {"check": each.name, "states": list(each.states), "failing": each.failing, "known": each.known,
              "history": each.words, "reason": each.text}
             for each in trend.checks
         ],
-        "worse_than": limit,
-        "worse": [{**_labels(line), **_change(change, trend)} for line, change in worse],
+        "gate": gate and {
+            "worse_than": gate.limit, "outcome": gate.outcome, "verdict": verdict(gate),
+            "reasons": list(reasons(trend, gate)),
+        },
     }  # fmt: skip
 
 
@@ -51,8 +56,10 @@ def _labels(line: Line) -> Json:
     return dict(zip(("phase", "layer", "op", "tier", "figure"), line.key, strict=True))
 
 
-def _line(line: Line, trend: Trend) -> Json:
+def _line(line: Line, trend: Trend, gate: Gate | None) -> Json:
     means = [each.mean if each else None for each in line.values]
+    found, slope, best = line.explained.found, line.explained.slope, line.best
+    ratio, interval = line.now_to_past or (None, None)
     return {
         **_labels(line),
         "unit": _UNITS.get(line.key[4], "us"),
@@ -60,10 +67,20 @@ def _line(line: Line, trend: Trend) -> Json:
         "ranges": [each.range if each else None for each in means],
         "used": [i in line.used for i in range(len(line.values))],
         "judged": line.changes is not None,
-        "scatter": line.found.scatter if line.found.freedom else None,
+        "scatter": found.scatter if found.freedom else None,
         "smallest_found": line.smallest,
+        "fits": [fit.kind for fit in line.explained.fits] if best else [],
+        "lag1": best and best.lag,
+        "moved": line.moved or None,
+        "now_to_past": {"ratio": ratio, "interval": interval} if ratio else None,
+        "slope": slope and {
+            "per_run": math.exp(slope.log), "interval": around(slope.log, slope.reach),
+            "runs": len(line.used),
+        },
+        "odd": [{"run": trend.points[at].run, "ratio": far} for at, far in line.odd],
         "changes": [_change(change, trend) for change in line.changes or ()],
-    }
+        "gate": gate and gate.at(line),
+    }  # fmt: skip
 
 
 def _change(change: ChangePoint, trend: Trend) -> Json:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kit.core.units import format_latency
+from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics.change_points import ALPHA
+from reports.statistics.ratios import around
 from reports.trend.analyse import ChangePoint, Line, Trend, quiet_marks
 from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Key
@@ -39,36 +42,49 @@ def value_text(key: Key, value: float) -> str:
 
 
 def headline(trend: Trend) -> str:
-    """What the page and the terminal say first."""
-    points = len(trend.points)
-    changes = [change for line in trend.lines for change in line.changes or ()]
-    figures = f"{len(trend.judged)} of {len(trend.lines)} figures over {points} runs"
-    if not trend.judged:
+    """What the page and the terminal say first: what figures are now, beside what they were."""
+    points, judged = len(trend.points), len(trend.judged)
+    if not judged:
         return f"{points} runs are too few to tell whether any of {len(trend.lines)} figures moved."
-    if not changes:
-        return f"No change is shown in {figures}."
-    places = {change.at for change in changes}
-    worse = sum(change.worse for change in changes)
-    where = "one place" if len(places) == 1 else f"{len(places)} places"
-    return (
-        f"{len(changes)} change point{'s' * (len(changes) != 1)} at {where} in {figures}: {worse} slower, "
-        f"{len(changes) - worse} faster."
-    )
+    moved = [line for line in trend.lines if line.moved]
+    if not moved:
+        alike = sum(line.best is not None and line.best.kind == "dependence" for line in trend.lines)
+        but = f"; in {alike} neighbouring runs are alike" if alike else ""
+        return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
+    kinds = {"slower": "slower now", "faster": "faster now", "back": "moved and back"}
+    count = Counter[str](line.moved for line in moved)
+    now = ", ".join(f"{count[kind]} {text}" for kind, text in kinds.items() if count[kind])
+    changes = [change for line in moved for change in line.changes or ()]
+    slopes = sum(not line.changes for line in moved)
+    parts = []
+    if changes:
+        at = len({change.at for change in changes})
+        where = "one place" if at == 1 else f"{at} places"
+        parts.append(f"{len(changes)} change point{'s' * (len(changes) != 1)} at {where}")
+    if slopes:
+        parts.append(f"{slopes} slope{'s' * (slopes != 1)}")
+    return f"{len(moved)} of {judged} figures moved over {points} runs: {now}; {' and '.join(parts)}."
 
 
 @dataclass(frozen=True)
 class Place:
-    """Two runs that figures changed between. `title`: what changed there; `moves`: the figures, in words."""
+    """Two runs that figures changed between, or the ends of a slope. `moves`: the figures, in words."""
 
     title: str
     moves: tuple[str, ...]
 
 
 def places(trend: Trend) -> list[Place]:
-    """Change points by place; of one place the largest first."""
+    """Slopes, then change points by place; of one place the largest first."""
     found = [(change, line) for line in trend.lines for change in line.changes or ()]
     found.sort(key=lambda each: (each[0].at, each[0].before, -abs(math.log(each[0].ratio))))
-    made = []
+    slopes = sorted(
+        (line for line in trend.lines if line.moved and not line.changes), key=lambda line: line.ends
+    )
+    made = [
+        Place(_over(trend, ends), tuple(f"{_rise(trend, line)}." for line in group))
+        for ends, group in itertools.groupby(slopes, key=lambda line: line.ends)
+    ]
     for _, group in itertools.groupby(found, key=lambda each: (each[0].at, each[0].before)):
         moves = [(line, change) for change, line in group]
         made.append(Place(_title(trend, moves[0][1]), tuple(f"{_move(trend, *each)}." for each in moves)))
@@ -76,18 +92,40 @@ def places(trend: Trend) -> list[Place]:
 
 
 def sentences(trend: Trend) -> list[str]:
-    """A sentence for each change point, by place; then marks without one, and what is left open."""
+    """A sentence for each slope and change point; then marks without one, and what is left open."""
     return [*(f"{place.title}: {move}" for place in places(trend) for move in place.moves), *remarks(trend)]
 
 
 def remarks(trend: Trend) -> list[str]:
-    """Marks without a change point, and what is left open."""
-    return [*_marks(trend), *_left_open(trend)]
+    """Marks without a change point, runs that are apart, and what is left open."""
+    return [*_marks(trend), *_apart(trend), *_left_open(trend)]
 
 
-def change_sentence(trend: Trend, line: Line, change: ChangePoint) -> str:
-    """Between which runs, what changed there, which figure moved, and by how much."""
-    return f"{_title(trend, change)}: {_move(trend, line, change)}."
+def _over(trend: Trend, ends: tuple[int, int]) -> str:
+    return f"From {trend.points[ends[0]].run} to {trend.points[ends[1]].run}, run by run"
+
+
+def _rise(trend: Trend, line: Line) -> str:
+    """The slope of a line: a run, and in all."""
+    slope, runs = line.explained.slope, len(line.used)
+    assert slope, "a line without change points moves by a slope"
+    whole = math.exp(slope.log * (runs - 1))
+    text = f"{name_of(line.key)} {_by(math.exp(slope.log), around(slope.log, slope.reach))} a run"
+    return f"{text}, over {runs} runs to {whole:.3g} times{_besides(trend, line)}"
+
+
+def _besides(trend: Trend, line: Line) -> str:
+    """What explains the line as well."""
+    texts = []
+    for fit in line.explained.fits[1:]:
+        if fit.kind == "slope":
+            texts.append("a slope")
+        elif fit.kind == "steps":
+            at = [trend.points[line.used[change.at]].run for change in line.explained.found.changes]
+            texts.append(f"a step before {_listed(at)}" if len(at) == 1 else f"steps before {_listed(at)}")
+        else:
+            texts.append(f"one level of runs that depend on each other (lag-1 {fit.lag:.1f})")
+    return f"; {_listed(texts)} {'fits' if len(texts) == 1 else 'fit'} as well" if texts else ""
 
 
 def _title(trend: Trend, change: ChangePoint) -> str:
@@ -97,24 +135,25 @@ def _title(trend: Trend, change: ChangePoint) -> str:
 
 
 def _move(trend: Trend, line: Line, change: ChangePoint) -> str:
-    text = f"{name_of(line.key)} {moved(line, change)}"
+    text = f"{name_of(line.key)} {_by(change.ratio, change.interval)}"
     others = [trend.points[place].run for place in change.places if place != change.at]
     if others:
         text += f", or before {_listed(others)} (95 %)"
     if change.near:
         text += f", where {_listed([str(mark) for mark in change.near])} changed"
-    return f"{text}; a later change brings it back" if change.worse and change.mended else text
+    if change.worse and change.mended:
+        text += "; a later change brings it back"
+    return text + _besides(trend, line)
 
 
-def moved(line: Line, change: ChangePoint) -> str:
+def _by(ratio: float, interval: Range) -> str:
     """Such as "rose by 52 % (95 %: 44 % to 60 %)"."""
-    low, high = change.interval
-    if 1 / _PERCENTS <= change.ratio <= _PERCENTS:
-        verb = "rose" if change.ratio > 1 else "fell"
+    low, high = interval
+    if 1 / _PERCENTS <= ratio <= _PERCENTS:
+        verb = "rose" if ratio > 1 else "fell"
         ends = sorted(abs(end - 1) * 100 for end in (low, high))
-        by = abs(change.ratio - 1) * 100
-        return f"{verb} by {by:.1f} % (95 %: {ends[0]:.1f} % to {ends[1]:.1f} %)"
-    return f"became {change.ratio:.3g} times what it was (95 %: {low:.3g} to {high:.3g})"
+        return f"{verb} by {abs(ratio - 1) * 100:.1f} % (95 %: {ends[0]:.1f} % to {ends[1]:.1f} %)"
+    return f"became {ratio:.3g} times what it was (95 %: {low:.3g} to {high:.3g})"
 
 
 def percent(ratio: float) -> str:
@@ -131,12 +170,28 @@ def _marks(trend: Trend) -> Iterator[str]:
         between = f"{_listed([str(mark) for mark in marks])} changed between {runs}"
         limit = each[0][1]
         if limit is None:
-            yield f"{between}: too few runs to tell whether a figure moved."
+            yield f"{between}: it cannot be told whether a figure moved there."
         else:
             yield (
                 f"{between}: no figure is shown to have moved. Of the figure that is known best a change of "
                 f"{percent(limit)} would have been found there in nine of ten cases."
             )
+
+
+def _apart(trend: Trend) -> Iterator[str]:
+    """Runs that are apart, each with the figure that is farthest."""
+    found: dict[int, list[tuple[float, Line]]] = {}
+    for line in trend.lines:
+        for at, ratio in line.odd:
+            found.setdefault(at, []).append((ratio, line))
+    for at, odd in sorted(found.items()):
+        ratio, line = max(odd, key=lambda each: abs(math.log(each[0])))
+        figures = "1 figure:" if len(odd) == 1 else f"{len(odd)} figures, such as"
+        last = "; another run tells whether a new level begins" if at == line.used[-1] else ""
+        yield (
+            f"{trend.points[at].run} is apart in {figures} {name_of(line.key)}, {ratio:.3g} times the runs "
+            f"beside it. One run is no level{last}."
+        )
 
 
 def _left_open(trend: Trend) -> Iterator[str]:
@@ -146,31 +201,44 @@ def _left_open(trend: Trend) -> Iterator[str]:
             f"{open_} of {len(trend.lines)} figures have too few runs to tell. How runs scatter is known "
             "only from runs between which nothing changed: measure each version twice or more often."
         )
+    wander = [line for line in trend.judged if line.best and line.best.kind == "dependence"]
+    if wander:
+        yield (
+            f"Not at one level: {len(wander)} of {len(trend.lines)} figures, such as "
+            f"{name_of(wander[0].key)}: neighbouring runs are alike (lag-1 {_lags(wander)}). It is a change "
+            "too small to be shown, or runs that depend on each other."
+        )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
         yield f"Not used, because their result is unknown: {', '.join(hollow)}."
 
 
+def _lags(lines: Sequence[Line]) -> str:
+    lags = sorted(line.best.lag for line in lines if line.best)
+    return f"{lags[0]:.1f}" if lags[0] == lags[-1] else f"{lags[0]:.1f} to {lags[-1]:.1f}"
+
+
 def method(trend: Trend) -> str:
-    """How change points are found, and how sure that is."""
+    """How steps and slopes are found, and how sure that is."""
+    lags = sorted(line.best.lag for line in trend.lines if line.best)
+    measured = f" (lag-1 of what is left: {lags[len(lags) // 2]:.1f} in the median figure)" if lags else ""
     return (
         "Change points: likelihood ratio for a shift of the mean logarithm over all stretches of runs "
-        "(Worsley 1979, Fryzlewicz 2014); the scatter is that of runs between which nothing changed, never "
-        "less than what the number of I/Os leaves open. Of trends without a change at most "
-        f"{ALPHA * 100:.0f} % show one, all {len(trend.lines)} figures together. Intervals are of each "
-        "change by itself."
+        "(Worsley 1979, Fryzlewicz 2014); slopes: least squares; what fits better is said (BIC). The scatter "
+        "is that of runs between which nothing changed, never less than what their I/Os leave open. If runs "
+        f"scatter alike and do not depend on each other{measured}, at most {ALPHA * 100:.0f} % of trends "
+        f"without a change show a step or a slope, all {len(trend.lines)} figures together. Intervals are of "
+        "each change by itself."
     )
 
 
 def row_of(line: Line) -> tuple[str, str, str, str]:
-    """Of a line: the first and the last value, their ratio with its range, and the statement on it."""
-    found = line.last_to_first
-    if found is None:
+    """Of a line: the first and the last value, now over the past with its range, and the statement on it."""
+    if len(line.used) < 2:
         return "-", "-", "-", "no two runs have it"
     first, last = (line.values[i] for i in (line.used[0], line.used[-1]))
     assert first and last, "used points have values"
-    ratio, known = found
-    text = f"{ratio:.3f}" + (f" ({known[0]:.3f} to {known[1]:.3f})" if known else "")
+    text = ratio_text(line) if line.now_to_past else "-"
     return (
         value_text(line.key, first.mean.value),
         value_text(line.key, last.mean.value),
@@ -179,14 +247,28 @@ def row_of(line: Line) -> tuple[str, str, str, str]:
     )
 
 
+def ratio_text(line: Line) -> str:
+    """Now over the past, such as "1.20 (1.16 to 1.24)"."""
+    assert line.now_to_past, "a line whose scatter is known"
+    ratio, (low, high) = line.now_to_past
+    return f"{ratio:.3g} ({low:.3g} to {high:.3g})"
+
+
 def statement(line: Line) -> str:
     """The statement on a line, in a few words."""
-    if line.changes is None:
+    best = line.best
+    if best is None:
         least = line.smallest or _MOST_TIMES
         return f"too few runs to tell{f' a change below {percent(least)}' if least < _MOST_TIMES else ''}"
+    slope = line.explained.slope
+    if best.kind == "dependence":
+        return f"no change shown, but neighbouring runs are alike (lag-1 {best.lag:.1f})"
+    if best.kind == "slope" and slope:
+        low, high = around(slope.log, slope.reach)
+        return f"x {math.exp(slope.log):.3f} [{low:.3f}, {high:.3f}] a run"
     if not line.changes:
         least = line.smallest or 0
-        return f"no change shown{f'; one of {percent(least)} would be found' if least else ''}"
+        return f"no change shown{f'; a step of {percent(least)} would be found' if least else ''}"
     return "; ".join(
         f"x {change.ratio:.3g} [{change.interval[0]:.3g}, {change.interval[1]:.3g}]"
         for change in line.changes

@@ -4,6 +4,7 @@ import pytest
 
 from reports.page import trend_page
 from reports.trend.analyse import trend_of
+from reports.trend.gate import gate
 from tests.browser.page import ATTACK, plot, saved_rows, violations
 from tests.reports.trend.points import VERSIONS, firmware, point
 
@@ -20,7 +21,8 @@ def pages(tmp_path_factory):
         *(point(number, settings=kernel, run=f"{ATTACK}{number}") for number in (14, 15)),
     ]  # fmt: skip
     for by in ("time", "version"):
-        (folder / f"{by}.html").write_text(trend_page.render(trend_of(points, by), 0.1))
+        trend = trend_of(points, by)
+        (folder / f"{by}.html").write_text(trend_page.render(trend, gate(trend, 0.1)))
     return folder
 
 
@@ -66,7 +68,7 @@ def test_change_points_have_rings_marks_lines_and_unknown_runs_are_hollow(show, 
 
 def test_the_keyboard_sorts_the_table_of_all_figures(show, pages):
     page = show(pages / "time.html")
-    head = page.locator(".sortable thead button", has_text="Last : first")
+    head = page.locator(".sortable thead button", has_text="Now : past")
     head.focus()
     page.keyboard.press("Enter")
     column = "[...document.querySelectorAll('.sortable tbody tr')].map(r => Number(r.cells[7].dataset.sort))"

@@ -91,10 +91,34 @@ def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[T
             "hovertemplate": "%{customdata}<extra>not used: unknown</extra>",
         }  # fmt: skip
     if line.changes:
-        yield _rings(trend, line, common, x)
+        yield _rings(line, common, x)
+    if line.odd:
+        yield {
+            **common, "meta": {}, "x": [x[i] for i, _ in line.odd], "y": [_y(line, i) for i, _ in line.odd],
+            "mode": "markers", "showlegend": False, "hovertemplate": "one run, apart<extra></extra>",
+            "marker": {"size": 16, "symbol": "x-thin-open", "color": palette.FAULT, "line": {"width": 2.5}},
+        }  # fmt: skip
+    if line.moved and not line.changes:
+        yield _slope(line, common, x)
 
 
-def _rings(trend: Trend, line: Line, common: Trace, x: Sequence[Any]) -> Trace:
+def _slope(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
+    """The straight line of what moves run by run, with its ratio from end to end."""
+    slope, used = line.explained.slope, line.used
+    assert slope, "what moves without change points has a slope"
+    kept = [at for at, i in enumerate(used) if i not in {odd for odd, _ in line.odd}]
+    middle = sum(kept) / len(kept)
+    mean = sum(_mean(line, used[at]).mean.log for at in kept) / len(kept)
+    ends = [math.exp(mean + slope.log * (at - middle)) / _scale(line) for at in (0, len(used) - 1)]
+    return {
+        **common, "meta": {}, "x": [x[i] for i in line.ends], "y": ends, "mode": "lines+text",
+        "showlegend": False, "line": {"color": palette.FAULT, "width": 2.5, "dash": "dash"},
+        "text": ["", f"\N{MULTIPLICATION SIGN}{ends[1] / ends[0]:.3g}"], "textposition": "top left",
+        "hovertemplate": "slope<extra></extra>",
+    }  # fmt: skip
+
+
+def _rings(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
     """A ring around the first point of each new level."""
     changes = line.changes or ()
     return {
@@ -122,7 +146,7 @@ def _y(line: Line, i: int) -> float:
 
 
 def _error(line: Line, used: Sequence[int]) -> Trace:
-    """What the number of I/Os leaves open at each point."""
+    """Within each point, what its I/Os leave open."""
     ends = [_mean(line, i).mean.range for i in used]
     values = [_mean(line, i).mean.value for i in used]
     high, low = (
@@ -220,9 +244,13 @@ def _mark_names(trend: Trend) -> list[Layout]:
 
 
 def _caption(trend: Trend, lines: Sequence[Line]) -> str:
-    parts = ["Bars: what the I/Os leave open within each run."]
+    parts = ["Bars: within each run, what its I/Os leave open."]
     if any(line.changes for line in lines):
         parts.append("Ring: change point, first run of the new level, with the ratio.")
+    if any(line.moved and not line.changes for line in lines):
+        parts.append("Dashed along the runs: slope, with the ratio from end to end.")
+    if any(line.odd for line in lines):
+        parts.append("Cross: a run that is apart.")
     if trend.marks:
         parts.append("Dashed line: something recorded changed.")
     if any(not point.trusted for point in trend.points):

@@ -10,6 +10,7 @@ from reports.page import trend_page
 from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
 from reports.trend.checks import Stand
+from reports.trend.gate import gate, reasons
 from reports.trend.marks import version_labels
 from reports.trend.sentences import headline, sentences, statement
 from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
@@ -29,7 +30,9 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     text = next(each for each in told if "read: p50 of reads, disk, at the NFS server rose by 3" in each)
     assert text.startswith("Between run3 and run4 (firmware of log0 1.0") and "brings it back" in text
     assert "95 %" in text
-    assert "6 change points at 2 places in 3 of 3 figures over 9 runs: 3 slower, 3 faster." == headline(trend)
+    assert (
+        headline(trend) == "3 of 3 figures moved over 9 runs: 3 moved and back; 6 change points at 2 places."
+    )
 
 
 def test_a_change_where_nothing_was_recorded_and_a_mark_without_a_change_are_both_said():
@@ -49,13 +52,13 @@ def test_a_change_where_nothing_was_recorded_and_a_mark_without_a_change_are_bot
 def test_too_few_runs_claim_nothing_and_say_so():
     three = [point(1), point(4, 1.3, settings=firmware("1.1")), point(7, settings=firmware("1.2"))]
     trend = trend_of(three)
-    assert all(line.changes is None for line in trend.lines) and trend.worse_than(0.1) == []
+    assert all(line.changes is None for line in trend.lines) and gate(trend, 0.1).outcome == "open"
     assert headline(trend) == "3 runs are too few to tell whether any of 3 figures moved."
     told = " ".join(sentences(trend))
-    assert "too few runs to tell whether a figure moved" in told and "twice or more often" in told
-    # What the I/Os alone leave open is shown, and is no claim.
-    assert trend.lines[0].last_to_first[1] is not None
-    assert 'skipped="3"' in trend_table.junit(trend, 0.1).decode()
+    assert "it cannot be told whether a figure moved there" in told and "twice or more often" in told
+    low, high = trend.lines[0].now_to_past[1]
+    assert low < 0.8 and high > 1.3
+    assert 'skipped="3"' in trend_table.junit(trend, gate(trend, 0.1)).decode()
 
 
 def test_unknown_runs_are_shown_and_not_used():
@@ -71,9 +74,10 @@ def test_a_rate_that_falls_is_worse_and_a_latency_that_falls_is_not():
     assert [change.worse for line in fast.lines for change in line.changes] == [False] * 3
     slow = trend_of([*(point(n) for n in (1, 2, 3)), *(point(n, 1.5) for n in (4, 5, 6))])
     assert [change.worse for line in slow.lines for change in line.changes] == [True] * 3
-    assert len(slow.worse_than(0.1)) == 3 and slow.worse_than(0.6) == [] and fast.worse_than(0.1) == []
+    assert len(gate(slow, 0.1).of("fails")) == 3 and gate(slow, 0.7).outcome == "holds"
+    assert gate(fast, 0.1).outcome == "holds"
     # One that a later firmware mended no longer counts.
-    assert trend_of(VERSIONS).worse_than(0.1) == []
+    assert gate(trend_of(VERSIONS), 0.1).outcome == "holds"
 
 
 @pytest.mark.parametrize("key", ["phases.read.duration", "workload", f"{DEVICE}size_bytes", "nfs.transport"])
@@ -143,19 +147,20 @@ def test_a_known_failure_is_no_failure_and_a_new_one_is():
 
 def test_junit_has_a_case_for_each_figure_and_check():
     slow = trend_of(VERSIONS[:6])
-    root = ET.fromstring(trend_table.junit(slow, 0.1))
+    root = ET.fromstring(trend_table.junit(slow, gate(slow, 0.1)))
     failed = [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None]
     assert failed == [
         "nfs-server read/disk p50", "nfs-server read/disk p99", "client read/all ios_per_s", "expect read"
     ]  # fmt: skip
-    mended = ET.fromstring(trend_table.junit(trend_of(VERSIONS), 0.1))
+    mended = trend_of(VERSIONS)
+    mended = ET.fromstring(trend_table.junit(mended, gate(mended, 0.1)))
     assert [case for case in mended.iter("testcase") if case.find("failure") is not None] == []
 
 
 def test_one_run_a_run_twice_and_a_run_without_a_time_are_refused():
     for points, words in (
         ([point(1)], "two runs"), ([point(1), point(1)], "the same run"),
-        ([point(1), point(2, started_utc="yesterday")], "no time"), ([point(1)] * 101, "100 at most"),
+        ([point(1), point(2, started_utc="yesterday")], "no time"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=words):
             trend_of(points)
@@ -163,14 +168,16 @@ def test_one_run_a_run_twice_and_a_run_without_a_time_are_refused():
 
 def test_json_and_page_say_the_same():
     trend = trend_of(VERSIONS)
-    value = as_json(trend, 0.1)
-    assert value["headline"] == headline(trend) and len(value["figures"]) == 3 and value["worse"] == []
+    value = as_json(trend, gate(trend, 0.1))
+    assert value["headline"] == headline(trend) and len(value["figures"]) == 3
+    assert value["gate"]["outcome"] == "holds" and value["gate"]["reasons"] == []
+    assert {each["gate"] for each in value["figures"]} == {"holds"}
     first = value["figures"][0]["changes"][0]
     assert (
         first["between"] == ["run3", "run4"] and first["interval"][0] < first["ratio"] < first["interval"][1]
     )
-    html = trend_page.render(trend, 0.1)
-    assert headline(trend) in html and "not slower than allowed" in html
+    html = trend_page.render(trend, gate(trend, 0.1))
+    assert headline(trend) in html and value["gate"]["verdict"] in html
 
 
 def test_foreign_text_is_escaped_on_the_page_and_made_safe_on_the_terminal():
@@ -217,3 +224,72 @@ def test_a_setting_that_is_called_as_a_firmware_is_none():
     ]
     assert version_labels(points) == ["firmware of the switch 1", "firmware of the switch 2"]
     assert version_labels([point(1), point(2, settings=firmware("1.1"))]) == ["1.0", "1.1"]
+
+
+def runs_of(factors):
+    return trend_of([point(number, factor) for number, factor in enumerate(factors, 1)])
+
+
+@pytest.mark.parametrize(("factors", "outcome", "moved"), [
+    ([1.02**n for n in range(12)], "fails", "slower"),
+    ([1.0] * 12, "holds", ""),
+    ([1.0] * 5 + [1.08] * 5 + [1.166] * 5, "fails", "slower"),
+    ([1.0] * 4 + [1.3] * 4 + [1.0] * 4, "holds", "back"),
+    ([1.0] * 4 + [0.7] * 4 + [0.85] * 4, "fails", "slower"),
+    ([1.0] * 9 + [1.5], "open", ""),
+    ([1.0] * 5 + [1.5] + [1.0] * 5, "holds", ""),
+    ([1.02**-n for n in range(12)], "holds", "faster"),
+    ([1.0, 1.3], "open", ""),
+])  # fmt: skip
+def test_the_gate_holds_now_against_the_past_and_everything_says_the_same(factors, outcome, moved):
+    trend = runs_of(factors)
+    found = gate(trend, 0.1)
+    assert found.outcome == outcome, list(reasons(trend, found))
+    assert [line.moved for line in trend.lines] == [moved] * 3
+    value, page = as_json(trend, found), trend_page.render(trend, found)
+    assert {each["gate"] for each in value["figures"]} == {outcome} and value["gate"]["verdict"] in page
+    text = " ".join(" ".join(trend_table.plain(trend, 80)).split())
+    for shown in (value["headline"], *value["sentences"]):
+        assert shown.split(": ", 1)[-1] in text
+    # What a line says of itself has the ratio that the headline counts by.
+    for line in trend.lines:
+        if moved in ("slower", "faster"):
+            low, high = line.now_to_past[1]
+            assert not low <= 1 <= high and f"3 {moved} now" in value["headline"]
+
+
+def test_a_slope_is_said_with_its_size_and_how_long():
+    trend = runs_of([1.02**n for n in range(12)])
+    text = next(each for each in sentences(trend) if "p50" in each)
+    assert text.startswith("From run1 to run12, run by run: ") and " a run, over 12 runs to 1.2" in text
+    slope = as_json(trend)["figures"][0]["slope"]
+    assert slope["interval"][0] <= 1.02 <= slope["interval"][1] and slope["runs"] == 12
+    assert " a run" in statement(trend.lines[0]) and "3 slopes" in headline(trend)
+
+
+def test_a_run_that_is_apart_is_named_and_what_would_tell():
+    trend = runs_of([1.0] * 9 + [1.5])
+    assert [at for line in trend.lines for at, _ in line.odd] == [9] * 3
+    (text,) = (each for each in sentences(trend) if each.startswith("run10 is apart in "))
+    assert "another run tells whether a new level begins" in text
+    assert all("another run tells" in each for each in reasons(trend, gate(trend, 0.1)))
+    few = runs_of([1.0, 1.05, 0.96, 1.02, 0.94, 1.04])
+    assert all("runs would tell" in each for each in reasons(few, gate(few, 0.1)))
+
+
+def test_a_gate_can_be_asked_for_one_figure():
+    trend = runs_of([1.0] * 6 + [1.5] * 6)
+    assert [line.key[4] for line, _ in gate(trend, 0.1, ["read:disk:p99"]).held] == ["p99"]
+    assert len(gate(trend, 0.1, ["read:p50", "read:ios_per_s"]).held) == 2
+    junit = ET.fromstring(trend_table.junit(trend, gate(trend, 0.1, ["read:p50"])))
+    assert [case.get("name") for case in junit.iter("testcase")][:1] == ["nfs-server read/disk p50"]
+    with pytest.raises(ConfigError, match="read:disk:p50, read:disk:p99, read:all:ios_per_s"):
+        gate(trend, 0.1, ["read:slog:p50"])
+
+
+def test_runs_that_wander_are_no_steps():
+    percents = (0, 2, 3, 5, 4, 7, 6, 3, 2, 0, -3, -4, -5, -2, -1, 2, 1, 4, 6, 5, 3, 0, -2, -4)
+    trend = runs_of([1 + each / 100 for each in percents])
+    assert {line.best.kind for line in trend.lines} == {"dependence"}
+    assert any("neighbouring runs are alike (lag-1" in each for each in sentences(trend))
+    assert as_json(trend)["figures"][0]["lag1"] > 0.5

@@ -54,7 +54,7 @@ def test_a_directory_of_runs_is_a_trend_and_a_slower_firmware_is_named(hsp, stor
     failures = [
         case for case in ET.parse(junit).getroot().iter("testcase") if case.find("failure") is not None
     ]
-    assert len(failures) == len(result["worse"]) > 0
+    assert len(failures) == len([each for each in result["figures"] if each["gate"] == "fails"]) > 0
     assert "firmware of log0" in page.read_text()
     # The folder of the workload is the same.
     assert hsp("trend", str(stored / "sizes"), "--json")[1] == hsp("trend", str(stored), "--json")[1]
@@ -89,6 +89,8 @@ def test_what_is_asked_wrongly_is_refused(hsp, stored, tmp_path):
         ([str(tmp_path)], "no directory of them"),
         ([str(stored), "--worse-than", "much"], "--worse-than 10%"),
         ([str(stored), "--json", "--csv"], "choose one"),
+        ([str(stored), "--figure", "write-slog:p50"], "--worse-than 10%"),
+        ([str(stored), "--worse-than", "10%", "--figure", "write-slog:l2arc:p50"], "write-slog:slog:p50"),
     ):
         code, out, err = hsp("trend", *arguments)
         assert code == 2 and words in err and out == "", (arguments, err)
@@ -147,3 +149,26 @@ def test_versions_of_the_server_and_of_a_device_file_are_recorded_and_marked(hsp
     code, out, _ = hsp("trend", *names, "--by", "version", "--json")
     assert code == 0 and [run["label"] for run in json.loads(out)["runs"]] == ["13.0", "13.1"]
     assert RunDir(Path(names[0])).path.name in out
+
+
+@pytest.mark.parametrize(("factors", "ended", "words"), [
+    ([1.02**n for n in range(12)], 1, ("a run, over 12 runs to 1.2", "slower by more than 10 %")),
+    ([1.0] * 12, 0, ("No change is shown", "not slower by more than 10 %")),
+    ([1.0] * 4 + [1.08] * 4 + [1.166] * 4, 1, ("slower by more than 10 %",)),
+    ([1.0] * 9 + [1.5], 3, ("00000a is apart", "another run tells")),
+    ([1.0] * 4 + [1.5] + [1.0] * 5, 0, ("000005 is apart", "not slower by more than 10 %")),
+])  # fmt: skip
+def test_what_the_gate_says_of_runs(hsp, tmp_path, factors, ended, words):
+    for number, factor in enumerate(factors, 1):
+        a_run(tmp_path, number, factor=factor)
+    code, out, err = hsp("trend", str(tmp_path), "--worse-than", "10%", "--json")
+    said = " ".join([*json.loads(out)["sentences"], json.loads(out)["headline"], err])
+    assert code == ended and all(each in said for each in words), (code, said)
+    one = hsp("trend", str(tmp_path), "--worse-than", "10%", "--figure", "write-slog:slog:p50")
+    assert one[0] == ended and "of 1 figures" in one[2], one
+
+
+def test_only_the_newest_runs(hsp, stored):
+    _, out, err = hsp("trend", str(stored), "--last", "3", "--json", "--worse-than", "10%")
+    assert [run["run"][-1] for run in json.loads(out)["runs"]] == ["4", "5", "6"], err
+    assert json.loads(out)["figures"][0]["changes"] == [] and "the newest 3 of 6 runs" in err

@@ -1,0 +1,119 @@
+"""Whether a figure is slower now than in the past by more than a limit. Pure.
+
+By the ends of ranges, never by an estimate: a figure fails where each explanation that fits, and at least a
+step or a slope, says that it is slower by more; it holds where none of them leaves that open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kit.core.errors import ConfigError
+from reports.statistics.explanations import runs_to_tell
+from reports.trend.analyse import Line, Trend
+from reports.trend.sentences import name_of, ratio_text
+
+Outcome = Literal["holds", "fails", "open"]
+# More are not shown together, and a gate that needs more never tells.
+MOST_RUNS = 100
+
+
+@dataclass(frozen=True)
+class Gate:
+    """`limit`: a part of 1. `held`: the lines that it is asked for, and how each came out."""
+
+    limit: float
+    held: tuple[tuple[Line, Outcome], ...]
+
+    def of(self, outcome: Outcome) -> list[Line]:
+        return [line for line, each in self.held if each == outcome]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of all: it fails where a figure fails, and is open where a figure is."""
+        outcomes = {each for _, each in self.held}
+        return "fails" if "fails" in outcomes else "holds" if outcomes == {"holds"} else "open"
+
+    def at(self, line: Line) -> Outcome | None:
+        """None for a line that the gate is not asked for."""
+        return next((outcome for each, outcome in self.held if each is line), None)
+
+    def needed(self, line: Line) -> int | None:
+        """Runs that would tell a change of the limit; None: more than MOST_RUNS, or nobody knows."""
+        fits = line.explained.fits
+        return runs_to_tell(fits[0].scatter, math.log1p(self.limit), MOST_RUNS) if fits else None
+
+
+def gate(trend: Trend, limit: float, figures: Sequence[str] = ()) -> Gate:
+    """`figures`: names of those that it is asked for, `phase:tier:p99`; all without. Raises ConfigError."""
+    chosen = trend.lines
+    if figures:
+        named = {name: [line.key for line in trend.lines if name in names_of(line)] for name in figures}
+        if unknown := [name for name, keys in named.items() if not keys]:
+            known = dict.fromkeys(names_of(line)[-1] for line in trend.lines)
+            raise ConfigError(
+                f"no figure {', '.join(unknown)} in these runs; there are {', '.join(known) or 'none'}",
+                "name it PHASE:FIGURE, PHASE:OP:FIGURE or PHASE:TIER:FIGURE",
+            )
+        chosen = tuple(line for line in trend.lines if any(line.key in keys for keys in named.values()))
+    return Gate(limit, tuple((line, _outcome(line, math.log1p(limit))) for line in chosen))
+
+
+def names_of(line: Line) -> list[str]:
+    """What a line is called: by its phase alone, or with its layer, operation or tier."""
+    phase, layer, op, tier, figure = line.key
+    return [f"{phase}:{figure}", *(f"{phase}:{part}:{figure}" for part in (layer, op, tier))]
+
+
+def _outcome(line: Line, limit: float) -> Outcome:
+    ends = [
+        (line.slower * each.log - each.reach, line.slower * each.log + each.reach)
+        for each in line.explained.contrasts
+    ]
+    if not ends:
+        return "open"
+    if line.moved and all(low > limit for low, _ in ends):
+        return "fails"
+    return "holds" if all(high <= limit for _, high in ends) else "open"
+
+
+def verdict(gate: Gate) -> str:
+    """Such as "slower by more than 10 %: 3 of 19 figures"."""
+    limit, every = f"{100 * gate.limit:g} %", len(gate.held)
+    words = {
+        "fails": f"slower by more than {limit}",
+        "open": f"it cannot be told whether slower by more than {limit}",
+        "holds": f"not slower by more than {limit}",
+    }
+    return f"{words[gate.outcome]}: {len(gate.of(gate.outcome))} of {every} figures"
+
+
+def reasons(trend: Trend, gate: Gate) -> Iterator[str]:
+    """A sentence for each figure that fails, then for each that is open."""
+    for line in gate.of("fails"):
+        yield f"{name_of(line.key)}: {failed(line)}"
+    for line in gate.of("open"):
+        yield f"{name_of(line.key)}: {left_open(trend, gate, line)}"
+
+
+def failed(line: Line) -> str:
+    """How slow it is now."""
+    return f"now : past {ratio_text(line)}, 95 %"
+
+
+def left_open(trend: Trend, gate: Gate, line: Line) -> str:
+    """Why it cannot be told, and what would tell."""
+    if not line.explained.fits:
+        return "too few runs to know how they scatter; four of one version tell that"
+    known, needed = f"now : past {ratio_text(line)}, 95 %", gate.needed(line)
+    last = line.used[-1]
+    if last in [at for at, _ in line.odd]:
+        return f"{known}; {trend.points[last].run} is apart: another run tells whether a new level begins"
+    if needed is None:
+        return f"{known}; more than {MOST_RUNS} runs would be needed"
+    if needed > len(line.used):
+        return f"{known}; about {needed} runs would tell"
+    return f"{known}; it is too near to the limit, or more than one explanation fits"
