@@ -147,10 +147,9 @@ def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> 
         )
         if node and not link:
             # udev's link leads to one of the paths to a disk.
-            links = filter(None, map(preferred_link, inventory.other_paths(node)))
-            remedy = next((f"it is another path to {link}: use that link" for link in links), None)
-            text = f"it has no link in {BY_ID}"
-            yield Reason(Code.NO_ID, text, remedy or "use a disk that has a serial number")
+            other = next(filter(None, map(preferred_link, inventory.other_paths(node))), None)
+            remedy = f"it is another path to {other}: use that link" if other else "use another disk"
+            yield Reason(Code.NO_ID, f"it has no link in {BY_ID}", remedy)
     if node is None:
         yield Reason(
             Code.NOT_FOUND,
@@ -275,9 +274,7 @@ def _hardware_reasons(disk: Node) -> Iterator[Reason]:
     if disk.kind == "rom" or disk.removable:
         yield Reason(Code.REMOVABLE, "it is a removable disk", "use a fixed disk")
     if disk.read_only:
-        yield Reason(
-            Code.READ_ONLY, "it is read-only", "use another disk, or find the cause; see hdparm -r, blockdev"
-        )
+        yield Reason(Code.READ_ONLY, "it is read-only", "use another disk, or see hdparm -r and blockdev")
     if not disk.size_bytes or disk.sector_bytes & (disk.sector_bytes - 1):
         yield Reason(
             Code.TOO_SMALL,

@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from reports.statistics.bootstrap import t_critical
 from reports.statistics.quantiles import Floats, rank_ns
 from reports.statistics.ratios import Figure
+from reports.statistics.student import t_critical
 
 # More batches are shorter, and depend on each other; with fewer their correlation is not known.
 _MOST, FEWEST = 24, 8

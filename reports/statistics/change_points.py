@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.bootstrap import t_critical
+from reports.statistics.student import t_critical
 
 # Of all figures of one trend together: so much of the trends without any change show one, at most.
 ALPHA = 0.05

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kit.store.summary import Range
-from reports.statistics.bootstrap import t_critical
+from reports.statistics.student import t_critical
 
 # Half of a 95 % range in standard errors.
 ERRORS_95 = 1.96

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reports.statistics.batch_means import worth
-from reports.statistics.bootstrap import t_critical
+from reports.statistics.student import t_critical
 
 Floats = npt.NDArray[np.float64]
 

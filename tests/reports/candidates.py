@@ -16,7 +16,7 @@ from kit.store.tables import AGEING_SCHEMA, write_ageing
 from tests.reports import synthetic
 
 ID = "series-20261121T050000Z-bbbbbb"
-IOS = 4000
+IOS = 8000
 POOL_US, DISK_US = 8300.0, 5000.0
 # Medians in us: of writes to the log device, of reads from the L2ARC; and alone.
 DRIVES: dict[str, dict[str, Any]] = {

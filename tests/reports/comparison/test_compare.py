@@ -14,7 +14,7 @@ from reports.comparison import order
 from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE
 from reports.comparison.compare import compare as compared
 from reports.output import comparison_table
-from reports.statistics import bootstrap, quantiles
+from reports.statistics import quantiles, student
 from tests.reports import synthetic
 
 # phase, tier, median in ns, sigma of the logarithm, I/Os of a run
@@ -253,18 +253,18 @@ def test_nothing_in_common():
      (0.05, 200, 1.97190), (0.002, 5, 5.89343)],
 )  # fmt: skip
 def test_critical_values_of_t(alpha, freedom, value):
-    assert bootstrap.t_critical(alpha, freedom) == pytest.approx(value, rel=1e-4)
+    assert student.t_critical(alpha, freedom) == pytest.approx(value, rel=1e-4)
 
 
 @given(st.floats(1e-5, 0.5), st.floats(1, 199))
 def test_critical_values_fall_with_freedom(alpha, freedom):
-    assert bootstrap.t_critical(alpha, freedom) >= bootstrap.t_critical(alpha, freedom + 1) * (1 - 1e-6)
+    assert student.t_critical(alpha, freedom) >= student.t_critical(alpha, freedom + 1) * (1 - 1e-6)
 
 
 @pytest.mark.parametrize(("alpha", "freedom"), [(0, 3), (1, 3), (0.05, 0)])
 def test_critical_values_that_are_none(alpha, freedom):
     with pytest.raises(ValueError):
-        bootstrap.t_critical(alpha, freedom)
+        student.t_critical(alpha, freedom)
 
 
 def test_pairs_cancel_what_both_phases_of_a_run_share():
