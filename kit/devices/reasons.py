@@ -170,8 +170,7 @@ def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Ite
             f"it is not a whole disk but {kind}{owner}",
             _APART if is_joined else "name the whole disk",
         )
-        # Its other facts are those of its paths.
-        if is_joined:
+        if is_joined:  # its other facts are those of its paths
             return
     if spec.serial is None and not spec.trusted:
         yield Reason(

@@ -37,7 +37,7 @@ WORDS = {
 # Files that the kit writes: keys with such a name. None but the classed is opened or run.
 STORED = {
     "manifest": (
-        "appliance.export command.[] host_settings.[].path import.files.[].file import.source.files "
+        "appliance.export command.[] findings.[].host host_settings.[].path import.files.[].file import.source.files "
         "import.source.program mount.source phases.[].checks.[].source phases.[].client_log.slowest.[].host "
         "phases.[].machines.[].host phases.[].clients.[].host phases.[].cpu.[].host "
         "phases.[].extremes.[].host phases.[].shares.source "

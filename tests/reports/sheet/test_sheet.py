@@ -225,7 +225,7 @@ EUR, USD = {"price": "45 EUR"}, {"price": "45 USD"}
         (LIMIT, {"a": EUR, "b": {**USD, "write": 60.3}}, "either of 2 that have all you need: their p99"),
         (LIMIT, {"a": EUR, "b": {**USD, "write": 110.0}}, "Buy a (TLC), the one with the lowest p99"),
         # What decides is p99 where the medians are the same.
-        (TODAY, {"a": {"tail": 7}, "b": {}}, "p99 of synchronous writes 6.36 times shorter"),
+        (TODAY, {"a": {"tail": 7}, "b": {}}, "p99 of synchronous writes 6.37 times shorter"),
     ],
 )  # fmt: skip
 def test_which_of_several_to_buy(tmp_path, text, drives, advice):
