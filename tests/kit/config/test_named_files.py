@@ -37,8 +37,9 @@ WORDS = {
 # Files that the kit writes: keys with such a name. None but the classed is opened or run.
 STORED = {
     "manifest": (
-        "appliance.export command.[] findings.[].host host_settings.[].path import.files.[].file import.source.files "
-        "import.source.program mount.source phases.[].checks.[].source phases.[].client_log.slowest.[].host "
+        "appliance.export command.[] findings.[].host host_settings.[].path import.files.[].file "
+        "import.source.files import.source.program mount.source phases.[].checks.[].source "
+        "phases.[].client_log.slowest.[].host "
         "phases.[].machines.[].host phases.[].clients.[].host phases.[].cpu.[].host "
         "phases.[].extremes.[].host phases.[].shares.source "
         "phases.[].sums.[].host phases.[].unavailable.[].source testbed.devices.[].path testbed.file"

@@ -221,6 +221,9 @@ def test_indirect_reads_widen_the_tolerance_by_their_number() -> None:
     [misses] = [check for check in made(change(), tiers) if "misses" in check.source]
     assert misses.expected == 650 + 1162 + 20
     assert misses.tolerance == 10 + int(misses.expected * 0.02) + 20
+    # Both blocks of such a read may come from L2ARC: of 169 they were 215 (Debian 13, a smoke run).
+    [hits] = [check for check in made(change(), tiers) if "l2_hits" in check.source]
+    assert hits.tolerance == 10 + int(hits.expected * 0.02) + 2 * 20
 
 
 def test_reads_that_the_l2arc_failed_are_hits_of_it_and_answered_by_a_disk() -> None:
