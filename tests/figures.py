@@ -109,7 +109,7 @@ def _stamp(figures: Figures) -> str:
 
 def _dram_modes(figures: Figures) -> str:
     modes = figures["dram_modes"]
-    lines = ["| mode, without the programs | reads | what is different |", "|---|---|---|"]
+    lines = ["| mode | reads | what is different |", "|---|---|---|"]
     for mode, words in zip(modes, _MODES, strict=len(modes) == len(_MODES)):
         lines.append(f"| {format_latency(mode['us'])} | {mode['share'] * 100:.2g} % | {words} |")
     return "\n".join([*lines, "", _stamp(figures)])

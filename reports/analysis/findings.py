@@ -170,7 +170,7 @@ class _Run:
                 chance = _chance_of_overlap(mine, to_ns - from_ns, phase)
                 if chance < _MOST_OVERLAP:
                     rate = f"by chance in {_share(chance)} of the phase"
-                    return f", while there was {words} (overlap, not proof: {rate})"
+                    return f", while there was {words} (at one time is no proof: {rate})"
         return ""
 
 

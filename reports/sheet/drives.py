@@ -112,8 +112,8 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
             text=f"none lost of {_records(good)} in {cuts} power losses",
             value=0,
             met=True if asked and not few else None,
-            note=f"so with 95 % confidence fewer than {proportion.interval(0, cuts)[1]:.1%} of power losses "
-            f"like these lose one ({like}){few}",
+            note="so, if power losses do not depend on each other, with 95 % confidence fewer than "
+            f"{proportion.interval(0, cuts)[1]:.1%} of power losses like these lose data ({like}){few}",
         )
     for each in judged:
         return unknown(f"power losses show nothing: {each.outcomes[0].text}")
@@ -128,7 +128,8 @@ def _records(told: Sequence[PowerLossResult]) -> str:
     known = [each.looked_at for each in told if each.looked_at is not None]
     if len(known) == len(told):
         return f"{sum(known):,} records that were looked for"
-    return f"{sum(each.acknowledged for each in told):,} writes, not all of which were looked for"
+    written = sum(each.acknowledged for each in told)
+    return f"{written:,} acknowledged writes (how many were looked for is not stored)"
 
 
 def wear_lines(facts: Facts) -> Iterator[Line]:

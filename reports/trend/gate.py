@@ -85,7 +85,7 @@ def verdict(gate: Gate) -> str:
     limit, every = f"{100 * gate.limit:g} %", len(gate.held)
     words = {
         "fails": f"slower by more than {limit}",
-        "open": f"it cannot be told whether slower by more than {limit}",
+        "open": f"cannot be told whether slower by more than {limit}",
         "holds": f"not slower by more than {limit}",
     }
     return f"{words[gate.outcome]}: {len(gate.of(gate.outcome))} of {every} figures"

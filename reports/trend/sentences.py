@@ -49,9 +49,13 @@ def headline(trend: Trend) -> str:
     moved = [line for line in trend.lines if line.moved]
     if not moved:
         alike = sum(line.best is not None and line.best.kind == "dependence" for line in trend.lines)
-        but = f"; in {alike} neighbouring runs are alike" if alike else ""
+        but = f"; in {alike} neighbouring runs look alike, which may be chance" if alike else ""
         return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
-    kinds = {"slower": "slower now", "faster": "faster now", "back": "moved and back"}
+    kinds = {
+        "slower": "slower now",
+        "faster": "faster now",
+        "back": "moved, and now not shown to differ from the past",
+    }
     count = Counter[str](line.moved for line in moved)
     now = ", ".join(f"{count[kind]} {text}" for kind, text in kinds.items() if count[kind])
     changes = [change for line in moved for change in line.changes or ()]
@@ -204,9 +208,9 @@ def _left_open(trend: Trend) -> Iterator[str]:
     wander = [line for line in trend.judged if line.best and line.best.kind == "dependence"]
     if wander:
         yield (
-            f"Not at one level: {len(wander)} of {len(trend.lines)} figures, such as "
-            f"{name_of(wander[0].key)}: neighbouring runs are alike (lag-1 {_lags(wander)}). It is a change "
-            "too small to be shown, or runs that depend on each other."
+            f"{len(wander)} of {len(trend.lines)} figures may not be at one level, such as "
+            f"{name_of(wander[0].key)}: neighbouring runs look alike (lag-1 {_lags(wander)}). That may be "
+            "chance, a change too small to be shown, or runs that depend on each other."
         )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
@@ -262,7 +266,7 @@ def statement(line: Line) -> str:
         return f"too few runs to tell{f' a change below {percent(least)}' if least < _MOST_TIMES else ''}"
     slope = line.explained.slope
     if best.kind == "dependence":
-        return f"no change shown, but neighbouring runs are alike (lag-1 {best.lag:.1f})"
+        return f"no change shown; neighbouring runs look alike (lag-1 {best.lag:.1f}), which may be chance"
     if best.kind == "slope" and slope:
         low, high = around(slope.log, slope.reach)
         return f"x {math.exp(slope.log):.3f} [{low:.3f}, {high:.3f}] a run"

@@ -140,8 +140,8 @@ def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], 
     )
     why = f" ({', '.join(f'{name} is 1' for name in off)})" if off else ""
     return (
-        f"{got} FLUSH commands for {commits:,} commits, and its write cache is volatile: what was "
-        f"acknowledged is not durable{why}."
+        f"{got} FLUSH commands for {commits:,} commits, and its write cache is volatile: whether what was "
+        f"acknowledged survives a power loss is not known{why}."
     )
 
 

@@ -196,7 +196,7 @@ def conditions(told: PowerLossResult) -> str:
     if told.after_ns is None or told.written_bytes is None:
         return f"{drives}; how much was written before them is not stored"
     after, written = format_latency(told.after_ns / 1e3), format_size_bytes(told.written_bytes)
-    return f"at most {after} and {written} of writes after the start, {drives}"
+    return f"each at most {after} after the first write, with at most {written} written until then, {drives}"
 
 
 def _bound_sentence(told: PowerLossResult) -> str:

@@ -18,6 +18,8 @@ _OWN = re.compile(
     r"/tmp/systemd-private|/var/tmp/systemd-private|/run/sudo|/(systemd|lib/systemd)/|^\(sd-pam|cgroup|"
     r"credential|/sbin/agetty|/usr/sbin/CRON|/run/nfsdcld|nfsd.fh|sshd|apt|/etc/mtab|/etc/(sub[ug]id|passwd|shadow|group|gshadow)-|ssh|binfmt_misc"
 )
+# Of a tmpfs: they follow from the memory that a boot has left.
+_SIZES = re.compile(r",size=\d+k|,nr_inodes=\d+")
 _UNITS = (
     "chrony", "zfs-zed", "zfs-import-cache", "zfs-import.target", "zfs-share", "nfs-server", "rpcbind",
 )  # fmt: skip
@@ -32,7 +34,10 @@ awk '$1 ~ /^zil_itx_metaslab_(slog|normal)_count$/ {print $1, $3}' /proc/spl/kst
 def settled_state(machine: Machine) -> State:
     """As tests.lab.hoststate.state_of, without what a machine with systemd changes by itself."""
     found = state_of(machine)  # type: ignore[arg-type]
-    kept = {name: {line for line in lines if not _OWN.search(line)} for name, lines in found.items()}
+    kept = {
+        name: {_SIZES.sub("", line) for line in lines if not _OWN.search(line)}
+        for name, lines in found.items()
+    }
     kept["disks"] = _by_link(kept["disks"])
     units = machine.run(["systemctl", "is-active", *_UNITS], check=False).stdout.split()
     kept["units"] = {f"{unit} {state}" for unit, state in zip(_UNITS, units, strict=False)}

@@ -17,8 +17,8 @@ class Impact(stored.Impact, Table):
     """The I/Os of `op` in the phases `alone`, and the same beside another load, in the phases `beside`.
 
     The ratio of each tier's percentile, beside : alone, has a range; a limit is met if all of it is. With one
-    phase on a side the range is that of this run alone, and decides nothing: its moment may make the
-    difference.
+    phase on a side the range is that of this run alone, and decides nothing: the moment at which a phase ran
+    may make the difference.
     """
 
     alone: Name | Names

@@ -210,7 +210,7 @@ _PHASE = (
         "As POWER-LOSS-LOST; the device may be damaged.", asked_by="power_loss", makes="invalid",
     ),
     CheckId(
-        "SOAK-DRIFT", "A row of a soak is too far from the first, or that is open (unknown).",
+        "SOAK-DRIFT", "A row of a soak is too far from the first; *unknown* where the run cannot tell.",
         "Look at the soak's rows: heat, garbage collection, a log that fills; longer rows where it is open.",
         asked_by=EACH, makes="invalid",
     ),
@@ -219,12 +219,12 @@ _PHASE = (
         "Spare the device, or raise the limit.", asked_by=EACH, makes="invalid",
     ),
     CheckId(
-        "IMPACT", "Another load slows the I/Os of a phase more than declared, or that is open (unknown).",
+        "IMPACT", "Another load slows the I/Os of a phase too much; *unknown* where the run cannot tell.",
         "Give the loads devices of their own, or raise the limit; more phases of each where it is open.",
         asked_by=EACH, makes="invalid",
     ),
     CheckId(
-        "FLUSHES", "Volatile write caches got no FLUSH for what was acknowledged, or too few.",
+        "FLUSHES", "Volatile write caches got no FLUSH, or too few, for the writes that were acknowledged.",
         "Set zil_nocacheflush and zfs_nocacheflush to 0.", asked_by=EACH,
     ),
     CheckId(

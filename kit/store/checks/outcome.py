@@ -90,8 +90,8 @@ class Outcome(Stored):
 
     @property
     def of_amount(self) -> bool:
-        """Whether what was measured can be used, and is too little."""
-        is_open = self.is_expectation and self.makes == "unknown"
+        """Whether what was measured can be used, and is too little to be judged, or to tell of a limit."""
+        is_open = self.makes == "unknown" and (self.is_expectation or self.is_requirement)
         return is_open or (self.id in IDS and IDS[self.id].of_amount)
 
     @property

@@ -44,8 +44,8 @@ def figures(found: Stripes) -> list[Figure]:
     )  # fmt: skip
     caption = (
         f"From {found.samples:,} chunks of each drive alone. The band: as if each request of a drive were by "
-        "itself (below), and as if a drive that waits caught up sooner or later (above), with the 95 % range "
-        "of both. Beyond the measured arrays it is a prediction. Bars: 95 % range."
+        "itself (below), and as if a drive that waits caught up sooner or later (above), with what I/Os "
+        "leave open. Beyond the measured arrays it is a prediction. Bars: what its own I/Os leave open."
     )
     return [
         Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),
