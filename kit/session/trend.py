@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,12 @@ def points_of(names: Sequence[str], last: int) -> tuple[list[Point], list[Config
         )
     points: list[Point] = []
     errors: list[ConfigError] = []
-    chosen = sorted(series or runs, key=_started)[-last:]
-    if len(chosen) < len(series or runs):
-        say(f"the newest {last} of {len(series or runs)} {'series' if series else 'runs'}: --last {last}")
+    known = sorted(((begun, path) for path in series or runs if (begun := _started(path))), key=itemgetter(0))
+    # What is damaged has no place in time: reading it says so.
+    damaged = [path for path in series or runs if not _started(path)]
+    chosen = [*damaged, *(path for _, path in known[-last:])]
+    if len(known) > last:
+        say(f"the newest {last} of {len(known)} {'series' if series else 'runs'}: --last {last}")
     for path in chosen:
         try:
             points.append(_series_point(path) if series else _run_point(path))
@@ -104,12 +108,12 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _started(path: Path) -> str:
-    """When it began, before it is read whole; "~", the last, of what is damaged: reading it says so."""
-    file = "series.json" if is_series(path) else "manifest.json"
+    """When it began, before it is read whole; "" of what is damaged."""
     try:
-        return str(json_file.read_json(path / file)["started_utc"])
+        file = named_series(path) / "series.json" if is_series(path) else path / "manifest.json"
+        return str(json_file.read_json(file)["started_utc"])
     except (ConfigError, KeyError, TypeError):
-        return "~"
+        return ""
 
 
 def _run_point(path: Path) -> Point:

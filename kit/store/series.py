@@ -114,8 +114,9 @@ class CellRow(Stored):
 
 
 class CellRun(Stored):
-    """A cell in one run. `cpu_busy`: of 1, the busiest machine; `bytes`: on their way to the log devices.
+    """A cell in one run. `cpu_busy`: of 1, the busiest machine, or its busiest CPU.
 
+    `bytes`: on their way to the log devices.
     `ios_per_s_range`: what the I/Os leave open, within this run.
     `never_written`: of reads on a device that was filled in part, the part (0 to 1) of their addresses that
     nothing had written; `rotating`: whether the load went to disks, where that is known. `known`: each of its

@@ -234,11 +234,13 @@ def _machines(manifest: Manifest) -> Json:
     """
     own = {each.name for each in manifest.tunables} | {"spl_hostid"}
     own |= {"nfsd_threads" for each in manifest.host_settings if each.path == _THREADS}
-    memory = next((u.memory_bytes for phase in manifest.phases for u in phase.cpu if u.memory_bytes), 0)
+    server = manifest.testbed.server
+    uses = (use for phase in manifest.phases for use in phase.cpu if use.host == server)
+    memory = next((use.memory_bytes for use in uses if use.memory_bytes), 0)
     found: Json = {"server": {"nfsd_threads": manifest.nfsd_threads, **manifest.modules}, "clients": {}}
     for each in manifest.findings:
         if each.check not in _CHANGING and not each.unknown:
-            machine = found["server" if each.host == manifest.testbed.server else "clients"]
+            machine = found["server" if each.host == server else "clients"]
             machine[each.check] = sorted({*machine.get(each.check, ()), each.found})
 
     def plain(name: str, value: Any) -> Any:

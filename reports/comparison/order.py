@@ -19,8 +19,14 @@ def not_in_turn(a: Sequence[str | None], b: Sequence[str | None]) -> str | None:
     """
     if None in (*a, *b) or set(a) & set(b):
         return _UNKNOWN
-    times = [(datetime.fromisoformat(each), side) for side, of in (("A", a), ("B", b)) for each in of if each]
-    sides = [side for _, side in sorted(times)]
+    try:
+        times = [
+            (datetime.fromisoformat(each), side) for side, of in (("A", a), ("B", b)) for each in of if each
+        ]
+        sides = [side for _, side in sorted(times)]
+    except (ValueError, TypeError):
+        # A stranger's file may have anything there, or a time without its zone.
+        return _UNKNOWN
     switches = sum(x != y for x, y in itertools.pairwise(sides))
     later = sum(sides[:at].count("A") for at, side in enumerate(sides) if side == "B") / (len(a) * len(b))
     if switches >= min(len(a), len(b)) / 2 + 1 and abs(later - 0.5) <= 0.25:

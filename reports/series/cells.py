@@ -21,6 +21,8 @@ from reports.statistics import batch_means
 from reports.statistics.ratios import around
 
 WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
+# Outcomes of phases together.
+_JOINING = ("IMPACT", "SOAK-DRIFT")
 # From and to in ns, and the width of the intervals in it.
 _Stretch = tuple[tuple[int, int], int]
 
@@ -63,7 +65,7 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
         "ios_per_s": rate,
         "ios_per_s_range": _rate_range(rate, stored, phase),
         "bytes_per_s": use.bytes_per_s if use else None,
-        "cpu_busy": max((machine.busy for machine in use.cpu), default=None) if use else None,
+        "cpu_busy": max((machine.bound for machine in use.cpu), default=None) if use else None,
         "bytes": use.bytes if use else None,
         "forces": next((each for each in stored.summary.forces if each.phase == name), None),
         "rows": tuple(rows_of(stored, name)),
@@ -100,7 +102,7 @@ def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[
     if phase not in (each.name for each in manifest.phases):
         text = f"It was not measured. {' '.join(summary.reasons)}".strip()
         return "unknown", [Outcome.unknown("NO-IO", text)]
-    mine = [each for each in summary.causes if each.phase in (None, phase)]
+    mine = [each for each in summary.causes if each.phase in (None, phase) and each.id not in _JOINING]
     unmet = [
         each for each in mine if each.makes == "invalid" and (each.is_expectation or each.id == "FORCES-LOST")
     ]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from kit.store.series import CellRun, JudgedRatio, Ratio, Series, SeriesCell
-from kit.store.summary import Range
 from reports.series.figures import Key, figures_of
 from reports.statistics.ratios import Figure, mean, paired
 
@@ -57,12 +56,6 @@ def _rounds(cell: SeriesCell, bases: Sequence[SeriesCell]) -> Iterator[dict[Key,
 
 def _of_round(cell: SeriesCell, number: int) -> list[CellRun]:
     return [run for run in cell.runs if run.round == number]
-
-
-def interval_over_rounds(rounds: Sequence[Figure]) -> Range | None:
-    """Of the mean, with 95 % confidence, by the scatter of rounds; None of one round."""
-    known = paired(rounds)
-    return known.range if known.decides else None
 
 
 def judged(expected: JudgedRatio, series: Series, cells: Sequence[SeriesCell]) -> JudgedRatio:

@@ -73,13 +73,17 @@ class Served:
     phase: str
     count: int
     runs: int
-    share: float
+    shares: tuple[float, ...]
     mean_us: float | None
     of_runs: dict[str, tuple[Figure, ...]] = field(default_factory=dict)
     cpu_bound: bool = False
     doubt: str = ""
     fresh: bool = False
     length: str = ""
+
+    @property
+    def share(self) -> float:
+        return sum(self.shares) / len(self.shares)
 
     def us(self, name: str) -> float | None:
         return mean(self.of_runs[name]).value if name in self.of_runs else None
@@ -141,7 +145,8 @@ def phase_of(sources: Sequence[Source], key: Key) -> str | None:
 def served(source: Source, key: Key, phase: str | None) -> Served | None:
     """An operation and tier of a candidate at the NFS server; None where no run has it."""
     found: list[CellRow] = []
-    p999: list[Figure] = []
+    by_run: dict[str, dict[str, list[Figure | None]]] = {}
+    shares: dict[str, list[float]] = {}
     doubts: list[str] = []
     bound, fresh, lengths = False, False, set()
     for run, in_run in _of_phase(source, phase):
@@ -149,6 +154,10 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
             if row.layer != SERVER or (row.op, row.tier) != key:
                 continue
             found.append(row)
+            shares.setdefault(run.name, []).append(row.share)
+            of_run = by_run.setdefault(run.name, {"p50": [], "p99": [], "p999": []})
+            for name in ("p50", "p99"):
+                of_run[name].append(_figure(getattr(row, f"{name}_us"), getattr(row, f"{name}_range_us")))
             fresh = fresh or bool((run.stored.manifest.precondition or {}).get("fresh"))
             lengths.add(run.stored.manifest.length or "")
             verdict, reasons = verdict_of_phase(run.stored.manifest, run.stored.summary, in_run)
@@ -157,31 +166,35 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
                 doubts.append(f"{run.name} is unknown: {(reasons or ('no reason is stored',))[0]}")
             use = use_of(run, in_run)
             bound = bound or bool(use and use.is_cpu_bound)
-        p999 += _p999(run.stored, in_run, key)
+        if run.name in by_run:
+            by_run[run.name]["p999"] += _p999(run.stored, in_run, key)
     if not found:
         return None
+    # A phase that a run has twice is one realisation all the same.
     figures = {
-        name: [_figure(getattr(row, f"{name}_us"), getattr(row, f"{name}_range_us")) for row in found]
-        for name in ("p50", "p99")
-    } | {"p999": p999}
+        name: tuple(mean(known) for run in by_run.values() if (known := _whole(run[name])))
+        for name in ("p50", "p99", "p999")
+    }
     means = [row.mean_us for row in found if row.mean_us is not None]
     return Served(
         phase=phase or "",
         count=sum(row.count for row in found),
-        runs=len(found),
-        share=sum(row.share for row in found) / len(found),
+        runs=len(by_run),
+        shares=tuple(sum(each) / len(each) for each in shares.values()),
         mean_us=sum(means) / len(means) if means else None,
         # None where one of the runs has none.
-        of_runs={
-            name: known
-            for name, values in figures.items()
-            if len(known := tuple(filter(None, values))) == len(found)
-        },
+        of_runs={name: known for name, known in figures.items() if len(known) == len(by_run)},
         cpu_bound=bound,
         doubt=doubts[0] if doubts else "",
         fresh=fresh,
         length=", ".join(sorted(lengths - {""})),
     )
+
+
+def _whole(figures: Sequence[Figure | None]) -> list[Figure]:
+    """All of them; none where one is not known."""
+    known = [each for each in figures if each]
+    return known if len(known) == len(figures) else []
 
 
 def alone(source: Source, role: str, op: str) -> Alone | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from statistics import stdev
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
 from reports.sheet.facts import APART, Facts, at_most, spread, unknown
 from reports.statistics import proportion
 from reports.statistics.quantiles import figures_us
+from reports.statistics.student import t_critical
 from reports.statistics.worst_of import stripe_times
 
 Line = tuple[SheetLine, SheetValue]
@@ -78,7 +81,7 @@ def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> Sheet
         note += "; a drive was not aged: aged ones are slower"
         met = None if met else met
     if found.cpu_bound:
-        note += "; the server's CPU was the limit"
+        note += "; a CPU may have been the limit"
         met = _despite_cpu(facts, role, name, limit) if met is False else met
     return SheetValue(text=format_latency(us), value=us, range=known, met=met, note=note)
 
@@ -95,6 +98,10 @@ def _share(found: Served | None, least: float | None) -> SheetValue:
         return unknown("no run has any")
     whole = round(found.count / found.share) if found.share else found.count
     within = proportion.interval(found.count, max(found.count, whole))
+    if found.runs >= ENOUGH_RUNS:
+        # By what the runs differ in, never less than their I/Os leave open.
+        reach = t_critical(0.05, found.runs - 1) * stdev(found.shares) / math.sqrt(found.runs)
+        within = min(within[0], found.share - reach), max(within[1], found.share + reach)
     met = None
     if least is not None and not found.doubt:
         # The part that others answer must be small enough.

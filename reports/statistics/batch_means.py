@@ -55,8 +55,9 @@ def quantile(cells: pl.DataFrame, span: tuple[int, int], width_ns: int, q: float
 
 def rate(cells: pl.DataFrame, span: tuple[int, int], width_ns: int) -> Figure | None:
     """The logarithm of I/Os a second, as quantile(); None without I/Os."""
-    ios, time_ns = int(cells["count"].sum()), span[1] - span[0]
-    if ios == 0 or time_ns <= 0:
+    # Counts of a damaged file may be beyond 64 bits together.
+    ios, time_ns = float(cells["count"].cast(pl.Float64).sum()), span[1] - span[0]
+    if ios <= 0 or time_ns <= 0:
         return None
     figure = Figure(math.log(ios / time_ns * 1e9), None)
     found = _by_batch(cells, "count", span, width_ns)

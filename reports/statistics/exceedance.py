@@ -13,10 +13,13 @@ import numpy as np
 import polars as pl
 
 from reports.statistics.quantiles import Floats
+from reports.statistics.student import t_critical
 
 _WINDOWS = 20
-# Student's t of 19 degrees of freedom is 2.093; the rest is for counts that are skew, by simulation.
-_T = 2.5
+# Beyond Student's t: for counts that are skew, by simulation.
+_WIDER = 1.2
+# Fewer say nothing of how the part varies.
+_FEWEST_WINDOWS = 3
 _ALPHA = 0.025
 
 
@@ -47,9 +50,12 @@ def _range(held: Floats, ios: Floats) -> tuple[float, float]:
         return (0.0, open_) if part == 0 else (1 - open_, 1.0)
     used = ios > 0
     windows = int(np.count_nonzero(used))
+    if windows < _FEWEST_WINDOWS:
+        return 0.0, 1.0
+    t = _WIDER * t_critical(0.05, windows - 1)
     varies = float(((held - part * ios) ** 2).sum()) * windows / max(windows - 1, 1) / n**2
     independent = n * min(1.0, part * (1 - part) / n / varies) if varies else n
-    centre = part + _T**2 / (2 * independent)
-    spread = _T * math.sqrt(part * (1 - part) / independent + _T**2 / (4 * independent**2))
-    scale = 1 + _T**2 / independent
+    centre = part + t**2 / (2 * independent)
+    spread = t * math.sqrt(part * (1 - part) / independent + t**2 / (4 * independent**2))
+    scale = 1 + t**2 / independent
     return max((centre - spread) / scale, 0.0), min((centre + spread) / scale, 1.0)

@@ -169,7 +169,7 @@ def around(log: float, reach: float) -> Range:
 
 def half_width(known: Range) -> float:
     """The inverse of `around`: of a range above 0, half of what its ends differ in, as a logarithm."""
-    return math.log(known[1] / known[0]) / 2
+    return math.log(known[1] / known[0]) / 2 if known[0] > 0 else math.inf
 
 
 def _reach(scatter: float, own: float, freedom: int, alpha: float) -> float:

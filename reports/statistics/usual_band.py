@@ -95,7 +95,7 @@ class Largest:
 
     def by_chance(self, above: int, of: int) -> float:
         """The probability that so many, or more, of so many intervals are above by chance."""
-        n, k, few = (each * self.worth for each in (self.number, above, of))
+        n, k, few = (max(each, 0) * self.worth for each in (self.number, above, of))
         few_log, all_log = (math.lgamma(m + 1) - math.lgamma(m - k + 1) for m in (few, n + few))
         return math.exp(few_log - all_log)
 

@@ -69,11 +69,14 @@ def mean_time(drives: Sequence[Floats], number: int, run: int, seed: int = 1) ->
     errors = np.array([mean_error(each) / float(each.mean()) for each in drives])
     freedom = np.array([_freedom(each) for each in drives])
     random = np.random.default_rng([seed, number, run, 1])
-    factors = np.exp(errors * random.standard_t(freedom, (_REPLICATES, len(drives))))
+    # Of a drive that drifts its mean is known by next to nothing: draws beyond its range say no more.
+    most = np.array([t_critical(0.05, each) for each in freedom])
+    draws = np.clip(random.standard_t(freedom, (_REPLICATES, len(drives))), -most, most)
+    factors = np.exp(errors * draws)
     replicates = np.array([(some * each[of]).max(axis=1).mean() for each in factors])
     shares = np.log(replicates / some.max(axis=1).mean())
     low, high = np.quantile(shares, [0.025, 0.975])
-    return MeanTime(*(value * float(np.exp(-share)) for share in (shares.mean(), high, low)))
+    return MeanTime(*(value * float(np.exp(-share)) for share in (np.median(shares), high, low)))
 
 
 def mean_error(latencies: Floats) -> float:

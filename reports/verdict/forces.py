@@ -10,7 +10,7 @@ it is not found out here: only a loss of power shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -120,10 +120,16 @@ def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], 
     A request waits for a FLUSH that begins after its log block was written, so that a FLUSH answers at most
     all requests that wait. Blocks of a stripe of log devices are on any of them, those of the pool, too.
     """
-    found: Mapping[str, Mapping[str, str]] = getattr(manifest, "modules", {})
-    parameters = {**found.get("zfs", {}), **{each.name: each.set for each in manifest.tunables if each.set}}
+    parameters = {
+        **manifest.modules.get("zfs", {}),
+        **{each.name: each.set for each in manifest.tunables if each.set},
+    }
     off = [name for name in _NO_FLUSH if parameters.get(name) == "1"]
-    counts = {each.device: each.samples[-1].flushes for each in volatile}
+    counts: dict[str, int | None] = {}
+    # A phase that was resumed has a device in each of its parts.
+    for each in volatile:
+        before, more = counts.get(each.device, 0), each.samples[-1].flushes
+        counts[each.device] = None if before is None or more is None else before + more
     known = [count for count in counts.values() if count is not None]
     if len(known) < len(counts):
         if not off:

@@ -184,7 +184,8 @@ def result(power_loss: PowerLoss) -> PowerLossResult:
 
 def _kept_sentence(told: PowerLossResult) -> str:
     """That nothing was lost, of what was looked for."""
-    losses = f"{told.moments} power loss{'es' * (told.moments != 1)}"
+    counted = told.bound.of if told.bound else told.moments
+    losses = f"{counted} power loss{'es' * (counted != 1)}"
     if told.looked_at is None:
         return f"No loss was found in {losses}, of {of_records(None, told.acknowledged)}."
     return f"All {of_records(told.looked_at, told.acknowledged)} survived {losses}."

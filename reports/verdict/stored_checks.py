@@ -154,7 +154,8 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     id_ = check.id
     reads = ios.of(SERVER, op="read")
     written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
-    of_reads = _IOS + int(reads * _READ_SHARE) + ios.of(SERVER, op="read", tiers=("indirect",))
+    indirect = ios.of(SERVER, op="read", tiers=("indirect",))
+    of_reads = _IOS + int(reads * _READ_SHARE) + indirect
     # Counters are read by a server's clock, which may be another than that of the run's wall_s.
     dilation = manifest.clock.dilation if manifest.clock else 1
     took_s = sum(each.end_ns - each.start_ns for each in manifest.phases) * dilation / 1e9
@@ -163,7 +164,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     # Calls that clients sent again, and pages of a page cache, may be more.
     loose = phase.schedule is not None or phase.forces is not None
     sums = {
-        "ARC-MISSES": of_reads, "L2ARC-HITS": of_reads + _failed(phase),
+        "ARC-MISSES": of_reads, "L2ARC-HITS": of_reads + _failed(phase) + indirect,
         "ARC-HITS": of_reads + _IOS + int(max(reads, ios.of(SERVER, op="write")) * _DBUF_SHARE),
         **dict.fromkeys(_COMMITS, _IOS + int(max(written, _calls(phase)) * _ZIL_SHARE)),
         "ZIL-ASYNC-BYTES": int((check.out_of or 0) * _ASYNC_SHARE),

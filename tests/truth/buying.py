@@ -36,7 +36,9 @@ def served(
     """Both percentiles of a run are slow together: they share its state."""
     p50 = drawn(random, np.log(factor), runs, scatter, tail)
     p99 = [Figure(each.log + random.standard_normal() * _REACH / 1.96, _REACH) for each in p50]
-    return Served("write-slog", 4000 * runs, runs, 1.0, None, {"p50": tuple(p50), "p99": tuple(p99)})
+    return Served(
+        "write-slog", 4000 * runs, runs, (1.0,) * runs, None, {"p50": tuple(p50), "p99": tuple(p99)}
+    )
 
 
 def met(

@@ -21,9 +21,9 @@ from reports.trend.sentences import LAYERS, name_of, value_text
 _RATE, _LATENCY = (0.0, 0.27), (0.38, 1.0)
 _SYMBOLS = {"p50": "circle", "p99": "diamond", RATE: "circle", BYTES: "circle"}
 _DASHES = {"p50": "solid", "p99": "dot", RATE: "solid", BYTES: "solid"}
-# So many characters of a mark stand along its line; the table has all.
 # Above the highest rate: words of marks and rings must not hide it.
 _ROOM = 1.6
+# So many characters of a mark stand along its line; the table has all.
 _MOST_CHARACTERS = 44
 _ORDER = ("nfs-server", "client", "device", "vdev")
 _PER_S = {RATE: "I/Os a second", BYTES: "bytes a second"}
