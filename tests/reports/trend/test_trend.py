@@ -31,7 +31,9 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     assert text.startswith("Between run3 and run4 (firmware of log0 1.0") and "brings it back" in text
     assert "95 %" in text
     assert (
-        headline(trend) == "3 of 3 figures moved over 9 runs: 3 moved and back; 6 change points at 2 places."
+        headline(trend)
+        == "3 of 3 figures moved over 9 runs: 3 moved, and now not shown to differ from the past; "
+        "6 change points at 2 places."
     )
 
 
@@ -291,5 +293,5 @@ def test_runs_that_wander_are_no_steps():
     percents = (0, 2, 3, 5, 4, 7, 6, 3, 2, 0, -3, -4, -5, -2, -1, 2, 1, 4, 6, 5, 3, 0, -2, -4)
     trend = runs_of([1 + each / 100 for each in percents])
     assert {line.best.kind for line in trend.lines} == {"dependence"}
-    assert any("neighbouring runs are alike (lag-1" in each for each in sentences(trend))
+    assert any("neighbouring runs look alike (lag-1" in each for each in sentences(trend))
     assert as_json(trend)["figures"][0]["lag1"] > 0.5
