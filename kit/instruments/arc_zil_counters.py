@@ -251,6 +251,9 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
     written = sum(count for (op, _), count in tiers.items() if op == "write")
     hits -= min(written, max(0, hits - arc["demand_data_hits"]))
     of_dram = _tolerance(total if again else from_dram) + int(written * _DBUF_CACHE_SHARE)
+    if arc["demand_data_hits"] <= TOLERANCE_IOS:
+        # The ARC holds no data (primarycache=metadata): what the dbuf cache answers is no hit of it.
+        of_dram += int(total * _DBUF_CACHE_SHARE)
     of_l2arc = _tolerance(from_l2arc) + failed + indirect
     for id_, name, counter, expected, tolerance in (
         ("ARC-MISSES", "reads that missed the ARC", "demand_data_misses", missed, _tolerance(missed)),

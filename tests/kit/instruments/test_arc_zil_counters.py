@@ -369,3 +369,11 @@ def test_a_large_read_finds_the_rest_of_its_record_in_the_arc(block_bytes: int, 
         isinstance(check, Missing) or check.ok
         for check in checks(change(), READS, blocks(READS), NEW, block_bytes)
     )
+
+
+@pytest.mark.parametrize(("hits", "dram", "ok"), [(0, 14, True), (0, 60, False), (11, 60, False)])
+def test_what_the_dbuf_cache_answers_is_no_hit_of_an_arc_without_data(hits: int, dram: int, ok: bool) -> None:
+    """A dataset that caches metadata alone: of 500 reads 14 had their record in the dbuf cache."""
+    tiers = {("read", "dram"): dram, ("read", "disk"): 500 - dram}
+    [found] = [check for check in made(change(demand_data_hits=hits), tiers) if check.id == "ARC-HITS"]
+    assert found.ok is ok, found
