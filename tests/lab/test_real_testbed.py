@@ -46,7 +46,7 @@ def filled_in(planned: dict[str, Any], run: str, fsid: str) -> list[str]:
 
 _LOOKS = {
     "find", "readlink", "grep", "cat", "test", "uname", "dpkg-query", "head", "tail", "stat", "zdb", "lsblk",
-    "sleep", "udevadm", "bpftrace", "env", "id",
+    "sleep", "udevadm", "bpftrace", "env", "id", "true",
 }  # fmt: skip
 
 

@@ -30,7 +30,8 @@ host = { nfsd_threads = 12, scheduler = "mq-deadline", transparent_hugepage = "n
 
 [[phase]]
 name = "write-slog"
-duration = "120ms"
+duration = "240ms"
+interval = "20ms"
 
 [sweep.layout]
 set = "pool.data"
@@ -47,8 +48,8 @@ op = "write"
 tier = "slog"
 from = "mirror"
 to = "stripe"
-ratio_min = 0.97
-ratio_max = 1.03
+ratio_min = 0.9
+ratio_max = 1.1
 """
 _DEADLINE_S = 1200
 
