@@ -127,7 +127,7 @@ def test_an_outlier_with_what_overlapped_it(calm):
     (found,) = of(frame, manifest)
     assert found.text == (
         "1 of 1,201 writes of disk took 400 ms, 77 times the p99 (5.18 ms), while there was an L2ARC feed "
-        "(overlap, not proof: by chance in 12 % of the phase)."
+        "(at one time is no proof: by chance in 12 % of the phase)."
     )
     assert (found.kind, found.phase, found.layer, found.op) == (
         "outlier",

@@ -61,7 +61,9 @@ def test_a_limit(name, met, unmet):
         # Above 100 us: 5 of 1000 in the bin that holds the limit, and nothing beyond.
         ([(98_304, 100_352, 1000, 1)], True),
         ([(65_536, 67_584, 985, 1), (98_304, 100_352, 5, 1), (131_072, 135_168, 10, 1)], True),
-        ([(65_536, 67_584, 999, 1), (131_072, 135_168, 1, 1)], False),
+        ([(65_536, 67_584, 50, 20), (131_072, 135_168, 1, 1)], False),
+        # One window says nothing of how windows differ.
+        ([(65_536, 67_584, 999, 1), (131_072, 135_168, 1, 1)], True),
         # As many slow ones, all in one of the windows: I/Os that depend on each other tell less.
         ([(65_536, 67_584, 100, 20), (131_072, 135_168, 1, 8)], False),
         ([(65_536, 67_584, 100, 20), (131_072, 135_168, 8, 1)], True),

@@ -56,8 +56,8 @@ def test_everything_kept_and_what_twenty_power_losses_say() -> None:
     assert ids(judged) == ([], [])
     kept = "All 60 records that no later one had replaced (200 acknowledged writes) survived 20 power losses"
     assert kept in judged.kept and judged.told and judged.told.looked_at == 60
-    like = "at most 20 ms and 504KiB of writes after the start, 1 device, one session"
-    assert like in judged.kept
+    like = "each at most 20 ms after the first write, with at most 504KiB written until then, 1 device, one "
+    assert like + "session" in judged.kept
     assert "0 of 20 with a loss: below 13.9 %" in judged.kept
     assert "lost 9 of 12 records that no later one had replaced (50 ack" in judged.kept
     assert judged.told and judged.told.proven == 20 and judged.told.control and judged.told.control.lost == 9
