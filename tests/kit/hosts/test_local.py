@@ -357,12 +357,14 @@ def _kit_that_is_killed(tmp_path: Path, how: str, script: str) -> Path:
 
 
 def _writers(file: Path) -> list[int]:
-    found = []
+    """Without their children, which have their command line until they are another program."""
+    found: dict[int, int] = {}
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if os.fsencode(file) in place.read_bytes().split(b"\0"):
-                found.append(int(place.parent.name))
-    return found
+                parent = (place.parent / "stat").read_text().rpartition(")")[2].split()[1]
+                found[int(place.parent.name)] = int(parent)
+    return [pid for pid, parent in found.items() if parent not in found]
 
 
 @pytest.mark.parametrize("where", _LEAVING)
