@@ -3,7 +3,8 @@
 Sources: /proc/spl/kstat/zfs/arcstats (module-wide) and, of the ZIL, the dataset's objset kstat (OpenZFS
 2.2 and later) or /proc/spl/kstat/zfs/zil (2.1, module-wide).
 A read that the dbuf cache answers is a hit of the ARC, too, from OpenZFS 2.1 on: dbuf_hold_impl() calls
-arc_buf_access(), which counts it (module/zfs/dbuf.c, arc.c). A write that finds its record there is as well.
+arc_buf_access(), which counts it (module/zfs/dbuf.c, arc.c), unless the ARC keeps no data of the dataset. A
+write that finds its record there is a hit as well.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Gate:
         return next((outcome for each, outcome in self.held if each is line), None)
 
     def needed(self, line: Line) -> int | None:
-        """Runs that would tell a change of the limit; None: more than MOST_RUNS, or nobody knows."""
+        """Runs that would tell a change of the limit; None: more than MOST_RUNS, or that is not known."""
         fits = line.explained.fits
         return runs_to_tell(fits[0].scatter, math.log1p(self.limit), MOST_RUNS) if fits else None
 

@@ -148,7 +148,7 @@ def _drift(
     ok, told = None, max(known, key=lambda pair: abs(pair[1].log), default=None)
     if limit is not None:
         holds, ok = within(found, limit)
-        # What decides is told: a row that is surely outside, or else the one that may be farthest.
+        # Name the row that decides: one that is surely outside, or else the one that may be farthest.
         decisive = [pair for pair in known if ok is not False or holds[pair[0] - 1] is False]
         told = max(decisive, key=lambda pair: abs(pair[1].log) + (pair[1].reach or 0), default=None)
     drift = SoakDrift(
@@ -180,8 +180,8 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
         return f"{figure} of {name} has one row alone, and no drift can be seen; {declared}."
     if drift.ratio is None or drift.range is None or (few and drift.ok is None):
         return (
-            f"{name} has too few I/Os in a row to see a drift of its {figure}; {declared}. "
-            "More I/Os a second, or longer rows, tell."
+            f"{name} has too few I/Os or intervals in a row to see a drift of its {figure}; {declared}. "
+            "More I/Os a second, shorter intervals, or longer rows, tell."
         )
     low, high = drift.range
     text = (

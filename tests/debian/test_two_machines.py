@@ -311,7 +311,7 @@ def test_nothing_of_a_pool_beside_it_changes(site: Site, neighbour: None, listed
     assert "errors: No known data errors" in site.nas.sh("zpool scrub -w tank; zpool status tank")
 
 
-# Servers differ in the number of their user for nobody.
+# NFS servers map root to users with different numbers, so all users may write.
 _EXPORT = "mkdir -p /srv/export && chmod 1777 /srv/export"
 _KNFSD = f"{_EXPORT} && exportfs -o rw,root_squash,fsid=9,no_subtree_check 10.9.0.0/24:/srv/export"
 _GANESHA = f"""{_EXPORT}

@@ -91,7 +91,7 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
     ("frame", "words"),
     [
         (hours((1, 1.01)), "is open, by what differs within rows. Longer rows"),
-        (hours((1, 1), per_step=1), "More I/Os a second, or longer rows, tell."),
+        (hours((1, 1), per_step=1), "More I/Os a second, shorter intervals, or longer rows, tell."),
     ],
 )
 def test_a_drift_that_is_not_known_well_is_open(frame, words):
