@@ -16,7 +16,7 @@ from kit.store.parts.judged import JudgedExpectation, Limit, OtherRow
 from kit.store.phase import Phase
 from kit.store.summary import Published, Row
 from reports.published.share import share_inside
-from reports.statistics.exceedance import above
+from reports.statistics.batch_means import above
 from reports.verdict import remedies
 from reports.verdict.stalls import longest_gap_ns
 
