@@ -12,7 +12,7 @@ from kit.session.sheet import buyers_sheet
 from kit.store.json_file import write_json
 from reports.output import sheet_table
 from reports.page import sheet_page
-from tests.reports import candidates, slog
+from tests.reports import candidates, slog, synthetic
 from tests.reports.candidates import DRIVES
 
 NEED = """
@@ -162,7 +162,7 @@ def test_lines_that_exclude_or_are_not_known(tmp_path, text, changes, decision, 
 
 
 def test_an_unknown_run_is_not_judged(tmp_path):
-    found = one(tmp_path, 'sync_write_p99 = "1us"', problems=["the clocks differ"])
+    found = one(tmp_path, 'sync_write_p99 = "1us"', problems=synthetic.problems("the clocks differ"))
     assert found.decision == "cannot-tell" and "the clocks differ" in found.sentence
 
 
