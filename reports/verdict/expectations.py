@@ -209,10 +209,7 @@ def _not_published(expectation: Expectation, why: str) -> Outcome:
 def _outcome(expectation: Expectation, limit: Limit) -> Outcome:
     """Of a limit; where the run leaves it open, it is unknown whether it holds."""
     id_, subject = _id(expectation, limit), _subject(expectation)
-    if limit.ok:
-        return Outcome.ok(id_, expectation.phase, subject)
-    made = Outcome.unknown if limit.ok is None else Outcome.failed
-    return made(id_, f"{subject}: {limit.reason}", expectation.phase, subject)
+    return Outcome.judged(id_, limit.ok, f"{subject}: {limit.reason}", expectation.phase, subject)
 
 
 def _row(rows: Sequence[Row], expectation: Expectation, **other: str) -> Row | None:

@@ -440,7 +440,5 @@ def _errors(phase: str, schedule: Schedule) -> Iterator[Outcome]:
 def _outcome(code: str, phase: Phase, each: ScheduledAction, why: str = "") -> Outcome:
     """It holds where there is no `why`."""
     subject = f"the {each.kind} at {_when(each.at_ns / 1e9)} ({each.text})"
-    if not why:
-        return Outcome.ok(code, phase.name, subject)
-    make = Outcome.unknown if code == "FAULT-UNJUDGED" else Outcome.failed
-    return make(code, f"{subject}: {why}.", phase.name, subject)
+    holds = None if why and code == "FAULT-UNJUDGED" else not why
+    return Outcome.judged(code, holds, f"{subject}: {why}.", phase.name, subject)
