@@ -378,8 +378,9 @@ def test_a_run_that_was_killed_after_a_phase_is_no_whole_one(synthetic, ended, v
 def test_all_problems_are_kept(synthetic):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)
-    manifest["problems"] = [f"problem {n}" for n in range(500)]
-    assert set(manifest["problems"]) <= set(summarise(frame, manifest)["reasons"])
+    manifest["problems"] = synthetic.problems(*(f"problem {n}" for n in range(500)))
+    texts = {each["text"] for each in manifest["problems"]}
+    assert texts <= set(summarise(frame, manifest)["reasons"])
 
 
 @pytest.mark.parametrize(

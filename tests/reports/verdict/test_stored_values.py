@@ -19,7 +19,6 @@ from kit.store.manifest import Manifest
 from reports.analysis.summary import summarise
 from tests.kit.store.mutations import Path, places
 from tests.kit.store.stored_runs import Json, counts_of, stored
-from tests.reports.verdict.test_words_decide_nothing import with_ids
 
 # Runs of format 2: reads of three tiers with mixed I/Os; asynchronous writes; devices, a dataset and forced
 # writes; few phases of one with samples. Format 1 has fewer rules, see docs/verdict.md.
@@ -226,7 +225,7 @@ def test_what_real_runs_store_does_not_contradict_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_check_is_of_a_host_that_the_phase_has(name: str) -> None:
-    manifest = with_ids(stored(name))
+    manifest = stored(name)
     of_hosts = [c for phase in manifest["phases"] for c in phase["checks"] if c["id"] == "CLOCK-STEP"]
     counts = Latency.of(counts_of(manifest))
     assert verdict_of(manifest, counts) == "valid"
