@@ -16,10 +16,9 @@ from kit.core.seed import SEED_BITS
 from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.labels import Op, Tier
-from kit.store.parts import import_source
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
-from kit.store.parts.import_source import ImportSource
+from kit.store.parts.import_source import UNKNOWN, ImportSource
 from kit.store.parts.machine import HostFinding, Warmup
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_run
@@ -331,24 +330,19 @@ class ImportedFile(Stored):
 
 
 class Import(Stored):
-    """What an import was made from. Runs stored without `source`: see kit.store.parts.import_source.
+    """What an import was made from.
 
     `tick_ns`: of the clock or the unit of its latencies; None where single ones were not in the files.
     """
 
     format: str | None = None
     counts: str | None = None
-    source: ImportSource | None = None
+    source: ImportSource = UNKNOWN
     origin_ns: int | None = None
     tick_ns: Annotated[float, Field(ge=1, le=1e15)] | None = None
     rows_counted: Count | None = None
     warnings: Many[str] = ()
     files: Many[ImportedFile] = ()
-
-    @property
-    def words(self) -> ImportSource:
-        """What the files are, also of a run stored without `source`."""
-        return self.source or import_source.of_format(self.format, self.counts)
 
 
 class Manifest(Stored):
