@@ -116,12 +116,8 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
 
 
 def _records(told: Sequence[PowerLossResult]) -> str:
-    """Those that no later one had replaced; runs of before have the number of all that were written alone."""
-    known = [each.looked_at for each in told if each.looked_at is not None]
-    if len(known) == len(told):
-        return f"{sum(known):,} records that were looked for"
-    written = sum(each.acknowledged for each in told)
-    return f"{written:,} acknowledged writes (how many were looked for is not stored)"
+    """Those that no later one had replaced."""
+    return f"{sum(each.looked_at for each in told):,} records that were looked for"
 
 
 def wear_lines(facts: Facts) -> Iterator[Line]:

@@ -154,7 +154,8 @@ def test_no_value_that_others_determine_is_valid(name: str) -> None:
 _PROOF = {"device": "log0", "counter": "unsafe_shutdowns", "before": 1, "after": 1001}
 
 
-_UNPROVEN = {"acknowledged": 1, "proof": [_PROOF]}
+_MOMENT = {"acknowledged": 1, "looked_at": 1}
+_UNPROVEN = {**_MOMENT, "proof": [_PROOF]}
 
 
 def _observed(**ns: int) -> Json:
@@ -163,7 +164,7 @@ def _observed(**ns: int) -> Json:
 
 
 def _lost(**changes: Any) -> Json:
-    return {"moments": [{"acknowledged": 1}], **changes}
+    return {"moments": [_MOMENT], "scope": "lab", **changes}
 
 
 # As a stranger would write it: the value, and that it does not stay valid.
@@ -201,7 +202,7 @@ IMPOSSIBLE: dict[str, Change] = {
     "percentiles that descend": (("observer_effect",), _observed(p50_ns=9, p99_ns=5)),
     "less than no latency": (("observer_effect",), _observed(p50_ns=-5, p99_ns=5)),
     "more acknowledged than there were": (("power_loss",), _lost(acknowledged=10**9)),
-    "more lost than there were": (("power_loss",), _lost(moments=[{"acknowledged": 1, "lost": 5}])),
+    "more lost than there were": (("power_loss",), _lost(moments=[{**_MOMENT, "lost": 5}])),
     "a thousand losses at one": (("power_loss",), _lost(scope="lab", moments=[_UNPROVEN])),
     "a scope that is none": (("power_loss",), _lost(scope="moon")),
     "fewer losses than asked for": (("power_loss",), _lost(scope="lab", asked=9)),
