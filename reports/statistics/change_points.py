@@ -226,11 +226,7 @@ def _split(score: Floats, candidates: tuple[Ints, Ints, Ints], low: int, high: i
 
 
 def _judged(
-    x: Floats,
-    places: list[int],
-    inside: tuple[Floats, Ints],
-    least: float,
-    critical: Floats,
+    x: Floats, places: list[int], inside: tuple[Floats, Ints], least: float, critical: Floats
 ) -> Found:
     """Changes with their intervals, between their neighbours; one whose interval has 1 in it is dropped."""
     n = len(x)

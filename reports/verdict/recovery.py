@@ -233,11 +233,7 @@ def _missing(phase: Phase, each: ScheduledAction) -> str:
 
 
 def _judge_fault(
-    phase: Phase,
-    each: ScheduledAction,
-    line: Timeline,
-    usual: tuple[np.ndarray, Band | None],
-    row: FaultRow,
+    phase: Phase, each: ScheduledAction, line: Timeline, usual: tuple[np.ndarray, Band | None], row: FaultRow
 ) -> tuple[FaultRow, Outcome]:
     """`usual`: which intervals are quiet, which is changed, and the band of before."""
     assert each.begin_ns is not None
