@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
+from kit.importers import fio_json
 from kit.store.latency import Latency
 from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA
@@ -17,6 +18,7 @@ from reports.analysis.findings import KINDS, MOST, findings
 from tests.reports import synthetic
 
 SECOND = synthetic.SECOND
+UNTIMED = {"format": "fio-json", "source": fio_json.FORMAT.source.as_json(), "rows_counted": 9}
 POOL = 200 * SECOND  # where the phase write-pool begins
 PLAIN = re.compile(r"[\w .,:;()+%/-]*")
 
@@ -306,7 +308,7 @@ def test_an_import_without_times_has_no_part_of_the_phase(calm):
     for phase in manifest["phases"]:
         events = [{"time_ns": POOL, "end_ns": None, "kind": "txg"}]
         phase |= {"expected_tiers": [], "outstanding": 1, "events": events}
-    manifest |= {"import": {"format": "fio-json", "origin_ns": 0, "rows_counted": 9, "warnings": []}}
+    manifest |= {"import": UNTIMED}
     (found,) = (each for each in of(frame, manifest) if each.phase == "write-pool")
     assert (found.kind, found.from_s, found.to_s) == ("outlier", 0.0, 12.0) and "txg" not in found.text
 
@@ -433,7 +435,7 @@ def test_nothing_raises_and_all_findings_are_in_their_phase(rows, seed, timed):
             {"time_ns": begin, "kind": "fault"},
         ]
     if not timed:
-        manifest["import"] = {"format": "fio-json", "origin_ns": 0, "rows_counted": 9, "warnings": []}
+        manifest["import"] = UNTIMED
     summary = synthetic.summarise(frame, manifest)
     listed = of(frame, manifest, summary)
     assert len(listed) <= MOST
