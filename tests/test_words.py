@@ -20,7 +20,6 @@ ALLOWED = {
     "kit/load/fio.py": "a job file",
     "kit/nfs/libnfs.py": "a job file",
     "kit/nfs/mount.py": "mount(8)",
-    "kit/store/parts/older.py": "runs of before, which have words alone",
     "kit/trace/support.py": "the program of the tracer",
     "kit/zfs/openzfs_version.py": "zfs(8)",
     "reports/analysis/disclosure.py": "exportfs(8)",

@@ -20,7 +20,7 @@ from kit.importers.source import Block, Source, in_order
 from kit.load.fio_bins import LAYOUTS, Layout
 from kit.load.fio_histogram_log import FIRST_COUNT, Windows, parse
 from kit.load.fio_latency_log import TRIM, BadLine, shown
-from kit.store.parts.import_source import BY_FORMAT
+from kit.store.parts.import_source import ImportSource
 
 _NATURAL = re.compile(rb"[ \t]*[0-9]{1,19}[ \t\r]*")
 LAST_WINDOW = (
@@ -161,4 +161,8 @@ def _starts(
     return starts
 
 
-FORMAT = Format("fio-hist", "client", BY_FORMAT["fio-hist"], recognises, open_files)
+_SOURCE = ImportSource(
+    files="fio histogram logs", program="fio", timed=True,
+    latency="as fio counted it in its own bins (write_hist_log); a window counts where it began",
+)  # fmt: skip
+FORMAT = Format("fio-hist", "client", _SOURCE, recognises, open_files)

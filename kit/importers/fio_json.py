@@ -19,7 +19,7 @@ from kit.importers.source import Source
 from kit.load import fio_bins
 from kit.load.fio_completion import sum_from_mean
 from kit.load.fio_json import Json
-from kit.store.parts.import_source import BY_FORMAT
+from kit.store.parts.import_source import ImportSource
 
 _MAX_COUNT = 1 << 50
 MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
@@ -161,4 +161,8 @@ def _index(source: Source, where: str, key: str) -> int:
     return index
 
 
-FORMAT = Format("fio-json", "client", BY_FORMAT["fio-json"], recognises, one_by_one(read, _EDGES))
+_SOURCE = ImportSource(
+    files="fio json+", program="fio", timed=False,
+    latency="as fio counted it over the whole job; when an I/O was done is not in it",
+)  # fmt: skip
+FORMAT = Format("fio-json", "client", _SOURCE, recognises, one_by_one(read, _EDGES))

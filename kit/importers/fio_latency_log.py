@@ -28,7 +28,7 @@ from kit.load.fio_latency_log import (
     parse,
     total_ns,
 )
-from kit.store.parts.import_source import BY_FORMAT
+from kit.store.parts.import_source import ImportSource
 
 _ASIDE_BITS = 60
 
@@ -158,6 +158,7 @@ def _extremes(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int,
     return found
 
 
-FORMAT = Format(
-    "fio-log", "client", BY_FORMAT["fio-log"], recognises, open_files, frozenset({"host", "unit"})
+_SOURCE = ImportSource(
+    files="fio latency logs", program="fio", latency="as fio saw it, I/O by I/O (write_lat_log)", timed=True
 )
+FORMAT = Format("fio-log", "client", _SOURCE, recognises, open_files, frozenset({"host", "unit"}))

@@ -10,7 +10,7 @@ import numpy as np
 from kit.importers.base import Format, Options, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
-from kit.store.parts.import_source import BY_FORMAT
+from kit.store.parts.import_source import ImportSource
 from kit.trace.output import Trace, differences, parse_trace
 from kit.trace.tier import LOG_WRITE, tier_of
 
@@ -90,11 +90,10 @@ def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> No
         )
 
 
+_SOURCE = ImportSource(
+    files="trace of the kit", program="the kit's tracer", timed=True,
+    latency="from a request's start to its end in nfsd",
+)  # fmt: skip
 FORMAT = Format(
-    "bpftrace",
-    "nfs-server",
-    BY_FORMAT["bpftrace"],
-    recognises,
-    one_by_one(read),
-    frozenset({"host", "log_vdevs"}),
+    "bpftrace", "nfs-server", _SOURCE, recognises, one_by_one(read), frozenset({"host", "log_vdevs"})
 )

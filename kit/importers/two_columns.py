@@ -21,7 +21,7 @@ from kit.importers.clock_tick import tick_ns
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import MAX_LINE_BYTES, Block, Source
 from kit.load.fio_latency_log import MAX_LATENCY_NS, shown, total_ns
-from kit.store.parts.import_source import BY_FORMAT
+from kit.store.parts.import_source import ImportSource
 
 Floats = npt.NDArray[np.float64]
 _COMMENTS = "comments and empty lines"
@@ -117,11 +117,9 @@ def _slow(source: Source, block: Block, unit_ns: int, time_unit_ns: int) -> tupl
     return table[:, 0], table[:, 1]
 
 
-FORMAT = Format(
-    "trace",
-    "client",
-    BY_FORMAT["trace"],
-    recognises,
-    one_by_one(read),
-    frozenset({"host", "op", "unit", "time_unit"}),
-)
+_SOURCE = ImportSource(
+    files="latency trace", program="a program that is not recorded", timed=True,
+    latency="as the two columns of the file say",
+)  # fmt: skip
+_USES = frozenset({"host", "op", "unit", "time_unit"})
+FORMAT = Format("trace", "client", _SOURCE, recognises, one_by_one(read), _USES)

@@ -29,7 +29,7 @@ from kit.importers.base import OPS, Format, Options, Reading, only_kind
 from kit.importers.histogram_accumulator import Account, IntArray, Tally
 from kit.importers.source import Source
 from kit.load.fio_latency_log import shown
-from kit.store.parts.import_source import BY_FORMAT, of_format
+from kit.store.parts.import_source import ImportSource
 
 BUCKETS = 37
 HINT = "give what `zpool iostat -wp POOL` prints, or `zpool iostat -wpy -T u POOL 1` over time"
@@ -125,7 +125,7 @@ def open_files(sources: Sequence[Source], options: Options) -> Reading:
     # A column is not shorter than what zpool counted at once.
     tally = Tally(max(options.interval_ns, *(each.step_ns for each in opened.values())), edges)
     accounts = (read(source, opened[source], options, tally) for source in sources)
-    return Reading(tally, accounts, of_format("zpool-iostat", kind), kind)
+    return Reading(tally, accounts, SOURCES[kind], kind)
 
 
 def edges(bucket: IntArray) -> tuple[IntArray, IntArray]:
@@ -405,4 +405,15 @@ def _count(found: re.Match[str]) -> int:
     return int((Decimal(found[1]) * 1024**power).to_integral_value())
 
 
-FORMAT = Format("zpool-iostat", "vdev", BY_FORMAT["zpool-iostat"], recognises, open_files)
+SOURCES = {
+    kind: ImportSource(
+        files="zpool iostat -w", program="zpool", timed=kind == "timed",
+        latency=f"of whole I/Os in ZFS, queues included (total_wait){words}",
+    )
+    for kind, words in (
+        ("since-load", ": a sum since the pool was loaded; when an I/O was done is not in it"),
+        ("intervals", ": a sum over intervals; when these were is not in it"),
+        ("timed", ", interval by interval"),
+    )
+}  # fmt: skip
+FORMAT = Format("zpool-iostat", "vdev", SOURCES["since-load"], recognises, open_files)

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 import polars as pl
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
@@ -45,10 +45,6 @@ class Point:
     p99_ns: int | None
     iops: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     cells: tuple[tuple[Count, Count, Count], ...]
-
-
-POINTS = TypeAdapter(list[Point])
-"""Reads points that were stored as JSON."""
 
 
 def point(

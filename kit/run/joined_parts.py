@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit.store.parts import older
 from kit.store.parts.resource_use import ArcUse
 from kit.store.phase import ClientLog, ClientRow, Event, Extreme, Phase, Problem, Shares, Slowest, Sum
 
 
 def lasting(entry: Phase) -> tuple[Problem, ...]:
     """The problems of a phase but those that it is not whole."""
-    return tuple(
-        each for each in entry.problems if each.code != "interrupted" and not older.ended_early(each)
-    )
+    return tuple(each for each in entry.problems if each.code != "interrupted" and not each.ended_early)
 
 
 def joined(first: Phase, more: Phase) -> Phase:

@@ -181,7 +181,7 @@ def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tu
     before = dict(test.counts) or cut.counts()
     acknowledged, cut_ns, still_on = _write_and_cut(test, layout, within_ns, idle_ns)
     count, at_ns = len(acknowledged), cut_ns or acknowledged[-1].at_ns
-    unproven = Moment(acknowledged=count, at_ns=at_ns, idle_ns=idle_ns)
+    unproven = Moment(acknowledged=count, looked_at=0, at_ns=at_ns, idle_ns=idle_ns)
     try:
         still_on = still_on or _back(cut)
     except (DeviceGone, CommandFailed) as error:
@@ -312,7 +312,7 @@ def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> tuple[
     try:
         still_on = still_on or _back(cut)
     except DeviceGone:
-        found = [(each, Classes(gone=each.looked_at or 0)) for _, each in moments]
+        found = [(each, Classes(gone=each.looked_at)) for _, each in moments]
         return [moment.model_copy(update={"again": classes}) for moment, classes in found], ""
     if still_on:
         text = f"at the power cycle after all of them, {' '.join(still_on.split())}"

@@ -10,11 +10,8 @@ History, the only one, of both files:
        import: source, counts
        summary: observer_effect, use
        a row of the summary: mean_us, interpolated
-    2  manifest.json: each of `problems` is an object with `code` and `text`; in 1 it is the text.
-       Keys were added: `instrument` of a check. Later those of which older runs have words alone
-       (kit.store.checks.old_names, kit.store.parts.older): `id`, `op`, `of`, `out_of` of a check and of
-       `unavailable`; outstanding; problem: ended_early; event: fault; series.json: skipped cell: problem.
-       summary.json: `outcomes` takes the place of `causes`, which had what decides alone.
+    2  manifest.json: each of `problems` is an object with `code` and `text`; checks have `instrument`.
+       summary.json: `outcomes` takes the place of `causes`, which had what decides alone; 1 is not read.
 
 A new key that old readers may ignore leaves the number. A key that changes its meaning raises it.
 """

@@ -16,10 +16,9 @@ from kit.core.seed import SEED_BITS
 from kit.store.checks.known import Known
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.labels import Op, Tier
-from kit.store.parts import import_source
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
-from kit.store.parts.import_source import ImportSource
+from kit.store.parts.import_source import UNKNOWN, ImportSource
 from kit.store.parts.machine import HostFinding, Warmup
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_run
@@ -240,14 +239,13 @@ class Moment(Classes):
     `first_worker`. `idle_ns`: how long after the last write it came. `in_flight_torn`: records
     without an acknowledgement that are there in part. `again`: found after one more clean power cycle.
     `looked_at`: records that no later one has replaced; `after_ns`, `written_bytes`: from the first
-    acknowledgement to the power loss, so that no cache held more. Runs of older versions have none of these
-    three; yet older ones have neither classes (`lost` has them all) nor a proof.
+    acknowledgement to the power loss, so that no cache held more.
     """
 
     acknowledged: Count
-    looked_at: Count | None = None
-    after_ns: Count | None = None
-    written_bytes: Count | None = None
+    looked_at: Count
+    after_ns: Count = 0
+    written_bytes: Count = 0
     at_ns: int = 0
     first_lost: Count | None = None
     first_worker: Count | None = None
@@ -258,11 +256,10 @@ class Moment(Classes):
 
     @model_validator(mode="after")
     def _are_of_acknowledged(self) -> Self:
-        most = self.acknowledged if self.looked_at is None else self.looked_at
-        if most > self.acknowledged:
-            raise contradiction(f"looked_at is {most}, acknowledged is {self.acknowledged}")
+        if self.looked_at > self.acknowledged:
+            raise contradiction(f"looked_at is {self.looked_at}, acknowledged is {self.acknowledged}")
         # After one more power cycle the record under way, which had replaced another, may be gone as well.
-        for found, of in ((self, most), (self.again or self, self.acknowledged)):
+        for found, of in ((self, self.looked_at), (self.again or self, self.acknowledged)):
             if (bad := found.not_there) > of:
                 raise contradiction(f"{bad} of {of} acknowledged records were not there")
         return self
@@ -271,14 +268,14 @@ class Moment(Classes):
 class PowerLoss(Stored):
     """Every power loss of the run, and the sums.
 
-    `scope`: "lab", "server" or "device"; "" in runs of older versions. `asked`: how many there should be.
+    `scope`: "lab", "server" or "device". `asked`: how many there should be.
     `control`: the positive control of that name, and its power losses. `stopped`: why there were no more.
     """
 
     moments: Many[Moment]
     acknowledged: Count = 0
     lost: Count = 0
-    scope: Annotated[str, Field(pattern="^(?:|lab|server|device)$")] = ""
+    scope: Annotated[str, Field(pattern="^(?:lab|server|device)$")]
     asked: Count = 0
     control: Annotated[str, Field(pattern="^(?:|none|no-sync|no-flush)$")] = ""
     control_moments: Many[Moment] = ()
@@ -286,7 +283,6 @@ class PowerLoss(Stored):
 
     @model_validator(mode="after")
     def _are_sums(self) -> Self:
-        """Runs of older versions may have no sums."""
         given, moments = self.model_fields_set, self.moments
         if "acknowledged" in given and self.acknowledged != (total := sum(m.acknowledged for m in moments)):
             raise contradiction(f"acknowledged is {self.acknowledged}, its moments have {total}")
@@ -331,24 +327,19 @@ class ImportedFile(Stored):
 
 
 class Import(Stored):
-    """What an import was made from. Runs stored without `source`: see kit.store.parts.import_source.
+    """What an import was made from.
 
     `tick_ns`: of the clock or the unit of its latencies; None where single ones were not in the files.
     """
 
     format: str | None = None
     counts: str | None = None
-    source: ImportSource | None = None
+    source: ImportSource = UNKNOWN
     origin_ns: int | None = None
     tick_ns: Annotated[float, Field(ge=1, le=1e15)] | None = None
     rows_counted: Count | None = None
     warnings: Many[str] = ()
     files: Many[ImportedFile] = ()
-
-    @property
-    def words(self) -> ImportSource:
-        """What the files are, also of a run stored without `source`."""
-        return self.source or import_source.of_format(self.format, self.counts)
 
 
 class Manifest(Stored):

@@ -8,16 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    ModelWrapValidatorHandler,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
-from kit.store.checks.old_names import subject_of
+from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import PhaseForces
 from kit.store.parts.machine import Machine
@@ -53,7 +46,6 @@ ProblemCode = Literal[
     "untraced",
     "warm-up",
 ]
-UNCLASSIFIED = "unclassified"
 # Kind of the event that ended the load of a soak before its time.
 STOP_RULE = "stop-rule"
 
@@ -63,25 +55,18 @@ _TARGETS = "^(?:dataset|array|device:(?:data|cache|log))$"
 
 
 class _Subject(Stored):
-    """What a sum is of. `id`: of kit.store.checks.ids; runs stored before sums had one have it by their name.
+    """What a sum is of. `id`: of kit.store.checks.ids.
 
     `op`: of which I/Os; `of`: the device, host, pool or level; `out_of`: how much was written, where a part
     of it is allowed.
     """
 
-    id: Annotated[str, Field(pattern="^[A-Z0-9]+(?:-[A-Z0-9]+){0,5}$", max_length=40)] = ""
+    id: Annotated[str, Field(pattern="^[A-Z0-9]+(?:-[A-Z0-9]+){0,5}$", max_length=40)] = UNKNOWN_ID
     name: str
     source: str
     op: Op | None = None
     of: str = ""
     out_of: Count | None = None
-
-    @model_validator(mode="after")
-    def _known_by_its_name(self) -> Self:
-        if not self.id:
-            # Not in the file: it is stored again as it was read.
-            self.__dict__.update(subject_of(self.name))
-        return self
 
     @property
     def title(self) -> str:
@@ -125,23 +110,11 @@ class Problem(Stored):
     """Why a measurement cannot be trusted. `code`: what reported it, for programs; `text`: for people.
 
     `ended_early`: it says why a load ended before its time; a phase that goes on no longer has it.
-    Runs stored before there were codes have the text alone, and are stored again like that.
     """
 
     code: str
     text: str
     ended_early: bool = False
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _of_text(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if not isinstance(value, str):
-            return handler(value)
-        return cls.model_construct(_fields_set={"text"}, code=UNCLASSIFIED, text=value)
-
-    @model_serializer(mode="wrap")
-    def _as_stored(self, handler: SerializerFunctionWrapHandler) -> Any:
-        return handler(self) if "code" in self.model_fields_set else self.text
 
     def __str__(self) -> str:
         return self.text

@@ -88,8 +88,7 @@ def named_run(path: Path) -> RunDir:
             target = path.readlink()
             if path.name != "latest" or len(target.parts) != 1 or target.name in ("", ".."):
                 raise ConfigError(
-                    f"{path} is a link, to {target}",
-                    "name the run directory, or the `latest` beside it",
+                    f"{path} is a link, to {target}", "name the run directory, or the `latest` beside it"
                 )
             directory = path.parent / target
         if not directory.is_dir():

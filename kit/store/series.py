@@ -169,7 +169,7 @@ class SkippedCell(Stored):
     at: dict[str, str]
     phase: str
     reason: str
-    problem: str | None = None
+    problem: str = ""
 
 
 class Ratio(Stored):

@@ -28,6 +28,7 @@ Signed = Nanoseconds
 Number = Annotated[float, Field(ge=-(1 << 53), le=1 << 53)]
 Positive = Annotated[float, Field(ge=0, le=1 << 53)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Range = tuple[float, float]
 T = TypeVar("T")
 # The first element that is wrong is enough: a hostile file could have millions.
 Many = Annotated[tuple[T, ...], FailFast()]
@@ -78,16 +79,15 @@ def _checked(make: Callable[[], T], where: str | Path) -> T:
     raise ConfigError(f"{where}: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}", DAMAGED)
 
 
-def read_versioned(path: Path, newest: int) -> Json:
-    """The object of a JSON file whose `format` is at most `newest`. Raises ConfigError."""
+def read_versioned(path: Path, newest: int, oldest: int = 1) -> Json:
+    """The object of a JSON file whose `format` is `oldest` to `newest`. Raises ConfigError."""
     value: Json = read_json(path)
     observed = value.get("format") if isinstance(value, dict) else type(value).__name__
     # JSON's true is 1 to Python, and 1.0 is too.
-    if type(observed) is not int or not 1 <= observed <= newest:
-        raise ConfigError(
-            f"{path}: format {observed!r}, this version reads {' and '.join(map(str, range(1, newest + 1)))}",
-            "use the version of the kit that wrote the run",
-        )
+    if type(observed) is not int or not oldest <= observed <= newest:
+        read = " and ".join(map(str, range(oldest, newest + 1)))
+        text = f"{path}: format {observed!r}, this version reads {read}"
+        raise ConfigError(text, "use the version of the kit that wrote the run")
     return value
 
 

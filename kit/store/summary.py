@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.checks.known import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import SUMMARY_FORMAT
@@ -23,9 +22,9 @@ from kit.store.parts.split import SplitPhase
 from kit.store.phase import Check, Missing, Shares
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
+from kit.store.stored import Range as Range
 from kit.store.tables import SERVER
 
-Range = tuple[float, float]
 # A part of the time of all CPUs of a machine.
 CPU_BOUND = 0.85
 
@@ -262,7 +261,7 @@ class Summary(Stored):
     """The whole file. `by_nature`: the one reason that every run of its kind has; None for others.
 
     `outcomes`: all that the verdict rests on, what decides first; `reasons`: the sentences of what decides,
-    or the one of a valid run. In format 1 `causes` has what decides alone.
+    or the one of a valid run.
     """
 
     format: int = SUMMARY_FORMAT
@@ -348,18 +347,4 @@ class Summary(Stored):
 def read_summary(run: RunDir) -> Summary:
     """summary.json of a run. Raises ConfigError."""
     path = run.path / "summary.json"
-    value = read_versioned(path, SUMMARY_FORMAT)
-    if value["format"] == 1 and (outcomes := _of_format_1(value)):
-        value["outcomes"] = outcomes
-    return Summary.from_json(value, path)
-
-
-def _of_format_1(value: Json) -> list[Any]:
-    """What decides alone: `causes`; the first runs have sentences without ids."""
-    causes = value.pop("causes", None)
-    if causes is None and value.get("verdict") != "valid":
-        causes = [{"id": UNKNOWN_ID, "text": text} for text in value.get("reasons") or ()]
-    listed = causes if isinstance(causes, list) else []
-    return [
-        {"makes": "unknown", **each, "holds": False} if isinstance(each, dict) else each for each in listed
-    ]
+    return Summary.from_json(read_versioned(path, SUMMARY_FORMAT, SUMMARY_FORMAT), path)

@@ -122,21 +122,6 @@ def find_pool(server: Host, name: str, run_id: str) -> Pool:
     return Pool(name, int(guid), run_id)
 
 
-def destroy_pool(server: Host, pool: Pool) -> None:
-    """Destroy the pool if GUID and run id match. Raises SafetyRefusal otherwise, HostError."""
-    _destroy_observed(server, find_pool(server, pool.name, pool.run_id), pool.guid)
-
-
-def _destroy_observed(server: Host, observed: Pool, guid: int) -> None:
-    """`observed`: by the command before this one. Raises SafetyRefusal if it has another GUID, HostError."""
-    if observed.guid != guid:
-        raise SafetyRefusal(
-            f"the pool {observed.name} on {server.name} has GUID {observed.guid}, not {guid}",
-            "it is not this run's pool; it was left alone",
-        )
-    _retry_while_busy(server, ["zpool", "destroy", observed.name])
-
-
 def _retry_while_busy(server: Host, argv: list[str]) -> None:
     """udev and nfsd may hold a file or device a moment longer."""
     for _ in range(_DESTROY_ATTEMPTS - 1):
@@ -162,8 +147,14 @@ def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, 
             _clear_cache_labels(server, guid, devices)
             return
         import_pool(server, Pool(name, int(guid), run_id), devices)
+    # By the command directly before it is destroyed.
     observed = find_pool(server, name, run_id)
-    _destroy_observed(server, observed, int(guid) if guid else observed.guid)
+    if guid and observed.guid != int(guid):
+        raise SafetyRefusal(
+            f"the pool {observed.name} on {server.name} has GUID {observed.guid}, not {guid}",
+            "it is not this run's pool; it was left alone",
+        )
+    _retry_while_busy(server, ["zpool", "destroy", observed.name])
     _clear_cache_labels(server, str(observed.guid), devices)
 
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from kit.core.units import format_latency, three_digits
 from kit.store.labels import CLIENT
-from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, LevelsInTime, PhaseBands, Range
+from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, LevelsInTime, PhaseBands
+from kit.store.stored import Range
 from kit.store.summary import Reference
 from reports.analysis import band_labels
 from reports.analysis.tier_names import op_name

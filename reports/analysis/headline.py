@@ -297,7 +297,7 @@ def _listed(lines: Sequence[Line]) -> str:
 def _measured(manifest: Manifest, summary: Summary) -> str:
     """What was measured on what, in one line."""
     if manifest.import_:
-        return f"Imported {manifest.import_.words.files}; latency: {manifest.import_.words.latency}."
+        return f"Imported {manifest.import_.source.files}; latency: {manifest.import_.source.latency}."
     parts = list(dict.fromkeys(str(phase.title or phase.name) for phase in manifest.phases))
     layers = {row.layer for row in summary.main_rows}
     if len(layers) > 1:

@@ -23,7 +23,7 @@ def name(manifest: Manifest, phase: Phase) -> str:
     """What figures and headings call a phase: its title, or the kind of file it was imported from."""
     section = manifest.import_
     title = phase.title or phase.name
-    return section.words.files if section and title == _WHOLE else title
+    return section.source.files if section and title == _WHOLE else title
 
 
 def rows(manifest: Manifest) -> dict[str, str]:
@@ -39,17 +39,17 @@ def title(manifest: Manifest) -> str | None:
         return manifest.title
     files = [each.file for each in manifest.import_.files]
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return f"Imported {manifest.import_.words.files}: {', '.join(files[:_SHOWN])}{more}"
+    return f"Imported {manifest.import_.source.files}: {', '.join(files[:_SHOWN])}{more}"
 
 
 def timed(manifest: Manifest) -> bool:
     """Whether it is known when an I/O was done."""
-    return manifest.import_ is None or manifest.import_.words.timed
+    return manifest.import_ is None or manifest.import_.source.timed
 
 
 def sentences(section: Import, latency: pl.DataFrame) -> list[str]:
     """What the page says of an import, below "What you are looking at"."""
-    source, files = section.words, section.files
+    source, files = section.source, section.files
     layers = [str(value) for value in latency["layer"].unique().sort()]
     count = f"{len(files)} file{'s' * (len(files) != 1)}"
     told = [

@@ -22,8 +22,6 @@ _PHASE = ("job", "op", "block_bytes", "outstanding", "interval_ns", "expected_ti
 # Words for people; the reference and expectations, judged only after the run, are no part of it either.
 _WORDS = ("title", "source")
 _IDENTITY = ("model", "serial", "wwn", "size_bytes")
-# Keys of a planned phase that older runs lack, and what they did.
-_ADDED = {"log": "every-io"}
 # What the run recorded of a phase that is compared by its name, besides the keys of its plan.
 _RECORDED = ("op", "block_bytes", "outstanding")
 # Checks of the doctor that find no setting, but what changes by itself.
@@ -315,7 +313,7 @@ def _phases(manifest: Manifest, workload: Json) -> Json:
     # Rows of a table of others: which there are is a result, not a setting.
     if import_source.rows(manifest):
         return {}
-    planned = {name: _ADDED | phase for name, phase in _by_name(workload.get("phase")).items()}
+    planned = _by_name(workload.get("phase"))
     # How much time a column of an import holds says nothing of what was measured.
     keys = [key for key in _PHASE if key != "interval_ns" or manifest.import_ is None]
     stored = {phase.name: phase.as_json() for phase in manifest.phases}

@@ -51,7 +51,7 @@ def compare(
     `rows` has one per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
     with the reason; a difference of less than the errors of two interpolated percentiles is none.
     """
-    tables = [[_by_key(s) for s in side] for side in (a, b)]
+    tables = [[{(r.phase, r.layer, r.op, r.tier): r for r in s.rows} for s in side] for side in (a, b)]
     keys = list(dict.fromkeys(key for side in tables for table in side for key in table))
     totals = [[_totals(table) for table in side] for side in tables]
     made: list[tuple[Key, str, _Figure | str]] = []
@@ -100,10 +100,6 @@ def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: 
         return NO_DIFFERENCE
     shown = f"{DIFFERENCE} in {different} of {figures} figures"
     return f"{shown}. {caveat}" if caveat else shown
-
-
-def _by_key(summary: Summary) -> dict[Key, Row]:
-    return {(r.phase, r.layer, r.op, r.tier): r for r in summary.rows}
 
 
 def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:

@@ -17,7 +17,8 @@ import polars as pl
 from kit.core.units import format_decimal_bytes
 from kit.store.phase import Phase
 from reports.devices import together
-from reports.statistics.worst_of import Floats, mean_time, reach, stripe_times, whole_records
+from reports.statistics.quantiles import Floats
+from reports.statistics.worst_of import mean_time, reach, stripe_times, whole_records
 
 UP_TO = 32
 # Runs that even out what a buffer does: between the two bounds.

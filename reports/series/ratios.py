@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from kit.store.series import CellRun, JudgedRatio, Ratio, Series, SeriesCell
+from kit.store.series import JudgedRatio, Ratio, Series, SeriesCell
 from reports.series.figures import Key, figures_of
 from reports.statistics.ratios import Figure, mean, paired
 
@@ -49,13 +49,9 @@ def _rounds(cell: SeriesCell, bases: Sequence[SeriesCell]) -> Iterator[dict[Key,
     """Cell over base in each round. Of a base that was measured twice the mean counts."""
     for run in cell.runs:
         mine = figures_of(run)
-        theirs = [figures_of(other) for base in bases for other in _of_round(base, run.round)]
+        theirs = [figures_of(each) for base in bases for each in base.runs if each.round == run.round]
         known = {key: [each[key] for each in theirs if key in each] for key in mine}
         yield {key: mine[key].minus(mean(found)) for key, found in known.items() if found}
-
-
-def _of_round(cell: SeriesCell, number: int) -> list[CellRun]:
-    return [run for run in cell.runs if run.round == number]
 
 
 def judged(expected: JudgedRatio, series: Series, cells: Sequence[SeriesCell]) -> JudgedRatio:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kit.store.parts import older
 from kit.store.series import Series, SeriesCell
 from kit.store.summary import ForcesRow
+from reports.series.view import geometric_mean
 
 # us by (method, bytes of a record, records a force, of the split table), by configuration.
 Published = Mapping[str, Mapping[tuple[str, int, int, bool], float]]
@@ -101,7 +100,7 @@ def sync_table(series: Series, published: Published | None = None) -> SyncTable 
         if skipped.phase in phases:
             key = _key(series, skipped.phase, skipped.at, names)
             rows.setdefault(key, {})
-            why[key] = older.problem_of(skipped)
+            why[key] = skipped.problem
     made = [
         SyncRow(
             key[0],
@@ -157,17 +156,11 @@ def _cell(
     if cell.verdict != "valid":
         struck = struck or f"{cell.verdict}: {next((r for run in cell.runs for r in run.reasons), '')}"
     return SyncCell(
-        _mean([row.mean_us for row in rows]) or first.mean_us,
-        _mean([row.p50_us for row in rows]),
-        _mean([row.p99_us for row in rows]),
+        geometric_mean([row.mean_us for row in rows]) or first.mean_us,
+        geometric_mean([row.p50_us for row in rows]),
+        geometric_mean([row.p99_us for row in rows]),
         sum(row.records_per_s for row in rows) / len(rows),
         sum(row.bytes_per_s for row in rows) / len(rows),
         struck,
         published.get((first.method, first.record_bytes, first.per_force, is_split)),
     )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Geometric; None where one is missing."""
-    known = [value for value in values if value]
-    return math.exp(sum(map(math.log, known)) / len(known)) if len(known) == len(values) else None

@@ -90,20 +90,20 @@ def merged_rows(cell: SeriesCell) -> list[CellRow]:
 
 def _merged(rows: Sequence[CellRow]) -> CellRow:
     lows, highs = ([row.p50_range_us[end] if row.p50_range_us else None for row in rows] for end in (0, 1))
-    low, high = _mean(lows), _mean(highs)
+    low, high = geometric_mean(lows), geometric_mean(highs)
     return rows[0].model_copy(
         update={
             "count": sum(row.count for row in rows),
             "share": sum(row.share for row in rows) / len(rows),
-            "p50_us": _mean([row.p50_us for row in rows]),
-            "p99_us": _mean([row.p99_us for row in rows]),
+            "p50_us": geometric_mean([row.p50_us for row in rows]),
+            "p99_us": geometric_mean([row.p99_us for row in rows]),
             "p50_range_us": (low, high) if low is not None and high is not None else None,
         }
     )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The geometric mean; None where one is missing."""
+def geometric_mean(values: Sequence[float | None]) -> float | None:
+    """None where one is missing."""
     known = [value for value in values if value is not None and value > 0]
     return math.exp(sum(map(math.log, known)) / len(known)) if known and len(known) == len(values) else None
 

@@ -131,10 +131,7 @@ def _gain(against: Against) -> str:
 
 
 def decide(
-    need: Need,
-    facts: Facts,
-    lines: Sequence[tuple[SheetLine, SheetValue]],
-    against: Against,
+    need: Need, facts: Facts, lines: Sequence[tuple[SheetLine, SheetValue]], against: Against
 ) -> Decided:
     """`lines`: of the candidate."""
     if need.today == facts.source.name:

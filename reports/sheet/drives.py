@@ -8,10 +8,10 @@ from kit.core.text import safe_text
 from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
 from kit.store.manifest import Device
 from kit.store.parts.power_loss import PowerLossResult
-from kit.store.sheet import SheetLine, SheetValue
+from kit.store.sheet import SheetValue
 from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
-from reports.sheet.facts import Facts, unknown
+from reports.sheet.facts import Facts, line, unknown
 from reports.sheet.latencies import Line
 from reports.statistics import proportion
 from reports.verdict import power_loss, write_cache
@@ -29,23 +29,19 @@ def drive_lines(facts: Facts) -> Iterator[Line]:
     for role, name in NAMES.items():
         devices = facts.source.devices(role)
         text = "; ".join(dict.fromkeys(map(identity, devices))) or "none"
-        yield SheetLine(key=f"{role}_device", group=DRIVE, label=name), SheetValue(text=text)
+        yield line(DRIVE, f"{role}_device", name), SheetValue(text=text)
         least = getattr(facts.need, f"{role}_size_bytes")
         need = f"at least {format_decimal_bytes(least)}" if least else ""
         sizes = [each.size_bytes for each in devices]
         known = [size for size in sizes if size]
-        line = SheetLine(key=f"{role}_size", group=DRIVE, label=f"{name}, capacity", need=need)
         if not known or len(known) < len(sizes):
-            yield line, unknown("the run has no such device" if not devices else "its size is not stored")
-            continue
-        # A mirrored log holds as much as one of its devices; an L2ARC all of them.
-        size = sum(known) if role == "cache" else min(known)
-        yield (
-            line,
-            SheetValue(
-                text=f"{format_decimal_bytes(size)}", value=size, met=size >= least if least else None
-            ),
-        )
+            value = unknown("the run has no such device" if not devices else "its size is not stored")
+        else:
+            # A mirrored log holds as much as one of its devices; an L2ARC all of them.
+            size = sum(known) if role == "cache" else min(known)
+            met = size >= least if least else None
+            value = SheetValue(text=format_decimal_bytes(size), value=size, met=met)
+        yield line(DRIVE, f"{role}_size", f"{name}, capacity", need), value
 
 
 def identity(device: Device) -> str:
@@ -67,18 +63,14 @@ def model_name(device: Device) -> str:
 
 def safety_lines(facts: Facts) -> Iterator[Line]:
     asked = facts.need.survives_power_loss
-    yield (
-        SheetLine(
-            key="power_loss", group=SAFETY, label="Keeps acknowledged writes", need="must" if asked else ""
-        ),
-        _power_loss(facts, asked),
-    )
+    keeps = line(SAFETY, "power_loss", "Keeps acknowledged writes", "must" if asked else "")
+    yield keeps, _power_loss(facts, asked)
     says = {
         _NO_CACHE.get(str((each.settings or {}).get("write_cache")), "")
         for each in facts.source.devices("log")
     } - {""}
     yield (
-        SheetLine(key="volatile_cache", group=SAFETY, label="Declares a volatile write cache"),
+        line(SAFETY, "volatile_cache", "Declares a volatile write cache"),
         SheetValue(text=", ".join(sorted(says)), note="as the kernel sees the log device") if says
         else unknown("the run does not have it"),
     )  # fmt: skip
@@ -124,36 +116,23 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
 
 
 def _records(told: Sequence[PowerLossResult]) -> str:
-    """Those that no later one had replaced; runs of before have the number of all that were written alone."""
-    known = [each.looked_at for each in told if each.looked_at is not None]
-    if len(known) == len(told):
-        return f"{sum(known):,} records that were looked for"
-    written = sum(each.acknowledged for each in told)
-    return f"{written:,} acknowledged writes (how many were looked for is not stored)"
+    """Those that no later one had replaced."""
+    return f"{sum(each.looked_at for each in told):,} records that were looked for"
 
 
 def wear_lines(facts: Facts) -> Iterator[Line]:
     for role, name in NAMES.items():
-        yield (
-            SheetLine(key=f"{role}_amplification", group=WEAR, label=f"{name}, write amplification"),
-            _amplification(facts, role),
-        )
+        amplified = line(WEAR, f"{role}_amplification", f"{name}, write amplification")
+        yield amplified, _amplification(facts, role)
         per_day, how, is_worst = _per_day(facts, role)
-        line = SheetLine(key=f"{role}_per_day", group=WEAR, label=f"{name}, GB written a day")
-        yield line, (
+        yield line(WEAR, f"{role}_per_day", f"{name}, GB written a day"), (
             unknown(how) if per_day is None
             else SheetValue(text=f"{three_digits(per_day / _GB)} GB", value=per_day, note=how)
         )  # fmt: skip
         years = facts.need.years
-        yield (
-            SheetLine(
-                key=f"{role}_years",
-                group=WEAR,
-                label=f"{name}, years until its rated endurance",
-                need=f"at least {years:g}" if years and facts.source.devices(role) else "",
-            ),
-            _years(facts, role, per_day, how, is_worst),
-        )
+        need = f"at least {years:g}" if years and facts.source.devices(role) else ""
+        lasts = line(WEAR, f"{role}_years", f"{name}, years until its rated endurance", need)
+        yield lasts, _years(facts, role, per_day, how, is_worst)
 
 
 def _amplification(facts: Facts, role: str) -> SheetValue:
@@ -225,29 +204,21 @@ def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: b
 
 def price_lines(facts: Facts) -> Iterator[Line]:
     budget = facts.need.budget
-    line = SheetLine(
-        key="price", group=PRICE, label="Price of its devices", need=f"at most {budget}" if budget else ""
-    )
-    yield line, _price(facts, budget)
+    need = f"at most {budget}" if budget else ""
+    yield line(PRICE, "price", "Price of its devices", need), _price(facts, budget)
     for role, name in NAMES.items():
         device = next(iter(facts.source.devices(role)), Device())
         price, size = price_of(device.price), device.size_bytes
-        yield (
-            SheetLine(key=f"{role}_per_gb", group=PRICE, label=f"{name}, price per GB"),
-            _money(price and price[0] / (size / _GB), price, "") if size else unknown("no size"),
-        )
+        value = _money(price and price[0] / (size / _GB), price, "") if size else unknown("no size")
+        yield line(PRICE, f"{role}_per_gb", f"{name}, price per GB"), value
         alone = facts.alone[role]
         cost = price[0] * alone.mean_us / 1e3 if price and alone else None
-        yield (
-            SheetLine(key=f"{role}_per_1000", group=PRICE, label=f"{name}, price per 1000 aged I/O/s"),
-            _money(cost, price, "one at a time, alone") if alone else unknown("not measured alone"),
-        )
-        yield (
-            SheetLine(key=f"{role}_per_us", group=PRICE, label=f"{name}, price per µs saved at p99"),
-            _per_us(facts, role, price),
-        )
-        line = SheetLine(key=f"{role}_disks", group=PRICE, label=f"{name}, as many disks, one I/O at a time")
-        yield line, _disks(facts, role)
+        value = _money(cost, price, "one at a time, alone") if alone else unknown("not measured alone")
+        yield line(PRICE, f"{role}_per_1000", f"{name}, price per 1000 aged I/O/s"), value
+        saved = line(PRICE, f"{role}_per_us", f"{name}, price per µs saved at p99")
+        yield saved, _per_us(facts, role, price)
+        disks = line(PRICE, f"{role}_disks", f"{name}, as many disks, one I/O at a time")
+        yield disks, _disks(facts, role)
 
 
 def _price(facts: Facts, budget: str | None) -> SheetValue:

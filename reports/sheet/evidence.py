@@ -21,8 +21,8 @@ from kit.store.summary import DeviceRow, PhaseUse, Range
 from kit.store.tables import CLIENT, SERVER
 from reports.analysis.ageing import curve
 from reports.series.cells import StoredRun, rows_of, verdict_of_phase
+from reports.statistics.quantiles import Floats
 from reports.statistics.ratios import Figure, mean, paired
-from reports.statistics.worst_of import Floats
 
 ROLES = ("log", "cache")
 # Of a role: what it serves, and what serves where there is no such device.

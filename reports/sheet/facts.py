@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kit.core.units import format_latency_range
 from kit.store.manifest import Device
-from kit.store.sheet import Need, SheetValue
+from kit.store.sheet import Need, SheetLine, SheetValue
 from kit.store.summary import Range
 from reports.devices.prices import price_of
 from reports.sheet.evidence import (
@@ -70,6 +70,10 @@ def facts_of(sources: Sequence[Source], need: Need) -> list[Facts]:
         )
         for source in sources
     ]
+
+
+def line(group: str, key: str, label: str, need: str = "") -> SheetLine:
+    return SheetLine(key=key, group=group, label=label, need=need)
 
 
 def unknown(why: str) -> SheetValue:

@@ -13,7 +13,7 @@ from kit.core.units import format_latency, format_size_bytes, three_digits
 from kit.store.sheet import SheetLine, SheetValue
 from kit.store.slog import BLOCK, FLUSHED, edges
 from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
-from reports.sheet.facts import APART, Facts, at_most, spread, unknown
+from reports.sheet.facts import APART, Facts, at_most, line, spread, unknown
 from reports.statistics import proportion
 from reports.statistics.quantiles import figures_us
 from reports.statistics.student import t_critical
@@ -39,20 +39,11 @@ def client_lines(facts: Facts) -> Iterator[Line]:
         for name in PERCENTILES:
             asked = limit if name == "p99" else None
             need = f"at most {format_latency(asked)}" if asked else ""
-            line = SheetLine(
-                key=f"{_OP[role]}_{name}", group=CLIENTS, label=f"{_WHAT[role]}, {SHOWN[name]}", need=need
-            )
-            yield line, _at_server(facts, role, name, asked)
+            label = f"{_WHAT[role]}, {SHOWN[name]}"
+            yield line(CLIENTS, f"{_OP[role]}_{name}", label, need), _at_server(facts, role, name, asked)
         least = facts.need.reads_answered_min if role == "cache" else None
-        yield (
-            SheetLine(
-                key=f"{_OP[role]}s_answered",
-                group=CLIENTS,
-                label=f"{_ALL[role]} that {_BY[role]} answers",
-                need=f"at least {least:.0%}" if least else "",
-            ),
-            _share(facts.served[role], least),
-        )
+        label, need = f"{_ALL[role]} that {_BY[role]} answers", f"at least {least:.0%}" if least else ""
+        yield line(CLIENTS, f"{_OP[role]}s_answered", label, need), _share(facts.served[role], least)
 
 
 def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> SheetValue:
@@ -116,17 +107,11 @@ def alone_lines(facts: Facts) -> Iterator[Line]:
     for role, _ in LIMITED:
         label = "Log device, synchronous write" if role == "log" else "L2ARC device, read"
         for name in PERCENTILES:
-            line = SheetLine(key=f"alone_{_OP[role]}_{name}", group=ALONE, label=f"{label}, {SHOWN[name]}")
-            yield line, _alone(facts, role, name)
+            key = f"alone_{_OP[role]}_{name}"
+            yield line(ALONE, key, f"{label}, {SHOWN[name]}"), _alone(facts, role, name)
     number = facts.need.drives
-    yield (
-        SheetLine(
-            key="slowest_of",
-            group=ALONE,
-            label=f"Slowest of {number} log devices that each write has to wait for",
-        ),
-        _slowest(facts, number),
-    )
+    label = f"Slowest of {number} log devices that each write has to wait for"
+    yield line(ALONE, "slowest_of", label), _slowest(facts, number)
 
 
 def _alone(facts: Facts, role: str, name: str) -> SheetValue:

@@ -9,7 +9,7 @@ from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
 from reports.sheet.decide import Against, Change, Decided, advice, changes, decide
 from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
 from reports.sheet.evidence import Source
-from reports.sheet.facts import Facts, facts_of
+from reports.sheet.facts import Facts, facts_of, line, unknown
 from reports.sheet.latencies import CLIENTS, Line, alone_lines, client_lines
 
 _OP = {"log": ("write", "Synchronous writes"), "cache": ("read", "Reads from the L2ARC")}
@@ -62,14 +62,12 @@ def _change_lines(changed: Sequence[Change], baseline: str) -> list[Line]:
     found = []
     for role, (op, words) in _OP.items():
         change = known.get(role)
-        line = SheetLine(
-            key=f"{op}_change", group=CLIENTS, label=f"{words}, median: times as fast as with {baseline}"
-        )
-        value = SheetValue(text="not known", note="one of the two was not measured")
+        value = unknown("one of the two was not measured")
         if change:
             p50, text = change.p50, f"\N{MULTIPLICATION SIGN} {change.p50.value:.2f}"
             value = SheetValue(text=text, value=p50.value, range=p50.range, note=f"of medians; {p50.words()}")
-        found.append((line, value))
+        label = f"{words}, median: times as fast as with {baseline}"
+        found.append((line(CLIENTS, f"{op}_change", label), value))
     return found
 
 

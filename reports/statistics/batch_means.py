@@ -1,11 +1,12 @@
-"""A percentile or a rate of one stretch of time of a run, and how exactly its own I/Os tell it.
+"""What the I/Os of one stretch of a run tell: percentiles, rates, means, and the part above a limit.
 
 I/Os one after another depend on each other: caches fill, buffers drain, the disk's arm is where the last I/O
 left it. So the unit is a batch, the I/Os of a part of the time (batch means; Law and Kelton, "Simulation
-Modeling and Analysis", section 9.5.3). Of a percentile each batch says how many of its I/Os are below it; of
-a rate, how many I/Os it has. Where batches still depend on their neighbours, they count as fewer: by the
-factor (1 - r) / (1 + r) of an autoregressive process whose lag-1 correlation r is that of the batches, with
-its bias of -(1 + 3 r) / batches (Marriott and Pope, Biometrika 41, 1954) taken out.
+Modeling and Analysis", section 9.5.3). Of a percentile each batch says how many of its I/Os are below it, or
+above a limit; of a rate, how many I/Os it has; of a mean, its own. Where batches still depend on their
+neighbours, they count as fewer: by the factor (1 - r) / (1 + r) of an autoregressive process whose lag-1
+correlation r is that of the batches, with its bias of -(1 + 3 r) / batches (Marriott and Pope, Biometrika 41,
+1954) taken out.
 
 The range is of this stretch alone: nothing in it says what the next run would give.
 """
@@ -24,6 +25,10 @@ from reports.statistics.student import t_critical
 
 # More batches are shorter, and depend on each other; with fewer their correlation is not known.
 _MOST, FEWEST = 24, 8
+# Of the part above a limit: windows of about equally many I/Os, the fewest that say how it varies, and what
+# its reach has beyond Student's t, as counts are skew (by simulation).
+_WINDOWS, _FEWEST_WINDOWS, _WIDER = 20, 3, 1.2
+_ALPHA = 0.025
 
 
 def quantile(cells: pl.DataFrame, span: tuple[int, int], width_ns: int, q: float) -> Figure | None:
@@ -44,9 +49,9 @@ def quantile(cells: pl.DataFrame, span: tuple[int, int], width_ns: int, q: float
     found = _by_batch(used.with_columns(below=(part - q) * pl.col("count")), "below", span, width_ns)
     if found is None:
         return figure
-    error, times = _error(found[0])
+    error, freedom = _error(found[0])
     # Never less than I/Os leave open that do not depend on each other (binomial).
-    reach = times * max(error, math.sqrt(ios * q * (1 - q)))
+    reach = t_critical(0.05, freedom) * max(error, math.sqrt(ios * q * (1 - q)))
     if not 0.5 <= q * ios - reach <= q * ios + reach <= ios - 0.5:
         return figure
     low, high = (max(rank_ns(bins, q * ios + side * reach), 1.0) for side in (-1, 1))
@@ -64,9 +69,66 @@ def rate(cells: pl.DataFrame, span: tuple[int, int], width_ns: int) -> Figure | 
     if found is None:
         return figure
     counts, lengths = found
-    error, times = _error(counts - ios * lengths / lengths.sum())
+    error, freedom = _error(counts - ios * lengths / lengths.sum())
     # One I/O more or less at each end.
-    return Figure(figure.log, times * max(error, 1.0) / ios)
+    return Figure(figure.log, t_critical(0.05, freedom) * max(error, 1.0) / ios)
+
+
+def error_of_mean(values: Floats) -> tuple[float, float]:
+    """The standard error of the mean of `values` in their order, and its degrees of freedom.
+
+    By batches of about the square root of their number; of fewer than two batches it is infinite.
+    """
+    batches = int(np.sqrt(values.size))
+    if batches < 2:
+        return math.inf, 1.0
+    length = values.size // batches
+    error, freedom = _error(values[: batches * length].reshape(batches, length).mean(axis=1))
+    return error / batches, freedom
+
+
+def above(cells: pl.DataFrame, limit_ns: float) -> tuple[float, float]:
+    """The least and the largest part (of 1) above `limit_ns` that the run leaves open, each at about 97.5 %.
+
+    `cells`: `time_ns`, `lo_ns`, `hi_ns` and `count`, at least one I/O. Bins that hold the limit may be above
+    it or not.
+    """
+    each = cells.group_by("time_ns").agg(
+        ios=pl.col("count").sum(),
+        certain=pl.col("count").filter(pl.col("lo_ns") > limit_ns).sum(),
+        possible=pl.col("count").filter(pl.col("hi_ns") - 1 > limit_ns).sum(),
+    )
+    table: Floats = each.sort("time_ns").select("ios", "certain", "possible").to_numpy().astype(np.float64)
+    ios, certain, possible = windows(table, table[:, 0], _WINDOWS).T
+    return _wilson(certain, ios)[0], _wilson(possible, ios)[1]
+
+
+def windows(held: Floats, ios: Floats, number: int) -> Floats:
+    """The sums of `held`, a row a time, over `number` windows of about equally many `ios`."""
+    upto = np.cumsum(ios)
+    window = np.minimum(((upto - ios / 2) / upto[-1] * number).astype(np.int64), number - 1)
+    sums = np.zeros((number, held.shape[1]))
+    np.add.at(sums, window, held)
+    return sums
+
+
+def _wilson(held: Floats, ios: Floats) -> tuple[float, float]:
+    """Wilson's range (1927) of a part, with the number of independent I/Os that would vary as much."""
+    n = float(ios.sum())
+    part = float(held.sum()) / n
+    if part in (0.0, 1.0):
+        open_ = 1 - _ALPHA ** (1 / n)
+        return (0.0, open_) if part == 0 else (1 - open_, 1.0)
+    number = int(np.count_nonzero(ios))
+    if number < _FEWEST_WINDOWS:
+        return 0.0, 1.0
+    t = _WIDER * t_critical(0.05, number - 1)
+    varies = float(((held - part * ios) ** 2).sum()) * number / (number - 1) / n**2
+    independent = n * min(1.0, part * (1 - part) / n / varies) if varies else n
+    centre = part + t**2 / (2 * independent)
+    spread = t * math.sqrt(part * (1 - part) / independent + t**2 / (4 * independent**2))
+    scale = 1 + t**2 / independent
+    return max((centre - spread) / scale, 0.0), min((centre + spread) / scale, 1.0)
 
 
 def _by_batch(
@@ -97,7 +159,6 @@ def worth(values: Floats) -> float:
 
 
 def _error(parts: Floats) -> tuple[float, float]:
-    """The standard error of the sum of what batches are off, and the errors that make half a 95 % range."""
+    """The standard error of the sum of `parts`, one a batch, and its degrees of freedom."""
     batches, each = parts.size, worth(parts)
-    error = math.sqrt(float(parts.var(ddof=1)) * batches / each)
-    return error, t_critical(0.05, max((batches - 1) * each, 1.0))
+    return math.sqrt(float(parts.var(ddof=1)) * batches / each), max((batches - 1) * each, 1.0)

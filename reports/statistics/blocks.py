@@ -36,6 +36,7 @@ _ALPHA = 0.02
 # How long the state lasts, in blocks, and its share of the variance.
 _LASTS = tuple(BLOCKS * rows for rows in (1 / 12, 1 / 3, 4 / 3, 8))
 _SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+_GRID = ((1.0, 0.0), *itertools.product(_LASTS, _SHARES))
 
 
 def against_first(cells: pl.DataFrame, edges: Sequence[int], q: float) -> list[Ratio | None]:
@@ -90,7 +91,7 @@ def _log_quantiles(cells: pl.DataFrame, edges: Sequence[int], q: float) -> tuple
 
 def _ratios(logs: Floats, places: Sequence[int], floor: float) -> Iterator[Ratio]:
     """Of each row to the first. `places`: the number of each row in the load."""
-    models = [each for last, share in _grid() for each in _fits(logs, last, share)]
+    models = [each for last, share in _GRID for each in _fits(logs, last, share)]
     scores = np.array([score for score, *_ in models])
     weights = np.exp(scores - scores.max())
     weights /= weights.sum()
@@ -103,10 +104,6 @@ def _ratios(logs: Floats, places: Sequence[int], floor: float) -> Iterator[Ratio
             for _, variance, last, share in models
         ]
         yield Ratio(float(means[row] - means[0]), _reach(weights, np.array(errors), alpha), (1, 1))
-
-
-def _grid() -> list[tuple[float, float]]:
-    return [(1.0, 0.0), *itertools.product(_LASTS, _SHARES)]
 
 
 def _covariance(lags: Floats, last: float, share: float) -> Floats:

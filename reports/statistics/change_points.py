@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from reports.statistics.quantiles import Floats
 from reports.statistics.student import t_critical
 
 # Of all figures of one trend together: so much of the trends without any change show one, at most.
@@ -50,8 +51,6 @@ _BESIDE = 0.5
 # Standard errors that a normal value is above in one of a hundred cases.
 _ONE_OF_HUNDRED = 2.326
 Ints = npt.NDArray[np.int64]
-# Of Student's t; the lines of a trend ask for the same few.
-t_of = functools.lru_cache(maxsize=4096)(t_critical)
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def _alone(found: Found, ends: Sequence[int]) -> int | None:
     return max(far, key=lambda place: far[place]) if far else None
 
 
-def _outlier(x: npt.NDArray[np.float64], ends: Sequence[int], least: float, alpha: float) -> int | None:
+def _outlier(x: Floats, ends: Sequence[int], least: float, alpha: float) -> int | None:
     """The run that is apart from its level, and not on the way to the run before or after it."""
     spans = list(itertools.pairwise(ends))
     rest = np.concatenate([x[a:b] - x[a:b].mean() for a, b in spans])
@@ -143,9 +142,7 @@ def _outlier(x: npt.NDArray[np.float64], ends: Sequence[int], least: float, alph
     return found if max(beside) < _BESIDE else None
 
 
-def outlier(
-    rest: npt.NDArray[np.float64], share: npt.NDArray[np.float64], free: int, least: float, alpha: float
-) -> int | None:
+def outlier(rest: Floats, share: Floats, free: int, least: float, alpha: float) -> int | None:
     """The residual that is farther away than chance lets one of all, by deletion residuals.
 
     `share`: of the variance that a residual has (1 less its leverage); `free`: fitted values.
@@ -157,12 +154,10 @@ def outlier(
     without = np.maximum((float(rest @ rest) - rest**2 / share) / freedom, least)
     t = np.abs(rest) / np.sqrt(without * share)
     far = int(np.argmax(t))
-    return far if t[far] > t_of(alpha / len(rest), freedom) else None
+    return far if t[far] > t_critical(alpha / len(rest), freedom) else None
 
 
-def _search(
-    x: npt.NDArray[np.float64], floor: npt.NDArray[np.float64], states: Sequence[int], alpha: float
-) -> Found:
+def _search(x: Floats, floor: Floats, states: Sequence[int], alpha: float) -> Found:
     """The changes, where a level may have one run."""
     n = len(x)
     if n < FEWEST:
@@ -184,7 +179,7 @@ def _search(
     return _judged(x, sorted(places), (scatter, freedom), least, critical)
 
 
-def _inside(x: npt.NDArray[np.float64], cuts: frozenset[int]) -> tuple[npt.NDArray[np.float64], Ints]:
+def _inside(x: Floats, cuts: frozenset[int]) -> tuple[Floats, Ints]:
     """Of each stretch i..j: sum of squares around the means of its groups, and degrees of freedom."""
     n = len(x)
     squares, freedom = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1), dtype=np.int64)
@@ -212,14 +207,12 @@ def _candidates(n: int) -> tuple[Ints, Ints, Ints]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _critical(alpha: float, n: int) -> npt.NDArray[np.float64]:
+def _critical(alpha: float, n: int) -> Floats:
     """By degrees of freedom, from 0."""
-    return np.array([math.inf, *(t_of(alpha, freedom) for freedom in range(1, n + 1))])
+    return np.array([math.inf, *(t_critical(alpha, freedom) for freedom in range(1, n + 1))])
 
 
-def _split(
-    score: npt.NDArray[np.float64], candidates: tuple[Ints, Ints, Ints], low: int, high: int
-) -> list[int]:
+def _split(score: Floats, candidates: tuple[Ints, Ints, Ints], low: int, high: int) -> list[int]:
     """The best place in the stretch that passes its critical value, then those on both sides of it."""
     s, k, e = candidates
     inside = np.flatnonzero((s >= low) & (e <= high))
@@ -233,11 +226,7 @@ def _split(
 
 
 def _judged(
-    x: npt.NDArray[np.float64],
-    places: list[int],
-    inside: tuple[npt.NDArray[np.float64], Ints],
-    least: float,
-    critical: npt.NDArray[np.float64],
+    x: Floats, places: list[int], inside: tuple[Floats, Ints], least: float, critical: Floats
 ) -> Found:
     """Changes with their intervals, between their neighbours; one whose interval has 1 in it is dropped."""
     n = len(x)
@@ -248,7 +237,7 @@ def _judged(
         scatter = math.sqrt(max(float(sum(inside[0][a, b] for a, b in spans)) / max(free, 1), least))
         if not free:
             return Found((), 0, scatter, math.inf)
-        wide = t_of(CONFIDENCE, free)
+        wide = t_critical(CONFIDENCE, free)
         changes = []
         for before, place, after in zip(ends, ends[1:], ends[2:], strict=False):
             shift = float(x[place:after].mean() - x[before:place].mean())
@@ -262,9 +251,7 @@ def _judged(
         places.remove(min(weak, key=lambda change: abs(change.log) / change.reach).at)
 
 
-def reach_of(
-    a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], scatter: float, free: int, alpha: float
-) -> float:
+def reach_of(a: Floats, b: Floats, scatter: float, free: int, alpha: float) -> float:
     """Half of the range of mean b - mean a, with the confidence 1 - `alpha`.
 
     Both have the `scatter` that is known with `free` degrees of freedom, but for a level that scatters more.
@@ -281,10 +268,10 @@ def reach_of(
         freedom += part**2 / (n - 1 if unlike else free)
     # Satterthwaite's degrees of freedom, where both have the same scatter not less than all.
     freedom = whole**2 / freedom
-    return t_of(alpha, max(1, min(free, int(freedom)))) * math.sqrt(whole)
+    return t_critical(alpha, max(1, min(free, int(freedom)))) * math.sqrt(whole)
 
 
-def _near(x: npt.NDArray[np.float64], at: int, bound: float) -> list[int]:
+def _near(x: Floats, at: int, bound: float) -> list[int]:
     """Places of one change in `x` that fit by at most `bound` worse, as sums of squares, than `at`."""
 
     def squares(place: int) -> float:

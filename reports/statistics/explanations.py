@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from reports.statistics.change_points import (
     CONFIDENCE,
@@ -33,11 +32,11 @@ from reports.statistics.change_points import (
     change_points,
     outlier,
     reach_of,
-    t_of,
 )
+from reports.statistics.quantiles import Floats
+from reports.statistics.student import t_critical
 
 Kind = Literal["level", "steps", "slope", "dependence"]
-Floats = npt.NDArray[np.float64]
 STRONG = 6.0
 _MOST_LAG = 0.9
 # The correction for few runs takes no more than this part of the correlation for lost.
@@ -111,7 +110,7 @@ def explain(
     fits = [fit for fit in fits if fit.score - fits[0].score < (STRONG if claims else TINY)]
     contrasts = [fit.now for fit in fits] + ([] if claims else [line.now])
     contrasts += [
-        Contrast(far, t_of(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept)))
+        Contrast(far, t_critical(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept)))
         for run, far in fits[0].odd
         if run == len(x) - 1
     ]
@@ -123,7 +122,7 @@ def runs_to_tell(scatter: float, limit: float, most: int) -> int | None:
     for runs in range(4, most + 1):
         # Of a slope, which is known less well than the last quarter.
         error = scatter * (runs - _last(runs)) * math.sqrt(12 / (runs * (runs**2 - 1)))
-        if (t_of(CONFIDENCE, runs - 2) + NINE_OF_TEN) * error <= limit:
+        if (t_critical(CONFIDENCE, runs - 2) + NINE_OF_TEN) * error <= limit:
             return runs
     return None
 
@@ -198,7 +197,7 @@ def _dependent(x: Floats, runs: Sequence[int], least: float) -> Fit:
 def _ends(level: Floats, scatter: float) -> Contrast:
     """The last runs over all others."""
     n, last = len(level), _last(len(level))
-    reach = t_of(CONFIDENCE, n - 1) * scatter * math.sqrt(1 / last + 1 / (n - last))
+    reach = t_critical(CONFIDENCE, n - 1) * scatter * math.sqrt(1 / last + 1 / (n - last))
     return Contrast(float(level[-last:].mean() - level[:-last].mean()), reach)
 
 
@@ -224,8 +223,8 @@ def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Contras
     squares, free, lag = float(rest @ rest), max(n - 2, 1), _lag(rest, 2, least, lowest)
     scatter = math.sqrt(max(squares / free, least)) * _wide(lag)
     error, span = scatter / math.sqrt(spread), len(x) - _last(len(x))
-    reach = t_of(CONFIDENCE, free) * error
+    reach = t_critical(CONFIDENCE, free) * error
     odd = tuple((i, float(x[i]) - mean - slope * (i - middle)) for i in range(len(x)) if i not in kept)
     score = _score(squares, len(x), len(odd), 2, least)
     fit = Fit("slope", score, lag, scatter, Contrast(span * slope, span * reach), odd)
-    return Contrast(slope, reach), fit, n > 3 and abs(slope) > t_of(alpha, free) * error
+    return Contrast(slope, reach), fit, n > 3 and abs(slope) > t_critical(alpha, free) * error

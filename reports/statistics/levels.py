@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from kit.core.bins import IntArray
+from reports.statistics.batch_means import windows
 from reports.statistics.quantiles import Floats, rank_ns
 
 # Groups that share less of their times than this are not there together.
@@ -61,7 +62,8 @@ def find(cells: pl.DataFrame, borders_ns: Sequence[int]) -> Levels | None:
         return None
     held = np.zeros((times.size, modes.size))
     np.add.at(held, (at, mode), count)
-    group = _groups(_windows(held))
+    number = int(np.clip(held.sum(axis=0).min() / _IOS_A_WINDOW, 2, _MOST_WINDOWS))
+    group = _groups(windows(held, held.sum(axis=1), number))
     if not group.any():
         return None
     # The others against the group with the most I/Os.
@@ -83,16 +85,6 @@ class _Part:
     def spread(self) -> Floats:
         spread: Floats = self.ios / self.ios.sum()
         return spread
-
-
-def _windows(held: Floats) -> Floats:
-    """I/Os by window of about equally many I/Os, and mode."""
-    upto = np.cumsum(held.sum(axis=1))
-    number = int(np.clip(held.sum(axis=0).min() / _IOS_A_WINDOW, 2, _MOST_WINDOWS))
-    window = np.minimum(((upto - held.sum(axis=1) / 2) / upto[-1] * number).astype(np.int64), number - 1)
-    made = np.zeros((number, held.shape[1]))
-    np.add.at(made, window, held)
-    return made
 
 
 def _groups(windows: Floats) -> IntArray:

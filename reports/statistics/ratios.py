@@ -67,20 +67,10 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """`reach`: half of the 95 % range as a logarithm, None where nothing is known. `over`: realisations."""
+class Ratio(Figure):
+    """`over`: so many realisations on each side. `reach`: between them, or within the one."""
 
-    log: float
-    reach: float | None
     over: tuple[int, int]
-
-    @property
-    def value(self) -> float:
-        return math.exp(self.log)
-
-    @property
-    def range(self) -> Range | None:
-        return None if self.reach is None else around(self.log, self.reach)
 
     @property
     def decides(self) -> bool:

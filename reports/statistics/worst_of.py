@@ -27,10 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.batch_means import worth
+from reports.statistics.batch_means import error_of_mean
+from reports.statistics.quantiles import Floats
 from reports.statistics.student import t_critical
-
-Floats = npt.NDArray[np.float64]
 
 DRAWS = 4000
 # Of the interval of a mean: so many other means that the drives could have had, each for so many stripes.
@@ -66,8 +65,9 @@ def mean_time(drives: Sequence[Floats], number: int, run: int, seed: int = 1) ->
     times, which = _draw(drives, number, run, seed)
     value = float(times.max(axis=1).mean())
     some, of = times[:_STRIPES], which[:_STRIPES]
-    errors = np.array([mean_error(each) / float(each.mean()) for each in drives])
-    freedom = np.array([_freedom(each) for each in drives])
+    known = [error_of_mean(each) for each in drives]
+    errors = np.array([error / float(each.mean()) for (error, _), each in zip(known, drives, strict=True)])
+    freedom = np.array([free for _, free in known])
     random = np.random.default_rng([seed, number, run, 1])
     # Of a drive that drifts its mean is known by next to nothing: draws beyond its range say no more.
     most = np.array([t_critical(0.05, each) for each in freedom])
@@ -79,31 +79,10 @@ def mean_time(drives: Sequence[Floats], number: int, run: int, seed: int = 1) ->
     return MeanTime(*(value * float(np.exp(-share)) for share in (np.median(shares), high, low)))
 
 
-def mean_error(latencies: Floats) -> float:
-    """The standard error of the mean of latencies in their order, which may depend on one another.
-
-    By batch means: of about the square root of their number, which count as fewer where they still depend.
-    """
-    means = _batch_means(latencies)
-    if means.size < 2:
-        return float("inf")
-    return float(means.std(ddof=1) / np.sqrt(means.size * worth(means)))
-
-
 def reach(latencies: Floats) -> float:
     """Half of the 95 % range of their mean, of the mean."""
-    return t_critical(0.05, _freedom(latencies)) * mean_error(latencies) / float(latencies.mean())
-
-
-def _freedom(latencies: Floats) -> float:
-    means = _batch_means(latencies)
-    return max(1.0, (means.size - 1) * worth(means))
-
-
-def _batch_means(latencies: Floats) -> Floats:
-    batches = int(np.sqrt(latencies.size))
-    length = latencies.size // max(batches, 1)
-    return np.asarray(latencies[: batches * length].reshape(batches, length).mean(axis=1))
+    error, freedom = error_of_mean(latencies)
+    return t_critical(0.05, freedom) * error / float(latencies.mean())
 
 
 def _draw(drives: Sequence[Floats], number: int, run: int, seed: int) -> tuple[Floats, npt.NDArray[np.int64]]:

@@ -52,16 +52,12 @@ def _mark(mark: Mark, trend: Trend) -> Json:
     return {"between": runs, "what": mark.what, "before": mark.before, "after": mark.after}
 
 
-def _labels(line: Line) -> Json:
-    return dict(zip(("phase", "layer", "op", "tier", "figure"), line.key, strict=True))
-
-
 def _line(line: Line, trend: Trend, gate: Gate | None) -> Json:
     means = [each.mean if each else None for each in line.values]
     found, slope, best = line.explained.found, line.explained.slope, line.best
     ratio, interval = line.now_to_past or (None, None)
     return {
-        **_labels(line),
+        **dict(zip(("phase", "layer", "op", "tier", "figure"), line.key, strict=True)),
         "unit": _UNITS.get(line.key[4], "us"),
         "values": [each.value if each else None for each in means],
         "ranges": [each.range if each else None for each in means],

@@ -85,10 +85,10 @@ def places(trend: Trend) -> list[Place]:
     slopes = sorted(
         (line for line in trend.lines if line.moved and not line.changes), key=lambda line: line.ends
     )
-    made = [
-        Place(_over(trend, ends), tuple(f"{_rise(trend, line)}." for line in group))
-        for ends, group in itertools.groupby(slopes, key=lambda line: line.ends)
-    ]
+    made = []
+    for ends, lines in itertools.groupby(slopes, key=lambda line: line.ends):
+        title = f"From {trend.points[ends[0]].run} to {trend.points[ends[1]].run}, run by run"
+        made.append(Place(title, tuple(f"{_rise(trend, line)}." for line in lines)))
     for _, group in itertools.groupby(found, key=lambda each: (each[0].at, each[0].before)):
         moves = [(line, change) for change, line in group]
         made.append(Place(_title(trend, moves[0][1]), tuple(f"{_move(trend, *each)}." for each in moves)))
@@ -103,10 +103,6 @@ def sentences(trend: Trend) -> list[str]:
 def remarks(trend: Trend) -> list[str]:
     """Marks without a change point, runs that are apart, and what is left open."""
     return [*_marks(trend), *_apart(trend), *_left_open(trend)]
-
-
-def _over(trend: Trend, ends: tuple[int, int]) -> str:
-    return f"From {trend.points[ends[0]].run} to {trend.points[ends[1]].run}, run by run"
 
 
 def _rise(trend: Trend, line: Line) -> str:

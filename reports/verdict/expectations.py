@@ -16,7 +16,7 @@ from kit.store.parts.judged import JudgedExpectation, Limit, OtherRow
 from kit.store.phase import Phase
 from kit.store.summary import Published, Row
 from reports.published.share import share_inside
-from reports.statistics.exceedance import above
+from reports.statistics.batch_means import above
 from reports.verdict import remedies
 from reports.verdict.stalls import longest_gap_ns
 
@@ -209,10 +209,7 @@ def _not_published(expectation: Expectation, why: str) -> Outcome:
 def _outcome(expectation: Expectation, limit: Limit) -> Outcome:
     """Of a limit; where the run leaves it open, it is unknown whether it holds."""
     id_, subject = _id(expectation, limit), _subject(expectation)
-    if limit.ok:
-        return Outcome.ok(id_, expectation.phase, subject)
-    made = Outcome.unknown if limit.ok is None else Outcome.failed
-    return made(id_, f"{subject}: {limit.reason}", expectation.phase, subject)
+    return Outcome.judged(id_, limit.ok, f"{subject}: {limit.reason}", expectation.phase, subject)
 
 
 def _row(rows: Sequence[Row], expectation: Expectation, **other: str) -> Row | None:

@@ -107,11 +107,7 @@ def outcomes(rows: Sequence[ImpactRow]) -> Iterator[Outcome]:
         where = f"{row.op}/{row.tier} in {_names(row.beside)}, beside {_names(row.alone)}"
         subject, found = f"{row.figure} of {where}", f"{where}: {_words(row)}"
         text = f"{found}, at most {row.limit:.3g} was declared.{_remedy(row)}"
-        if row.ok:
-            yield Outcome.ok("IMPACT", subject=subject)
-        else:
-            make = Outcome.unknown if row.ok is None else Outcome.failed
-            yield make("IMPACT", text, subject=subject)
+        yield Outcome.judged("IMPACT", row.ok, text, subject=subject)
 
 
 def _remedy(row: ImpactRow) -> str:

@@ -68,8 +68,7 @@ def judge(power_loss: PowerLoss | None) -> Judged:
         last = broken[-1]
         text = f"{last.text} A device acknowledged what it did not keep. {bound}"
         return Judged(told, [*broken[:-1], last.model_copy(update={"text": text})])
-    # Runs of older versions had neither control nor proof.
-    if power_loss.scope and (unsure := [*_open(power_loss)]):
+    if unsure := [*_open(power_loss)]:
         return Judged(told, unsure)
     kept = f"{_kept_sentence(told)} {bound}"
     kept = " ".join(filter(None, [kept, _control_sentence(power_loss)]))
@@ -83,7 +82,7 @@ def counts_of(moment: Moment) -> dict[str, int]:
 
 
 def is_proven(moment: Moment) -> bool:
-    """Whether some count of each device has grown. A run of an older version has no proof to give."""
+    """Whether some count of each device has grown."""
     grown: dict[str, bool] = {}
     for each in moment.proof:
         grown[each.device] = grown.get(each.device, False) or (0 < each.after - each.before <= _MOST_COUNTED)
@@ -124,22 +123,16 @@ def _proof_text(moment: Moment) -> str:
 
 def _counted(power_loss: PowerLoss) -> list[Moment]:
     """The power losses that count: proven ones, and those with a loss, which prove themselves."""
-    moments = [moment for moment in power_loss.moments if moment.looked_at != 0]
-    if not power_loss.scope:
-        return moments
+    moments = [moment for moment in power_loss.moments if moment.looked_at]
     return [moment for moment in moments if is_proven(moment) or any(counts_of(moment).values())]
 
 
-def _sum(moments: Sequence[Moment]) -> int | None:
-    """Records that were looked at; None where one of them has not stored it."""
-    known = [moment.looked_at for moment in moments if moment.looked_at is not None]
-    return sum(known) if known and len(known) == len(moments) else None
+def _records(moments: Sequence[Moment]) -> str:
+    return of_records(sum(each.looked_at for each in moments), sum(each.acknowledged for each in moments))
 
 
-def of_records(looked_at: int | None, acknowledged: int) -> str:
+def of_records(looked_at: int, acknowledged: int) -> str:
     """The denominator of a loss, as words."""
-    if looked_at is None:
-        return f"{acknowledged} acknowledged writes (how many were looked for is not stored)"
     return f"{looked_at} records that no later one had replaced ({acknowledged} acknowledged writes)"
 
 
@@ -151,33 +144,27 @@ def result(power_loss: PowerLoss) -> PowerLossResult:
     if counted:
         low, high = proportion.interval(with_loss, len(counted))
         more["bound"] = Bound(of=len(counted), low=low, high=high)
-    if (looked_at := _sum(moments)) is not None:
-        more |= {
-            "looked_at": looked_at,
-            "after_ns": max(moment.after_ns or 0 for moment in moments),
-            "written_bytes": max(moment.written_bytes or 0 for moment in moments),
-            "devices": len({each.device for moment in moments for each in moment.proof}),
-        }
-    if power_loss.scope:
-        control = power_loss.control_moments
-        more |= {
-            "scope": power_loss.scope,
-            "classes": classes,
-            "proven": sum(map(is_proven, moments)),
-            "in_flight_torn": sum(moment.in_flight_torn for moment in moments),
-            "verified_again": sum(moment.again is not None for moment in moments),
-            "control": Control(
-                kind=power_loss.control,
-                acknowledged=sum(moment.acknowledged for moment in control),
-                looked_at=_sum(control),
-                lost=sum(sum(counts_of(moment).values()) for moment in control),
-            ),
-        }
+    control = power_loss.control_moments
     return PowerLossResult(
         moments=len(moments),
         acknowledged=sum(moment.acknowledged for moment in moments),
         lost=sum(classes.values()),
         moments_with_loss=with_loss,
+        looked_at=sum(moment.looked_at for moment in moments),
+        after_ns=max((moment.after_ns for moment in moments), default=0),
+        written_bytes=max((moment.written_bytes for moment in moments), default=0),
+        devices=len({each.device for moment in moments for each in moment.proof}),
+        scope=power_loss.scope,
+        classes=classes,
+        proven=sum(map(is_proven, moments)),
+        in_flight_torn=sum(moment.in_flight_torn for moment in moments),
+        verified_again=sum(moment.again is not None for moment in moments),
+        control=Control(
+            kind=power_loss.control,
+            acknowledged=sum(moment.acknowledged for moment in control),
+            looked_at=sum(moment.looked_at for moment in control),
+            lost=sum(sum(counts_of(moment).values()) for moment in control),
+        ),
         **more,
     )
 
@@ -186,16 +173,12 @@ def _kept_sentence(told: PowerLossResult) -> str:
     """That nothing was lost, of what was looked for."""
     counted = told.bound.of if told.bound else told.moments
     losses = f"{counted} power loss{'es' * (counted != 1)}"
-    if told.looked_at is None:
-        return f"No loss was found in {losses}, of {of_records(None, told.acknowledged)}."
     return f"All {of_records(told.looked_at, told.acknowledged)} survived {losses}."
 
 
 def conditions(told: PowerLossResult) -> str:
     """Of the power losses that a bound is of: "like these"."""
     drives = f"{told.devices} device{'s' * (told.devices != 1)}" if told.devices else "the same devices"
-    if told.after_ns is None or told.written_bytes is None:
-        return f"{drives}; how much was written before them is not stored"
     after, written = format_latency(told.after_ns / 1e3), format_size_bytes(told.written_bytes)
     return f"each at most {after} after the first write, with at most {written} written until then, {drives}"
 
@@ -215,7 +198,7 @@ def _bound_sentence(told: PowerLossResult) -> str:
 
 def _broken(moments: Sequence[Moment]) -> list[Outcome]:
     """A cause for each class of records that were not as acknowledged."""
-    of = of_records(_sum(moments), sum(moment.acknowledged for moment in moments))
+    of = _records(moments)
     causes = []
     for name, (id_, words) in CLASSES.items():
         bad = [(n, moment) for n, moment in enumerate(moments, 1) if counts_of(moment)[name]]
@@ -265,7 +248,7 @@ def _open(power_loss: PowerLoss) -> list[Outcome]:
         )
     control = power_loss.control_moments
     if not any(any(counts_of(moment).values()) for moment in control):
-        told = of_records(_sum(control), sum(moment.acknowledged for moment in control))
+        told = _records(control)
         who = _CONTROLS.get(power_loss.control)
         text = (
             f"{who} lost none of {told}: either the power did not really go, or it could not have "
@@ -283,5 +266,5 @@ def _control_sentence(power_loss: PowerLoss) -> str:
     if not control or not who:
         return ""
     lost = sum(sum(counts_of(moment).values()) for moment in control)
-    told = of_records(_sum(control), sum(moment.acknowledged for moment in control))
+    told = _records(control)
     return f"{who[0].upper()}{who[1:]} lost {lost} of {told}, so that a loss would have been seen."

@@ -233,11 +233,7 @@ def _missing(phase: Phase, each: ScheduledAction) -> str:
 
 
 def _judge_fault(
-    phase: Phase,
-    each: ScheduledAction,
-    line: Timeline,
-    usual: tuple[np.ndarray, Band | None],
-    row: FaultRow,
+    phase: Phase, each: ScheduledAction, line: Timeline, usual: tuple[np.ndarray, Band | None], row: FaultRow
 ) -> tuple[FaultRow, Outcome]:
     """`usual`: which intervals are quiet, which is changed, and the band of before."""
     assert each.begin_ns is not None
@@ -440,7 +436,5 @@ def _errors(phase: str, schedule: Schedule) -> Iterator[Outcome]:
 def _outcome(code: str, phase: Phase, each: ScheduledAction, why: str = "") -> Outcome:
     """It holds where there is no `why`."""
     subject = f"the {each.kind} at {_when(each.at_ns / 1e9)} ({each.text})"
-    if not why:
-        return Outcome.ok(code, phase.name, subject)
-    make = Outcome.unknown if code == "FAULT-UNJUDGED" else Outcome.failed
-    return make(code, f"{subject}: {why}.", phase.name, subject)
+    holds = None if why and code == "FAULT-UNJUDGED" else not why
+    return Outcome.judged(code, holds, f"{subject}: {why}.", phase.name, subject)

@@ -46,8 +46,8 @@ def _words(drift: SoakDrift) -> str:
 
 
 def _at(drift: SoakDrift) -> str:
-    """Which row; of older runs it is the last."""
-    return "" if drift.at_s is None else f" from {format_duration_ns(round(drift.at_s * 1e9))} on"
+    """Which row."""
+    return f" from {format_duration_ns(round((drift.at_s or 0) * 1e9))} on"
 
 
 def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:
@@ -60,12 +60,9 @@ def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:
             yield Outcome.ok("SOAK-STOPPED", soak.phase)
         for tier in soak.tiers:
             for drift in tier.drift:
-                subject = f"{drift.figure} of {tier.op}/{tier.tier}"
-                if drift.ok:
-                    yield Outcome.ok("SOAK-DRIFT", soak.phase, subject)
-                elif drift.limit is not None:
-                    make = Outcome.unknown if drift.ok is None else Outcome.failed
-                    yield make("SOAK-DRIFT", drift.reason, soak.phase, subject)
+                if drift.limit is not None:
+                    subject = f"{drift.figure} of {tier.op}/{tier.tier}"
+                    yield Outcome.judged("SOAK-DRIFT", drift.ok, drift.reason, soak.phase, subject)
 
 
 def _described(soak: Soak, phase: Phase, cells: pl.DataFrame) -> SoakPhase:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kit.store.checks.ids import UNKNOWN_ID
-from kit.store.checks.old_names import has_unit, subject_of
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import CpuSample, DeviceSample
 from kit.store.phase import Check, Missing, Phase
@@ -49,10 +48,6 @@ _BYTES_PER_NS, _SECTOR_BYTES = 100, 512
 
 def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     """Sentences without their phase."""
-    for each in (*phase.checks, *phase.unavailable):
-        named = subject_of(each.name)
-        if named["id"] != UNKNOWN_ID and any(getattr(each, key) != value for key, value in named.items()):
-            yield f"{each.title} is said to be {each.id} {each.op or ''} {each.of}".rstrip()
     for check in phase.checks:
         if check.tolerance > (most := _most(manifest, phase, check, ios)):
             yield f"{check.name} ({check.source}) has the tolerance {check.tolerance}, at most {most} can be"
@@ -150,7 +145,7 @@ def _asynchronous(phase: Phase) -> bool:
 
 
 def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
-    """The largest tolerance that an instrument gives, or gave in runs of before."""
+    """The largest tolerance that an instrument gives."""
     id_ = check.id
     reads = ios.of(SERVER, op="read")
     written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
@@ -175,8 +170,8 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         "NFS-BYTES": abs(check.expected) + _pages(phase) if loose or _asynchronous(phase) else 0,
     }  # fmt: skip
     if id_ == UNKNOWN_ID:
-        # Of a run of another version. Those of its machine have units.
-        return max(_STEP_US if has_unit(check.name) else 0, _IOS + abs(check.expected) // 20)
+        # Of a run of another version.
+        return _IOS + abs(check.expected) // 20
     return sums.get(id_, 0)
 
 
@@ -240,7 +235,7 @@ def _subjects(phase: Phase) -> Iterator[str]:
     """Whether the checks are of hosts and devices that the phase has, where it has any."""
     hosts, devices = {each.host for each in phase.machines}, {each.device for each in phase.devices}
     of_id = {"CLOCK-STEP": hosts, "THERMAL": hosts, "DEVICE-BYTES": devices}
-    for check in phase.checks:
+    for check in (*phase.checks, *phase.unavailable):
         known = of_id.get(check.id)
         if check.of and known and check.of not in known:
             yield f"{check.title} is of {check.of}, which the phase does not have"

@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.parts import older
 from reports.verdict import stored_checks, stored_phase
 
 MANIFEST_VALUES = "MANIFEST-VALUES"
@@ -94,11 +93,11 @@ def _devices(manifest: Manifest) -> Iterator[str]:
     if testbed.emulated is False and any(each.parameters for each in testbed.devices):
         yield "emulated is false, and devices have the parameters of a model"
     known = set(map(str, names)) | {"array"}
-    most = older.most_outstanding(manifest)
+    most = manifest.outstanding
     hosts = {str(testbed.server), *testbed.clients}
     for phase in manifest.phases:
         if most is not None and (phase.outstanding or 0) > most:
-            yield f"outstanding of {phase.name} is {phase.outstanding}, load says {most} at most"
+            yield f"outstanding of {phase.name} is {phase.outstanding}, that of the run is {most} at most"
         machines = [*(each.host for each in phase.machines), *(each.host for each in phase.cpu)]
         for host in machines if manifest.format > 1 else ():
             # Of a lab whose clients are namespaces, the lab.

@@ -10,7 +10,6 @@ from kit.store.checks.ids import SUM_IDS, UNKNOWN_ID, id_of_problem
 from kit.store.checks.outcome import Outcome, Tally
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.parts import older
 from kit.store.phase import Phase, Problem
 from kit.store.summary import Row
 from kit.store.tables import CLIENT, DEVICE, SERVER
@@ -188,7 +187,7 @@ def not_known(phases: Sequence[Phase]) -> list[str]:
 
 def _faults(phase: Phase) -> Iterator[Outcome]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
-    texts = [what for event in phase.events if (what := older.undeclared_fault(event)) is not None]
+    texts = [each.fault.what for each in phase.events if each.fault and not each.fault.declared]
     if texts:
         more = f", and {len(texts) - _NAMED_FAULTS} more" if len(texts) > _NAMED_FAULTS else ""
         text = (

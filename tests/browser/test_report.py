@@ -169,7 +169,7 @@ def test_keys_reach_everything_in_few_stops(opened):
 def test_hostile_strings_are_inert(opened):
     manifest = synthetic.manifest()
     manifest["title"] = manifest["load"] = manifest["workload"] = manifest["run"] = ATTACK
-    manifest["problems"] = [ATTACK]
+    manifest["problems"] = synthetic.problems(ATTACK)
     manifest["command"] = [ATTACK]
     manifest["versions"] = {ATTACK: ATTACK}
     manifest["mount"] = {"options": ATTACK}
@@ -193,7 +193,7 @@ def test_hostile_strings_are_inert(opened):
 def test_nothing_is_wider_than_the_screen(opened, width):
     manifest = synthetic.manifest()
     manifest["mount"]["options"] = "rw," + "x" * 400
-    manifest["problems"] = ["y" * 300]
+    manifest["problems"] = synthetic.problems("y" * 300)
     page = opened(manifest, width=width)
     opened_wholly(page)
     assert page.evaluate("[document.documentElement, document.body].map(e => e.scrollWidth)") <= [width] * 2

@@ -2,11 +2,13 @@
 
 import pytest
 
+from kit.importers.run import FORMATS
 from tests.browser.page import ATTACK, HERO, at, figure, plot, saved, saved_rows, until, violations
 from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 SECOND = 10**9
+SOURCES = {each.name: each.source for each in FORMATS}
 READ = "zpool iostat -w: vdevs, read"
 WRITE = "zpool iostat -w: vdevs, write"
 COUNTS = {("read", 17): 900, ("read", 18): 90, ("read", 23): 10, ("write", 12): 3, ("write", 14): 4}
@@ -24,7 +26,7 @@ def manifest_of(frame, kind, name="file.txt"):
     files = [{"file": name, "rows_read": 7, "rows_counted": 7, "left_out": {name: 1}}]
     return {"format": 1, "run": "r", "workload": "import", "title": "Imported: import", "phases": [phase],
             "import": {"format": kind, "origin_ns": 0, "rows_counted": 7, "warnings": [name],
-                       "files": files}}  # fmt: skip
+                       "files": files, "source": SOURCES[kind].as_json()}}  # fmt: skip
 
 
 def iostat(host="tank"):

@@ -9,7 +9,7 @@ import pytest
 from kit.core.errors import EXIT_UNKNOWN
 from kit.lab.image.image import Image
 from tests.lab.conftest import ROOT, finish, hsp
-from tests.lab.workloads import JOB, head
+from tests.lab.workloads import JOB, OF_MIRROR, READ_PHASE, UNCACHED, head
 
 PROTECTS = ("kit/setup",)
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -17,30 +17,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 MIB = 1 << 20
 # The working set of 8 MiB on each disk fits into the disk's 64 MiB, so its DRAM answers all of it.
 KNOWN, HIDDEN = 'track_buffer = "1MiB"', 'track_buffer = "64MiB"'
-PROPERTIES = ', primarycache = "metadata", atime = "off"'
-TABLES = """\
-[tunables]
-zfs_arc_max = "64MiB"
-zfs_prefetch_disable = 1
-[pool]
-data = "mirror"
-"""
-PHASES = """\
-[[phase]]
-name = "read"
-title = "reads"
-job = "read.fio"
-tiers = ["disk"]
-duration = "1s"
-interval = "100ms"
-"""
 
 
 def test_what_the_plan_does_not_know_of_is_found(image: Image, tmp_path: Path) -> None:
     job = JOB.replace("512", "4k") + "size=${HSP_SIZE}\nrw=randread\n"
     tmp_path.joinpath("read.fio").write_text(job)
     path, bed = tmp_path / "dram.toml", tmp_path / "bed.toml"
-    path.write_text(head("dram", "4KiB", "8MiB", TABLES, PROPERTIES) + PHASES)
+    path.write_text(head("dram", "4KiB", "8MiB", OF_MIRROR, UNCACHED) + READ_PHASE)
     text = (ROOT / "tests" / "bench" / "alike-testbed.toml").read_text()
     disk = 'preset = "disk-10k"\n'
     assert text.count(disk) == text.count(KNOWN) == 2

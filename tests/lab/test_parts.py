@@ -204,10 +204,10 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
     pool.remove_devices(guest, built, ("/dev/plog",))
     assert pool.vdev_paths(guest, built) == ["/dev/pdata", "/dev/pcache"]
     with pytest.raises(SafetyRefusal, match="carries the run id 'run-1'"):
-        pool.destroy_pool(guest, pool.Pool("hsp-parts", built.guid, "run-2"))
+        pool.remove(guest, "hsp-parts", "run-2", str(built.guid), ())
     with pytest.raises(SafetyRefusal, match="has GUID"):
-        pool.destroy_pool(guest, pool.Pool("hsp-parts", built.guid + 1, "run-1"))
-    pool.destroy_pool(guest, built)
+        pool.remove(guest, "hsp-parts", "run-1", str(built.guid + 1), ())
+    pool.remove(guest, "hsp-parts", "run-1", str(built.guid), ())
     assert "hsp-parts" not in guest.run(["zpool", "list", "-H", "-o", "name"]).stdout
 
 

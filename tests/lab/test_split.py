@@ -9,7 +9,7 @@ import pytest
 
 from kit.lab.image.image import Image
 from tests.lab.conftest import ROOT, finish, hsp
-from tests.lab.workloads import JOB, head
+from tests.lab.workloads import JOB, OF_MIRROR, READ_PHASE, UNCACHED, head
 
 PROTECTS = ("kit/trace",)
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -20,18 +20,9 @@ FLUSH_US = 1000
 # slower (`dilation` of the testbed): a difference of two readings is true to one such step.
 STEP_NS = 1_000_000 // 4
 DEVICE = f'preset = "nvme-consumer"\nset = {{ flush_command = "{FLUSH_US}us" }}'
-TABLES = """\
-[tunables]
-zfs_arc_max = "64MiB"
-zfs_prefetch_disable = 1
-zfs_txg_timeout = "60s"
-spa_asize_inflation = 2
-[pool]
-data = "mirror"
-properties = { ashift = 12 }
-"""
-PROPERTIES = ', primarycache = "metadata", atime = "off"'
-PHASES = """\
+TUNED = '[tunables]\nzfs_txg_timeout = "60s"\nspa_asize_inflation = 2\n'
+TABLES = OF_MIRROR.replace("[tunables]\n", TUNED) + "properties = { ashift = 12 }\n"
+PHASES = f"""\
 [[phase]]
 name = "one"
 title = "one thread"
@@ -44,14 +35,8 @@ name = "eight"
 base = "one"
 title = "eight threads"
 duration = "500ms"
-options = { numjobs = 8 }
-[[phase]]
-name = "read"
-title = "reads"
-job = "read.fio"
-tiers = ["disk"]
-duration = "1s"
-interval = "100ms"
+options = {{ numjobs = 8 }}
+{READ_PHASE}\
 [[phase]]
 name = "one-why"
 split_of = "one"
@@ -80,7 +65,7 @@ def test_the_parts_are_what_the_kernel_counts_and_add_up(image: Image, tmp_path:
     tmp_path.joinpath("write.fio").write_text(job + "rw=write\nsync=dsync\n")
     tmp_path.joinpath("read.fio").write_text(job + "rw=randread\n")
     path, bed = tmp_path / "split.toml", tmp_path / "bed.toml"
-    path.write_text(head("split", "4KiB", "8MiB", TABLES, PROPERTIES) + PHASES)
+    path.write_text(head("split", "4KiB", "8MiB", TABLES, UNCACHED) + PHASES)
     alike = (ROOT / "tests" / "bench" / "alike-testbed.toml").read_text()
     assert 'preset = "ssd-2009-write"' in alike
     bed.write_text(alike.replace('preset = "ssd-2009-write"', DEVICE))

@@ -30,6 +30,24 @@ def head(name: str, recordsize: str, size: str = "1MiB", more: str = "", propert
     return text.format(name=name, more=more, properties=properties)
 
 
+# Reads of both disks of a mirror, of which the ARC keeps no data.
+UNCACHED = ', primarycache = "metadata", atime = "off"'
+OF_MIRROR = """\
+[tunables]
+zfs_arc_max = "64MiB"
+zfs_prefetch_disable = 1
+[pool]
+data = "mirror"
+"""
+READ_PHASE = """\
+[[phase]]
+name = "read"
+title = "reads"
+job = "read.fio"
+tiers = ["disk"]
+duration = "1s"
+interval = "100ms"
+"""
 _PHASE = """\
 [[phase]]
 name = "{name}"

@@ -116,12 +116,14 @@ def aged(name: str, drive: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def power_loss(lost: int, moments: int = 10, what: str = "lost", **more: Any) -> dict[str, Any]:
-    """`what`: the class of the records; `more`: keys of today's versions, `scope`, `control_moments`..."""
-    each = [{"at_ns": n, "acknowledged": 100, what: lost} for n in range(moments)]
-    if more:
-        proof = [{"device": "log0", "counter": "power_losses", "before": 0, "after": 1}]
-        each = [{**moment, "proof": proof} for moment in each]
-    return {"moments": each, "acknowledged": 100 * moments, "lost": lost * moments, "asked": moments, **more}
+    """`what`: the class of the records; `more`: other keys than usual. The control loses all."""
+    proof = [{"device": "log0", "counter": "power_losses", "before": 0, "after": 1}]
+    one = {"acknowledged": 100, "looked_at": 100, "proof": proof}
+    return {
+        "moments": [{"at_ns": n, **one, what: lost} for n in range(moments)], "acknowledged": 100 * moments,
+        "lost": lost * moments, "asked": moments, "scope": "lab", "control": "no-sync",
+        "control_moments": [{**one, "lost": 100}], **more,
+    }  # fmt: skip
 
 
 def series(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA, write_latency
 from reports.analysis import summary
 from reports.analysis.analysed import described
+from reports.output.junit import junit
 from reports.page import report_page
 from reports.published import references
 
@@ -88,9 +90,21 @@ def manifest(frame: pl.DataFrame | None = None, intervals: int = 12) -> dict[str
     }  # fmt: skip
 
 
+def problems(*texts: str) -> list[dict[str, str]]:
+    """As a manifest has them."""
+    return [{"code": "error", "text": text} for text in texts]
+
+
 def parsed(manifest_: dict[str, Any]) -> Manifest:
     """As it is when it is read. Raises ConfigError."""
     return Manifest.from_json(manifest_, "manifest.json")
+
+
+def junit_suite(result: dict[str, Any]) -> ET.Element:
+    """The suite of the JUnit file of a summary."""
+    suite = ET.fromstring(junit(Summary.from_json(result, "summary.json"))).find("testsuite")
+    assert suite is not None
+    return suite
 
 
 def summary_of(rows: Iterable[dict[str, Any]] = (), **fields: Any) -> Summary:

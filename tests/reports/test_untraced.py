@@ -44,7 +44,7 @@ def test_expectations_on_tiers_are_not_judged_and_nothing_is_counted_as_passed(u
 
 def test_who_did_not_ask_for_it_gets_an_unknown_verdict_with_the_cause_first(untraced):
     manifest, frame = untraced
-    manifest["problems"] = [WHY]
+    manifest["problems"] = synthetic.problems(WHY)
     found = summarise(frame, manifest)
     assert (found["verdict"], found["reasons"]) == ("unknown", [WHY])
 

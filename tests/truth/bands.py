@@ -14,7 +14,7 @@ from kit.core.bins import IntArray
 from kit.importers.clock_tick import tick_ns
 from kit.store.latency import Latency
 from reports.analysis.findings import findings
-from reports.statistics import band_detection, exceedance, levels
+from reports.statistics import band_detection, batch_means, levels
 from reports.statistics.quantiles import Floats
 from tests.reports import synthetic
 from tests.truth.trials import Trial
@@ -115,7 +115,7 @@ def _limit_is_met(times: float, number: int, stays: float, draw: Draw) -> bool:
     latency = 100e3 * np.exp(0.3 * level)
     limit_ns = 100e3 * math.exp(0.3 * 2.3263) / times
     at_ns = np.arange(number, dtype=np.int64) * _SECONDS // number * 10**9
-    return exceedance.above(_cells(at_ns, latency.astype(np.int64)), limit_ns)[1] <= 0.01
+    return batch_means.above(_cells(at_ns, latency.astype(np.int64)), limit_ns)[1] <= 0.01
 
 
 def _elsewhere(draw: Draw) -> list[float]:

@@ -17,7 +17,7 @@ from kit.store.phase import Phase
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import split
 from reports.devices import stripes, together
-from reports.statistics.worst_of import Floats
+from reports.statistics.quantiles import Floats
 from tests.truth.made_up import MS, SECOND, phase_of, state_of
 from tests.truth.trials import Trial
 

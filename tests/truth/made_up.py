@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from kit.store.phase import Phase
-from reports.statistics.worst_of import Floats
+from reports.statistics.quantiles import Floats
 from tests.reports.synthetic import binned
 
 SECOND, MS = 10**9, 10**6

@@ -69,11 +69,7 @@ _WHOLE_RUN = (
         by_nature=True,
     ),
     CheckId("NO-CLOCK", "`manifest.json` lacks the clock.", "Copy the run directory again."),
-    CheckId(
-        "NO-HOSTS",
-        "`manifest.json` lacks the server or the clients.",
-        "Copy the run directory again.",
-    ),
+    CheckId("NO-HOSTS", "`manifest.json` lacks the server or the clients.", "Copy the run directory again."),
     CheckId("NO-AGEING", "`ageing.parquet` of preconditioned devices is missing.", "Copy it again."),
     CheckId(
         "MANIFEST-VALUES",
@@ -298,11 +294,7 @@ _PROBLEMS = (
         asked_by=EACH,
     ),
     CheckId("ERROR", "A host or a tool failed.", "Read the reason's text; `hsp doctor`."),
-    CheckId(
-        "FAULT-EVENTS",
-        "The server of emulated devices failed.",
-        "Report it with the run directory.",
-    ),
+    CheckId("FAULT-EVENTS", "The server of emulated devices failed.", "Report it with the run directory."),
     CheckId("HOST-HEALTH", "A host slept, or its health is unknown.", "Disable suspend."),
     CheckId("INTERRUPTED", "The run was interrupted.", "`hsp run --resume RUN`."),
     CheckId("LATE-CLIENTS", "Clients did not start together.", "Look at their load and connections."),
@@ -310,11 +302,7 @@ _PROBLEMS = (
     CheckId("MOUNT-STATISTICS", "The clients' mountstats cannot be judged.", "Read the reason's text."),
     CheckId("NOT-UNDONE", "A setting could not be restored.", "`hsp clean RUN`."),
     CheckId("PRECONDITION", "Devices are not in the state asked for.", "Give it a larger budget."),
-    CheckId(
-        "PROPERTIES",
-        "Properties with which an expected tier cannot answer.",
-        "Correct the workload.",
-    ),
+    CheckId("PROPERTIES", "Properties with which an expected tier cannot answer.", "Correct the workload."),
     CheckId("READ-HISTORY", "The pool's list of reads overflowed.", "Shorten the phase."),
     CheckId("RECORD", "The phase could not be stored whole.", "Free space in the results directory."),
     CheckId("RESOURCE-USE", "Nothing counted the I/Os of a device.", "Look at the server's load."),

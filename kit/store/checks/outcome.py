@@ -62,6 +62,15 @@ class Outcome(Stored):
         )
 
     @classmethod
+    def judged(
+        cls, id_: str, holds: bool | None, text: str, phase: str | None = None, subject: str = ""
+    ) -> Self:
+        """Of a limit: it holds, it does not, or it is open; `text` where it does not hold."""
+        if holds:
+            return cls.ok(id_, phase, subject)
+        return (cls.unknown if holds is None else cls.failed)(id_, text, phase, subject)
+
+    @classmethod
     def absent(
         cls, id_: str, why: Literal["not asked for", "not available"], text: str = "",
         phase: str | None = None, subject: str = "",

@@ -5,9 +5,7 @@ Latencies in us.
 
 from __future__ import annotations
 
-from kit.store.stored import Count, Many, Stored
-
-Range = tuple[float, float]
+from kit.store.stored import Count, Many, Range, Stored
 
 
 class BandPublished(Stored):

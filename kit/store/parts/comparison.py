@@ -6,9 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from kit.store.stored import Count, Many, Stored
+from kit.store.stored import Count, Many, Range, Stored
 
-Range = tuple[float, float]
 Finding = Literal["same", "differs", "open"]
 
 
@@ -45,47 +44,42 @@ class Comparison(Stored):
     phases: dict[str, str] | None = None
 
 
-class ComparedCell(Stored):
-    """A figure of a cell. `interval`: of B/A over rounds; `range`: what the I/Os leave open within rounds.
+class _OfSeries(Stored):
+    """A figure of both series, and `ratio`, B/A.
 
-    `finding`: None where a side has one round, or is `excluded`, and why.
+    `interval`: over rounds; `range`: what the I/Os leave open within rounds. `finding`: None where a side has
+    one round, or is excluded.
     """
 
-    cell: str
-    at: dict[str, str]
     phase: str
     layer: str
     op: str
     tier: str
     figure: str
-    unit: str
     a: float
     b: float
     ratio: float
     interval: Range | None
     range: Range | None
     finding: Finding | None
+
+
+class ComparedCell(_OfSeries):
+    """A figure of a cell. `excluded`: why it is not judged."""
+
+    cell: str
+    at: dict[str, str]
+    unit: str
     excluded: str | None
 
 
-class ComparedRatio(Stored):
-    """A ratio to the base that both have; `a`, `b`: the ratios, `ratio`: B/A."""
+class ComparedRatio(_OfSeries):
+    """A ratio to the base that both have; `a`, `b`: the ratios."""
 
     axis: str
     from_: str = Field(alias="from")
     to: str
     beside: dict[str, str]
-    phase: str
-    layer: str
-    op: str
-    tier: str
-    figure: str
-    a: float
-    b: float
-    ratio: float
-    interval: Range | None
-    range: Range | None
-    finding: Finding | None
 
 
 class ComparedSeries(Stored):

@@ -18,7 +18,7 @@ class Control(Stored):
 
     kind: str | None = None
     acknowledged: Count
-    looked_at: Count | None = None
+    looked_at: Count
     lost: Count
 
 
@@ -27,7 +27,7 @@ class PowerLossResult(Stored):
 
     `looked_at`: records that no later one had replaced: of the others nothing is known. `after_ns`,
     `written_bytes`: at most, from the first write to a power loss. `devices`: that lost their power.
-    `classes`: by kind. From `scope` on: what older runs lack.
+    `classes`: by kind.
     """
 
     moments: Count
@@ -35,13 +35,13 @@ class PowerLossResult(Stored):
     lost: Count
     moments_with_loss: Count
     bound: Bound | None = None
-    looked_at: Count | None = None
-    after_ns: Count | None = None
-    written_bytes: Count | None = None
-    devices: Count | None = None
-    scope: str | None = None
-    classes: dict[str, Count] | None = None
-    proven: Count | None = None
-    in_flight_torn: Count | None = None
-    verified_again: Count | None = None
-    control: Control | None = None
+    looked_at: Count
+    after_ns: Count
+    written_bytes: Count
+    devices: Count
+    scope: str
+    classes: dict[str, Count]
+    proven: Count
+    in_flight_torn: Count
+    verified_again: Count
+    control: Control

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from kit.store.stored import Count, Many, Nanoseconds, Stored
-
-Range = tuple[float, float]
+from kit.store.stored import Count, Many, Nanoseconds, Range, Stored
 
 
 class SoakRow(Stored):
@@ -28,7 +26,7 @@ class SoakRow(Stored):
 class SoakDrift(Stored):
     """A percentile of the row from `at_s` on, the farthest, as a multiple of the first row's.
 
-    `range`: what differs within this run leaves open. `at_s`: None of older runs, which have the last row.
+    `range`: what differs within this run leaves open.
     `ok`: None where no limit was declared, or where it is open. `reason`: a sentence, "" if there is none.
     """
 

@@ -135,16 +135,9 @@ def test_a_mirror_of_which_a_device_is_left_was_not_removed() -> None:
 def test_a_pool_with_another_run_id_or_guid_is_not_destroyed(run_id: str, guid: int, message: str) -> None:
     server = server_of_run({RUN_ID_QUERY: run_id})
     with pytest.raises(SafetyRefusal, match=message) as caught:
-        pools.destroy_pool(server, replace(OURS, guid=guid))
+        pools.remove(server, OURS.name, OURS.run_id, str(guid), ())
     assert caught.value.exit_code == 4
     assert server.called("zpool", "destroy") == []
-
-
-def test_the_runs_pool_is_destroyed_without_force() -> None:
-    server = server_of_run()
-    pools.destroy_pool(server, OURS)
-    assert server.calls[-1] == ("zpool", "destroy", "hsp-a1")
-    assert len(server.calls) == 3  # looked at before
 
 
 def test_what_a_run_left_is_looked_at_directly_before_it_is_destroyed() -> None:

@@ -189,7 +189,7 @@ def test_aged_and_fresh_runs_are_not_alike(synthetic):
 
 def test_problems_of_preconditioning_make_the_verdict_unknown(synthetic, tmp_path):
     manifest = synthetic.manifest()
-    manifest["problems"] = ["log0: steady state was not reached in 25 rounds"]
+    manifest["problems"] = synthetic.problems("log0: steady state was not reached in 25 rounds")
 
     run = synthetic.write(tmp_path / "run", manifest, synthetic.latency())
     summary = reports.analyse(run).summary.as_json()

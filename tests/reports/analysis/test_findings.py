@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
+from kit.importers import fio_json
 from kit.store.latency import Latency
 from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA
@@ -17,6 +18,7 @@ from reports.analysis.findings import KINDS, MOST, findings
 from tests.reports import synthetic
 
 SECOND = synthetic.SECOND
+UNTIMED = {"format": "fio-json", "source": fio_json.FORMAT.source.as_json(), "rows_counted": 9}
 POOL = 200 * SECOND  # where the phase write-pool begins
 PLAIN = re.compile(r"[\w .,:;()+%/-]*")
 
@@ -129,12 +131,8 @@ def test_an_outlier_with_what_overlapped_it(calm):
         "1 of 1,201 writes of disk took 400 ms, 77 times the p99 (5.18 ms), while there was an L2ARC feed "
         "(at one time is no proof: by chance in 12 % of the phase)."
     )
-    assert (found.kind, found.phase, found.layer, found.op) == (
-        "outlier",
-        "write-pool",
-        "nfs-server",
-        "write",
-    )
+    where = found.kind, found.phase, found.layer, found.op
+    assert where == ("outlier", "write-pool", "nfs-server", "write")
     assert (found.from_s, found.to_s, found.low_us, found.high_us) == (3.0, 4.0, 399_000.0, 400_000.0)
 
 
@@ -168,20 +166,8 @@ def test_a_client_tells_what_the_server_did_not_see(calm):
 
 def test_a_stall_of_a_closed_loop(calm):
     """A fifth of the writes is slow: no outlier, as the p99 is slow, too."""
-    slow = [
-        (
-            POOL + at * SECOND,
-            "write-pool",
-            "nfs-server",
-            "lab",
-            "write",
-            "pool",
-            2_900 * 10**6,
-            3_000 * 10**6,
-            30,
-        )
-        for at in (2, 6, 9)
-    ]
+    key = "write-pool", "nfs-server", "lab", "write", "pool"
+    slow = [(POOL + at * SECOND, *key, 2_900 * 10**6, 3_000 * 10**6, 30) for at in (2, 6, 9)]
     waits = (pl.col("phase") == "write-pool") & pl.col("time_ns").is_in(
         [POOL + n * SECOND for n in (4, 5, 7, 8)]
     )
@@ -320,12 +306,9 @@ def test_an_import_without_times_has_no_part_of_the_phase(calm):
     frame = with_one(calm, 3, 400).with_columns(tier=pl.lit("all"), layer=pl.lit("client"))
     manifest = synthetic.manifest(frame)
     for phase in manifest["phases"]:
-        phase |= {
-            "expected_tiers": [],
-            "outstanding": 1,
-            "events": [{"time_ns": POOL, "end_ns": None, "kind": "txg"}],
-        }
-    manifest |= {"import": {"format": "fio-json", "origin_ns": 0, "rows_counted": 9, "warnings": []}}
+        events = [{"time_ns": POOL, "end_ns": None, "kind": "txg"}]
+        phase |= {"expected_tiers": [], "outstanding": 1, "events": events}
+    manifest |= {"import": UNTIMED}
     (found,) = (each for each in of(frame, manifest) if each.phase == "write-pool")
     assert (found.kind, found.from_s, found.to_s) == ("outlier", 0.0, 12.0) and "txg" not in found.text
 
@@ -393,13 +376,8 @@ BAND = {
 def strangers(calm, tiers, **band):
     """A summary with an entry of bands that the kit has not made."""
     kernel = {
-        "tiers": tiers,
-        "owners": ["l2arc"],
-        "judged": 4,
-        "right": 0,
-        "share_right": 0.0,
-        "warnings": [],
-    }
+        "tiers": tiers, "owners": ["l2arc"], "judged": 4, "right": 0, "share_right": 0.0, "warnings": [],
+    }  # fmt: skip
     entry = {
         "phase": "read", "layer": "nfs-server", "op": "read", "count": 4, "overlap_limit": 0.02,
         "separable": True, "reason": None, "borders_us": [], "bands": [{**BAND, **band}], "kernel": kernel,
@@ -457,7 +435,7 @@ def test_nothing_raises_and_all_findings_are_in_their_phase(rows, seed, timed):
             {"time_ns": begin, "kind": "fault"},
         ]
     if not timed:
-        manifest["import"] = {"format": "fio-json", "origin_ns": 0, "rows_counted": 9, "warnings": []}
+        manifest["import"] = UNTIMED
     summary = synthetic.summarise(frame, manifest)
     listed = of(frame, manifest, summary)
     assert len(listed) <= MOST

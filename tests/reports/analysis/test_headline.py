@@ -126,7 +126,7 @@ def test_no_io_and_nothing_to_trust() -> None:
     # An import is unknown by nature: its numbers are what they are.
     assert "times longer" in sentence(*READS, verdict="unknown", by_nature="an import")
     frame, manifest = synthetic.latency(), synthetic.manifest()
-    manifest["problems"] = ["the server rebooted"]
+    manifest["problems"] = synthetic.problems("the server rebooted")
     made = of(frame, manifest)
     assert made.sentence == "The numbers of this run cannot be trusted."
     assert "the server rebooted" in made.evidence

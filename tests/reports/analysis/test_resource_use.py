@@ -166,13 +166,9 @@ def test_parts_of_a_phase_are_added_and_the_time_between_is_not() -> None:
 
 def test_bytes_on_their_way() -> None:
     check = {
-        "name": "bytes of NFS WRITE calls",
-        "source": "x",
-        "expected": 1,
-        "found": 7,
-        "tolerance": 0,
-        "ok": False,
-    }
+        "id": "NFS-BYTES", "name": "bytes of NFS WRITE calls", "source": "x", "expected": 1, "found": 7,
+        "tolerance": 0, "ok": False,
+    }  # fmt: skip
     used = {"device": "log0", "samples": [disk(10, 0), disk(20, 4096)], "model": model(4096, 1, 0)}
     use = described(FLASH, checks=[check], devices=[used], arc={"span_ns": 1, "log_block_bytes": 4096})
     assert use.bytes.as_json() == {
@@ -193,8 +189,9 @@ def test_bytes_to_l2arc_and_log_a_second() -> None:
 
 
 def test_what_was_not_sampled_is_said() -> None:
-    missing = {"name": "resource use of lab", "source": "x", "why": "3 samples arrived, and not the last"}
-    use = described(unavailable=[missing, {**missing, "name": "thermal throttling of lab"}])
+    why = "3 samples arrived, and not the last"
+    missing = {"id": "USE-SAMPLES", "of": "lab", "name": "resource use of lab", "source": "x", "why": why}
+    use = described(unavailable=[missing, {**missing, "id": "THERMAL"}])
     assert use.missing == ("lab: 3 samples arrived, and not the last",)
     assert use.cpu == use.devices == () and not use.is_cpu_bound
 

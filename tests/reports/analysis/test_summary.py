@@ -12,7 +12,7 @@ from kit.core.errors import ConfigError
 from kit.core.sample_size import sample_needed
 from kit.store.tables import LATENCY_SCHEMA
 from reports.statistics import quantiles
-from tests.reports.synthetic import summarise
+from tests.reports.synthetic import problems, summarise
 
 
 @st.composite
@@ -318,8 +318,8 @@ EXTREME = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "dram", "
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_set("problems", ["the server rebooted", "twice"]), "the server rebooted"),
-        (_set("phases", 0, "problems", ["fio was killed"]), "fio was killed"),
+        (_set("problems", problems("the server rebooted", "twice")), "the server rebooted"),
+        (_set("phases", 0, "problems", problems("fio was killed")), "fio was killed"),
         (_set("phases", 1, "checks", 0, "ok", False), "tolerance 3"),
         (_set("phases", 0, "client_ios", 7), "issued 7"),
         (_set("phases", 0, "lost_events", 3), "3 trace events"),
@@ -378,8 +378,9 @@ def test_a_run_that_was_killed_after_a_phase_is_no_whole_one(synthetic, ended, v
 def test_all_problems_are_kept(synthetic):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)
-    manifest["problems"] = [f"problem {n}" for n in range(500)]
-    assert set(manifest["problems"]) <= set(summarise(frame, manifest)["reasons"])
+    manifest["problems"] = synthetic.problems(*(f"problem {n}" for n in range(500)))
+    texts = {each["text"] for each in manifest["problems"]}
+    assert texts <= set(summarise(frame, manifest)["reasons"])
 
 
 @pytest.mark.parametrize(

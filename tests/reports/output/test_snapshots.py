@@ -12,6 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 import reports
+from kit.importers import fio_latency_log
 from kit.session.sheet import buyers_sheet
 from kit.store.parts.comparison import ComparedSeries, Comparison
 from kit.store.series import Series
@@ -72,7 +73,8 @@ def untraced() -> Json:
 
 
 def imported() -> Json:
-    made = manifest({"server_ios": 0, "checks": []}, **{"import": {"format": "fio-log"}})
+    logs = {"format": "fio-log", "source": fio_latency_log.FORMAT.source.as_json()}
+    made = manifest({"server_ios": 0, "checks": []}, **{"import": logs})
     return made | {"expect": [], "reference": None, "phases": made["phases"][:1]}
 
 

@@ -180,7 +180,7 @@ def test_a_damaged_seed_is_refused(tmp_path, seed):
 
 def test_an_unknown_verdict_is_on_the_page_and_on_every_saved_figure(tmp_path):
     manifest = synthetic.manifest()
-    manifest["problems"] = ["the server rebooted"]
+    manifest["problems"] = synthetic.problems("the server rebooted")
     html = page(tmp_path, manifest, synthetic.latency())
     assert 'class="chip unknown" id="verdict">Unknown' in html
     assert "The numbers of this run cannot be trusted." in html and "Median latency of" not in html

@@ -12,7 +12,7 @@ from kit.session.sheet import buyers_sheet
 from kit.store.json_file import write_json
 from reports.output import sheet_table
 from reports.page import sheet_page
-from tests.reports import candidates, slog
+from tests.reports import candidates, slog, synthetic
 from tests.reports.candidates import DRIVES
 
 NEED = """
@@ -103,7 +103,7 @@ def test_a_drive_that_loses_writes_is_not_bought(tmp_path):
     paths = candidates.series(tmp_path, cuts={"datacentre": 7})
     found = column(buyers_sheet(paths, need(tmp_path)), "datacentre")
     assert found.decision == "not-met"
-    said = "Keeps acknowledged writes: no: lost 70 of 1,000 acknowledged writes (how many "
+    said = "Keeps acknowledged writes: no: lost 70 of 1,000 records that were looked for"
     assert said in found.sentence
 
 
@@ -111,16 +111,16 @@ def test_a_drive_that_loses_writes_is_not_bought(tmp_path):
 def test_no_class_of_damage_is_bought(tmp_path, what):
     paths = candidates.series(tmp_path, cuts={"datacentre": candidates.power_loss(1, what=what)})
     found = column(buyers_sheet(paths, need(tmp_path)), "datacentre")
-    assert found.decision == "not-met" and "no: lost 10 of 1,000 acknowledged" in found.sentence
+    assert found.decision == "not-met" and "no: lost 10 of 1,000 records" in found.sentence
 
 
 @pytest.mark.parametrize(("lost", "decision", "words"), [
-    (9, "buy", "none lost of 1,000 acknowledged writes (how many were looked for is not stored) in 10"),
+    (9, "buy", "none lost of 1,000 records that were looked for in 10"),
     (0, "cannot-tell", "power losses show nothing: The test has no teeth: the control"),
 ])  # fmt: skip
 def test_power_losses_count_if_their_control_lost_data(tmp_path, lost, decision, words):
     control = candidates.power_loss(lost, 1)["moments"]
-    told = candidates.power_loss(0, scope="lab", control="no-sync", control_moments=control)
+    told = candidates.power_loss(0, control_moments=control)
     found = column(
         buyers_sheet(candidates.series(tmp_path, cuts={"datacentre": told}), need(tmp_path)), "datacentre"
     )
@@ -162,7 +162,7 @@ def test_lines_that_exclude_or_are_not_known(tmp_path, text, changes, decision, 
 
 
 def test_an_unknown_run_is_not_judged(tmp_path):
-    found = one(tmp_path, 'sync_write_p99 = "1us"', problems=["the clocks differ"])
+    found = one(tmp_path, 'sync_write_p99 = "1us"', problems=synthetic.problems("the clocks differ"))
     assert found.decision == "cannot-tell" and "the clocks differ" in found.sentence
 
 

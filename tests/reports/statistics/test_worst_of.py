@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reports.statistics.worst_of import (
-    Floats,
-    mean_error,
-    mean_time,
-    reach,
-    stripe_times,
-    whole_records,
-)  # fmt: skip
+from reports.statistics.batch_means import error_of_mean
+from reports.statistics.quantiles import Floats
+from reports.statistics.worst_of import mean_time, reach, stripe_times, whole_records
 
 
 def exponential(count: int, seed: int) -> Floats:
@@ -120,8 +115,9 @@ def test_drives_in_excess_are_like_one_of_those_that_were_measured() -> None:
 
 def test_the_error_of_a_mean_heeds_that_requests_depend_on_one_another() -> None:
     independent = exponential(10_000, 1)
-    assert mean_error(independent) == pytest.approx(0.01, rel=0.2)
+    assert error_of_mean(independent)[0] == pytest.approx(0.01, rel=0.2)
     dependent = np.repeat(exponential(200, 1), 50)
-    assert mean_error(dependent) > 4 * mean_error(np.random.default_rng(2).permutation(dependent))
+    shuffled = np.random.default_rng(2).permutation(dependent)
+    assert error_of_mean(dependent)[0] > 4 * error_of_mean(shuffled)[0]
     assert reach(np.ones(100)) == 0
-    assert mean_error(np.ones(3)) == float("inf")
+    assert error_of_mean(np.ones(3))[0] == float("inf")

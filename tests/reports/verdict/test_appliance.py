@@ -66,7 +66,7 @@ def test_an_expectation_of_the_clients_decides_where_nothing_else_is_wrong() -> 
     manifest["expect"] = [{**wish, "p50_us_max": 0.001}]
     summary = summarise(latency, manifest)
     assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
-    manifest["problems"] = ["not undone: x"]
+    manifest["problems"] = synthetic.problems("not undone: x")
     assert summarise(latency, manifest)["verdict"] == "unknown"
 
 
@@ -90,10 +90,8 @@ def test_where_nobody_counted_calls_it_says_so() -> None:
 def test_a_check_of_a_clients_clock_says_nothing_of_its_calls() -> None:
     latency, manifest = run()
     clock = {
-        "name": "wall clock step of c, in us",
-        "source": "CLOCK_REALTIME - CLOCK_BOOTTIME",
-        "expected": 0,
-    }
+        "id": "CLOCK-STEP", "name": "wall clock step of c, in us", "source": "clock", "expected": 0,
+    }  # fmt: skip
     manifest["phases"][2]["checks"] = [{**clock, "found": 0, "tolerance": 1_001_000, "ok": True}]
     [reason] = summarise(latency, manifest)["reasons"]
     assert "is not known either" in reason
@@ -115,7 +113,7 @@ def test_marks_are_drawn_on_the_map_of_the_clients() -> None:
 
 def test_a_phase_without_io_and_a_problem_of_the_run_are_reasons() -> None:
     latency, manifest = run()
-    manifest["problems"] = ["not undone: x"]
+    manifest["problems"] = synthetic.problems("not undone: x")
     reasons = summarise(latency.filter(pl.col("phase") != "read"), manifest)["reasons"]
     assert "not undone: x" in reasons and any("read: the phase has no I/O" in reason for reason in reasons)
 

@@ -1,11 +1,7 @@
-"""Limits of a workload, and the JUnit file."""
-
-import xml.etree.ElementTree as ET
+"""Limits of a workload."""
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kit.config.sweep import with_sets
 from kit.config.workload import read_workload
@@ -14,10 +10,9 @@ from kit.core.errors import ConfigError
 from kit.session.presentation import code_of
 from kit.store.latency import Latency
 from kit.store.summary import Row, Summary
-from reports.output.junit import junit
 from reports.verdict import expectations
 from tests.reports import synthetic
-from tests.reports.synthetic import render, summarise
+from tests.reports.synthetic import junit_suite, render, summarise
 
 ROW = {
     "phase": "read", "layer": "nfs-server", "op": "read", "tier": "l2arc", "count": 500, "share": 0.25,
@@ -174,7 +169,7 @@ def test_a_limit_on_the_longest(change, limit, ok, words):
     assert found["ok"] is ok and words in found["reason"]
     assert found["found"] == (145.0 if change is with_extremes else 147.456)
     if ok is not True:
-        cases = parsed(result).findall(f"testcase/{'failure' if ok is False else 'error'}")
+        cases = junit_suite(result).findall(f"testcase/{'failure' if ok is False else 'error'}")
         assert any(words in case.text for case in cases)
 
 
@@ -311,56 +306,6 @@ def test_an_unmet_limit_makes_a_run_invalid():
     assert "p99_us_max" in render(frame, manifest, unmet)
 
 
-def parsed(result):
-    return ET.fromstring(junit(Summary.from_json(result, "summary.json"))).find("testsuite")
-
-
-def test_junit_of_a_valid_run():
-    result = limited()[2]
-    suite = parsed(result)
-    asked = [each for each in result["outcomes"] if each.get("open") != "not asked for"]
-    assert suite.attrib == {
-        "name": "top-speeds", "failures": "0", "errors": "0", "skipped": "0", "tests": str(1 + len(asked)),
-    }  # fmt: skip
-    assert len(asked) > 40 and not any(list(case) for case in suite)
-
-
-def test_junit_of_an_unmet_limit():
-    suite = parsed(limited(p99_us_max=1.0)[2])
-    (failure,) = suite.findall("testcase/failure")
-    assert suite.get("failures") == "1" and "p99 is" in failure.get("message") and "p99 is" in failure.text
-
-
-def test_junit_of_an_unknown_verdict():
-    frame, manifest = synthetic.latency(), synthetic.manifest()
-    manifest["problems"] = ["the server rebooted"]
-    manifest["expect"][0]["p99_us_max"] = 1.0
-    suite = parsed(summarise(frame, manifest))
-    verdict, problem = suite.findall("testcase/error")
-    assert "the server rebooted" in verdict.text and problem.text == "the server rebooted"
-    assert (suite.get("errors"), suite.get("failures")) == ("2", "1")
-    # No requirement of an unknown run is met.
-    skipped = [each for each in suite if each.get("name").startswith("EXPECT:")]
-    assert sum(each.find("skipped") is not None for each in skipped) == len(skipped) - 1 == 10
-
-
-@given(st.text())
-def test_junit_of_any_text(text):
-    words = {"phase": text, "subject": text, "text": text, "holds": False}
-    outcomes = [{"id": "LOAD", "makes": "unknown", **words}, {"id": text, "makes": "invalid", **words}]
-    result = synthetic.summary_of(workload=text, verdict="unknown", reasons=[text], outcomes=outcomes)
-    suite = parsed(result.as_json())
-    assert len(suite) == 3 and suite.get("errors") == "2" and suite.get("failures") == "1"
-
-
-def test_junit_text_is_no_markup():
-    attack = "\x00\x1b[31m\ufffe</failure><testcase name='x'/>]]>&\"<"
-    outcome = {"id": "EXPECT:p:read:x", "holds": False, "makes": "invalid", "text": attack}
-    suite = parsed(synthetic.summary_of(workload="w", verdict="invalid", outcomes=[outcome]).as_json())
-    assert len(suite) == 2
-    assert suite.find("testcase/failure").text == "[31m</failure><testcase name='x'/>]]>&\"<"
-
-
 @pytest.mark.parametrize(("line", "key"), [
     ("p99_us_max = 0", "p99_us_max"), ("p50_us_max = -3", "p50_us_max"), ("p999_us_max = nan", "p999_us_max"),
     ("share_min = 1.1", "share_min"), ("share_max = -0.1", "share_max"), ('p99_us_max = "5us"', "p99_us_max"),
@@ -447,26 +392,12 @@ def test_rows_of_a_phase_say_the_same_duration():
     assert len(said) == 1 and len(seen(1, more).reasons) == 3
 
 
-def test_junit_of_too_few_ios():
-    """The other expectations are met: that the numbers are too few does not make them wrong."""
-
-    def also_met(manifest):
-        manifest["expect"] = [*manifest["expect"], WISH]
-
-    suite = parsed(seen(1201, also_met).as_json())
-    cases = {case.get("name"): [part.tag for part in case] for case in suite}
-    assert cases["FEW-IOS: write/slog"] == ["error"] and cases["EXPECT:read:read:l2arc:min_count"] == []
-    assert cases["EXPECT:write-slog:write:slog:min_count"] == ["skipped"]
-    (_, error) = suite.findall("testcase/error")
-    assert error.get("type") == "too little was measured"
-
-
 @pytest.mark.parametrize("problem", ["the server is lost", ""])
 def test_of_phases_that_did_not_run_nothing_is_expected(problem):
     def stopped(manifest):
         manifest["expect"] = [{**WISH, "phase": phase} for phase in ("read", "write-slog", "write-pool")]
         manifest["phases"] = manifest["phases"][:1]
-        manifest["problems"] = [problem] if problem else []
+        manifest["problems"] = synthetic.problems(problem) if problem else []
 
     frame = FRAME.filter(pl.col("phase") == "read")
     manifest = synthetic.manifest(frame)

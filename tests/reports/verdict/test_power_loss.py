@@ -33,12 +33,6 @@ def losses(*moments: Json, **changes: Any) -> PowerLoss:
     return PowerLoss.from_json(value, "power_loss")
 
 
-def old(*moments: tuple[int, int]) -> PowerLoss:
-    """As versions before classes, control and proof stored it."""
-    listed = [{"at_ns": 1, "acknowledged": a, "lost": n, "first_lost": 7 if n else None} for a, n in moments]
-    return PowerLoss.from_json({"moments": listed}, "power_loss")
-
-
 def ids(judged: power_loss.Judged) -> tuple[list[str], list[str]]:
     return [each.id for each in found(judged, "unknown")], [each.id for each in found(judged, "invalid")]
 
@@ -127,14 +121,12 @@ def test_fewer_power_losses_than_asked_for_are_unknown() -> None:
     assert ids(judged) == (["POWER-STOPPED"], [])
 
 
-def test_runs_of_older_versions_are_judged_as_they_were() -> None:
-    judged = power_loss.judge(old((10, 0), (20, 0)))
-    assert ids(judged) == ([], [])
-    assert "No loss was found in 2 power losses, of 30 acknowledged writes (how many" in judged.kept
-    judged = power_loss.judge(old((10, 0), (20, 1)))
-    assert ids(judged) == ([], ["POWER-LOSS-LOST"])
-    text = found(judged, "invalid")[0].text
-    assert "1 of 30 acknowledged" in text and "write 7 of power loss 2" in text
+@pytest.mark.parametrize("key", ["scope", "looked_at"])
+def test_what_a_verdict_rests_on_cannot_be_left_out(key: str) -> None:
+    stored = losses(moment()).as_json()
+    (stored if key == "scope" else stored["moments"][0]).pop(key)
+    with pytest.raises(ConfigError, match=f"{key}: field required"):
+        PowerLoss.from_json(stored, "power_loss")
 
 
 def test_the_summary_is_invalid_unknown_or_tells_the_bound() -> None:
@@ -150,10 +142,10 @@ def test_the_summary_is_invalid_unknown_or_tells_the_bound() -> None:
 
 
 def test_a_power_loss_without_a_write_says_nothing() -> None:
-    for moments in ((), ((0, 0),)):
+    for moments in ((), (moment(acknowledged=0, looked_at=0),)):
         with pytest.raises(MeasurementUnknown, match="no write was acknowledged"):
-            power_loss.judge(old(*moments))
-    manifest = {**synthetic.manifest(), "power_loss": {"moments": []}}
+            power_loss.judge(losses(*moments))
+    manifest = {**synthetic.manifest(), "power_loss": {"moments": [], "scope": "lab"}}
     found = synthetic.summarise(synthetic.latency(), manifest)
     assert found["verdict"] == "unknown" and "no write was acknowledged" in found["reasons"][0]
 

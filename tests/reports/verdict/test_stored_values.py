@@ -19,7 +19,6 @@ from kit.store.manifest import Manifest
 from reports.analysis.summary import summarise
 from tests.kit.store.mutations import Path, places
 from tests.kit.store.stored_runs import Json, counts_of, stored
-from tests.reports.verdict.test_words_decide_nothing import with_ids
 
 # Runs of format 2: reads of three tiers with mixed I/Os; asynchronous writes; devices, a dataset and forced
 # writes; few phases of one with samples. Format 1 has fewer rules, see docs/verdict.md.
@@ -155,7 +154,8 @@ def test_no_value_that_others_determine_is_valid(name: str) -> None:
 _PROOF = {"device": "log0", "counter": "unsafe_shutdowns", "before": 1, "after": 1001}
 
 
-_UNPROVEN = {"acknowledged": 1, "proof": [_PROOF]}
+_MOMENT = {"acknowledged": 1, "looked_at": 1}
+_UNPROVEN = {**_MOMENT, "proof": [_PROOF]}
 
 
 def _observed(**ns: int) -> Json:
@@ -164,7 +164,7 @@ def _observed(**ns: int) -> Json:
 
 
 def _lost(**changes: Any) -> Json:
-    return {"moments": [{"acknowledged": 1}], **changes}
+    return {"moments": [_MOMENT], "scope": "lab", **changes}
 
 
 # As a stranger would write it: the value, and that it does not stay valid.
@@ -202,7 +202,7 @@ IMPOSSIBLE: dict[str, Change] = {
     "percentiles that descend": (("observer_effect",), _observed(p50_ns=9, p99_ns=5)),
     "less than no latency": (("observer_effect",), _observed(p50_ns=-5, p99_ns=5)),
     "more acknowledged than there were": (("power_loss",), _lost(acknowledged=10**9)),
-    "more lost than there were": (("power_loss",), _lost(moments=[{"acknowledged": 1, "lost": 5}])),
+    "more lost than there were": (("power_loss",), _lost(moments=[{**_MOMENT, "lost": 5}])),
     "a thousand losses at one": (("power_loss",), _lost(scope="lab", moments=[_UNPROVEN])),
     "a scope that is none": (("power_loss",), _lost(scope="moon")),
     "fewer losses than asked for": (("power_loss",), _lost(scope="lab", asked=9)),
@@ -226,7 +226,7 @@ def test_what_real_runs_store_does_not_contradict_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_check_is_of_a_host_that_the_phase_has(name: str) -> None:
-    manifest = with_ids(stored(name))
+    manifest = stored(name)
     of_hosts = [c for phase in manifest["phases"] for c in phase["checks"] if c["id"] == "CLOCK-STEP"]
     counts = Latency.of(counts_of(manifest))
     assert verdict_of(manifest, counts) == "valid"

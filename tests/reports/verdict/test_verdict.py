@@ -10,7 +10,10 @@ import pytest
 from kit.store.checks.outcome import Outcome
 from tests.reports import synthetic
 
-FAULT = {"time_ns": 5, "end_ns": None, "kind": "fault", "text": "fault: cache0 error 16384 8 read"}
+FAULT = {
+    "time_ns": 5, "end_ns": None, "kind": "fault", "text": "fault",
+    "fault": {"declared": False, "what": "cache0 error 16384 8 read"},
+}  # fmt: skip
 ERRORS = {"name": "L2ARC errors", "source": "arcstats l2_io_error", "expected": 0, "found": 7, "tolerance": 0}
 NAMED = (
     "read: faults were injected into emulated devices until the end of this phase: cache0 error 16384 8 read."
@@ -43,7 +46,7 @@ def test_a_fault_that_no_check_minds_is_no_reason() -> None:
 def test_other_events_are_no_faults_and_many_faults_are_counted() -> None:
     feed = {"time_ns": 5, "end_ns": None, "kind": "l2arc-feed", "text": "L2ARC feed"}
     assert len(judged([feed], ERRORS | {"ok": False})[1]) == 1
-    many = [FAULT | {"text": f"fault: log0 stall {n}"} for n in range(10)]
+    many = [FAULT | {"fault": {"declared": False, "what": f"log0 stall {n}"}} for n in range(10)]
     (_, reason) = judged([feed, *many], ERRORS | {"ok": False})[1]
     assert "log0 stall 0, log0 stall 1, " in reason and reason.endswith("log0 stall 7, and 2 more.")
 

@@ -11,11 +11,9 @@ import pytest
 
 from kit.session.presentation import code_of
 from kit.store.checks.known import Known
-from kit.store.checks.old_names import has_unit
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.phase import Check, Missing
 from kit.store.summary import Summary
 from reports.analysis.summary import summarise
 from reports.output.junit import junit
@@ -43,7 +41,6 @@ def problems(manifest: Json) -> Json:
     """The run has a problem, and its last phase two others."""
     manifest["problems"] = [{"code": "warm-up", "text": "a"}, {"code": "of-a-newer-version", "text": "b"}]
     manifest["phases"][-1]["problems"] = [{"code": "load", "text": "c"}, {"code": "fault-data", "text": "d"}]
-    manifest["format"] = 2
     return manifest
 
 
@@ -54,29 +51,13 @@ def strict(manifest: Json) -> Json:
     return manifest
 
 
-def with_ids(manifest: Json) -> Json:
-    """With the ids that runs of before have by the names of their sums."""
-    for phase in manifest["phases"]:
-        for kind, key in ((Check, "checks"), (Missing, "unavailable")):
-            phase[key] = [
-                {**each, **{k: getattr(kind.from_json(each, key), k) for k in ("id", "op", "of", "out_of")}}
-                for each in phase.get(key, ())
-            ]
-    return manifest
-
-
 def without_words(manifest: Json) -> Json:
     """Sums are called by their ids, and problems by their codes."""
     for phase in manifest["phases"]:
-        for each in (*phase["checks"], *phase["unavailable"]):
-            # The unit of a sum without an id is no message.
-            unit = ", in units" if has_unit(each["name"]) else ""
-            each |= {"name": each["id"] + unit, "source": ""} | ({"why": "x"} if "why" in each else {})
+        for each in (*phase["checks"], *phase.get("unavailable", ())):
+            each |= {"name": each["id"], "source": ""} | ({"why": "x"} if "why" in each else {})
     for part in (manifest, *manifest["phases"]):
-        part["problems"] = [
-            {**each, "text": each["code"]} if isinstance(each, dict) else "x"
-            for each in part.get("problems", ())
-        ]
+        part["problems"] = [{**each, "text": each["code"]} for each in part.get("problems", ())]
     return manifest
 
 
@@ -100,7 +81,7 @@ def seen(summary: Summary) -> dict[str, Any]:
 def test_the_same_without_words(
     monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Json], Json]
 ) -> None:
-    manifest = with_ids(change(copy.deepcopy(stored(name))))
+    manifest = change(copy.deepcopy(stored(name)))
     latency = Latency.of(counts_of(manifest))
 
     def judged(value: Json) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_moved_and_deleted_runs(hsp_here: Called, results: Path) -> None:
 def test_unlike_runs_and_unknown_ones_are_refused(hsp_here: Called, results: Path) -> None:
     here = ["--results", str(results)]
     unlike = stored(results / "w" / "c", 3, zfs="2.2.0")
-    unknown = stored(results / "w" / "d", 4, problems=["it was so"])
+    unknown = stored(results / "w" / "d", 4, problems=synthetic.problems("it was so"))
     smoke = stored(results / "w" / "e", 5, length="smoke")
     assert hsp_here("baseline", "set", str(unknown), *here).returncode == 3
     hsp_here("baseline", "set", str(results / "w" / "a"), *here)

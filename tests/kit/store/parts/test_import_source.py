@@ -1,4 +1,4 @@
-"""What the files of an import are: as stored, and by the format where nothing is stored."""
+"""What the files of an import are, as stored."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kit.core.errors import ConfigError
 from kit.importers.base import Format
 from kit.importers.run import FORMATS
 from kit.store.manifest import Import
-from kit.store.parts.import_source import BY_FORMAT, ImportSource
+from kit.store.parts.import_source import ImportSource
 
 
 def read(section: dict[str, object]) -> ImportSource:
-    return Import.from_json(section, "import").words
+    return Import.from_json(section, "import").source
 
 
 WORDS = ImportSource(files="a log", program="a program", latency="as it says", timed=False)
@@ -24,20 +24,6 @@ STORED = WORDS.as_json()
 def test_stored_words_come_back_whatever_the_format() -> None:
     section = json.loads(json.dumps({"format": "fio-log", "counts": "timed", "source": STORED}))
     assert read(section) == WORDS
-
-
-@pytest.mark.parametrize(
-    ("section", "key"),
-    [
-        *(({"format": name}, name) for name in ("fio-log", "fio-hist", "fio-json", "trace", "bpftrace")),
-        ({"format": "zpool-iostat"}, "zpool-iostat"),
-        ({"format": "zpool-iostat", "counts": "since-load"}, "zpool-iostat"),
-        ({"format": "zpool-iostat", "counts": "timed"}, "zpool-iostat timed"),
-        ({"format": "zpool-iostat", "counts": "intervals"}, "zpool-iostat intervals"),
-    ],
-)
-def test_runs_without_stored_words_have_those_of_their_format(section: dict[str, str], key: str) -> None:
-    assert read(section) == BY_FORMAT[key]
 
 
 def test_an_unknown_format_without_words_is_an_import() -> None:
