@@ -1,4 +1,4 @@
-"""The part of I/Os that took longer than a limit, and the range that one run leaves open for it.
+"""A part of I/Os, such as those that took longer than a limit, and the range that one run leaves open for it.
 
 I/Os one after another depend on each other, so the variance is that of windows of the run, not of I/Os (batch
 means; Law and Kelton, "Simulation Modeling and Analysis", section 9.5.3). The range is Wilson's (1927) with
@@ -28,17 +28,23 @@ def above(cells: pl.DataFrame, limit_ns: float) -> tuple[float, float]:
 
     `cells`: `time_ns`, `lo_ns`, `hi_ns` and `count`, at least one I/O.
     """
+    certain, possible = pl.col("lo_ns") > limit_ns, pl.col("hi_ns") - 1 > limit_ns
+    return part(cells, certain, possible)
+
+
+def part(cells: pl.DataFrame, certain: pl.Expr, possible: pl.Expr) -> tuple[float, float]:
+    """The same of the part of the I/Os of `cells` for which something holds: for certain, and possibly."""
     each = cells.group_by("time_ns").agg(
         ios=pl.col("count").sum(),
-        certain=pl.col("count").filter(pl.col("lo_ns") > limit_ns).sum(),
-        possible=pl.col("count").filter(pl.col("hi_ns") - 1 > limit_ns).sum(),
+        certain=pl.col("count").filter(certain).sum(),
+        possible=pl.col("count").filter(possible).sum(),
     )
-    table: Floats = each.sort("time_ns").select("ios", "certain", "possible").to_numpy().astype(np.float64)
-    ios, certain, possible = table.T
+    table: Floats = each.sort("time_ns").to_numpy()[:, 1:].astype(np.float64)
+    ios = table[:, 0]
     upto = np.cumsum(ios)
     window = np.minimum((upto - ios / 2) * _WINDOWS / upto[-1], _WINDOWS - 1).astype(np.int64)
     held = np.zeros((_WINDOWS, 3))
-    np.add.at(held, window, np.stack([ios, certain, possible], axis=1))
+    np.add.at(held, window, table)
     return _range(held[:, 1], held[:, 0])[0], _range(held[:, 2], held[:, 0])[1]
 
 

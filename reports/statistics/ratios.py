@@ -34,6 +34,10 @@ ALPHA = 0.05
 ALPHA_TOGETHER = 0.025
 # Degrees of freedom that are as good as all.
 _MANY = 200
+# A range to more than ten times as much either way says nothing.
+_TOO_WIDE = math.log(10)
+# How exactly a ratio is then wished to be known.
+_TOLD = math.log(2)
 
 
 @dataclass(frozen=True)
@@ -100,15 +104,30 @@ class Ratio:
         return True if low <= known[0] and known[1] <= high else None
 
     def words(self, realisation: str = "run") -> str:
-        """Such as "95 %, over 5 and 5 runs: 1.63 to 1.71", or "within this run: 1.63 to 1.71"."""
+        """Such as "95 %, over 5 and 5 runs: 1.63 to 1.71", or "within this run: 1.63 to 1.71".
+
+        Of a range that says nothing: that it is not known, and how many realisations would tell.
+        """
         if self.range is None:
             return "range not known"
-        low, high = self.range
-        if self.decides:
-            a, b = self.over
-            runs = f"{a} {realisation}s" if a == b else f"{a} and {b} {realisation}s"
-            return f"95 %, over {runs}: {low:.3g} to {high:.3g}"
-        return f"within this {realisation}: {low:.3g} to {high:.3g}"
+        wide, known = is_too_wide(self.range), " to ".join(f"{end:.3g}" for end in self.range)
+        if not self.decides:
+            return f"within this {realisation}: {'open by more than ten times' if wide else known}"
+        a, b = self.over
+        runs = f"{a} {realisation}s" if a == b else f"{a} and {b} {realisation}s"
+        if wide:
+            return f"not known over {runs}: as they scatter, {self._needed()} on each side would tell"
+        return f"95 %, over {runs}: {known}"
+
+    def _needed(self) -> str:
+        """How many on each side, with the scatter of these, leave a factor of two open at most."""
+        assert self.reach is not None
+        now = min(self.over)
+        unit = self.reach / t_critical(ALPHA, now - 1) * math.sqrt(now)
+        for number in range(now + 1, _MANY):
+            if t_critical(ALPHA, number - 1) * unit / math.sqrt(number) <= _TOLD:
+                return f"about {number}"
+        return f"more than {_MANY}"
 
 
 def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
@@ -160,6 +179,11 @@ def mean(figures: Sequence[Figure]) -> Figure:
     known = len(reaches) == len(figures)
     log = sum(each.log for each in figures) / len(figures)
     return Figure(log, math.hypot(*reaches) / len(reaches) if known else None)
+
+
+def is_too_wide(known: Range) -> bool:
+    """Whether a range holds more than ten times as much either way, so that it says nothing."""
+    return half_width(known) > _TOO_WIDE
 
 
 def around(log: float, reach: float) -> Range:
