@@ -15,16 +15,18 @@ side by itself, times Student's t with the freedom of the smaller side: this is 
 unlike the scatter of the sides is (Mickey and Brown, "Bounds on the distribution functions of the
 Behrens-Fisher statistic", Annals of Mathematical Statistics 37, 1966). Welch's freedom, and relabelling of
 runs, are too narrow where the smaller side, or a few runs, scatter more. Of many figures together each has
-its part of the errors that are allowed (Bonferroni), whatever they have to do with each other.
+its part of the errors that are allowed (Bonferroni), whatever they have to do with each other; they say
+together how much each scatters (reports.statistics.shared_scatter).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kit.store.summary import Range
+from reports.statistics.shared_scatter import shared
 from reports.statistics.student import t_critical
 
 # Half of a 95 % range in standard errors.
@@ -143,6 +145,26 @@ def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Rat
     return Ratio(sides[1].log - sides[0].log, _reach(scatter, own, min(over) - 1, alpha), over)
 
 
+def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[Ratio]:
+    """Of many figures of the same realisations: each with A and B, or with B over A where they are pairs.
+
+    As `ratio` and `paired`, but figures say together how much each of them scatters.
+    """
+    alone = [ratio(*sides, alpha) if len(sides) > 1 else paired(sides[0], alpha) for sides in figures]
+    if not alone or not all(each.decides for each in alone):
+        return alone
+    known = [
+        shared([_scatter(of) ** 2 for of in side], len(side[0]) - 1) for side in zip(*figures, strict=True)
+    ]
+    freedom = min(each for _, each in known)
+    return [
+        replace(each, reach=_reach(math.sqrt(sum(squares)), math.hypot(*map(_own, sides)), freedom, alpha))
+        for each, sides, squares in zip(
+            alone, figures, zip(*(used for used, _ in known), strict=True), strict=True
+        )
+    ]
+
+
 def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
     """Of B over A in each of several realisations: what both share there cancels out."""
     log, over = mean(pairs), (len(pairs), len(pairs))
@@ -196,7 +218,7 @@ def half_width(known: Range) -> float:
     return math.log(known[1] / known[0]) / 2 if known[0] > 0 else math.inf
 
 
-def _reach(scatter: float, own: float, freedom: int, alpha: float) -> float:
+def _reach(scatter: float, own: float, freedom: float, alpha: float) -> float:
     """Half of the range of confidence 1 - `alpha`: by scatter, and never less than the I/Os leave open."""
     return max(t_critical(alpha, freedom) * scatter, t_critical(alpha, _MANY) / ERRORS_95 * own)
 

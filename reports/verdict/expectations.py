@@ -280,9 +280,7 @@ def _of_share(name: str, limit: float, found: float, known: tuple[float, float],
     ok, asked = _holds(name, limit, (low, high))
     reason = f"{found:.4%} of the I/Os {words}, {asked} {limit:.4%} were expected."
     if ok is None:
-        reason = (
-            f"unknown as far as the run tells: {reason[:-1]}; of I/Os like these {low:.2%} to {high:.2%}."
-        )
+        reason = f"unknown: {reason[:-1]}; of I/Os like these it is {low:.2%} to {high:.2%}."
     return Limit(name=name, limit=limit, found=found, ok=ok, reason="" if ok else reason)
 
 

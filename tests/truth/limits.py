@@ -46,7 +46,7 @@ def _judged(frame: pl.DataFrame, *starts_s: int, **limits: object) -> bool | Non
         phase_of(f"p{at}", at * SECOND, (at + _SECONDS) * SECOND, SECOND, expected_tiers=["slog"]).as_json()
         for at in starts_s
     ]
-    wish = {"phase": f"p{starts_s[-1]}", "op": "write", "tier": "slog", **limits}
+    wish = {"phase": f"p{starts_s[-1]}", "op": "write", "tier": "slog", "min_count": 1, **limits}
     manifest = synthetic.manifest() | {"phases": phases, "expect": [wish]}
     found: bool | None = synthetic.summarise(frame, manifest)["expect"][0]["limits"][0]["ok"]
     return found

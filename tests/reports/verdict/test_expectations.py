@@ -289,7 +289,14 @@ def test_a_ratio_is_held_against_its_limit_by_what_the_run_leaves_open(intervals
                 synthetic.SECOND,
             ).as_json()
         )
-    wish = {"phase": "p1", "op": "write", "tier": "slog", "ratio_to": {"phase": "p0"}, "p50_ratio_max": 1.04}
+    wish = {
+        **WISH,
+        "phase": "p1",
+        "op": "write",
+        "tier": "slog",
+        "ratio_to": {"phase": "p0"},
+        "p50_ratio_max": 1.04,
+    }
     found = summarise(pl.concat(frames), synthetic.manifest() | {"phases": phases, "expect": [wish]})
     (limit,) = found["expect"][0]["limits"]
     assert limit["ok"] is ok and words in limit["reason"] and found["verdict"] == "unknown"

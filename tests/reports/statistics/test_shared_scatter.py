@@ -1,0 +1,32 @@
+"""What figures of the same runs lend each other: freedom, where their variances are alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import digamma, polygamma
+
+from reports.statistics import shared_scatter
+from reports.statistics.shared_scatter import shared
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 99])
+def test_the_moments_of_the_logarithm_of_chi_squared(freedom: int) -> None:
+    mean, variance = shared_scatter._log_chi_squared(freedom)
+    assert mean == pytest.approx(digamma(freedom / 2) - np.log(freedom / 2), rel=1e-4)
+    assert variance == pytest.approx(polygamma(1, freedom / 2), rel=1e-4)
+
+
+def test_alike_figures_lend_as_much_as_the_runs_have() -> None:
+    used, freedom = shared([1.0, 1.1, 0.9, 1.0, 0.1], 4)
+    assert freedom == 8 and used[-1] > 0.3 and used[1] >= 1.1
+    assert shared([1.0, 0.0, 0.0, 1.0], 4)[1] < 5, "variances that are not alike lend next to nothing"
+
+
+def test_a_figure_that_scatters_more_keeps_its_variance() -> None:
+    used, _ = shared([1.0, 1.1, 0.9, 1.0, 25.0], 4)
+    assert used[-1] == 25
+
+
+def test_few_figures_lend_nothing() -> None:
+    assert shared([1.0, 2.0, 3.0], 4) == ([1.0, 2.0, 3.0], 4)
