@@ -68,8 +68,7 @@ def tick_ns(bins: Bins) -> float:
     by multiple are smoother than counts by width; where bins are narrower, chance must be unlikely to have
     put all of them on multiples as well.
     """
-    table = np.array([b for b in bins if b[2]], dtype=np.float64).reshape(-1, 3)
-    lo, hi, count = table.T
+    lo, hi, count = _table(bins)
     # Where nothing is, the gap is a bin as well.
     edges = np.stack([lo, hi], axis=1).ravel()
     counts = np.stack([count, np.zeros_like(count)], axis=1).ravel()[:-1]
@@ -78,18 +77,25 @@ def tick_ns(bins: Bins) -> float:
     plain, usual = _roughness(counts, widths), float(np.median(hi - lo))
     # Narrow modes are rough by any width: a tick explains most of it, or is none.
     best, least = 1.0, min(plain / 2, plain - 2 * _LEAST_EVIDENCE)
-    for tick in _TICKS_NS:
-        if tick < _FAR * usual:
-            continue
+    for tick in possible_ticks_ns(bins):
         held = _multiples(edges[:-1][real], edges[1:][real], tick)
-        fits = held[counts > 0]
-        if not fits.all():
-            continue
         by_chance = float(np.log(np.minimum(widths[counts > 0] / tick, 1.0)).sum())
         rest = _roughness(counts[held > 0], held[held > 0])
         if rest < least and (tick <= _NEAR * usual or by_chance < _CHANCE):
             best, least = tick, rest
     return best
+
+
+def possible_ticks_ns(bins: Bins) -> list[float]:
+    """Those of _TICKS_NS of which each bin with I/Os holds a multiple: none of them can be ruled out."""
+    lo, hi, _ = _table(bins)
+    least = _FAR * float(np.median(hi - lo))
+    return [tick for tick in _TICKS_NS if tick >= least and _multiples(lo, hi, tick).all()]
+
+
+def _table(bins: Bins) -> Floats:
+    """lo, hi and count of the bins with I/Os."""
+    return np.array([b for b in bins if b[2]], dtype=np.float64).reshape(-1, 3).T
 
 
 def _multiples(lo: Floats, hi: Floats, tick: float) -> Floats:

@@ -49,8 +49,12 @@ def _bands(latency_ns: IntArray, known: bool) -> int:
     return len(band_detection.find(bins, tick_ns(latency_ns) if known else None).bands)
 
 
-def _teeth(tick: float, known: bool, draw: Draw) -> bool:
-    return _bands(_read_by(_one_mode(draw), tick), known) > 1
+def _teeth(tick: float, known: bool, draw: Draw, sigma: float | None = None) -> bool:
+    """`sigma`: of a narrow mode that is anywhere from 1.5 to 100 us."""
+    if sigma is None:
+        return _bands(_read_by(_one_mode(draw), tick), known) > 1
+    median_ns = 1e3 * np.exp(draw.uniform(np.log(1.5), np.log(100)))
+    return _bands(_read_by(median_ns * np.exp(sigma * draw.standard_normal(5000)), tick), known) > 1
 
 
 def _two_are_found(tick: float, known: bool, draw: Draw) -> bool:
@@ -118,6 +122,16 @@ TRIALS: list[Trial] = [
             at_most=0.01, cases=1000, few=15, promise=_PROMISE,
         )
         for known in (True, False)
+        for name, tick in _TICKS_NS.items()
+    ),
+    *(
+        Trial(
+            claim="several bands, by the counts alone",
+            data=f"one narrow mode (sigma {sigma}) of 1.5 to 100 us, ticks of {name}",
+            says=functools.partial(_teeth, tick, False, sigma=sigma),
+            at_most=0.02, cases=200, few=8 * (name == "1 us"), promise=_PROMISE,
+        )
+        for sigma in (0.01, 0.02, 0.03)
         for name, tick in _TICKS_NS.items()
     ),
     *(
