@@ -129,7 +129,7 @@ TRIALS: list[Trial] = [
             claim="several bands, by the counts alone",
             data=f"one narrow mode (sigma {sigma}) of 1.5 to 100 us, ticks of {name}",
             says=functools.partial(_teeth, tick, False, sigma=sigma),
-            at_most=0.02, cases=200, few=8 * (name == "1 us"), promise=_PROMISE,
+            at_most=0.01, cases=200, few=8 * (name == "1 us"), promise=_PROMISE,
         )
         for sigma in (0.01, 0.02, 0.03)
         for name, tick in _TICKS_NS.items()
