@@ -150,7 +150,9 @@ def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[
 
     As `ratio` and `paired`, but figures say together how much each of them scatters.
     """
-    alone = [ratio(*sides, alpha) if len(sides) > 1 else paired(sides[0], alpha) for sides in figures]
+    alone = [
+        ratio(sides[0], sides[1], alpha) if len(sides) > 1 else paired(sides[0], alpha) for sides in figures
+    ]
     if not alone or not all(each.decides for each in alone):
         return alone
     known = [
