@@ -25,8 +25,8 @@ except SystemExit as end:
 finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
-NEVER = {"scipy", "pandas", "matplotlib"}
-NUMBERS = {"polars", "numpy"}
+NEVER = {"pandas", "matplotlib"}
+NUMBERS = {"polars", "numpy", "scipy"}
 DRAWING = {"plotly", "jinja2", "reports"}
 SSH = {"asyncssh", "cryptography"}
 
