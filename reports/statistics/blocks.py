@@ -19,10 +19,10 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from statistics import NormalDist
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtr
 
 from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
@@ -169,13 +169,9 @@ def _contrasts(
 
 def _reach(weights: Floats, errors: Floats, alpha: float) -> float:
     """What a mixture of normal distributions exceeds, on both sides together, with probability `alpha`."""
-    normal = NormalDist()
     low, high = 0.0, 8.0 * float(errors.max())
     for _ in range(50):
         middle = (low + high) / 2
-        beyond = sum(
-            weight * 2 * normal.cdf(-middle / max(error, 1e-12))
-            for weight, error in zip(weights, errors, strict=True)
-        )
+        beyond = float(weights @ (2 * ndtr(-middle / np.maximum(errors, 1e-12))))
         low, high = (middle, high) if beyond > alpha else (low, middle)
     return high
