@@ -10,7 +10,7 @@ from statistics import fmean
 from kit.core.sample_size import sample_needed
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
-from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, mean, paired, ratio
+from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, mean, ratios
 
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
@@ -34,10 +34,8 @@ class _Figure:
     b: list[Figure]
     smallest: float
 
-    def ratio(self, alpha: float, *, pairs: bool) -> Ratio:
-        if pairs:
-            return paired([b.minus(a) for a, b in zip(self.a, self.b, strict=True)], alpha)
-        return ratio(self.a, self.b, alpha)
+    def sides(self, *, pairs: bool) -> list[list[Figure]]:
+        return [[b.minus(a) for a, b in zip(self.a, self.b, strict=True)]] if pairs else [self.a, self.b]
 
 
 def compare(
@@ -62,11 +60,9 @@ def compare(
         of_key["share"] = _share(key, tables, totals)
         made += [(key, name, figure) for name, figure in of_key.items()]
     figures = [figure for *_, figure in made if isinstance(figure, _Figure)]
-    alpha = ALPHA_TOGETHER / max(len(figures), 1)
+    found = iter(ratios([each.sides(pairs=pairs) for each in figures], ALPHA_TOGETHER / max(len(figures), 1)))
     rows = tuple(
-        _withheld(key, name, figure)
-        if isinstance(figure, str)
-        else _row(key, figure, figure.ratio(alpha, pairs=pairs))
+        _withheld(key, name, figure) if isinstance(figure, str) else _row(key, figure, next(found))
         for key, name, figure in made
     )
     different = sum(row.words == DIFFERENCE for row in rows)
@@ -87,7 +83,7 @@ def _method(runs_a: int, runs_b: int, *, pairs: bool) -> str:
     if min(runs_a, runs_b) < 2:
         return "one run on a side: no interval"
     over = "over pairs of one run each" if pairs else "over runs, with the freedom of the smaller side"
-    return f"Student's t {over}, Bonferroni's correction"
+    return f"Student's t {over}, scatter shared between figures, Bonferroni's correction"
 
 
 def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: str | None) -> str:

@@ -11,6 +11,7 @@ from kit.store.parts.comparison import ComparedRow, Comparison
 from reports.analysis.tier_names import tier_name
 from reports.comparison.comparability import differences
 from reports.comparison.compare import SHOWN
+from reports.statistics.ratios import is_too_wide
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
 
@@ -74,6 +75,8 @@ def _words(row: ComparedRow) -> str:
 
 
 def _interval(row: ComparedRow) -> str:
+    if row.interval and is_too_wide(row.interval):
+        return "not known"
     return " to ".join(map(_number, row.interval or ()))
 
 

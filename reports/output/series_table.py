@@ -20,6 +20,7 @@ from reports.series.batches import batches_of
 from reports.series.compare import ONE_ROUND
 from reports.series.sync_methods import sync_table
 from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
+from reports.statistics.ratios import is_too_wide
 
 _HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "to base", "verdict")
 _NUMBERS = range(2, 7)
@@ -137,4 +138,6 @@ def _span(ratio: float, interval: Range | None, known: Range | None, digits: int
     left, right = "[]" if interval else "()"
     ends = interval or known
     between = f" {left}{ends[0]:.{digits}f}, {ends[1]:.{digits}f}{right}" if ends else ""
+    if ends and is_too_wide(ends):
+        between = " (not known)"
     return f"{ratio:.{digits}f}{between}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.store.series import Series, SeriesAxis
+from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.series.addresses import address_sentences
 from reports.series.view import cell_ratio, cells_of, merged_rows
+from reports.statistics.ratios import is_too_wide
 
 
 def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
@@ -25,9 +27,7 @@ def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
                 ratio = cell_ratio(series, cell, axis.name, row) if row else None
                 if ratio is None:
                     continue
-                span = (
-                    f" (95 %: {ratio.interval[0]:.2f} to {ratio.interval[1]:.2f})" if ratio.interval else ""
-                )
+                span = f" ({_range(ratio.interval)})" if ratio.interval else ""
                 claim = next(
                     (c for c in axis.published if (c.to, c.op, c.tier, c.phase) == (value, op, tier, phase)),
                     None,
@@ -38,3 +38,7 @@ def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
                 )
             if parts:
                 yield f"{phase}, {tier_name(tier)}, {op_name(op)}: {'. '.join(parts)}."
+
+
+def _range(known: Range) -> str:
+    return "not known" if is_too_wide(known) else f"95 %: {known[0]:.2f} to {known[1]:.2f}"

@@ -81,7 +81,7 @@ class _Part:
 def find(bins: Bins, tick_ns: float | None = None) -> Bands:
     """The bands of a histogram of (lo_ns, hi_ns, count), ascending, at least one I/O.
 
-    `tick_ns`: of the clock that measured the latencies; None: not known, by what the counts show.
+    `tick_ns`: of the clock that measured the latencies; None: not known, any that the counts do not rule out.
     Raises ValueError if there is no I/O, bins overlap, or an edge is negative.
     """
     used = [(int(lo), int(hi), int(count)) for lo, hi, count in bins if count]
@@ -89,8 +89,17 @@ def find(bins: Bins, tick_ns: float | None = None) -> Bands:
         raise ValueError("no I/O, or an impossible bin")
     if any(before[1] > after[0] for before, after in itertools.pairwise(used)):
         raise ValueError("the bins overlap")
+    found = _found(used, tick_ns or 1.0)
+    if tick_ns is None and len(found.bands) > 1:
+        # What the teeth of a clock that cannot be ruled out look like is no proof of bands.
+        others = (_found(used, each) for each in modes.possible_ticks_ns(used))
+        found = min([found, *others], key=lambda each: len(each.bands))
+    return found
+
+
+def _found(used: Bins, tick_ns: float) -> Bands:
     total = sum(b[2] for b in used)
-    shape = modes.density(modes.widened(used, tick_ns or modes.tick_ns(used)))
+    shape = modes.density(modes.widened(used, tick_ns))
     least = max(3.0, LEAST_SHARE * total)
     valleys = modes.valleys(shape.counts, least) if total >= LEAST_IOS else []
     parts, borders = _parts(shape.counts, valleys)

@@ -93,14 +93,20 @@ def above(cells: pl.DataFrame, limit_ns: float) -> tuple[float, float]:
     `cells`: `time_ns`, `lo_ns`, `hi_ns` and `count`, at least one I/O. Bins that hold the limit may be above
     it or not.
     """
+    certain, possible = pl.col("lo_ns") > limit_ns, pl.col("hi_ns") - 1 > limit_ns
+    return part(cells, certain, possible)
+
+
+def part(cells: pl.DataFrame, certain: pl.Expr, possible: pl.Expr) -> tuple[float, float]:
+    """The same of the part of the I/Os of `cells` for which something holds: for certain, and possibly."""
     each = cells.group_by("time_ns").agg(
         ios=pl.col("count").sum(),
-        certain=pl.col("count").filter(pl.col("lo_ns") > limit_ns).sum(),
-        possible=pl.col("count").filter(pl.col("hi_ns") - 1 > limit_ns).sum(),
+        certain=pl.col("count").filter(certain).sum(),
+        possible=pl.col("count").filter(possible).sum(),
     )
-    table: Floats = each.sort("time_ns").select("ios", "certain", "possible").to_numpy().astype(np.float64)
-    ios, certain, possible = windows(table, table[:, 0], _WINDOWS).T
-    return _wilson(certain, ios)[0], _wilson(possible, ios)[1]
+    table: Floats = each.sort("time_ns").to_numpy()[:, 1:].astype(np.float64)
+    held = windows(table, table[:, 0], _WINDOWS)
+    return _wilson(held[:, 1], held[:, 0])[0], _wilson(held[:, 2], held[:, 0])[1]
 
 
 def windows(held: Floats, ios: Floats, number: int) -> Floats:

@@ -19,18 +19,19 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from statistics import NormalDist
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtr
 
+from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
 from reports.statistics.quantiles import Floats, rank_ns
 from reports.statistics.ratios import Ratio
 
 BLOCKS = 12
 # A row with fewer blocks that have enough I/Os says nothing of how they vary.
-_FEWEST = 6
+FEWEST = 6
 # The chance that any row of a load without a drift has a range beside 1.
 _ALPHA = 0.02
 # How long the state lasts, in blocks, and its share of the variance.
@@ -52,7 +53,7 @@ def of_logs(logs: Floats, floors: Floats) -> list[Ratio | None]:
 
     `floors`: the variance that its bin leaves open.
     """
-    usable = np.isfinite(logs).sum(axis=1) >= _FEWEST
+    usable = np.isfinite(logs).sum(axis=1) >= FEWEST
     found: list[Ratio | None] = [None] * (len(logs) - 1)
     rows = np.flatnonzero(usable).tolist()
     if len(rows) > 1 and usable[0]:
@@ -91,19 +92,30 @@ def _log_quantiles(cells: pl.DataFrame, edges: Sequence[int], q: float) -> tuple
 
 def _ratios(logs: Floats, places: Sequence[int], floor: float) -> Iterator[Ratio]:
     """Of each row to the first. `places`: the number of each row in the load."""
-    models = [each for last, share in _GRID for each in _fits(logs, last, share)]
-    scores = np.array([score for score, *_ in models])
+    alike = _alike(logs)
+    fits = [(model, *fit) for model in _GRID for fit in _fits(logs, alike, *model)]
+    scores = np.array([score for _, score, _ in fits])
     weights = np.exp(scores - scores.max())
     weights /= weights.sum()
-    means = np.nanmean(logs, axis=1)
     alpha = _ALPHA / (len(logs) - 1)
+    # What weighs next to nothing is left out: a load of days has a thousand rows.
+    kept = [at for at, weight in enumerate(weights) if weight > alpha / 1000]
+    errors = np.array(
+        [np.sqrt(max(fits[at][2], floor) * _contrasts(logs, alike, places, *fits[at][0])) for at in kept]
+    )
+    means = np.nanmean(logs, axis=1)
     for row in range(1, len(logs)):
-        apart = float(places[row] - places[0]) * BLOCKS
-        errors = [
-            math.sqrt(max(variance, floor) * _contrast(logs, row, apart, last, share))
-            for _, variance, last, share in models
-        ]
-        yield Ratio(float(means[row] - means[0]), _reach(weights, np.array(errors), alpha), (1, 1))
+        reach = _reach(weights[kept], errors[:, row], alpha)
+        yield Ratio(float(means[row] - means[0]), reach, (1, 1))
+
+
+def _alike(logs: Floats) -> list[tuple[Floats, IntArray]]:
+    """Rows by which of their blocks are known: the places of these blocks, and the rows."""
+    known, which = np.unique(np.isfinite(logs), axis=0, return_inverse=True)
+    return [
+        (np.flatnonzero(mask).astype(float), np.flatnonzero(which.ravel() == number))
+        for number, mask in enumerate(known)
+    ]
 
 
 def _covariance(lags: Floats, last: float, share: float) -> Floats:
@@ -111,49 +123,52 @@ def _covariance(lags: Floats, last: float, share: float) -> Floats:
     return np.asarray(share * np.exp(-np.abs(lags) / last) + (1 - share) * (lags == 0))
 
 
-def _fits(logs: Floats, last: float, share: float) -> Iterator[tuple[float, float, float, float]]:
-    """(score, variance of a block, last, share) without a slope in rows, and with one."""
-    count = int(np.isfinite(logs).sum())
+def _fits(
+    logs: Floats, alike: Sequence[tuple[Floats, IntArray]], last: float, share: float
+) -> Iterator[tuple[float, float]]:
+    """(score, variance of a block) without a slope in rows, and with one."""
     score, left, slopes, squares = 0.0, 0.0, 0.0, 0.0
-    for row in logs:
-        at = np.flatnonzero(np.isfinite(row))
+    for at, rows in alike:
         # A little noise of its own, or it cannot be inverted.
-        known = _covariance(np.subtract.outer(at, at).astype(float), last, share) + 1e-9 * np.eye(at.size)
+        known = _covariance(np.subtract.outer(at, at), last, share) + 1e-9 * np.eye(at.size)
         inverse, log_det = np.linalg.inv(known), float(np.linalg.slogdet(known)[1])
-        ones, x, y = np.ones(at.size), at - at.mean(), row[at] - row[at].mean()
-        level = float(ones @ inverse @ ones)
+        level, values = float(inverse.sum()), logs[np.ix_(rows, at.astype(int))]
+        values = values - values.mean(axis=1, keepdims=True)
         # Without the level of the row.
-        x, y = (each - ones * float(ones @ inverse @ each) / level for each in (x, y))
-        left += float(y @ inverse @ y)
-        slopes += float(x @ inverse @ y)
-        squares += float(x @ inverse @ x)
-        score -= (log_det + math.log(level)) / 2
+        x = at - inverse.sum(axis=0) @ at / level
+        y = values - (values @ inverse.sum(axis=0) / level)[:, None]
+        left += float(np.einsum("ri,ij,rj", y, inverse, y))
+        slopes += float((y @ inverse @ x).sum())
+        squares += rows.size * float(x @ inverse @ x)
+        score -= rows.size * (log_det + math.log(level)) / 2
     # Prior: as much for no state as for one of each length.
     score += math.log(len(_LASTS)) if share == 0 else 0.0
+    count = int(np.isfinite(logs).sum())
     freedom = count - len(logs)
     for parameters in (0, 1) if len(logs) > 2 else (0,):
         rest = max(left - parameters * slopes**2 / squares, 1e-18)
         free = freedom - parameters
-        told = score - freedom / 2 * math.log(rest) - parameters * math.log(count)
-        yield told, rest / (free - 2), last, share
+        yield score - freedom / 2 * math.log(rest) - parameters * math.log(count), rest / (free - 2)
 
 
-def _contrast(logs: Floats, row: int, apart: float, last: float, share: float) -> float:
-    """The variance of the difference of the means of a row and the first, of that of a block."""
-    first, other = (np.flatnonzero(np.isfinite(logs[each])).astype(float) for each in (0, row))
-    pairs = ((first, first, 1), (other, other, 1), (first, other + apart, -2))
-    return sum(sign * float(_covariance(np.subtract.outer(a, b), last, share).mean()) for a, b, sign in pairs)
+def _contrasts(
+    logs: Floats, alike: Sequence[tuple[Floats, IntArray]], places: Sequence[int], last: float, share: float
+) -> Floats:
+    """The variance of the difference of the means of each row and the first, of that of a block."""
+    first, made = np.flatnonzero(np.isfinite(logs[0])).astype(float), np.zeros(len(logs))
+    own = _covariance(np.subtract.outer(first, first), last, share).mean()
+    for at, rows in alike:
+        apart = (np.array(places)[rows] - places[0]) * float(BLOCKS)
+        both = _covariance(at - first[:, None] + apart[:, None, None], last, share).mean(axis=(1, 2))
+        made[rows] = own + _covariance(np.subtract.outer(at, at), last, share).mean() - 2 * both
+    return made
 
 
 def _reach(weights: Floats, errors: Floats, alpha: float) -> float:
     """What a mixture of normal distributions exceeds, on both sides together, with probability `alpha`."""
-    normal = NormalDist()
     low, high = 0.0, 8.0 * float(errors.max())
     for _ in range(50):
         middle = (low + high) / 2
-        beyond = sum(
-            weight * 2 * normal.cdf(-middle / max(error, 1e-12))
-            for weight, error in zip(weights, errors, strict=True)
-        )
+        beyond = float(weights @ (2 * ndtr(-middle / np.maximum(errors, 1e-12))))
         low, high = (middle, high) if beyond > alpha else (low, middle)
     return high

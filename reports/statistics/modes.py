@@ -32,10 +32,6 @@ _LEAST_EVIDENCE = 9.0
 # Ticks of clocks and digits of tools that are looked for where the source does not tell its own.
 _TICKS_NS = (*(part * 10.0**n for n in range(7, 0, -1) for part in (1, 0.5)), 1024.0, 40.0, *ODD_TICKS_NS)
 _ROUNDED_NS = 1.0
-# The odds against every bin holding a multiple of a tick by chance: one in 300.
-_CHANCE = math.log(1 / 300)
-# So many bins next to each other hide no more than the overlap of two modes does.
-_NEAR = 2.0
 # Of a tick that is a smaller part of a bin, a multiple more or less is less than the ripple of one mode.
 _FAR = 1 / 12
 
@@ -60,36 +56,16 @@ class Valley:
     width: int
 
 
-def tick_ns(bins: Bins) -> float:
-    """The tick, in ns, of the clock that measured the latencies: one of _TICKS_NS; 1 if none shows.
+def possible_ticks_ns(bins: Bins) -> list[float]:
+    """Ticks, in ns, ascending, of clocks that may have measured the latencies: none of them is ruled out.
 
     Bins narrower than a tick are filled only where a multiple of it falls into them: a comb, whose teeth
-    are not modes. Wider ones hold more or fewer multiples than their width has. A tick shows where counts
-    by multiple are smoother than counts by width; where bins are narrower, chance must be unlikely to have
-    put all of them on multiples as well.
+    are not modes. Wider ones hold more or fewer multiples than their width has. A tick is ruled out by a bin
+    with I/Os that holds no multiple of it.
     """
-    table = np.array([b for b in bins if b[2]], dtype=np.float64).reshape(-1, 3)
-    lo, hi, count = table.T
-    # Where nothing is, the gap is a bin as well.
-    edges = np.stack([lo, hi], axis=1).ravel()
-    counts = np.stack([count, np.zeros_like(count)], axis=1).ravel()[:-1]
-    real = np.flatnonzero(np.diff(edges) > 0)
-    widths, counts = np.diff(edges)[real], counts[real]
-    plain, usual = _roughness(counts, widths), float(np.median(hi - lo))
-    # Narrow modes are rough by any width: a tick explains most of it, or is none.
-    best, least = 1.0, min(plain / 2, plain - 2 * _LEAST_EVIDENCE)
-    for tick in _TICKS_NS:
-        if tick < _FAR * usual:
-            continue
-        held = _multiples(edges[:-1][real], edges[1:][real], tick)
-        fits = held[counts > 0]
-        if not fits.all():
-            continue
-        by_chance = float(np.log(np.minimum(widths[counts > 0] / tick, 1.0)).sum())
-        rest = _roughness(counts[held > 0], held[held > 0])
-        if rest < least and (tick <= _NEAR * usual or by_chance < _CHANCE):
-            best, least = tick, rest
-    return best
+    lo, hi, _ = np.array([b for b in bins if b[2]], dtype=np.float64).reshape(-1, 3).T
+    least = _FAR * float(np.median(hi - lo))
+    return sorted(tick for tick in _TICKS_NS if tick >= least and _multiples(lo, hi, tick).all())
 
 
 def _multiples(lo: Floats, hi: Floats, tick: float) -> Floats:
@@ -98,15 +74,6 @@ def _multiples(lo: Floats, hi: Floats, tick: float) -> Floats:
     held: Floats = np.floor((hi - 1 + slop) / tick) - np.ceil((lo - slop) / tick) + 1
     held[held < 0] = 0.0
     return held
-
-
-def _roughness(counts: Floats, room: Floats) -> float:
-    """Nats by which Poisson `counts` are less likely by their neighbours' density than by their own."""
-    padded_counts, padded = np.pad(counts, 1), np.pad(room, 1)
-    beside = (padded_counts[:-2] + padded_counts[2:]) / np.maximum(padded[:-2] + padded[2:], 1e-9)
-    expected = np.maximum(beside * room, 0.5)
-    least = np.maximum(counts, 1e-9)
-    return float((expected - counts + counts * np.log(least / expected)).sum())
 
 
 def widened(bins: Bins, tick: float) -> list[tuple[int, int, int]]:

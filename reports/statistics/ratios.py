@@ -15,16 +15,18 @@ side by itself, times Student's t with the freedom of the smaller side: this is 
 unlike the scatter of the sides is (Mickey and Brown, "Bounds on the distribution functions of the
 Behrens-Fisher statistic", Annals of Mathematical Statistics 37, 1966). Welch's freedom, and relabelling of
 runs, are too narrow where the smaller side, or a few runs, scatter more. Of many figures together each has
-its part of the errors that are allowed (Bonferroni), whatever they have to do with each other.
+its part of the errors that are allowed (Bonferroni), whatever they have to do with each other; they say
+together how much each scatters (reports.statistics.shared_scatter).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kit.store.summary import Range
+from reports.statistics.shared_scatter import shared
 from reports.statistics.student import t_critical
 
 # Half of a 95 % range in standard errors.
@@ -34,6 +36,10 @@ ALPHA = 0.05
 ALPHA_TOGETHER = 0.025
 # Degrees of freedom that are as good as all.
 _MANY = 200
+# A range to more than ten times as much either way says nothing.
+_TOO_WIDE = math.log(10)
+# How exactly a ratio is then wished to be known.
+_TOLD = math.log(2)
 
 
 @dataclass(frozen=True)
@@ -90,15 +96,30 @@ class Ratio(Figure):
         return True if low <= known[0] and known[1] <= high else None
 
     def words(self, realisation: str = "run") -> str:
-        """Such as "95 %, over 5 and 5 runs: 1.63 to 1.71", or "within this run: 1.63 to 1.71"."""
+        """Such as "95 %, over 5 and 5 runs: 1.63 to 1.71", or "within this run: 1.63 to 1.71".
+
+        Of a range that says nothing: that it is not known, and how many realisations would tell.
+        """
         if self.range is None:
             return "range not known"
-        low, high = self.range
-        if self.decides:
-            a, b = self.over
-            runs = f"{a} {realisation}s" if a == b else f"{a} and {b} {realisation}s"
-            return f"95 %, over {runs}: {low:.3g} to {high:.3g}"
-        return f"within this {realisation}: {low:.3g} to {high:.3g}"
+        wide, known = is_too_wide(self.range), " to ".join(f"{end:.3g}" for end in self.range)
+        if not self.decides:
+            return f"within this {realisation}: {'open by more than ten times' if wide else known}"
+        a, b = self.over
+        runs = f"{a} {realisation}s" if a == b else f"{a} and {b} {realisation}s"
+        if wide:
+            return f"not known over {runs}: as they scatter, {self._needed()} on each side would tell"
+        return f"95 %, over {runs}: {known}"
+
+    def _needed(self) -> str:
+        """How many on each side, with the scatter of these, leave a factor of two open at most."""
+        assert self.reach is not None
+        now = min(self.over)
+        unit = self.reach / t_critical(ALPHA, now - 1) * math.sqrt(now)
+        for number in range(now + 1, _MANY):
+            if t_critical(ALPHA, number - 1) * unit / math.sqrt(number) <= _TOLD:
+                return f"about {number}"
+        return f"more than {_MANY}"
 
 
 def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
@@ -112,6 +133,28 @@ def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Rat
         return Ratio(within.log, within.reach, over)
     scatter, own = (math.hypot(part(a), part(b)) for part in (_scatter, _own))
     return Ratio(sides[1].log - sides[0].log, _reach(scatter, own, min(over) - 1, alpha), over)
+
+
+def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[Ratio]:
+    """Of many figures of the same realisations: each with A and B, or with B over A where they are pairs.
+
+    As `ratio` and `paired`, but figures say together how much each of them scatters.
+    """
+    alone = [
+        ratio(sides[0], sides[1], alpha) if len(sides) > 1 else paired(sides[0], alpha) for sides in figures
+    ]
+    if not alone or not all(each.decides for each in alone):
+        return alone
+    known = [
+        shared([_scatter(of) ** 2 for of in side], len(side[0]) - 1) for side in zip(*figures, strict=True)
+    ]
+    freedom = min(each for _, each in known)
+    return [
+        replace(each, reach=_reach(math.sqrt(sum(squares)), math.hypot(*map(_own, sides)), freedom, alpha))
+        for each, sides, squares in zip(
+            alone, figures, zip(*(used for used, _ in known), strict=True), strict=True
+        )
+    ]
 
 
 def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
@@ -152,6 +195,11 @@ def mean(figures: Sequence[Figure]) -> Figure:
     return Figure(log, math.hypot(*reaches) / len(reaches) if known else None)
 
 
+def is_too_wide(known: Range) -> bool:
+    """Whether a range holds more than ten times as much either way, so that it says nothing."""
+    return half_width(known) > _TOO_WIDE
+
+
 def around(log: float, reach: float) -> Range:
     """From a logarithm and its half width to the values at both ends."""
     return math.exp(log - reach), math.exp(min(log + reach, 690))
@@ -162,7 +210,7 @@ def half_width(known: Range) -> float:
     return math.log(known[1] / known[0]) / 2 if known[0] > 0 else math.inf
 
 
-def _reach(scatter: float, own: float, freedom: int, alpha: float) -> float:
+def _reach(scatter: float, own: float, freedom: float, alpha: float) -> float:
     """Half of the range of confidence 1 - `alpha`: by scatter, and never less than the I/Os leave open."""
     return max(t_critical(alpha, freedom) * scatter, t_critical(alpha, _MANY) / ERRORS_95 * own)
 

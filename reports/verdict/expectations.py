@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,9 @@ from kit.store.parts.judged import JudgedExpectation, Limit, OtherRow
 from kit.store.phase import Phase
 from kit.store.summary import Published, Row
 from reports.published.share import share_inside
-from reports.statistics.batch_means import above
+from reports.statistics import batch_means
+from reports.statistics.batch_means import above, part
+from reports.statistics.ratios import ratio
 from reports.verdict import remedies
 from reports.verdict.stalls import longest_gap_ns
 
@@ -39,12 +42,12 @@ LIMITS = (*_PERCENTILES, *_SHARES, "max_us_max", "stall_ms_max", *_RATIOS)
 
 @dataclass(frozen=True)
 class _Judged:
-    """What an expectation is judged by: `row` and `phase` are None where the run has none."""
+    """What an expectation is judged by: `row` is None where the run has none."""
 
     expectation: Expectation
     row: Row | None
     rows: Sequence[Row]
-    phase: Phase | None
+    phases: Mapping[str, Phase]
     latency: Latency
 
     @property
@@ -89,7 +92,7 @@ def judge(
     measured = {row.phase for row in rows} - skipped
     asked = []
     for each in manifest.expect:
-        by = _Judged(each, _row(rows, each), rows, phases.get(each.phase), latency)
+        by = _Judged(each, _row(rows, each), rows, phases, latency)
         value, limits = _judged(each, by)
         can_tell = each.phase in measured and (manifest.traced or each.tier == "all")
         shorts = [(limit, _short(limit, by) if can_tell else None) for limit in limits]
@@ -166,7 +169,7 @@ def _judged(expectation: Expectation, by: _Judged) -> tuple[JudgedExpectation, l
     limits = [_limit(name, limit, by) for name, limit in asked.items() if limit is not None]
     least = expectation.inside_share_min if inside else None
     if least is not None and row and row.published:
-        limits.append(_share_limit(least, row, row.published, by.latency.bins))
+        limits.append(_inside_share(least, row, row.published, by.latency))
     few = _count(by)
     own = [few]
     if inside and not unlike and (least is None or not row or not row.published):
@@ -246,12 +249,36 @@ def _inside(row: Row | None) -> Limit:
     return _made("inside", 1, None, reason)
 
 
-def _share_limit(limit: float, row: Row, published: Published, latency: pl.DataFrame) -> Limit:
+def _inside_share(limit: float, row: Row, published: Published, latency: Latency) -> Limit:
     """The limit on the share of the I/Os of `row` inside the published range."""
-    low, high = published.range_us
-    found = share_inside(latency, row, (low, high)) or 0.0
-    words = f"{found:.2%} of the I/Os are within {low:g}-{high:g} us, at least {limit:.2%} were expected."
-    return _made("inside_share_min", limit, found, "" if found >= limit else words)
+    low, high = (edge * 1e3 for edge in published.range_us)
+    found = share_inside(latency.bins, row, published.range_us) or 0.0
+    certain = (pl.col("lo_ns") >= low) & (pl.col("hi_ns") <= high)
+    possible = (pl.col("hi_ns") > low) & (pl.col("lo_ns") < high)
+    known = part(_cells_of(latency.cells, row), certain, possible)
+    words = f"are within {low / 1e3:g}-{high / 1e3:g} us"
+    return _of_share("inside_share_min", limit, found, known, words)
+
+
+def _holds(name: str, limit: float, known: tuple[float, float]) -> tuple[bool | None, str]:
+    """Whether what is `known` is on the right side of the limit (None: open), and how the limit is called."""
+    low, high = known
+    if name.endswith("_min"):
+        return True if low >= limit else False if high < limit else None, "at least"
+    return True if high <= limit else False if low > limit else None, "at most"
+
+
+def _of_share(name: str, limit: float, found: float, known: tuple[float, float], words: str) -> Limit:
+    """A limit on a part of the I/Os, `known` as far as the run tells it."""
+    low, high = known
+    if limit in (0, 1):
+        # All, and none, are counted.
+        low = high = found
+    ok, asked = _holds(name, limit, (low, high))
+    reason = f"{found:.4%} of the I/Os {words}, {asked} {limit:.4%} were expected."
+    if ok is None:
+        reason = f"unknown: {reason[:-1]}; of I/Os like these it is {low:.2%} to {high:.2%}."
+    return Limit(name=name, limit=limit, found=found, ok=ok, reason="" if ok else reason)
 
 
 def _limit(name: str, limit: float, by: _Judged) -> Limit:
@@ -264,19 +291,14 @@ def _limit(name: str, limit: float, by: _Judged) -> Limit:
         return _longest(limit, by)
     if name == "stall_ms_max":
         return _stall(limit, by)
-    found = by.row.share if by.row else 0.0
-    words, met = ("at least", found >= limit) if name == "share_min" else ("at most", found <= limit)
-    return _made(
-        name, limit, found, "" if met else f"{found:.4%} of the I/Os, {words} {limit:.4%} were expected."
-    )
+    mine = pl.col("tier") == by.expectation.tier
+    known = part(_cells_of(by.latency.cells, by.row, "tier"), mine, mine) if by.row else (0.0, 0.0)
+    return _of_share(name, limit, by.row.share if by.row else 0.0, known, "are its own")
 
 
-def _bounds(row: Row | None, figure: str) -> tuple[float, float] | None:
-    """Between which a percentile of the run's I/Os lies for certain: the edges of its bin; None: withheld."""
-    found = getattr(row, f"{figure}_us") if row else None
-    if row is None or found is None:
-        return None
-    exact = row.interpolated.get(figure)
+def _bounds(row: Row, figure: str) -> tuple[float, float]:
+    """Between which a percentile of the run's I/Os, if it is not withheld, lies for certain: its bin."""
+    exact, found = row.interpolated.get(figure), getattr(row, f"{figure}_us") or 0.0
     return exact.bound_us if exact else (found, found)
 
 
@@ -308,8 +330,9 @@ def _percentile(name: str, limit: float, by: _Judged) -> Limit:
     return Limit(name=name, limit=limit, found=found, ok=ok, reason=reason)
 
 
-def _cells_of(frame: pl.DataFrame, row: Row) -> pl.DataFrame:
-    key = {name: getattr(row, name) for name in ("phase", "layer", "op", "tier")}
+def _cells_of(frame: pl.DataFrame, row: Row, *of_all: str) -> pl.DataFrame:
+    """Those of the row, or of each value of `of_all`."""
+    key = {name: getattr(row, name) for name in ("phase", "layer", "op", "tier") if name not in of_all}
     return frame.filter(*(pl.col(name) == value for name, value in key.items()), pl.col("count") > 0)
 
 
@@ -336,7 +359,8 @@ def _longest(limit: float, by: _Judged) -> Limit:
 def _stall(limit: float, by: _Judged) -> Limit:
     """The longest time without an I/O that ended, of all ops and tiers of the phase at the layer."""
     layer = by.expectation.layer
-    span = longest_gap_ns(by.latency, by.phase, layer) if by.phase else None
+    phase = by.phases.get(by.expectation.phase)
+    span = longest_gap_ns(by.latency, phase, layer) if phase else None
     low = high = None
     ok: bool | None = False
     if span is None:
@@ -355,6 +379,28 @@ def _stall(limit: float, by: _Judged) -> Limit:
     return Limit(name="stall_ms_max", limit=limit, found=low, at_most=high, ok=ok, reason=reason)
 
 
+def _ratio_range(by: _Judged, figure: str) -> tuple[float, float]:
+    """What the run leaves open: by batches of its I/Os, and never less than the bins of both percentiles."""
+    q, found, edges = _PERCENTILES[f"{figure}_us_max"][1], [], []
+    for row in (by.other, by.row):
+        phase = by.phases.get(row.phase) if row else None
+        if row is None or phase is None:
+            return 0.0, math.inf
+        span, width = (phase.start_ns, phase.end_ns), by.latency.column_ns.get(phase.name, phase.interval_ns)
+        found.append(batch_means.quantile(_cells_of(by.latency.cells, row), span, width, q))
+        edges.append(_bounds(row, figure))
+    within = ratio([found[0]], [found[1]]).range if found[0] and found[1] else None
+    (least, most), (mine_least, mine_most) = edges
+    low, high = within or (0.0, math.inf)
+    return min(low, mine_least / most), max(high, mine_most / max(least, 1e-9))
+
+
+def _leaves_open(known: tuple[float, float]) -> str:
+    if math.isfinite(known[1]):
+        return f"within this run it is from {known[0]:.4g} to {known[1]:.4g}"
+    return "its I/Os or intervals are too few to say how exactly: a longer phase or shorter intervals tell"
+
+
 def _ratio(name: str, limit: float, by: _Judged) -> Limit:
     """A percentile of the row, divided by that of another row of the layer."""
     figure, other = _RATIOS[name], by.ratio_to
@@ -365,19 +411,16 @@ def _ratio(name: str, limit: float, by: _Judged) -> Limit:
         reason = f"no ratio to {label}: {absent[0]} has no I/O."
     else:
         mine, theirs = (getattr(row, f"{figure}_us") for row in pair)
-        bounds = _bounds(by.row, figure), _bounds(by.other, figure)
-        if mine and theirs and bounds[0] and bounds[1]:
+        if mine and theirs:
             found = mine / theirs
-            low, high = bounds[0][0] / bounds[1][1], bounds[0][1] / max(bounds[1][0], 1e-9)
-            at_least = name.endswith("_min")
-            meets, fails = (low >= limit, high < limit) if at_least else (high <= limit, low > limit)
-            ok = True if meets else False if fails else None
-            words = "at least" if at_least else "at most"
-            reason = "" if ok is not None else "unknown as far as the bins tell: "
-            reason += (
+            known = _ratio_range(by, figure)
+            ok, words = _holds(name, limit, known)
+            reason = (
                 f"{figure} is {found:.4g} times that of {label} ({mine:.5g} and {theirs:.5g} us), {words} "
                 f"{limit:g} times were expected."
             )
+            if ok is None:
+                reason = f"unknown: {reason[:-1]}; {_leaves_open(known)}."
         else:
             words, row = ("this row", pair[0]) if not mine else (label, pair[1])
             ios, needed = row.count if row else 0, sample_needed(_PERCENTILES[f"{figure}_us_max"][1])

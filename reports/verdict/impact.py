@@ -18,7 +18,7 @@ from kit.store.parts.soak import ImpactRow
 from kit.store.phase import Phase
 from kit.store.tables import deciding_layer
 from reports.statistics import batch_means
-from reports.statistics.ratios import Ratio, half_width, ratio
+from reports.statistics.ratios import Ratio, half_width, is_too_wide, ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -92,6 +92,8 @@ def _words(row: ImpactRow) -> str:
     if row.ratio is None:
         return f"{row.figure} not known (too few I/Os)"
     known = Ratio(math.log(row.ratio), row.range and half_width(row.range), row.over)
+    if row.range and is_too_wide(row.range):
+        return f"{row.figure} {known.words('phase' if known.decides else 'run')}"
     return f"{row.figure} x {row.ratio:.3g} ({known.words('phase' if known.decides else 'run')})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import polars as pl
 
 from kit.core.units import format_duration_ns
@@ -24,9 +25,7 @@ _QUANTILES = {"p50": 0.5, "p99": 0.99}
 def describe(manifest: Manifest, latency: Latency) -> list[SoakPhase]:
     """Each phase with a soak."""
     phases = {phase.name: phase for phase in manifest.phases}
-    return [
-        _described(soak, phases[soak.phase], latency.cells) for soak in manifest.soak if soak.phase in phases
-    ]
+    return [_described(soak, phases[soak.phase], latency) for soak in manifest.soak if soak.phase in phases]
 
 
 def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
@@ -65,19 +64,23 @@ def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:
                     yield Outcome.judged("SOAK-DRIFT", drift.ok, drift.reason, soak.phase, subject)
 
 
-def _described(soak: Soak, phase: Phase, cells: pl.DataFrame) -> SoakPhase:
-    mine = cells.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
+def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
+    mine = latency.cells.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
     mine = mine.filter(pl.col("layer") == deciding_layer(mine["layer"].unique().to_list()))
     edges = _edges(phase, soak.row_ns)
+    # A late interval belongs to the last row.
+    row = np.searchsorted(np.array(edges[1:-1]), mine["time_ns"].to_numpy(), side="right")
+    mine = mine.with_columns(row=pl.Series(row, dtype=pl.Int64))
     expected = set(phase.expected_tiers) or {"all"}
     kinds = mine.filter(pl.col("op") != "commit").select("layer", "op", "tier").unique().sort("op", "tier")
+    column_ns = latency.column_ns.get(phase.name, phase.interval_ns)
     return SoakPhase(
         phase=phase.name,
         row_ns=soak.row_ns,
         duration_ns=phase.end_ns - phase.start_ns,
         stopped=next((event.text for event in phase.events if event.kind == STOP_RULE), None),
         tiers=tuple(
-            _tier(soak, phase, mine, edges, kind, judged=kind["tier"] in expected)
+            _tier(soak, phase, mine, edges, kind, column_ns, judged=kind["tier"] in expected)
             for kind in kinds.iter_rows(named=True)
         ),
     )
@@ -90,35 +93,32 @@ def _edges(phase: Phase, row_ns: int) -> list[int]:
 
 
 def _tier(
-    soak: Soak, phase: Phase, cells: pl.DataFrame, edges: Sequence[int], kind: dict[str, str], *, judged: bool
-) -> SoakTier:
+    soak: Soak, phase: Phase, cells: pl.DataFrame, edges: Sequence[int], kind: dict[str, str],
+    column_ns: int, *, judged: bool,
+) -> SoakTier:  # fmt: skip
     mine = cells.filter((pl.col("op") == kind["op"]) & (pl.col("tier") == kind["tier"]))
     spans = list(itertools.pairwise(edges))
-    parts = [_within(mine, span, edges) for span in spans]
-    every = [int(_within(cells, span, edges)["count"].sum()) for span in spans]
+    every, bins = np.zeros(len(spans), dtype=np.int64), [[] for _ in spans]  # type: ignore[var-annotated]
+    np.add.at(every, cells["row"].to_numpy(), cells["count"].to_numpy())
+    summed = mine.group_by("row", "lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("row", "lo_ns")
+    for row, *each in summed.rows():
+        bins[row].append(each)
     limits = {"p50": soak.p50_drift_max, "p99": soak.p99_drift_max} if judged else {}
     return SoakTier(
         **kind,
         rows=tuple(
-            _row(part, span, phase, total) for part, span, total in zip(parts, spans, every, strict=True)
+            _row(part, span, phase, total)
+            for part, span, total in zip(bins, spans, every.tolist(), strict=True)
         ),
         drift=tuple(
-            _drift(f"{kind['op']}/{kind['tier']}", figure, limits.get(figure), mine, edges)
+            _drift(f"{kind['op']}/{kind['tier']}", figure, limits.get(figure), mine, edges, column_ns)
             for figure in _QUANTILES
             if limits.get(figure) is not None or len(spans) > 1
         ),
     )
 
 
-def _within(frame: pl.DataFrame, span: tuple[int, int], edges: Sequence[int]) -> pl.DataFrame:
-    """The part of `span`; a late interval belongs to the last row."""
-    after = pl.col("time_ns") >= span[0] if span[0] > edges[0] else pl.lit(True)
-    before = pl.col("time_ns") < span[1] if span[1] < edges[-1] else pl.lit(True)
-    return frame.filter(after & before)
-
-
-def _row(part: pl.DataFrame, span: tuple[int, int], phase: Phase, total: int) -> SoakRow:
-    bins = part.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
+def _row(bins: Sequence[tuple[int, int, int]], span: tuple[int, int], phase: Phase, total: int) -> SoakRow:
     ios = sum(count for _, _, count in bins)
     limits = (bins[0][0], bins[-1][1]) if bins else (0, 0)
     p50, p99 = percentiles_ns(bins, list(_QUANTILES.values()), limits) if bins else (None, None)
@@ -137,7 +137,7 @@ def _row(part: pl.DataFrame, span: tuple[int, int], phase: Phase, total: int) ->
 
 
 def _drift(
-    name: str, figure: str, limit: float | None, cells: pl.DataFrame, edges: Sequence[int]
+    name: str, figure: str, limit: float | None, cells: pl.DataFrame, edges: Sequence[int], column_ns: int
 ) -> SoakDrift:
     """Every row beside the first. `ok`: None where no limit is declared, or where it is open."""
     found = blocks.against_first(cells, edges, _QUANTILES[figure]) if len(edges) > 2 else []
@@ -160,6 +160,8 @@ def _drift(
     if limit is None or ok:
         return drift
     few = len(known) < len(found)
+    if few and ok is None and edges[1] - edges[0] < blocks.FEWEST * column_ns:
+        return drift.model_copy(update={"reason": _too_short(name, drift, column_ns)})
     return drift.model_copy(update={"reason": _reason(name, drift, len(edges) - 1, few=few)})
 
 
@@ -168,6 +170,17 @@ def within(found: Sequence[Ratio | None], limit: float) -> tuple[list[bool | Non
     low, high = 1 / (1 + limit), 1 + limit
     holds = [each.inside(low, high, of_this_run=True) if each else None for each in found]
     return holds, False if False in holds else None if None in holds or not holds else True
+
+
+def _too_short(name: str, drift: SoakDrift, column_ns: int) -> str:
+    """Of rows of fewer intervals than how they vary can be told by."""
+    assert drift.limit is not None
+    width, least = (format_duration_ns(column_ns * number) for number in (1, blocks.BLOCKS))
+    return (
+        f"a row is too short to see a drift of {drift.figure} of {name}, of which at most "
+        f"{100 * drift.limit:.3g} % was declared: counts are those of {width} each, and a row needs "
+        f'{blocks.BLOCKS} of them. soak.row = "{least}" or longer tells.'
+    )
 
 
 def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.truth import bands, buying, compare, durability, soak, trend
+from tests.truth import bands, buying, compare, durability, limits, soak, trend
 from tests.truth.trials import Trial
 
 AREAS: Mapping[str, Sequence[Trial]] = {
@@ -14,4 +14,5 @@ AREAS: Mapping[str, Sequence[Trial]] = {
     "buying": buying.TRIALS,
     "durability": durability.TRIALS,
     "bands": bands.TRIALS,
+    "limits": limits.TRIALS,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +13,7 @@ from kit.core.bins import IntArray
 from kit.importers.clock_tick import tick_ns
 from kit.store.latency import Latency
 from reports.analysis.findings import findings
-from reports.statistics import band_detection, batch_means, levels
+from reports.statistics import band_detection, levels
 from reports.statistics.quantiles import Floats
 from tests.reports import synthetic
 from tests.truth.trials import Trial
@@ -50,8 +49,12 @@ def _bands(latency_ns: IntArray, known: bool) -> int:
     return len(band_detection.find(bins, tick_ns(latency_ns) if known else None).bands)
 
 
-def _teeth(tick: float, known: bool, draw: Draw) -> bool:
-    return _bands(_read_by(_one_mode(draw), tick), known) > 1
+def _teeth(tick: float, known: bool, draw: Draw, sigma: float | None = None) -> bool:
+    """`sigma`: of a narrow mode that is anywhere from 1.5 to 100 us."""
+    if sigma is None:
+        return _bands(_read_by(_one_mode(draw), tick), known) > 1
+    median_ns = 1e3 * np.exp(draw.uniform(np.log(1.5), np.log(100)))
+    return _bands(_read_by(median_ns * np.exp(sigma * draw.standard_normal(5000)), tick), known) > 1
 
 
 def _two_are_found(tick: float, known: bool, draw: Draw) -> bool:
@@ -106,18 +109,6 @@ def _cause(modes_us: Callable[[Draw], list[float]], shares: list[float], draw: D
     return any("in the lab they are" in each.text for each in listed)
 
 
-def _limit_is_met(times: float, number: int, stays: float, draw: Draw) -> bool:
-    """Whether a limit on p99 is said to be met; `times`: the true p99 in parts of the limit."""
-    steps = draw.standard_normal(number) * math.sqrt(1 - stays**2)
-    level, last = np.empty(number), draw.standard_normal()
-    for at, step in enumerate(steps):
-        level[at] = last = stays * last + step
-    latency = 100e3 * np.exp(0.3 * level)
-    limit_ns = 100e3 * math.exp(0.3 * 2.3263) / times
-    at_ns = np.arange(number, dtype=np.int64) * _SECONDS // number * 10**9
-    return batch_means.above(_cells(at_ns, latency.astype(np.int64)), limit_ns)[1] <= 0.01
-
-
 def _elsewhere(draw: Draw) -> list[float]:
     return sorted(np.exp(draw.uniform(np.log(10), np.log(1000), 3)).tolist())
 
@@ -131,6 +122,16 @@ TRIALS: list[Trial] = [
             at_most=0.01, cases=1000, few=15, promise=_PROMISE,
         )
         for known in (True, False)
+        for name, tick in _TICKS_NS.items()
+    ),
+    *(
+        Trial(
+            claim="several bands, by the counts alone",
+            data=f"one narrow mode (sigma {sigma}) of 1.5 to 100 us, ticks of {name}",
+            says=functools.partial(_teeth, tick, False, sigma=sigma),
+            at_most=0.01, cases=200, few=8 * (name == "1 us"), promise=_PROMISE,
+        )
+        for sigma in (0.01, 0.02, 0.03)
         for name, tick in _TICKS_NS.items()
     ),
     *(
@@ -156,22 +157,6 @@ TRIALS: list[Trial] = [
         claim="a step", data="160 us, then 240 us, 10 to 90 % of the time each",
         says=lambda draw: _in_time("step", draw) == "step",
         at_least=0.98, cases=500, few=10, promise=_PROMISE,
-    ),
-    *(
-        Trial(
-            claim="a limit on p99 is met", data=f"its p99 is the limit, {number} I/Os, AR {stays}",
-            says=functools.partial(_limit_is_met, 1.0, number, stays),
-            at_most=limit, cases=500, few=8, promise='docs/formats.md, "Limits and JUnit"',
-        )
-        for number, stays, limit in (
-            (400, 0.0, 0.025), (4000, 0.0, 0.025), (4000, 0.6, 0.025), (4000, 0.9, 0.05),
-            (20_000, 0.9, 0.025),
-        )
-    ),
-    Trial(
-        claim="a limit on p99 is met", data="its p99 is 0.8 of the limit, 4000 I/Os, AR 0.6",
-        says=functools.partial(_limit_is_met, 0.8, 4000, 0.6),
-        at_least=0.9, cases=500, few=8, promise='docs/formats.md, "Limits and JUnit"',
     ),
     Trial(
         claim="a cause of DRAM's modes", data="three modes from 10 to 1000 us",

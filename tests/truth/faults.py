@@ -100,7 +100,7 @@ TRIALS: list[Trial] = [
             cases=400,
             promise=_FAULTS_DOC,
         )
-        for slower, before, lasts, least in ((1.1, 100, 10, 0.5), (1.2, 30, 10, 0.95), (1.5, 30, 3, 0.95))
+        for slower, before, lasts, least in ((1.1, 100, 10, 0.82), (1.2, 30, 10, 0.998), (1.5, 30, 3, 0.97))
     ),
     *(
         Trial(
@@ -136,6 +136,6 @@ TRIALS: list[Trial] = [
             cases=400,
             promise=_FAULTS_DOC,
         )
-        for slower, before, least in ((1.1, 30, 0.8), (1.1, 100, 0.9), (1.2, 30, 0.98))
+        for slower, before, least in ((1.1, 30, 0.86), (1.1, 100, 0.95), (1.2, 30, 1.0))
     ),
 ]

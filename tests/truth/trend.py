@@ -22,6 +22,8 @@ DOCUMENT = "docs/trend.md"
 # Beyond what is promised: false steps and slopes; failures of the gate where a step is as large as its limit.
 UNLIKE = 0.15
 DEPENDENT = {0.6: 0.2, 0.9: 0.35}
+# That neighbouring runs look alike, of any figure of a page.
+ALIKE = 0.3
 AT_LIMIT = {0.0: 0.05, 0.6: 0.1, 0.9: 0.15}
 
 
@@ -93,6 +95,15 @@ def first(outcome: str) -> Callable[[Trend], bool]:
     return lambda trend: gate(trend, LIMIT, ["phase0:p50"]).outcome == outcome
 
 
+def alike(trend: Trend) -> bool:
+    """That neighbouring runs look alike is said of any figure."""
+    return any(line.best is not None and line.best.kind == "dependence" for line in trend.lines)
+
+
+def all_hold(trend: Trend) -> bool:
+    return gate(trend, LIMIT).outcome == "holds"
+
+
 def case(
     says: Callable[[Trend], bool], course: Floats, scatter: float | Floats, figures: int = PAGE, **kind: float
 ) -> Callable[[np.random.Generator], bool]:
@@ -123,6 +134,11 @@ def false_alarms() -> Iterator[Trial]:
             few = 40 if runs == 12 and not tails else 0
             drawn = case(shown, flat(runs), 0.03, tails=tails)
             yield Trial(claim, data, drawn, 0.05, cases=300, few=few, promise=words)
+    for runs in (6, 12, 30):
+        data = f"{runs} runs, {PAGE} figures, no change"
+        drawn, look_alike = case(alike, flat(runs), 0.03), "neighbouring runs look alike"
+        few = 20 * (runs == 12)
+        yield Trial(look_alike, data, drawn, ALIKE, cases=300, few=few, promise=DOCUMENT)
     for runs in (6, 12, 30):
         unlike = np.where(np.arange(runs) < runs // 2, 0.02, 0.1)
         data = f"{runs} runs, one figure, scatter 2 %, then 10 %"
@@ -235,9 +251,18 @@ TABLE: Sequence[tuple[str, str, Callable[[int], Floats], Sequence[int]]] = (
 )
 
 
+# The same of all 16 figures, without a change.
+ALL_HOLD = (70, 98, 100, 0, 12, 100)
+
+
 def table() -> Iterator[Trial]:
+    kinds = [(scatter, runs) for scatter in (0.01, 0.03) for runs in (6, 12, 30)]
+    for (scatter, runs), percent in zip(kinds, ALL_HOLD, strict=True):
+        yield Trial(
+            "the gate holds", f"{runs} runs, no change, all {PAGE} figures, {scatter:.0%}",
+            case(all_hold, flat(runs), scatter), at_least=percent / 100 or 1e-9, cases=100, promise=DOCUMENT,
+        )  # fmt: skip
     for outcome, name, course, percents in TABLE:
-        kinds = [(scatter, runs) for scatter in (0.01, 0.03) for runs in (6, 12, 30)]
         for (scatter, runs), percent in zip(kinds, percents, strict=True):
             yield Trial(
                 f"the gate {outcome}", f"{runs} runs, {name}, {scatter:.0%}",

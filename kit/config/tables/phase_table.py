@@ -27,6 +27,8 @@ LEAST_MEMBERS: Mapping[Level, int] = {"raid0": 1, "raid1": 2, "raid5": 3, "raid1
 _LONGEST_NS = 15 * 60 * 10**9
 # Of a row of a soak: its percentiles are judged by how much they vary within it.
 _LEAST_INTERVALS = 12
+# kit.store.latency.MAX_COLUMNS, and reports.statistics.blocks.FEWEST.
+_MOST_COLUMNS, _LEAST_COLUMNS = 4000, 6
 # What an array is called among devices: in results, and in counters.
 ARRAY = "array"
 
@@ -205,6 +207,12 @@ class Phase(Table):
         if self.soak.row < _LEAST_INTERVALS * self.interval:
             text = f"a row needs {_LEAST_INTERVALS} intervals ({format_duration_ns(self.interval)} each)"
             raise KeyProblem(("soak", "row"), f"{text}: make it longer, or the intervals shorter")
+        columns = -(-self.duration // self.interval // _MOST_COLUMNS)
+        if self.soak.row < (least := _LEAST_COLUMNS * max(columns, 1) * self.interval):
+            text = f"a report keeps the counts of {_MOST_COLUMNS} stretches of a phase, and a row needs"
+            raise KeyProblem(
+                ("soak", "row"), f"{text} {_LEAST_COLUMNS}: make it {format_duration_ns(least)} or longer"
+            )
         return self
 
     @model_validator(mode="after")

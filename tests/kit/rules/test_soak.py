@@ -46,6 +46,10 @@ def test_a_soak_is_counted(tmp_path: Path) -> None:
     [
         (PHASE.replace("4min", "90s") + SOAK.format("p50_drift_max = 0.1"), "two are needed"),
         (PHASE.replace('"1s"', '"10s"') + SOAK.format("p50_drift_max = 0.1"), "needs 12 intervals"),
+        (
+            PHASE.replace("4min", "24h") + SOAK.format("p50_drift_max = 0.1"),
+            "needs 6: make it 132s or longer",
+        ),
         (PHASE + SOAK.format("temperature_max = 70"), "no temperature"),
         (PHASE + SOAK.format("endurance_max = 2"), "less than or equal to 1"),
         (PHASE + 'log = "every-io"\n' + SOAK.format("p50_drift_max = 0.1"), "for hours"),

@@ -171,7 +171,7 @@ def test_whole_microseconds_are_not_a_comb_of_bands():
     generator = np.random.default_rng(8)
     latencies = np.round(8 + 1.2 * generator.standard_normal(20_000)).clip(1) * 1000
     bins = binned(latencies)
-    assert modes.tick_ns(bins) == 1000
+    assert 1000 in modes.possible_ticks_ns(bins)
     result = bands.find(bins)
     assert len(result.bands) == 1 and result.bands[0].count == 20_000
     slow = np.round(200 + 9 * generator.standard_normal(20_000)) * 1000

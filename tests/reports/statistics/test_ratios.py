@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from reports.statistics.ratios import Figure, Ratio, along, mean, paired, ratio
+from reports.statistics.ratios import Figure, Ratio, along, is_too_wide, mean, paired, ratio
 
 
 def figures(*values: float, reach: float | None = 0.01) -> list[Figure]:
@@ -22,11 +22,23 @@ def figures(*values: float, reach: float | None = 0.01) -> list[Figure]:
         (paired(figures(2)), "within this run: 1.98 to 2.02", None),
         (paired(figures(2, 2.01, 2.02)), "95 %, over 3 runs: 1.99 to 2.03", False),
         (Ratio(0.0, None, (1, 1)), "range not known", None),
+        (Ratio(0.0, 7.0, (1, 3)), "within this run: open by more than ten times", None),
+        (
+            Ratio(0.0, 7.0, (2, 2)),
+            "not known over 2 runs: as they scatter, about 8 on each side would tell",
+            None,
+        ),
+        (
+            Ratio(0.0, 700.0, (2, 3)),
+            "not known over 2 and 3 runs: as they scatter, more than 200 on each side would tell",
+            None,
+        ),
     ],
 )
 def test_one_realisation_decides_nothing(found: Ratio, words: str, inside: bool | None) -> None:
     assert (found.words(), found.inside(0.9, 1.1)) == (words, inside)
-    assert found.range is None or found.inside(0.9, 1.1, of_this_run=True) is False
+    wide = found.range is None or is_too_wide(found.range)
+    assert found.inside(0.9, 1.1, of_this_run=True) is (None if wide else False)
 
 
 def test_realisations_that_agree_are_known_no_better_than_their_ios_tell() -> None:

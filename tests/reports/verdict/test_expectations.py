@@ -1,5 +1,6 @@
 """Limits of a workload."""
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -13,6 +14,7 @@ from kit.store.summary import Row, Summary
 from reports.verdict import expectations
 from tests.reports import synthetic
 from tests.reports.synthetic import junit_suite, render, summarise
+from tests.truth import made_up
 
 ROW = {
     "phase": "read", "layer": "nfs-server", "op": "read", "tier": "l2arc", "count": 500, "share": 0.25,
@@ -38,7 +40,8 @@ def judged(**limits):
 
 @pytest.mark.parametrize(("name", "met", "unmet"), [
     ("p50_us_max", 150.0, 130.0), ("p95_us_max", 170.0, 142.0), ("p99_us_max", 190.0, 10.0),
-    ("share_min", 0.25, 0.2501), ("share_max", 0.25, 0.2499),
+    # Of the frame 28.5 % are its own, of the row 25 %.
+    ("share_min", 0.25, 0.32), ("share_max", 0.32, 0.25), ("share_max", 1.0, 0.0),
 ])  # fmt: skip
 def test_a_limit(name, met, unmet):
     assert judged(**{name: met})["ok"]
@@ -115,12 +118,23 @@ def inside(published, **wish):
 
 def test_the_share_inside_takes_the_place_of_the_range():
     assert "95 % within" in inside(HALF_IN)["reasons"][0]
-    met = inside(HALF_IN, inside_share_min=IN - 1e-9)
+    met = inside(HALF_IN, inside_share_min=0.85)
     assert met["ok"] and met["limits"][0]["found"] == pytest.approx(IN) and not met["reasons"]
-    unmet = inside(HALF_IN, inside_share_min=0.96)
+    whole = {**HALF_IN, "range_us": [100.0, 143.36]}
+    unmet = inside(whole, inside_share_min=0.96)
     assert unmet["limits"][0]["ok"] is unmet["ok"] is False
     (reason,) = unmet["reasons"]
-    assert reason.endswith("95.45% of the I/Os are within 100-145.408 us, at least 96.00% were expected.")
+    assert reason.endswith("90.9091% of the I/Os are within 100-143.36 us, at least 96.0000% were expected.")
+
+
+@pytest.mark.parametrize("limits", [
+    # The published range cuts a bin; 660 I/Os leave 88 to 93 % open.
+    {"inside_share_min": 0.96}, {"inside_share_min": IN}, {"share_min": 0.28}, {"share_max": 0.29},
+])  # fmt: skip
+def test_a_limit_on_a_share_is_open_where_the_run_leaves_it_open(limits):
+    open_ = inside(HALF_IN, **limits) if "inside_share_min" in limits else judged(**limits)
+    assert open_["ok"] is open_["limits"][0]["ok"] is None
+    assert "unknown: " in open_["reasons"][0] and "of I/Os like these it is" in open_["reasons"][0]
 
 
 def test_the_share_inside_is_judged_where_inside_is():
@@ -241,11 +255,46 @@ def test_a_limit_on_a_ratio(limits, ok, words):
     ({"ratio_to": TO_POOL, "p50_ratio_max": 0.0288}, True),
     ({"ratio_to": TO_POOL, "p50_ratio_max": 0.028}, None),
     ({"ratio_to": TO_POOL, "p50_ratio_min": 0.0288}, False),
+    ({"ratio_to": TO_POOL, "p99_ratio_max": 0.0287}, None),
 ])  # fmt: skip
 def test_a_limit_is_held_against_the_edges_of_a_bin(limits, ok):
     """All I/Os may be at its upper edge: its middle does not show that they are below a limit in it."""
     found, _ = of_run(**limits)
     assert found["ok"] is ok and ("unknown" in found["reason"]) == (ok is None)
+
+
+@pytest.mark.parametrize(
+    ("intervals", "ok", "words"),
+    [(30, None, "within this run it is from"), (3, None, "too few to say how exactly")],
+)
+def test_a_ratio_is_held_against_its_limit_by_what_the_run_leaves_open(intervals, ok, words):
+    """p50 of 1:1.05 with a limit of 1.04: I/Os in 30 s that differ by 30 % do not tell it, in 3 s nothing."""
+    generator = np.random.default_rng(1)
+    frames, phases = [], []
+    for number, us in enumerate((100, 105)):
+        time = (100 * number + np.arange(900) * intervals // 900) * synthetic.SECOND
+        latency = us * 1e3 * np.exp(0.3 * generator.standard_normal(900))
+        labels = {"phase": f"p{number}", "layer": "nfs-server", "host": "lab", "op": "write", "tier": "slog"}
+        frames.append(synthetic.binned(time, latency.astype(np.int64), **labels))
+        phases.append(
+            made_up.phase_of(
+                f"p{number}",
+                100 * number * synthetic.SECOND,
+                (100 * number + intervals) * synthetic.SECOND,
+                synthetic.SECOND,
+            ).as_json()
+        )
+    wish = {
+        **WISH,
+        "phase": "p1",
+        "op": "write",
+        "tier": "slog",
+        "ratio_to": {"phase": "p0"},
+        "p50_ratio_max": 1.04,
+    }
+    found = summarise(pl.concat(frames), synthetic.manifest() | {"phases": phases, "expect": [wish]})
+    (limit,) = found["expect"][0]["limits"]
+    assert limit["ok"] is ok and words in limit["reason"] and found["verdict"] == "unknown"
 
 
 def test_an_open_limit_does_not_hide_one_that_is_not_met():

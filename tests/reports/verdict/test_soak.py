@@ -99,6 +99,14 @@ def test_a_drift_that_is_not_known_well_is_open(frame, words):
     assert summary["verdict"] == "unknown" and words in summary["reasons"][0]
 
 
+def test_a_row_of_few_intervals_says_how_long_it_has_to_be():
+    """Five of a minute: blocks of one have no scatter."""
+    summary = described(hours((1, 1)), {"row_ns": 300 * SECOND, "p50_drift_max": 0.1})
+    assert summary["verdict"] == "unknown"
+    assert "counts are those of 1min each" in summary["reasons"][0]
+    assert 'soak.row = "12min" or longer tells' in summary["reasons"][0]
+
+
 def test_without_limits_nothing_is_judged():
     summary = described(hours((1, 2)), {"p50_drift_max": None})
     assert summary["verdict"] == "valid"
@@ -156,6 +164,14 @@ def test_impact_of_several_phases_has_limits(limit, scatter, verdict):
     assert any("(95 %, over 4 phases: " in note for note in summary["notes"])
     if verdict != "valid":
         assert "beside-1, beside-2, beside-5, beside-6, beside alone-0" in summary["reasons"][0]
+
+
+def test_a_range_that_says_nothing_is_not_printed():
+    summary = sides((1, 2), (1.5, 2), 0.5, p50_ratio_max=1.4)
+    assert summary["verdict"] == "unknown"
+    for text in (*summary["reasons"], *(each for each in summary["notes"] if "write/slog" in each)):
+        assert "p50 not known over 2 phases: as they scatter, about " in text and "95 %" not in text
+    assert "on each side would tell" in summary["reasons"][0]
 
 
 def test_junit_has_a_case_for_each_limit():
