@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Literal
 
 from kit.core.errors import ConfigError
@@ -126,6 +127,13 @@ class Trend:
     @property
     def judged(self) -> list[Line]:
         return [line for line in self.lines if line.changes is not None]
+
+    @property
+    def alike(self) -> list[Line]:
+        """Lines whose neighbouring runs look alike, by more than chance makes of any of so many lines."""
+        least = NormalDist().inv_cdf(1 - ALPHA / max(len(self.judged), 1))
+        wander = [line for line in self.judged if line.best and line.best.kind == "dependence"]
+        return [line for line in wander if line.best and line.best.lag > least / math.sqrt(len(line.used))]
 
 
 def trend_of(points: Sequence[Point], by: str = "time", across: Sequence[str] = ()) -> Trend:

@@ -48,8 +48,8 @@ def headline(trend: Trend) -> str:
         return f"{points} runs are too few to tell whether any of {len(trend.lines)} figures moved."
     moved = [line for line in trend.lines if line.moved]
     if not moved:
-        alike = sum(line.best is not None and line.best.kind == "dependence" for line in trend.lines)
-        but = f"; in {alike} neighbouring runs look alike, which may be chance" if alike else ""
+        alike = len(trend.alike)
+        but = f"; in {alike} neighbouring runs look alike" if alike else ""
         return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
     kinds = {
         "slower": "slower now",
@@ -201,12 +201,12 @@ def _left_open(trend: Trend) -> Iterator[str]:
             f"{open_} of {len(trend.lines)} figures have too few runs to tell. How runs scatter is known "
             "only from runs between which nothing changed: measure each version twice or more often."
         )
-    wander = [line for line in trend.judged if line.best and line.best.kind == "dependence"]
+    wander = trend.alike
     if wander:
         yield (
             f"{len(wander)} of {len(trend.lines)} figures may not be at one level, such as "
             f"{name_of(wander[0].key)}: neighbouring runs look alike (lag-1 {_lags(wander)}). That may be "
-            "chance, a change too small to be shown, or runs that depend on each other."
+            "a change too small to be shown, or runs that depend on each other."
         )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
@@ -262,7 +262,7 @@ def statement(line: Line) -> str:
         return f"too few runs to tell{f' a change below {percent(least)}' if least < _MOST_TIMES else ''}"
     slope = line.explained.slope
     if best.kind == "dependence":
-        return f"no change shown; neighbouring runs look alike (lag-1 {best.lag:.1f}), which may be chance"
+        return f"no change shown; lag-1 {best.lag:.1f}"
     if best.kind == "slope" and slope:
         low, high = around(slope.log, slope.reach)
         return f"x {math.exp(slope.log):.3f} [{low:.3f}, {high:.3f}] a run"

@@ -23,7 +23,7 @@ DOCUMENT = "docs/trend.md"
 UNLIKE = 0.15
 DEPENDENT = {0.6: 0.2, 0.9: 0.35}
 # That neighbouring runs look alike, of any figure of a page.
-ALIKE = 0.3
+ALIKE = 0.05
 AT_LIMIT = {0.0: 0.05, 0.6: 0.1, 0.9: 0.15}
 
 
@@ -97,7 +97,7 @@ def first(outcome: str) -> Callable[[Trend], bool]:
 
 def alike(trend: Trend) -> bool:
     """That neighbouring runs look alike is said of any figure."""
-    return any(line.best is not None and line.best.kind == "dependence" for line in trend.lines)
+    return bool(trend.alike)
 
 
 def all_hold(trend: Trend) -> bool:
