@@ -61,6 +61,7 @@ _SIZE_HINTS = {
 _LATENCY_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
 
 _QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[^0-9.\s].*)?", re.DOTALL)
+_MOST_DIGITS = 9
 _MAX_TEXT = 40  # keeps messages and arithmetic small
 _MAX_VALUE = 2**63 - 1  # the integers of TOML, Parquet and the kernels
 _EXACT = Context(prec=2 * _MAX_TEXT)
@@ -128,12 +129,19 @@ def format_mib(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):.4g} MiB"
 
 
-def format_latency(value_us: float) -> str:
-    """A latency for people, with three digits and the unit that suits it: "178 µs", "5.57 ms"."""
+def format_latency(value_us: float, limit_us: float | None = None) -> str:
+    """A latency for people, with the unit that suits it and three digits: "178 µs", "5.57 ms".
+
+    With more digits if it would read as `limit_us` and is not.
+    """
     if not value_us:
         return "0"
     factor, unit = _latency_unit(value_us)
-    return f"{three_digits(value_us / factor)} {unit}"
+    text, digits = three_digits(value_us / factor), 3
+    while limit_us not in (None, value_us) and float(text) == limit_us / factor and digits < _MOST_DIGITS:
+        digits += 1
+        text = f"{value_us / factor:.{digits}g}"
+    return f"{text} {unit}"
 
 
 def format_latency_range(low_us: float, high_us: float) -> str:

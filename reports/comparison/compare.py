@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from kit.core.sample_size import sample_needed
+from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
 from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, mean, paired, ratio
@@ -100,6 +101,21 @@ def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: 
         return NO_DIFFERENCE
     shown = f"{DIFFERENCE} in {different} of {figures} figures"
     return f"{shown}. {caveat}" if caveat else shown
+
+
+def answer(result: Comparison) -> str:
+    """Direction and size of the largest difference that is shown, of medians if there is one; else none."""
+    differ = [row for row in result.rows if row.words == DIFFERENCE and row.ratio and row.interval]
+    if not differ:
+        return f"A against B: {result.conclusion}"
+    row = max(differ, key=lambda each: (each.figure == "p50", abs(math.log(each.ratio or 1))))
+    assert row.ratio and row.interval, "it was chosen by them"
+    ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
+    change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
+    ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
+    if row.figure == "share":
+        return f"B has {change} of {ios}, as a share"
+    return f"B's {ios} take {change.replace(word, 'longer' if row.ratio > 1 else 'less', 1)} at {row.figure}"
 
 
 def _by_key(summary: Summary) -> dict[Key, Row]:

@@ -17,7 +17,8 @@ from markupsafe import Markup
 
 from kit.core.sample_size import sample_needed
 from kit.store.stored import Json
-from reports.analysis import damage
+from reports.analysis import analysed
+from reports.analysis.tier_names import EMULATED
 from reports.devices.stripes import Stripes, sentences_of
 from reports.figures import encoding, palette
 from reports.figures.figure import Figure
@@ -34,13 +35,14 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 @dataclass(frozen=True)
 class Placed:
-    """What a template needs of a figure. `id`: of its element."""
+    """What a template needs of a figure. `pictures`: data URIs and names, for a page without scripts."""
 
     id: str
     title: str
     caption: str
     kind: str
     height: int
+    pictures: Sequence[tuple[str, str]] = ()
 
 
 class Figures:
@@ -54,11 +56,11 @@ class Figures:
         self._figures = itertools.count(1)
         self._cells: dict[int, tuple[str, Json]] = {}
 
-    def add(self, figure: Figure, kind: str) -> Placed:
-        """Keep a figure with its cells."""
+    def add(self, figure: Figure, kind: str, pictures: Sequence[tuple[str, str]] = ()) -> Placed:
+        """Keep a figure with its cells. `pictures`: what stands for it without scripts."""
         name = f"figure-{next(self._figures)}"
         self.scripts[f"{name}-data"] = _packed({**figure.spec, "cells": self._cells_of(figure)})
-        return Placed(name, figure.title, figure.caption, kind, figure.layout["height"])
+        return Placed(name, figure.title, figure.caption, kind, figure.layout["height"], pictures)
 
     def _cells_of(self, figure: Figure) -> str:
         """The name under which the figure finds its cells; figures of one layer have the same."""
@@ -98,7 +100,7 @@ def plain(line: str) -> str:
 
 def damage_refused(what: str, hint: str) -> ContextDecorator:
     """Raise ConfigError where drawing fails because `what` of a stored run is damaged."""
-    return damage.damage_refused(what, hint, jinja2.TemplateError)
+    return analysed.damage_refused(what, hint, jinja2.TemplateError)
 
 
 def render(
@@ -112,6 +114,7 @@ def render(
     settings = {"themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW, "stamp": stamp}
     return _environment().get_template(template).render(
         palette=palette,
+        stamped=" \N{MIDDLE DOT} ".join(stamp[:2]),
         settings=htmlsafe_json_dumps(settings),
         plotly=_plotly(),
         script=Markup(script(entry)),
@@ -129,6 +132,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
     )
+    environment.globals["EMULATED"] = EMULATED
     environment.filters.update({f.__name__: f for f in filters.ALL})
     return environment
 

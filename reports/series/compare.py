@@ -56,6 +56,7 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
         rows=rows,
         ratios=ratios,
         only_a=tuple(" ".join(key) for key in mine if key not in named),
+        emulated=a.emulated or b.emulated,
         only_b=tuple(sorted(" ".join(key) for key in named if key not in mine)),
     )
 

@@ -66,7 +66,7 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     bound = _bound_sentence(told)
     if broken:
         last = broken[-1]
-        text = f"{last.text} A device acknowledged what it did not keep. {bound}"
+        text = f"{last.text} {bound}".strip()
         return Judged(told, [*broken[:-1], last.model_copy(update={"text": text})])
     # Runs of older versions had neither control nor proof.
     if power_loss.scope and (unsure := [*_open(power_loss)]):
@@ -74,6 +74,18 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     kept = f"{_kept_sentence(told)} {bound}"
     kept = " ".join(filter(None, [kept, _control_sentence(power_loss)]))
     return Judged(told, [Outcome.ok("POWER-LOSS-LOST", subject="power losses", text=kept)], kept)
+
+
+def answer(told: PowerLossResult | None) -> list[str]:
+    """What was kept, and what so many power losses say of ones like them; of a run with power losses."""
+    if told is None:
+        return []
+    bound = (
+        f": below {100 * told.bound.high:.1f} % of such power losses lose data (95 %)" if told.bound else ""
+    )
+    looked = f"{told.looked_at:,} records looked for" if told.looked_at is not None else "its records"
+    writes = f"{told.acknowledged:,} acknowledged writes"
+    return [f"{told.moments:,} power losses lost none of {looked} ({writes}){bound}."]
 
 
 def counts_of(moment: Moment) -> dict[str, int]:
@@ -284,4 +296,4 @@ def _control_sentence(power_loss: PowerLoss) -> str:
         return ""
     lost = sum(sum(counts_of(moment).values()) for moment in control)
     told = of_records(_sum(control), sum(moment.acknowledged for moment in control))
-    return f"{who[0].upper()}{who[1:]} lost {lost} of {told}, so that a loss would have been seen."
+    return f"{who[0].upper()}{who[1:]} lost {lost} of {told}: the test sees a loss."
