@@ -161,9 +161,9 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     others = (accounting.client_ios or 0) - of_clients
     matched = f"{at_server:,} of {of_clients:,} I/Os matched" if over_nfs else ""
     if others:
-        text = f"{others:,} I/Os, as fio and counters of the server have them"
+        text = f"{others:,} I/Os (fio = counters of the server)"
         if not over_nfs and summary.rows_of(DEVICE):
-            text = f"{others:,} I/Os, as fio and the devices' counters have them"
+            text = f"{others:,} I/Os (fio = device counters)"
         matched = f"{matched}; {text}" if matched else text
     count = summary.tally
     words = f"Complete: {matched}. {count.words.capitalize()}"
@@ -261,7 +261,7 @@ def _modes(summary: Summary) -> str:
         if entry.levels:
             return f"{level_words(entry.levels, op_name(entry.op))}."
         if entry.kernel is None and 1 < len(entry.bands) <= _MOST_MODES:
-            named = [f"{format_latency_range(*b.range_us)} ({b.share:.0%})" for b in entry.bands]
+            named = [f"{format_latency_range(*b.range_us)} ({100 * b.share:.0f} %)" for b in entry.bands]
             return f"{len(named)} bands of {entry.op} latency: {', '.join(named)}."
     return ""
 

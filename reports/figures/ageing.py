@@ -103,8 +103,7 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
         table.append([*(getattr(row, key) for key in head), *of_row])
     caption = (
         "Measured on the device alone, after the purge and after each stage. Reads go to written blocks "
-        "only; unwritten blocks would not touch the flash. Bars: what the number of I/Os of a point leaves "
-        "open, within this measurement."
+        "only; unwritten blocks would not touch the flash. Bars: 95 % interval from the sample size."
     )
     return Figure(
         f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,

@@ -148,7 +148,7 @@ def _caption(panels: Sequence[Panel], lines: Sequence[Line], unpublished: Sequen
     if len(lines) > _MOST_LINES:
         caption += f" {len(lines) - _MOST_LINES} more tiers below, under Numbers."
     if unpublished:
-        many = "Why phases have no published range: below, under Numbers."
+        many = "No published range: see Numbers."
         caption += f" {unpublished[0] if len(unpublished) == 1 else many}"
     return caption
 
@@ -306,7 +306,9 @@ def _text(bar: _Bar, source: str) -> list[str]:
         f"95 %: {format_latency_range(*span_us)}{phases}",
     ]
     if span := _published(line):
-        share = f"; {line.inside:.1%} of I/Os inside" if line.inside is not None and len(bar) == 1 else ""
+        share = (
+            f"; {100 * line.inside:.1f} % of I/Os inside" if line.inside is not None and len(bar) == 1 else ""
+        )
         rows.append(f"{_safe(source)}: {format_latency_range(*span)}{share}")
     return rows
 

@@ -80,7 +80,7 @@ def rate(value: Any) -> str:
 
 
 def number(value: Any) -> str:
-    return f"{value:,}".replace(",", "\u202f") if isinstance(value, (int, float)) else text(value)
+    return f"{value:,}" if isinstance(value, (int, float)) else text(value)
 
 
 def text(value: Any) -> str:

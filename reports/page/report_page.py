@@ -29,6 +29,7 @@ from reports.figures.phase_maps import Subject
 from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures, Placed, StripesPart
+from reports.series.sync_methods import SyncCell, SyncRow, SyncTable
 from reports.verdict import power_loss
 from reports.verdict.stalls import stalls
 
@@ -50,7 +51,8 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     summary, headline = result.summary, result.headline
     source = _year(summary)
     subjects = [list(_subjects(latency, phase, summary, manifest, source)) for phase in manifest.phases]
-    panels = list(_panels(subjects, manifest, summary))
+    means = _means(manifest, summary)
+    panels = list(_panels(subjects, manifest, summary)) if means is None else []
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
     pictures = [(thumbnail(each.stored, _PICTURE), each.title) for each in panels[: hero.MOST_PANELS]]
@@ -59,6 +61,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(manifest.phases, subjects, strict=True)
+        if means is None
     ]
     curves = ageing.figures(result.aged) if result.aged is not None else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
@@ -77,11 +80,14 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
         setup=result.setup,
         reference=summary.reference,
         hero=first,
+        sync=means,
         phases=phases,
         lead=lead,
         ageing=[each for each in drawn if each is not lead],
         stripes=arrays,
         title=import_source.title(manifest),
+        titles={phase.name: import_source.name(manifest, phase) for phase in manifest.phases},
+        layers=LAYERS,
         imported=manifest.import_,
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
         timed=timed,
@@ -198,6 +204,18 @@ def _phase(
         [figure for figure in drawn if figure.kind in _FOLDED],
         expected - seen if traced else set(),
     )  # fmt: skip
+
+
+def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
+    """The table of an import whose rows are means alone, of pg_test_fsync; None: there is something to draw."""
+    if manifest.import_ is None or manifest.import_.format != "pg-test-fsync":
+        return None
+    titles, made = import_source.rows(manifest), []
+    for row in summary.main_rows:
+        mean_us = row.mean_us or row.max_us
+        cell = SyncCell(mean_us, None, None, 1e6 / mean_us, 0.0)
+        made.append(SyncRow("", titles.get(row.phase, row.phase), (cell,)))
+    return SyncTable(("",), tuple(made))
 
 
 def _limits(summary: Summary, phase: Phase) -> Iterator[tuple[str, float, str]]:

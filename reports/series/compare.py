@@ -119,8 +119,8 @@ def _conclusion(what: str, rows: Sequence[ComparedCell | ComparedRatio]) -> str:
     parts = []
     if found:
         parts.append(
-            f"{found['differs']} of {found.total()} differ by more than {LIMIT:.0%}, {found['same']} are "
-            f"the same within {LIMIT:.0%}, {found['open']} are known less exactly than that."
+            f"{found['differs']} of {found.total()} differ by more than {100 * LIMIT:.0f} %, {found['same']} "
+            f"agree within it, {found['open']} are known less exactly."
         )
     if single:
         parts.append(f"{single} are {ONE_ROUND} on a side, which says nothing of the next (--repeat).")

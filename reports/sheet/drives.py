@@ -13,6 +13,7 @@ from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
 from reports.sheet.facts import Facts, unknown
 from reports.sheet.latencies import Line
+from reports.sheet.words import REQUIRED
 from reports.statistics import proportion
 from reports.verdict import power_loss, write_cache
 
@@ -69,7 +70,7 @@ def safety_lines(facts: Facts) -> Iterator[Line]:
     asked = facts.need.survives_power_loss
     yield (
         SheetLine(
-            key="power_loss", group=SAFETY, label="Keeps acknowledged writes", need="must" if asked else ""
+            key="power_loss", group=SAFETY, label="Survives power loss", need=REQUIRED if asked else ""
         ),
         _power_loss(facts, asked),
     )
@@ -246,7 +247,9 @@ def price_lines(facts: Facts) -> Iterator[Line]:
             SheetLine(key=f"{role}_per_us", group=PRICE, label=f"{name}, price per µs saved at p99"),
             _per_us(facts, role, price),
         )
-        line = SheetLine(key=f"{role}_disks", group=PRICE, label=f"{name}, as many disks, one I/O at a time")
+        line = SheetLine(
+            key=f"{role}_disks", group=PRICE, label=f"{name}: replaces as many disks (one I/O at a time)"
+        )
         yield line, _disks(facts, role)
 
 

@@ -263,7 +263,7 @@ def _share_limit(limit: float, row: Row, published: Published, latency: pl.DataF
     low, high = published.range_us
     found = share_inside(latency, row, (low, high)) or 0.0
     span = format_latency_range(low, high)
-    words = f"{found:.2%} of {ios_words(row.op, row.tier)} took {span}, limit {limit:.2%}."
+    words = f"{100 * found:.2f} % of {ios_words(row.op, row.tier)} took {span}, limit {100 * limit:.2f} %."
     return _made("inside_share_min", limit, found, "" if found >= limit else words)
 
 
@@ -279,9 +279,8 @@ def _limit(name: str, limit: float, by: _Judged) -> Limit:
         return _stall(limit, by)
     found = by.row.share if by.row else 0.0
     words, met = ("at least", found >= limit) if name == "share_min" else ("at most", found <= limit)
-    reason = (
-        f"{_ios(by.expectation)} were {found:.4%} of the {by.expectation.op}s, limit {words} {limit:.4%}."
-    )
+    part = f"{_ios(by.expectation)} were {100 * found:.4g} % of the {by.expectation.op}s"
+    reason = f"{part}, limit {words} {100 * limit:.4g} %."
     return _made(name, limit, found, "" if met else reason)
 
 
@@ -315,7 +314,8 @@ def _percentile(name: str, limit: float, by: _Judged) -> Limit:
             ok = None
             reason = (
                 f"{words} of {ios} is {format_latency(found, limit)}, too near to the limit {at_most}: "
-                f"of I/Os like these {low:.2%} to {high:.2%} take longer, {1 - q:.2%} may."
+                f"of I/Os like these {100 * low:.2f} to {100 * high:.2f} % take longer, "
+                f"{100 * (1 - q):.3g} % may."
             )
     return Limit(name=name, limit=limit, found=found, ok=ok, reason=reason)
 
