@@ -154,23 +154,25 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     if summary.verdict != "valid" or summary.by_nature:
         # The sentence tells the first.
         return summary.shown_reasons[is_told(summary) :]
-    accounting = summary.accounting
-    over_nfs = [phase for phase in accounting.phases if phase.server_ios is not None]
-    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
-    of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
-    others = (accounting.client_ios or 0) - of_clients
-    matched = f"{at_server:,} of {of_clients:,} I/Os matched" if over_nfs else ""
-    if others:
-        text = f"{others:,} I/Os (fio = counters of the server)"
-        if not over_nfs and summary.rows_of(DEVICE):
-            text = f"{others:,} I/Os (fio = device counters)"
-        matched = f"{matched}; {text}" if matched else text
     count = summary.tally
-    words = f"Complete: {matched}. {count.words.capitalize()}"
+    words = f"Complete: {matched(summary)}. {count.words.capitalize()}"
     words += f"; {count.unavailable} checks are not available here." if count.unavailable else "."
     if count.unjudged:
         words += f" {count.unjudged} expectations were not judged: the server was not traced."
     return (words, *summary.known_notes)
+
+
+def matched(summary: Summary) -> str:
+    """How many I/Os of the clients were seen at the server, and how many there were besides."""
+    over_nfs = [phase for phase in summary.accounting.phases if phase.server_ios is not None]
+    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
+    of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
+    others = (summary.accounting.client_ios or 0) - of_clients
+    parts = [f"{at_server:,} of {of_clients:,} I/Os matched"] if at_server and of_clients else []
+    if others:
+        counters = "device counters" if not over_nfs and summary.rows_of(DEVICE) else "counters of the server"
+        parts.append(f"{others:,} I/Os (fio = {counters})")
+    return "; ".join(parts)
 
 
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:

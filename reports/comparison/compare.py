@@ -103,13 +103,17 @@ def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: 
     return f"{shown}. {caveat}" if caveat else shown
 
 
-def answer(result: Comparison) -> str:
-    """Direction and size of the largest difference that is shown, of medians if there is one; else none."""
+def largest(result: Comparison) -> ComparedRow | None:
+    """The largest difference that is shown, of a median if there is one."""
     differ = [row for row in result.rows if row.words == DIFFERENCE and row.ratio and row.interval]
-    if not differ:
+    return max(differ, key=lambda each: (each.figure == "p50", abs(math.log(each.ratio or 1))), default=None)
+
+
+def answer(result: Comparison) -> str:
+    """Direction and size of the largest difference."""
+    row = largest(result)
+    if row is None or not row.ratio or not row.interval:
         return f"A against B: {result.conclusion}"
-    row = max(differ, key=lambda each: (each.figure == "p50", abs(math.log(each.ratio or 1))))
-    assert row.ratio and row.interval, "it was chosen by them"
     ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
     change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
     ios = f"{ios_words(row.op, row.tier)} ({row.phase})"

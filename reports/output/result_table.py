@@ -11,7 +11,7 @@ from kit.core.units import format_latency, format_latency_range
 from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use, split
 from reports.analysis.answer import is_told
-from reports.analysis.headline import Headline, Line
+from reports.analysis.headline import Headline, Line, matched
 from reports.analysis.tier_names import EMULATED, tier_name
 from reports.verdict import recovery
 
@@ -69,20 +69,7 @@ def _faults(summary: Summary) -> Iterator[str]:
 
 def _verdict(summary: Summary, headline: Headline) -> str:
     """Such as "VALID  7,304 of 7,304 I/Os matched, 36/36 checks, Emulated lab, ..."."""
-    accounting = summary.accounting
-    over_nfs = [phase for phase in accounting.phases if phase.server_ios is not None]
-    at_clients = sum(phase.client_ios or 0 for phase in over_nfs)
-    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
-    if not (at_clients and at_server):
-        # An import of one layer, a server that was not traced, or a run without I/O.
-        parts = [f"{sum(line.row.count for line in headline.lines):,} I/Os"]
-    elif at_server == at_clients:
-        parts = [f"{at_server:,} of {at_clients:,} I/Os matched"]
-    else:
-        parts = [f"{at_server:,} I/Os at the server, {at_clients:,} of the clients"]
-    others = sum(phase.client_ios or 0 for phase in accounting.phases if phase.server_ios is None)
-    if at_server and others:
-        parts.append(f"{others:,} on the server itself")
+    parts = [matched(summary) or f"{sum(line.row.count for line in headline.lines):,} I/Os"]
     count = summary.tally
     parts.append(f"{count.hold}/{count.made} checks")
     if headline.emulated:

@@ -207,7 +207,7 @@ def _phase(
 
 
 def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
-    """The table of an import whose rows are means alone, of pg_test_fsync; None: there is something to draw."""
+    """The table of an import that has means alone; None of others."""
     if manifest.import_ is None or manifest.import_.format != "pg-test-fsync":
         return None
     titles, made = import_source.rows(manifest), []

@@ -62,8 +62,8 @@ def _unwritten(axis: SeriesAxis, cells: Cells, written: Cells) -> str:
     mean, other = (sum(rates) / len(rates) for rates in (_rates(cells), _rates(written)))
     values = ", ".join(f"{value}{axis.unit}" for _, value in cells)
     return (
-        f"never-written {values}: {mean / 1e6:.3g} MB/s, {mean / other:.2f} times what is filled: no flash was "
-        "read"
+        f"never-written {values}: {mean / 1e6:.3g} MB/s, {mean / other:.2f} times what is filled: "
+        "no flash was read"
     )
 
 
