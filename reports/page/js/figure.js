@@ -136,6 +136,8 @@ function pressable(toggle) {
   };
 }
 
+const pressables = target => target.querySelectorAll(".legendtoggle").forEach(pressable);
+
 export async function draw(figure) {
   const {target, waited} = figure;
   const data = detailed(figure).map(trace => painted(withWaits(rated(figure, trace), waited)));
@@ -147,7 +149,9 @@ export async function draw(figure) {
   for (const button of target.querySelectorAll(".modebar [tabindex], .modebar button, .modebar a")) {
     button.tabIndex = -1;
   }
-  for (const toggle of target.querySelectorAll(".legendtoggle")) pressable(toggle);
+  if (!figure.listens) target.on("plotly_restyle", () => pressables(target));
+  figure.listens = true;
+  pressables(target);
 }
 
 // Draws again what is drawn, one figure after the other: before each the page answers.
