@@ -129,19 +129,22 @@ def format_mib(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):.4g} MiB"
 
 
-def format_latency(value_us: float, limit_us: float | None = None) -> str:
-    """A latency for people, with the unit that suits it and three digits: "178 µs", "5.57 ms".
-
-    With more digits if it would read as `limit_us` and is not.
-    """
+def format_latency(value_us: float, digits: int = 3) -> str:
+    """A latency for people, with three digits or more and the unit that suits it: "178 µs", "5.57 ms"."""
     if not value_us:
         return "0"
     factor, unit = _latency_unit(value_us)
-    text, digits = three_digits(value_us / factor), 3
-    while limit_us not in (None, value_us) and float(text) == limit_us / factor and digits < _MOST_DIGITS:
-        digits += 1
-        text = f"{value_us / factor:.{digits}g}"
-    return f"{text} {unit}"
+    number = value_us / factor
+    return f"{three_digits(number) if digits == 3 else f'{number:.{digits}g}'} {unit}"
+
+
+def format_beside(value_us: float, limit_us: float) -> tuple[str, str]:
+    """A latency and its limit, with as many digits as tell them apart."""
+    for digits in range(3, _MOST_DIGITS):
+        texts = format_latency(value_us, digits), format_latency(limit_us, digits)
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def format_latency_range(low_us: float, high_us: float) -> str:

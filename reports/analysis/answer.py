@@ -6,12 +6,14 @@ A run decides nothing about the next.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import polars as pl
 
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
+from kit.store.parts.faults import FaultRow
 from kit.store.summary import Summary
 from reports.analysis import ageing, clients, split
 from reports.devices.stripes import Stripes, sentences_of
@@ -45,7 +47,7 @@ def _first(
     kinds: Sequence[Iterator[str]] = (
         soak.sentences(summary.soak),
         clients.slowest(summary.clients) if manifest.import_ else iter(()),
-        recovery.worst(summary.faults),
+        _slowest(summary.faults),
         impact.sentences(summary.impact),
         iter(power_loss.answer(summary.power_loss)),
         split.sentences(summary.split),
@@ -54,6 +56,15 @@ def _first(
     )
     for kind in kinds:
         yield from [*kind][:1]
+
+
+def _slowest(rows: Sequence[FaultRow]) -> Iterator[str]:
+    """The fault after which latency took longest to recover."""
+    faults = [row for row in rows if row.kind == "fault" and row.begin_s is not None]
+    if faults:
+        slowest = max(faults, key=lambda row: math.inf if row.recovered_s is None else row.recovered_s)
+        [text] = recovery.sentences([slowest])
+        yield text if len(faults) == 1 else f"Slowest of {len(faults)} faults: {text}"
 
 
 def _where(outcome: Outcome, manifest: Manifest) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, format_latency_range
+from kit.core.units import format_beside, format_latency, format_latency_range
 from kit.store.checks.ids import id_of_expectation
 from kit.store.checks.outcome import Outcome
 from kit.store.labels import ios_words
@@ -296,7 +296,7 @@ def _bounds(row: Row | None, figure: str) -> tuple[float, float] | None:
 def _percentile(name: str, limit: float, by: _Judged) -> Limit:
     """A percentile: by the part of the I/Os above the limit, as far as the run leaves that open."""
     figure, q, words = _PERCENTILES[name]
-    row, ios, at_most = by.row, _ios(by.expectation), format_latency(limit)
+    row, ios, at_most = by.row, _ios(by.expectation), format_latency(limit, 6)
     found = getattr(row, f"{figure}_us") if row else None
     ok: bool | None = False
     if row is None:
@@ -309,11 +309,12 @@ def _percentile(name: str, limit: float, by: _Judged) -> Limit:
         low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
         if high <= 1 - q:
             return _made(name, limit, found, "")
-        reason = f"{words} of {ios} is {format_latency(found, limit)}, limit {at_most}."
+        value, at_most = format_beside(found, limit)
+        reason = f"{words} of {ios} is {value}, limit {at_most}."
         if low <= 1 - q:
             ok = None
             reason = (
-                f"{words} of {ios} is {format_latency(found, limit)}, too near to the limit {at_most}: "
+                f"{words} of {ios} is {value}, too near to the limit {at_most}: "
                 f"of I/Os like these {100 * low:.2f} to {100 * high:.2f} % take longer, "
                 f"{100 * (1 - q):.3g} % may."
             )
@@ -327,7 +328,7 @@ def _cells_of(frame: pl.DataFrame, row: Row) -> pl.DataFrame:
 
 def _longest(limit: float, by: _Judged) -> Limit:
     """The longest I/O. It is exact unless the run kept only its bin."""
-    row, name, at_most = by.row, "max_us_max", format_latency(limit)
+    row, name, at_most = by.row, "max_us_max", format_latency(limit, 6)
     ios = f"the longest of {_ios(by.expectation)}"
     if row is None:
         return _made(name, limit, None, f"{ios}: there is none; limit {at_most}.")
@@ -339,9 +340,9 @@ def _longest(limit: float, by: _Judged) -> Limit:
     if found <= limit:
         return _made(name, limit, found, "")
     if least > limit:
-        words = f"{ios} took {format_latency(found, limit)}, limit {at_most}."
+        words = "{} took {}, limit {}.".format(ios, *format_beside(found, limit))
         return _made(name, limit, found, words)
-    between = f"{format_latency(least)} to {format_latency(found, limit)}"
+    between = f"{format_latency(least, 6)} to {format_latency(found, 6)}"
     reason = f"{ios} took {between}, as the run kept its bin alone: limit {at_most}."
     return Limit(name=name, limit=limit, found=found, ok=None, reason=reason)
 

@@ -17,7 +17,6 @@ these three may be chance, and counts as in the band. So recovery is known to wi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -86,15 +85,6 @@ def sentences(rows: Sequence[FaultRow]) -> Iterator[str]:
             elif row.ok is None:
                 found = "not judged"
             yield f"{head}: {found}; longest I/O {format_latency(row.longest_us)}; {_WORDS[row.ok]}."
-
-
-def worst(rows: Sequence[FaultRow]) -> Iterator[str]:
-    """The fault after which latency took longest to recover."""
-    faults = [row for row in rows if row.kind == "fault" and row.begin_s is not None]
-    if faults:
-        slowest = max(faults, key=lambda row: math.inf if row.recovered_s is None else row.recovered_s)
-        [text] = sentences([slowest])
-        yield text if len(faults) == 1 else f"Slowest of {len(faults)} faults: {text}"
 
 
 def check_sentences(checks: Sequence[FaultChecks]) -> Iterator[str]:

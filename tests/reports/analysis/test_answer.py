@@ -1,4 +1,4 @@
-"""The sentence above a run: what failed, or what is asked of its kind of workload; never more than it knows."""
+"""The sentence above a run: what failed, or what is asked of its kind of workload."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_a_soak_says_how_far_it_drifted_within_this_run(factors: tuple[float, ..
 def test_power_losses_say_what_was_lost_of_how_many() -> None:
     kept = [test_power_loss.moment()] * 20
     text = said(FIRST_OF_ALL, usual(power_loss=test_power_loss.losses(*kept).as_json()))
-    assert text.startswith("20 power losses lost none of 60 records looked for (200 acknowledged writes). Below ")
+    assert text.startswith(
+        "20 power losses lost none of 60 records looked for (200 acknowledged writes). Below "
+    )
     lost = [*kept[:19], test_power_loss.moment(lost=1, first_lost=2, first_worker=0)]
     text = said(FIRST_OF_ALL, usual(power_loss=test_power_loss.losses(*lost).as_json()))
     assert text.startswith("Failed: 1 of 60 records looked for (200 acknowledged writes) were gone")
@@ -115,7 +117,8 @@ def test_devices_that_were_aged_besides_are_not_the_answer() -> None:
 
 def figures(host: str, p50_us: float | None, merged: bool = False) -> ClientFigures:
     numbers: Json = {"count": 9, "iops": None, "skew_us": None, "clock_error_us": None, "min_us": 1.0,
-                     "p95_us": None, "p99_us": None, "p999_us": None, "max_us": 9.0, "range_us": (1.0, 9.0)}  # fmt: skip
+                     "p95_us": None, "p99_us": None, "p999_us": None, "max_us": 9.0,
+                     "range_us": (1.0, 9.0)}  # fmt: skip
     return ClientFigures(phase="import", op="write", host=host, merged=merged, p50_us=p50_us, **numbers)
 
 
@@ -132,5 +135,3 @@ def figures(host: str, p50_us: float | None, merged: bool = False) -> ClientFigu
 def test_the_slow_file_of_an_import_is_named(medians: tuple[float | None, ...], text: str | None) -> None:
     rows = [figures("all", 170, merged=True), *(figures(f"f.{n}", us) for n, us in enumerate(medians, 1))]
     assert [*clients.slowest(rows)] == ([text] if text else [])
-
-

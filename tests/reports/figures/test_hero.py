@@ -58,7 +58,9 @@ def bars(figure: Figure) -> list[tuple[float, float, float]]:
 
 def test_bars_that_meet_have_places_of_their_own() -> None:
     ranges = [(100.0, 200.0), (150.0, 300.0), (190.0, 250.0), (400.0, 500.0)]
-    lines = [line(tier, 150, span) for tier, span in zip(("l2arc", "slog", "disk", "dram"), ranges, strict=True)]
+    lines = [
+        line(tier, 150, span) for tier, span in zip(("l2arc", "slog", "disk", "dram"), ranges, strict=True)
+    ]
     found = bars(opened(hero.hero([], lines, "2009")))
     assert [place for place, _, _ in found] == [0, 1, 2, 0]
     for (a, *one), (b, *other) in itertools.combinations(found, 2):
