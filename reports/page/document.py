@@ -19,7 +19,7 @@ from kit.core.sample_size import sample_needed
 from kit.store.stored import Json
 from reports.analysis import analysed
 from reports.analysis.tier_names import EMULATED
-from reports.devices.stripes import Stripes, sentences_of
+from reports.devices.stripes import Stripes
 from reports.figures import encoding, palette
 from reports.figures.figure import Figure
 from reports.figures.runs import stripes as stripes_figures
@@ -78,14 +78,12 @@ class StripesPart:
     """What stripes.html.j2 shows of a run with arrays of whole stripes."""
 
     found: Stripes
-    sentences: Sequence[str]
     figures: Sequence[Placed]
 
     @classmethod
-    def of(cls, found: Stripes, collected: Figures, *, told: bool = True) -> StripesPart:
-        """`told`: with sentences."""
-        figures = [collected.add(each, "stripes") for each in stripes_figures.figures(found)]
-        return cls(found, list(sentences_of(found)) if told else [], figures)
+    def of(cls, found: Stripes, collected: Figures) -> StripesPart:
+        """With its figures; its sentences are among the notes."""
+        return cls(found, [collected.add(each, "stripes") for each in stripes_figures.figures(found)])
 
 
 def _packed(value: Json) -> Markup:

@@ -127,8 +127,7 @@ def render(series: Series, runs: Runs) -> str:
         verdict=verdict,
         axes=axes,
         matrices=list(_matrices(series)),
-        # Without their sentences: those are among the notes of the series.
-        stripes=[StripesPart.of(each, collected, told=False) for each in arrays],
+        stripes=[StripesPart.of(each, collected) for each in arrays],
         rows=list(_rows(series)),
         answer=answer(series, [text for each in arrays for text in [*sentences_of(each)][:1]], sync),
         sync=sync,

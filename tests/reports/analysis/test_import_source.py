@@ -192,7 +192,7 @@ def test_a_damaged_import_is_not_a_traceback(damage):
     except ConfigError as error:
         assert "manifest.json: import." in error.message and "damaged" in error.hint
     else:
-        assert 'id="verdict">Unknown' in html
+        assert 'id="verdict">Imported' in html
 
 
 def test_each_tier_of_an_imported_trace_has_its_map():

@@ -33,8 +33,8 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     arrow = "\N{RIGHTWARDS ARROW}"
     assert headline(trend) == (
         f"Slower since 2026-11-04 (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk +32 %); faster "
-        f"since 2026-11-07 (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %). Now, of 3 figures "
-        "that moved: 3 not shown to differ from the past."
+        f"since 2026-11-07 (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %). Now, of 3 "
+        "figures that moved: 3 not shown to differ from the past."
     )
 
 
