@@ -136,19 +136,5 @@ def misplaced(entry: PhaseBands) -> list[str]:
 
 
 ALL = (
-    css,
-    limit,
-    duration,
-    us,
-    span,
-    tier,
-    ns,
-    seconds,
-    size,
-    rate,
-    number,
-    text,
-    pairs,
-    parameters,
-    misplaced,
-)
+    css, limit, duration, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced,
+)  # fmt: skip
