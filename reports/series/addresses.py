@@ -37,8 +37,8 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     (first, begin), (_, end) = cells[0], cells[-1]
     between = f"from {begin}{axis.unit} to {end}{axis.unit}"
     spread = max(rates) / min(rates) - 1
-    least, most = (f"{rate / 1e6:.3g} MB/s" for rate in (min(rates), max(rates)))
-    differ = f"{most} at every address" if least == most else f"{least} to {most}"
+    least, most = (f"{rate / 1e6:.3g}" for rate in (min(rates), max(rates)))
+    differ = f"{most} MB/s at every address" if least == most else f"{least} to {most} MB/s"
     differ += f", {len(cells)} places differ by {100 * spread:.1f} % at most"
     if len(cells) < _FEWEST:
         return f"{len(cells)} places are too few to tell whether it is flat {between}; {differ}"
