@@ -34,7 +34,7 @@ def judged(run: run_directory.RunDir, known: Sequence[Known] = ()) -> Summary:
 def page(run: run_directory.RunDir) -> bytes:
     """The report of `run` as it would be now; nothing is written. Raises ConfigError."""
     counts, manifest, aged = _read(run)
-    return render(counts, manifest, analysed(counts, manifest, aged), aged).encode()
+    return render(counts, manifest, analysed(counts, manifest, aged)).encode()
 
 
 def analyse(
@@ -50,7 +50,7 @@ def analyse(
     """
     counts, manifest, aged = _read(run)
     result = analysed(counts, manifest, aged, reference, setup, known)
-    html = render(counts, manifest, result, aged)
+    html = render(counts, manifest, result)
     json_file.write_json(run.path / "summary.json", result.summary.as_json())
     write_atomically(run.report, html.encode())
     return result

@@ -61,6 +61,7 @@ _SIZE_HINTS = {
 _LATENCY_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
 
 _QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[^0-9.\s].*)?", re.DOTALL)
+_MOST_DIGITS = 9
 _MAX_TEXT = 40  # keeps messages and arithmetic small
 _MAX_VALUE = 2**63 - 1  # the integers of TOML, Parquet and the kernels
 _EXACT = Context(prec=2 * _MAX_TEXT)
@@ -128,12 +129,22 @@ def format_mib(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):.4g} MiB"
 
 
-def format_latency(value_us: float) -> str:
-    """A latency for people, with three digits and the unit that suits it: "178 µs", "5.57 ms"."""
+def format_latency(value_us: float, digits: int = 3) -> str:
+    """A latency for people, with three digits or more and the unit that suits it: "178 µs", "5.57 ms"."""
     if not value_us:
         return "0"
     factor, unit = _latency_unit(value_us)
-    return f"{three_digits(value_us / factor)} {unit}"
+    number = value_us / factor
+    return f"{three_digits(number) if digits == 3 else f'{number:.{digits}g}'} {unit}"
+
+
+def format_beside(value_us: float, limit_us: float) -> tuple[str, str]:
+    """A latency and its limit, with as many digits as tell them apart."""
+    for digits in range(3, _MOST_DIGITS):
+        texts = format_latency(value_us, digits), format_latency(limit_us, digits)
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def format_latency_range(low_us: float, high_us: float) -> str:

@@ -42,9 +42,8 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> Com
     lengths = dict.fromkeys(r.summary.length for r in [*a, *b])
     short = [f"Runs of {length} length, shorter than the workload asks for." for length in lengths if length]
     said = (*(caveat for caveat in caveats if caveat), *short)
-    return result.model_copy(
-        update={"caveats": said, "across": differing, **({"phases": named} if named else {})}
-    )
+    update = {"caveats": said, "across": differing, "emulated": any(r.emulated for r in [*a, *b])}
+    return result.model_copy(update=update | ({"phases": named} if named else {}))
 
 
 def _are_pairs(a: list[StoredRun], b: list[StoredRun]) -> bool:
@@ -161,6 +160,11 @@ class StoredRun:
         phases = [p.model_copy(update={"name": shown}) for p in self.manifest.phases if p.name == self.phase]
         mine = latency.filter(pl.col("phase") == self.phase).with_columns(phase=pl.lit(shown))
         return self.manifest.model_copy(update={"phases": tuple(phases)}), mine
+
+    @property
+    def emulated(self) -> bool:
+        """Whether its devices were models."""
+        return bool(self.manifest.testbed.emulated)
 
     @property
     def start_ns(self) -> int:

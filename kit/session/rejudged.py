@@ -21,7 +21,7 @@ from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import named_series, read_series
 from kit.store.summary import ForcesRow, Summary, read_summary
-from reports.analysis.damage import damage_refused
+from reports.analysis.analysed import damage_refused
 
 _COUNTS = ("client_ios", "server_ios", "lost_events")
 _FIGURES = ("count", "min_us", "p50_us", "p99_us", "max_us")

@@ -94,8 +94,7 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
             f"{' and '.join(names)}: preconditioned in run {aged_in} of this series; the runs since then "
             "have written to it, too."
             if in_series
-            else f"{' and '.join(names)}: aged in run {aged_in}, whose state this run began with; "
-            "--age-again ages anew."
+            else f"{' and '.join(names)}: aged in run {aged_in} (used again; --age-again repeats it)."
             for (aged_in, in_series), names in taken.items()
         )
     )

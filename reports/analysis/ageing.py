@@ -7,10 +7,12 @@ place is what was written since the purge, by the device's own counter, in multi
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
+from kit.core.units import format_latency, format_size_bytes
 from reports.statistics.quantiles import Bins, percentiles_ns, rank_ns
 
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
@@ -61,6 +63,34 @@ def curve(frame: pl.DataFrame) -> list[Point]:
         ios = sum(b[2] for b in bins)
         points.append(Point(**named, ios=ios, us=dict(zip(names, us, strict=True)), open_us=open_us))
     return points
+
+
+def is_asked(frame: pl.DataFrame | None) -> bool:
+    """Whether the run is about ageing: rounds of writes came after the fills."""
+    return frame is not None and bool(frame["stage"].str.starts_with("round").any())
+
+
+def sentences(frame: pl.DataFrame | None) -> Iterator[str]:
+    """Of each device and op whether it became slower: log devices' writes first."""
+    by: dict[tuple[str, str], list[Point]] = {}
+    for point in curve(frame) if frame is not None else ():
+        by.setdefault((point.device, point.op), []).append(point)
+    for (device, op), points in sorted(
+        by.items(), key=lambda item: (item[1][0].role == "log") == (item[0][1] == "read")
+    ):
+        first, last = points[0], points[-1]
+        before, after = first.us["p50"], last.us["p50"]
+        if len(points) < 2 or not before or not after:
+            continue
+        what = f"{device}: p50 of {format_size_bytes(first.block_bytes)} {op}s"
+        written = f"after {last.written:.2g} times its capacity"
+        low, high = (last.open_us["p50"][end] / first.open_us["p50"][1 - end] for end in (0, 1))
+        within = f"(within this run: {low:.2f} to {high:.2f})"
+        change = "slower" if low > 1 else "faster" if high < 1 else "no change shown"
+        yield (
+            f"{what}, fresh {format_latency(before)}, {written} {format_latency(after)}: {change}, "
+            f"{after / before:.2f} times {within}."
+        )
 
 
 def _open_us(bins: Bins, q: float) -> tuple[float, float]:

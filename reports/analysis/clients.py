@@ -8,6 +8,7 @@ client to the last of any, so that they add up as well.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 
 import polars as pl
@@ -46,7 +47,7 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
     ended = [row.last_ns for row in phase.clients if row.last_ns is not None]
     seconds = (max(ended) - min(begun)) / 1e9 if begun and ended else 0.0
     for (op,), of_op in sorted(frame.group_by("op")):
-        hosts: list[str] = of_op["host"].unique().sort().to_list()
+        hosts: list[str] = sorted(of_op["host"].unique().to_list(), key=_natural)
         for host in (None, *hosts):
             chosen = of_op if host is None else of_op.filter(pl.col("host") == host)
             named = hosts if host is None else [host]
@@ -60,6 +61,27 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
                 clock_error_us=_largest_us([row.clock_error_ns if row else None for row in rows]),
                 **figures_us(bins, _limits_ns(bins, extremes)),
             )  # fmt: skip
+
+
+def _natural(name: str) -> list[int | str]:
+    """Numbers in a name by their value: 2 before 10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def slowest(rows: Sequence[ClientFigures]) -> Iterator[str]:
+    """Of each op the client, or the file of an import, whose p50 is far above that of the others."""
+    for (_, op), grouped in itertools.groupby(rows, key=lambda row: (row.phase, row.op)):
+        known = sorted((row.p50_us, row.host) for row in grouped if row.p50_us and not row.merged)
+        if len(known) < 2:
+            continue
+        (*others, (most_us, host)), count = known, len(known) - 1
+        usual_us = others[count // 2][0]
+        if most_us > _TIMES * usual_us:
+            beside = f"{count} others" if count > 1 else "other"
+            yield (
+                f"{host} is slow: p50 of its {op}s is {format_latency(most_us)}, that of the {beside} "
+                f"{format_latency(usual_us)}."
+            )
 
 
 def _bins(frame: pl.DataFrame) -> list[tuple[int, int, int]]:

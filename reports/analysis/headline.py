@@ -16,8 +16,10 @@ from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
 from kit.store.tables import DEVICE, SERVER
 from reports.analysis import import_source
+from reports.analysis.answer import answer, is_told
 from reports.analysis.band_table import level_words
 from reports.analysis.tier_names import BELOW, op_name, tier_name
+from reports.devices.stripes import Stripes
 from reports.published.ranges import beside
 from reports.published.share import share_inside
 
@@ -67,14 +69,20 @@ class Headline:
     unpublished: tuple[str, ...] = ()
 
 
-def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
-    """The headline of a run, from its latency, manifest and summary."""
+def headline(
+    latency: pl.DataFrame,
+    manifest: Manifest,
+    summary: Summary,
+    stripes: Stripes | None = None,
+    aged: pl.DataFrame | None = None,
+) -> Headline:
+    """The headline of a run. `stripes`: of its arrays; `aged`: rows of ageing.parquet."""
     lines = _lines(latency, manifest, summary)
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
     return Headline(
-        _sentence(lines, summary),
+        answer(manifest, summary, stripes, aged) or _sentence(lines, summary),
         measured,
         _evidence(summary),
         emulated,
@@ -86,7 +94,7 @@ def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Hea
 
 def sentence(manifest: Manifest, summary: Summary) -> str:
     """The sentence of the headline, for who does not need the shares inside published ranges."""
-    return _sentence(_lines(None, manifest, summary), summary)
+    return answer(manifest, summary) or _sentence(_lines(None, manifest, summary), summary)
 
 
 def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -> tuple[Line, ...]:
@@ -144,24 +152,29 @@ def _some(names: Sequence[str]) -> str:
 def _evidence(summary: Summary) -> tuple[str, ...]:
     """The reasons of the verdict; of a valid run what was matched and what was checked."""
     if summary.verdict != "valid" or summary.by_nature:
-        return summary.shown_reasons
-    accounting = summary.accounting
-    over_nfs = [phase for phase in accounting.phases if phase.server_ios is not None]
-    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
-    of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
-    others = (accounting.client_ios or 0) - of_clients
-    matched = f"{at_server:,} of {of_clients:,} I/Os matched" if over_nfs else ""
-    if others:
-        text = f"{others:,} I/Os, as fio and counters of the server have them"
-        if not over_nfs and summary.rows_of(DEVICE):
-            text = f"{others:,} I/Os, as fio and the devices' counters have them"
-        matched = f"{matched}; {text}" if matched else text
+        # The sentence tells the first.
+        return summary.shown_reasons[is_told(summary) :]
     count = summary.tally
-    words = f"Complete: {matched}. {count.words.capitalize()}"
+    words = f"Complete: {matched(summary)}. {count.words.capitalize()}"
     words += f"; {count.unavailable} checks are not available here." if count.unavailable else "."
     if count.unjudged:
         words += f" {count.unjudged} expectations were not judged: the server was not traced."
     return (words, *summary.known_notes)
+
+
+def matched(summary: Summary) -> str:
+    """How many I/Os of the clients were seen at the server, and how many there were besides."""
+    over_nfs = [phase for phase in summary.accounting.phases if phase.server_ios is not None]
+    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
+    of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
+    others = (summary.accounting.client_ios or 0) - of_clients
+    parts = [f"{at_server:,} of {of_clients:,} I/Os matched"] if at_server and of_clients else []
+    if parts and at_server != of_clients:
+        parts = [f"{at_server:,} I/Os at the server, {of_clients:,} of the clients"]
+    if others:
+        counters = "device counters" if not over_nfs and summary.rows_of(DEVICE) else "counters of the server"
+        parts.append(f"{others:,} I/Os (fio = {counters})")
+    return "; ".join(parts)
 
 
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
@@ -220,8 +233,6 @@ def _times_of(row: Row, above: _Above, loads: Mapping[str, _Load]) -> tuple[str,
 
 
 def _sentence(lines: Sequence[Line], summary: Summary) -> str:
-    if not summary.is_usable:
-        return "The numbers of this run cannot be trusted." if summary.rows else "No I/O was measured."
     if not lines:
         return "No I/O was measured."
     slow = [line for line in lines if line.times_of and line.row.p50_us]
@@ -254,7 +265,7 @@ def _modes(summary: Summary) -> str:
         if entry.levels:
             return f"{level_words(entry.levels, op_name(entry.op))}."
         if entry.kernel is None and 1 < len(entry.bands) <= _MOST_MODES:
-            named = [f"{format_latency_range(*b.range_us)} ({b.share:.0%})" for b in entry.bands]
+            named = [f"{format_latency_range(*b.range_us)} ({100 * b.share:.0f} %)" for b in entry.bands]
             return f"{len(named)} bands of {entry.op} latency: {', '.join(named)}."
     return ""
 

@@ -135,24 +135,21 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
         if phase.why:
             yield f"{phase.phase}: where the time goes was not measured: {phase.why}."
         for each in phase.savings:
-            who = f"{phase.phase}: a faster {each.device} would save"
             if each.share is None or each.saved_us is None or each.of_all is None:
-                yield f"{who}: not known, too few of the requests could be followed."
+                few = f"too few {each.op}s could be followed ({phase.phase})"
+                yield f"A faster {each.device}: not known, {few}."
                 continue
             alone = each.of_all > 0.995 * each.share
-            rest = "" if alone else f"; that is {100 * each.of_all:.1f} % of what all {each.op}s wait"
-            which = f"{each.op}s" if alone else f"the {each.op}s that it answers"
+            which = f"{each.op}s" if alone else f"its {each.op}s"
+            rest = "" if alone else f": {100 * each.of_all:.1f} % of all {each.op} time"
             own = each.share if each.own_share is None else each.own_share
-            waits = (
-                f" ({100 * own:.1f} % are its own time, the rest may shrink with it)"
-                if own < each.share
-                else ""
-            )
             yield (
-                f"{who} at most {100 * each.share:.1f} % of what {which} wait at the server, without the "
-                f"wait for an nfsd thread: {format_latency(each.saved_us)} of {format_latency(each.mean_us)}"
-                f"{waits}{rest}."
+                f"A faster {each.device} could cut {which} by at most {format_latency(each.saved_us)} of "
+                f"{format_latency(each.mean_us)} ({100 * each.share:.1f} %){rest}."
             )
+            rest = f"{100 * own:.1f} % is its own time, the rest may shrink with it; "
+            waits = rest if own < each.share else ""
+            yield f"{phase.phase}, {each.device}: {waits}at the server, without the wait for an nfsd thread."
         yield from _doubts(phase)
 
 

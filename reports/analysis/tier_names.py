@@ -1,4 +1,4 @@
-"""What people read for a tier: the name, the noun of a sentence, and the tier below that it saves."""
+"""What people read for a tier and for the lab: names, nouns of a sentence, the tier below that it saves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ NAMES = {
     "direct": "disk, past the ARC",
     "all": "all tiers",
 }
+# Of all that was measured in the built-in lab.
+EMULATED = "Emulated lab, not your hardware"
 _OPS = {"read": "reads", "write": "writes", "commit": "commits"}
 # An SSD tier, the op it serves and the tier that answers without it.
 BELOW = {"l2arc": ("read", "disk"), "slog": ("write", "pool")}

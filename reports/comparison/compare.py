@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from kit.core.sample_size import sample_needed
+from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
 from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, mean, ratios
@@ -96,6 +97,25 @@ def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: 
         return NO_DIFFERENCE
     shown = f"{DIFFERENCE} in {different} of {figures} figures"
     return f"{shown}. {caveat}" if caveat else shown
+
+
+def largest(result: Comparison) -> ComparedRow | None:
+    """The largest difference that is shown, of a median if there is one."""
+    differ = [row for row in result.rows if row.words == DIFFERENCE and row.ratio and row.interval]
+    return max(differ, key=lambda each: (each.figure == "p50", abs(math.log(each.ratio or 1))), default=None)
+
+
+def answer(result: Comparison) -> str:
+    """Direction and size of the largest difference."""
+    row = largest(result)
+    if row is None or not row.ratio or not row.interval:
+        return f"A against B: {result.conclusion}"
+    ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
+    change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
+    ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
+    if row.figure == "share":
+        return f"B has {change} of {ios}, as a share"
+    return f"B's {ios} take {change.replace(word, 'longer' if row.ratio > 1 else 'less', 1)} at {row.figure}"
 
 
 def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:

@@ -138,7 +138,7 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     if found.limited:
         yield (
             f"Stripes: {', '.join(found.limited)} was slower than the drives alone, by what they share or "
-            "by their state: arrays of them are not set beside the drives."
+            "by their state: arrays are not compared with the drives."
         )
         return
     lock_step = [each for each in found.lock_step() if each.number > 1]
@@ -147,36 +147,35 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     most = found.scales[-1]
     low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     yield (
-        f"{most.number} drives, each like one of these, would lose {low:.1%} to {high:.1%} of {most.number} "
-        "times their mean to the slowest of each stripe: the bracket, by what each does alone in this run."
+        f"By what each does alone in this run, {most.number} such drives would lose {100 * low:.1f} to "
+        f"{100 * high:.1f} % to the slowest of each stripe."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)
     if found.apart:
-        yield f"Not set beside the drives alone: {', '.join(found.apart)}."
+        yield f"Not compared with the drives alone: {', '.join(found.apart)}."
 
 
 def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[str]:
     last = lock_step[-1]
     scale = found.scale(last.number)
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
-    lost = f"{abs(1 - share):.1%} (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
+    lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     yield (
         f"Stripes of {last.number} drives, one on its way: {_per_s(last.bytes_per_s)}, {lost} than "
-        f"{last.number} times the mean drive ({_per_s(scale.mean)}; {last.number} times the slowest: "
+        f"{last.number} times one drive ({_per_s(scale.mean)}; {last.number} times the slowest: "
         f"{_per_s(scale.slowest)})."
     )
     outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
-    text = f"The bracket by the drives alone is {_per_s(scale.low)} to {_per_s(scale.high)} there"
+    text = f"By the drives alone: {_per_s(scale.low)} to {_per_s(scale.high)}"
     if outside:
         yield (
-            f"{text}; it does not hold the array of {', '.join(outside)} drives: a drive in an array is not "
-            "what it is alone (did its state change meanwhile?), or their slow times do not fall together by "
-            "chance."
+            f"{text}. Arrays of {', '.join(outside)} drives are outside: drives behave differently in an "
+            "array (a changed state?), or they are slow together."
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
-        yield f"{text}, and it holds the measured array at {numbers} drives."
+        yield f"{text}. The measured arrays of {numbers} drives are inside."
 
 
 def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iterator[str]:

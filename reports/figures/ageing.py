@@ -52,6 +52,18 @@ def _layout(height_px: int, panels: tuple[str, str], x: Layout, low_s: float, hi
     )  # fmt: skip
 
 
+def _stacked(layout: Layout, right_px: int) -> Layout:
+    """The layout of a small screen: one panel above the other."""
+    titles = [{**title, "x": 0, "y": y} for title, y in zip(layout["annotations"], (1, 0.42), strict=True)]
+    whole: Layout = {"domain": [0, 1]}
+    return {
+        "margin": {"l": 46, "r": right_px}, "height": 560, "annotations": titles,
+        "xaxis": whole, "xaxis2": whole,
+        "yaxis": {"domain": [0.58, 1]}, "yaxis2": {"domain": [0, 0.42]},
+        "legend": {"y": -0.14},
+    }  # fmt: skip
+
+
 def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
     traces: list[Trace] = []
     seen: list[float] = []
@@ -91,12 +103,11 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
         table.append([*(getattr(row, key) for key in head), *of_row])
     caption = (
         "Measured on the device alone, after the purge and after each stage. Reads go to written blocks "
-        "only; unwritten blocks would not touch the flash. Bars: what the number of I/Os of a point leaves "
-        "open, within this measurement."
+        "only; unwritten blocks would not touch the flash. Bars: 95 % interval from the sample size."
     )
     return Figure(
         f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,
-        narrow={"margin": {"l": 46, "r": 8}},
+        narrow=_stacked(layout, 8),
     )  # fmt: skip
 
 
@@ -136,10 +147,10 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, pa
     ios = f"{fresh.ios} I/Os fresh, {aged.ios} aged"
     cells = dict.fromkeys(heat_map.rows_text(grid) for grid in grids)
     caption = f"{ios}; same colours and axes. {' Aged: '.join(cells)}"
+    layout = _layout(360, panels, x, low, high)
     return Figure(
         f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"),
-        _layout(360, panels, x, low, high), caption, about={"per": ""}, csv=table,
-        narrow={"margin": {"l": 46, "r": 62}},
+        layout, caption, about={"per": ""}, csv=table, narrow=_stacked(layout, 62),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kit.core.units import format_latency
 from kit.store.stored import Json
 from reports.figures import palette
 from reports.figures.plotly import Layout, Trace
@@ -110,6 +111,16 @@ def published_band(span_s: Sequence[float]) -> list[Layout]:
         "fillcolor": palette.PUBLISHED_FILL,
     }  # fmt: skip
     return [area, *({**common, "type": "line", "y0": v, "y1": v, "line": line} for v in span_s if v > 0)]
+
+
+def limit_line(limit_us: float, name: str, axis: str = "x") -> Layout:
+    """The shape of a limit that the workload declares, named at its right end."""
+    text = plotly_text(f"limit {name} {format_latency(limit_us)}")
+    return {
+        "type": "line", "xref": f"{axis} domain", "yref": "y", "x0": 0, "x1": 1, "y0": limit_us / 1e6,
+        "y1": limit_us / 1e6, "line": {"color": palette.FAULT, "width": 2},
+        "label": {"text": text, "textposition": "end", "font": {"color": palette.FAULT, "size": 11}},
+    }  # fmt: skip
 
 
 def published_name(text: str, high_s: float, *, log: bool) -> Layout:

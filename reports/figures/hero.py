@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.units import format_latency, format_latency_range
+from kit.core.units import format_latency_range
 from reports.analysis.headline import Line
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, heat_map, palette
@@ -21,7 +21,7 @@ from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
 # More phases than that leave no room for any.
-_MOST_PANELS = 4
+MOST_PANELS = 4
 _HEIGHT_PX, _TOP_PX, _BOTTOM_PX = 470, 60, 44
 # The part of the width that the panels have, the bars beside them and the gap between panels.
 _PANELS, _BARS, _GAP = 0.64, 0.08, 0.02
@@ -34,12 +34,18 @@ _WORDS_PX = 52
 _MOST_LINES = 7
 
 
+# The lines of one bar beside the panels, and a range of latencies (us).
+_Bar = list[Line]
+Span = tuple[float, float]
+
+
 @dataclass(frozen=True)
 class Panel:
-    """One phase: its title and its stored grid."""
+    """One phase: its title, its stored grid, and limits that do not hold: us and name."""
 
     title: str
     stored: Grid
+    limits: Sequence[tuple[float, str]] = ()
 
 
 def hero(
@@ -55,32 +61,36 @@ def hero(
     `source`: who published, in a word such as "2009"; `published`: the title of the publication. `timed`:
     the source has times. `unpublished`: why lines have no published range, in sentences.
     """
-    shown = list(panels[:_MOST_PANELS])
+    shown = list(panels[:MOST_PANELS])
     every, lines = lines, lines[:_MOST_LINES]
     low, high = _span_s(shown, lines)
+    merged = _merged(lines)
     drawn = _panels(shown, timed)
     last = str(len(shown) + 1)
     bars = [_PANELS + 0.015, _PANELS + 0.015 + _BARS]
-    beside = {"domain": bars, "anchor": "y", "visible": False, "range": [-0.5, 1.5], "fixedrange": True}
+    places = _places(merged)
+    right = max(places, default=0) + 0.5
+    beside = {"domain": bars, "anchor": "y", "visible": False, "range": [-0.5, right], "fixedrange": True}
     drawn.narrow[f"xaxis{last}"] = {"domain": [1 - _NARROW_BARS, 1]}
-    places = _places(lines)
     shapes = [
-        shape for line, place in zip(lines, places, strict=True) for shape in _bar(line, place, last, low)
+        shape for bar, place in zip(merged, places, strict=True) for shape in _bar(bar[0], place, last, low)
     ]
-    words = _words(lines, low, high, bars[1] + 0.012, source)
+    heights = _heights(merged, low, high)
+    words = _words(merged, heights, bars[1] + 0.012, source)
+    ends = [low * (high / low) ** each for each in heights]
     heading = "<b>this run</b>"
     if any(line.row.published for line in lines):
         heading += f" (solid), <b>{plotly_text(published or source, 40)}</b> (dotted)"
     heading_title = {**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}}
     layout = figure.layout(
         _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
-        annotations=[*drawn.titles, heading_title, *words], shapes=shapes, **drawn.axes,
+        annotations=[*drawn.titles, heading_title, *words], shapes=[*shapes, *drawn.limits], **drawn.axes,
         **{f"xaxis{last}": beside}, yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     anchor = {
         "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
     }  # fmt: skip
-    data = [*drawn.maps, *_points(lines, places, last), anchor]
+    data = [*drawn.maps, *_points(merged, places, last, ends, right), anchor]
     caption = _caption(panels, every, unpublished, timed)
     return Figure(
         "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=drawn.narrow
@@ -95,11 +105,12 @@ class _Drawn:
     axes: Layout
     titles: list[Layout]
     narrow: Layout
+    limits: list[Layout]
 
 
 def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
     """The heat map of each panel, with its axis of time and its title."""
-    drawn = _Drawn([], {}, [], {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []})
+    drawn = _Drawn([], {}, [], {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []}, [])
     wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
@@ -120,6 +131,7 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
         small_title = {**figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}}
         drawn.narrow["annotations"].append(small_title)
         title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
+        drawn.limits.extend(figure.limit_line(us, limit, f"x{name}") for us, limit in panel.limits)
         drawn.titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
     return drawn
 
@@ -127,16 +139,16 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
 def _caption(panels: Sequence[Panel], lines: Sequence[Line], unpublished: Sequence[str], timed: bool) -> str:
     """What colours mean, and what the figure leaves out."""
     per = "second and octave" if timed else "octave"
-    caption = f"Darker: more I/Os per {per} of latency, each panel by itself."
+    caption = f"Stronger colour: more I/Os per {per} of latency, each panel by itself."
     hues = palette.HUES["light"]["classic"]
     if any(line.row.tier in hues and line.row.tier != "all" for line in lines[:_MOST_LINES]):
         caption = f"Hue: tier. {caption}"
-    if len(panels) > _MOST_PANELS:
-        caption += f" First {_MOST_PANELS} of {len(panels)} phases."
+    if len(panels) > MOST_PANELS:
+        caption += f" First {MOST_PANELS} of {len(panels)} phases."
     if len(lines) > _MOST_LINES:
         caption += f" {len(lines) - _MOST_LINES} more tiers below, under Numbers."
     if unpublished:
-        many = "Why phases have no published range: below, under Numbers."
+        many = "No published range: see Numbers."
         caption += f" {unpublished[0] if len(unpublished) == 1 else many}"
     return caption
 
@@ -173,16 +185,41 @@ def _published(line: Line) -> tuple[float, float] | None:
     return line.row.published.range_us if line.row.published else None
 
 
-def _places(lines: Sequence[Line]) -> list[int]:
-    """0 or 1 for each bar: the second place where the first is taken at the same latencies."""
-    taken: list[tuple[float, float]] = []
-    places = []
+def _merged(lines: Sequence[Line]) -> list[_Bar]:
+    """Lines of one operation and tier in several phases are one bar, if their ranges meet."""
+    made: list[_Bar] = []
     for line in lines:
-        low, high = line.row.range_us
-        free = all(high < other_low or low > other_high for other_low, other_high in taken)
-        places.append(0 if free else 1)
-        if free:
-            taken.append((low, high))
+        alike = next((bar for bar in made if _alike(bar[-1], line)), None)
+        if alike:
+            alike.append(line)
+        else:
+            made.append([line])
+    return made
+
+
+def _alike(line: Line, other: Line) -> bool:
+    same = (line.row.op, line.name) == (other.row.op, other.name) and line.row.tier != "all"
+    return same and _meet(line.row.range_us, other.row.range_us)
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _range_us(bar: _Bar) -> Span:
+    """Of all its lines."""
+    lows, highs = zip(*(line.row.range_us for line in bar), strict=True)
+    return min(lows), max(highs)
+
+
+def _places(bars: Sequence[_Bar]) -> list[int]:
+    """The first place for each bar that no other has at the same latencies."""
+    taken: dict[int, list[Span]] = {}
+    places = []
+    for span in map(_range_us, bars):
+        place = next(n for n in range(len(bars)) if not any(_meet(span, other) for other in taken.get(n, ())))
+        taken.setdefault(place, []).append(span)
+        places.append(place)
     return places
 
 
@@ -199,59 +236,79 @@ def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Layout]:
     return made
 
 
-def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Trace]:
-    """This run's ranges: bars with a name, so that they can be pointed at."""
-    made = []
-    for line, place in zip(lines, places, strict=True):
+def _points(
+    bars: Sequence[_Bar], places: Sequence[int], axis: str, ends: Sequence[float], right: float
+) -> list[Trace]:
+    """This run's ranges: bars that can be pointed at, each with a line to its words at `ends` (s)."""
+    made: list[Trace] = []
+    for bar, place, end in zip(bars, places, ends, strict=True):
+        line, span = bar[0], _range_us(bar)
         hue = line.row.tier if line.row.tier in palette.HUES["light"]["classic"] else "all"
-        low, high = (edge / 1e6 for edge in line.row.range_us)
-        words = f"{line.name}: {format_latency_range(*line.row.range_us)}"
+        low, high = (edge / 1e6 for edge in span)
+        words = f"{line.name}: {format_latency_range(*span)}"
+        colour = palette.scale(hue)[1][1]
+        made.append({
+            "type": "scatter", "mode": "lines", "x": [place, right], "y": [_middle_us(bar) / 1e6, end],
+            "xaxis": f"x{axis}", "yaxis": "y", "showlegend": False, "hoverinfo": "skip",
+            "meta": {"tier": hue}, "line": {"color": colour, "width": 1},
+        })  # fmt: skip
         made.append({
             "type": "bar", "x": [place], "base": [low], "y": [high - low], "width": 0.5, "xaxis": f"x{axis}",
             "yaxis": "y", "showlegend": False, "meta": {"tier": hue},
-            "marker": {"color": palette.scale(hue)[1][1], "line": {"width": 0}},
+            "marker": {"color": colour, "line": {"width": 0}},
             "hovertemplate": plotly_text(f"{words}, 95 % of the I/Os") + "<extra></extra>",
         })  # fmt: skip
     return made
 
 
-def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source: str) -> list[Layout]:
-    """Three lines of text per tier, beside its bar, moved apart where they would overlap."""
+def _middle_us(bar: _Bar) -> float:
+    low, high = _range_us(bar)
+    return bar[0].row.p50_us or float(np.sqrt(max(low, 1e-3) * high))
+
+
+def _heights(bars: Sequence[_Bar], low_s: float, high_s: float) -> list[float]:
+    """Where the words of each bar are, of 1: beside it, moved apart where they would overlap."""
     inner = _HEIGHT_PX - _TOP_PX - _BOTTOM_PX
-    span = np.log(high_s / low_s)
-
-    def height(line: Line) -> float:
-        middle = line.row.p50_us or float(np.sqrt(max(line.row.range_us[0], 1e-3) * line.row.range_us[1]))
-        return float(np.log(max(middle / 1e6 / low_s, 1.0)) / span * inner)
-
-    ordered = sorted(lines, key=height)
+    wanted = [
+        np.log(max(_middle_us(bar) / 1e6 / low_s, 1.0)) / np.log(high_s / low_s) * inner for bar in bars
+    ]
+    order = sorted(range(len(bars)), key=lambda number: wanted[number])
     step = _WORDS_PX
     heights: list[float] = []
-    for line in ordered:
-        heights.append(max(height(line), heights[-1] + step if heights else step / 2))
+    for number in order:
+        heights.append(max(float(wanted[number]), heights[-1] + step if heights else step / 2))
     over = max(0.0, (heights[-1] if heights else 0) + step / 2 - inner)
     for number in range(len(heights) - 1, -1, -1):
         limit = heights[number + 1] - step if number + 1 < len(heights) else inner - step / 2
         heights[number] = min(heights[number], limit) if over else heights[number]
+    return [heights[order.index(number)] / inner for number in range(len(bars))]
+
+
+def _words(bars: Sequence[_Bar], heights: Sequence[float], x: float, source: str) -> list[Layout]:
+    """Three lines of text per bar."""
     return [
         {
-            "x": x, "y": pixels / inner, "xref": "paper", "yref": "paper", "xanchor": "left",
+            "x": x, "y": height, "xref": "paper", "yref": "paper", "xanchor": "left",
             "yanchor": "middle", "align": "left", "showarrow": False, "font": {"size": 11},
-            "text": "<br>".join(_text(line, source)),
+            "text": "<br>".join(_text(bar, source)),
         }
-        for line, pixels in zip(ordered, heights, strict=True)
+        for bar, height in zip(bars, heights, strict=True)
     ]  # fmt: skip
 
 
-def _text(line: Line, source: str) -> list[str]:
-    row = line.row
-    p50 = f"p50 {format_latency(row.p50_us)}" if row.p50_us is not None else f"{row.count} I/Os"
+def _text(bar: _Bar, source: str) -> list[str]:
+    line, row, span_us = bar[0], bar[0].row, _range_us(bar)
+    medians = [each.row.p50_us for each in bar if each.row.p50_us is not None]
+    p50 = f"p50 {format_latency_range(min(medians), max(medians))}" if medians else f"{row.count:,} I/Os"
+    phases = f"; {len(bar)} phases" if len(bar) > 1 else ""
     rows = [
         f"<b>{_safe(line.name)}</b>, {_safe(op_name(row.op))}: {p50}",
-        f"95 %: {format_latency_range(*row.range_us)}",
+        f"95 %: {format_latency_range(*span_us)}{phases}",
     ]
     if span := _published(line):
-        share = f"; {line.inside:.1%} of I/Os inside" if line.inside is not None else ""
+        share = (
+            f"; {100 * line.inside:.1f} % of I/Os inside" if line.inside is not None and len(bar) == 1 else ""
+        )
         rows.append(f"{_safe(source)}: {format_latency_range(*span)}{share}")
     return rows
 

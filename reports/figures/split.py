@@ -55,8 +55,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         table += [[*head, each.part, each.mean_us, each.share] for each in tier.parts]
     return Figure(
         "Where the time of a request goes", traces, layout,
-        "Each bar is the mean request of a tier. Warm colours are the device and what waits for it, cold "
-        "ones software.",
+        "One bar = mean request of a tier. Warm: device. Cold: software.",
         about={"per": ""}, csv=table,
         narrow={"margin": {"l": 10, "r": 14, "t": 194}, "height": _NARROW_LEGEND_PX + _ROW_PX * len(rows)},
     )  # fmt: skip

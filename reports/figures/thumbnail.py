@@ -12,24 +12,25 @@ import numpy.typing as npt
 from reports.figures import palette
 from reports.figures.heat_map import Grid
 
-_WIDTH, _HEIGHT = 120, 60
+_SIZE = (120, 60)
 # Octaves of latency that all thumbnails of a page share: 1 us to 134 ms.
 _LOW_NS, _OCTAVES = 1_000, 17
 Pixels = npt.NDArray[np.uint8]
 
 
-def thumbnail(grid: Grid) -> str:
+def thumbnail(grid: Grid, size: tuple[int, int] = _SIZE) -> str:
     """A data URI. Time to the right, latency upwards on one logarithmic scale; each tier in its hue."""
-    pixels: Pixels = np.zeros((_HEIGHT, _WIDTH, 4), dtype=np.uint8)
+    width, height = size
+    pixels: Pixels = np.zeros((height, width, 4), dtype=np.uint8)
     middles = np.sqrt(np.maximum(grid.edges_ns[:-1], 1) * np.maximum(grid.edges_ns[1:], 1).astype(float))
-    rows = (np.log2(middles / _LOW_NS) / _OCTAVES * _HEIGHT).astype(int).clip(0, _HEIGHT - 1)
+    rows = (np.log2(middles / _LOW_NS) / _OCTAVES * height).astype(int).clip(0, height - 1)
     for tier, cells in grid.tiers.items():
-        counts = np.zeros((_HEIGHT, grid.columns))
+        counts = np.zeros((height, grid.columns))
         np.add.at(counts, (rows[cells.row], cells.column.clip(0, grid.columns - 1)), cells.count)
         image = (
-            counts[:, np.arange(_WIDTH) * grid.columns // _WIDTH]
-            if grid.columns < _WIDTH
-            else _merged(counts)
+            counts[:, np.arange(width) * grid.columns // width]
+            if grid.columns < width
+            else _merged(counts, width)
         )
         # A band of one row would hardly be seen.
         image[:-1] = np.maximum(image[:-1], image[1:])
@@ -43,9 +44,9 @@ def thumbnail(grid: Grid) -> str:
     return "data:image/png;base64," + base64.b64encode(_png(pixels[::-1])).decode()
 
 
-def _merged(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The columns summed up to the thumbnail's width."""
-    starts = np.arange(_WIDTH) * counts.shape[1] // _WIDTH
+def _merged(counts: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:
+    """The columns summed up to `width`."""
+    starts = np.arange(width) * counts.shape[1] // width
     merged: npt.NDArray[np.float64] = np.add.reduceat(counts, starts, axis=1)
     return merged
 

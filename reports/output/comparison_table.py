@@ -8,7 +8,7 @@ from kit.core.table import Row, Table
 from kit.core.text import counted, markdown_text, prose
 from kit.core.units import format_latency
 from kit.store.parts.comparison import ComparedRow, Comparison
-from reports.analysis.tier_names import tier_name
+from reports.analysis.tier_names import EMULATED, tier_name
 from reports.comparison.comparability import differences
 from reports.comparison.compare import SHOWN
 from reports.statistics.ratios import is_too_wide
@@ -51,11 +51,12 @@ def _figure(name: str, value: float) -> str:
 
 def _notes(result: Comparison, unit: str = "") -> list[str]:
     a, b = result.runs["a"], result.runs["b"]
-    notes = [
+    notes = [f"{EMULATED}."] if result.emulated else []
+    notes.append(
         f"A: {counted(len(a), 'run')}, B: {counted(len(b), 'run')}. "
         "Intervals are over runs and hold for all rows "
-        f"together with {100 * result.level:g} % confidence ({result.method}).{unit}",
-    ]
+        f"together with {100 * result.level:g} % confidence ({result.method}).{unit}"
+    )
     # They are no second measurement: what is peculiar to them is on both sides.
     if both := [str(run) for run in a if run is not None and run in b]:
         notes.append(f"On both sides, which hides differences: {', '.join(both)}.")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kit.core.table import LEAST_WIDTH, Row, Table
 from kit.core.text import NO_BREAK, prose
 from kit.core.units import format_latency, format_latency_range
 from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use, split
-from reports.analysis.headline import Headline, Line
-from reports.analysis.tier_names import tier_name
+from reports.analysis.answer import is_told
+from reports.analysis.headline import Headline, Line, matched
+from reports.analysis.tier_names import EMULATED, tier_name
 from reports.verdict import recovery
 
 _HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "in it", "")
@@ -33,7 +34,7 @@ def result_lines(
     width = max(width, LEAST_WIDTH)
     yield from prose([_verdict(summary, headline), headline.sentence], width)
     reasons = [each for each in _reasons(summary) if each not in told]
-    yield from prose((*summary.notes, *reasons), width, "- ")
+    yield from prose(_besides(headline, (*summary.notes, *reasons)), width, "- ")
     if headline.lines:
         yield ""
         rows = list(_entries(summary, headline))
@@ -41,10 +42,15 @@ def result_lines(
     if any(line.inside is not None for line in headline.lines) and summary.reference:
         yield from prose([f"published: {summary.reference.title}"], width)
     yield from prose((*headline.unpublished, *_by_counters(summary)), width)
-    yield from prose(_faults(summary), width, "- ")
-    yield from prose(split.sentences(summary.split), width, "- ")
+    more = (*_faults(summary), *split.sentences(summary.split))
+    yield from prose(_besides(headline, more), width, "- ")
     yield from prose(filter(None, [observer_effect.sentence(summary.observer_effect)]), width)
     yield from prose((*resource_use.sentences(summary.use), *findings), width, "! ")
+
+
+def _besides(headline: Headline, sentences: Iterable[str]) -> list[str]:
+    """Those that the headline does not tell."""
+    return [each for each in sentences if each not in headline.sentence]
 
 
 def _by_counters(summary: Summary) -> Iterator[str]:
@@ -62,25 +68,12 @@ def _faults(summary: Summary) -> Iterator[str]:
 
 
 def _verdict(summary: Summary, headline: Headline) -> str:
-    """Such as "VALID  7,304 of 7,304 I/Os matched, 36/36 checks, emulated lab"."""
-    accounting = summary.accounting
-    over_nfs = [phase for phase in accounting.phases if phase.server_ios is not None]
-    at_clients = sum(phase.client_ios or 0 for phase in over_nfs)
-    at_server = sum(phase.server_ios or 0 for phase in over_nfs)
-    if not (at_clients and at_server):
-        # An import of one layer, a server that was not traced, or a run without I/O.
-        parts = [f"{sum(line.row.count for line in headline.lines):,} I/Os"]
-    elif at_server == at_clients:
-        parts = [f"{at_server:,} of {at_clients:,} I/Os matched"]
-    else:
-        parts = [f"{at_server:,} I/Os at the server, {at_clients:,} of the clients"]
-    others = sum(phase.client_ios or 0 for phase in accounting.phases if phase.server_ios is None)
-    if at_server and others:
-        parts.append(f"{others:,} on the server itself")
+    """Such as "VALID  7,304 of 7,304 I/Os matched, 36/36 checks, Emulated lab, ..."."""
+    parts = [matched(summary) or f"{sum(line.row.count for line in headline.lines):,} I/Os"]
     count = summary.tally
     parts.append(f"{count.hold}/{count.made} checks")
     if headline.emulated:
-        parts.append("emulated lab")
+        parts.append(EMULATED)
     if summary.length:
         parts.append(f"{summary.length} length: no result to publish")
     known = " (known)" if summary.is_known else ""
@@ -90,7 +83,8 @@ def _verdict(summary: Summary, headline: Headline) -> str:
 def _reasons(summary: Summary) -> Sequence[str]:
     """Why the verdict is what it is. The first line says all of a valid run, except for these two."""
     untold = summary.power_loss or any(each.ok is None for each in summary.expect)
-    said = summary.shown_reasons if summary.verdict != "valid" or untold else summary.known_notes
+    shown = summary.shown_reasons[is_told(summary) :]
+    said = shown if summary.verdict != "valid" or untold else summary.known_notes
     return said
 
 

@@ -12,7 +12,7 @@ from kit.core.units import format_latency
 from kit.store.parts.comparison import ComparedRatio, ComparedSeries
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
 from kit.store.summary import Range
-from reports.analysis.tier_names import op_name, tier_name
+from reports.analysis.tier_names import EMULATED, op_name, tier_name
 from reports.output.sync_table import sync_lines
 from reports.published import references
 from reports.series.addresses import address_sentences
@@ -35,7 +35,8 @@ _SPANS = (
 
 def series_lines(series: Series, width: int) -> Iterator[str]:
     """The lines, with a table for each phase of each axis."""
-    kind = ", QUICK: a part of its cells" if series.quick else ", a part of its cells" if series.only else ""
+    kind = f", {EMULATED}" if series.emulated else ""
+    kind += ", QUICK: a part of its cells" if series.quick else ", a part of its cells" if series.only else ""
     skipped = [f"skipped: {each.phase} {each.name}: {each.reason}" for each in series.skipped]
     yield from prose([f"{(series.verdict or 'unfinished').upper()}  {series.title}{kind}"], width)
     yield from prose([*series.reasons, *series.notes, *skipped], width, "- ")
@@ -62,7 +63,8 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
 
 def comparison_lines(result: ComparedSeries, width: int) -> Iterator[str]:
     """Two series, cell by cell (reports.series.compare)."""
-    yield from prose([f"A: {result.a}, B: {result.b}"], width)
+    lab = f". {EMULATED}." if result.emulated else ""
+    yield from prose([f"A: {result.a}, B: {result.b}{lab}"], width)
     yield from prose(result.conclusion, width, "- ")
     yield from prose([_SPANS], width)
     rows: list[Row | str] = []

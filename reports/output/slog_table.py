@@ -19,6 +19,7 @@ from kit.store.slog import (
     edges,
 )
 from kit.store.stored import Json
+from reports.analysis.tier_names import EMULATED
 from reports.statistics.quantiles import figures_us
 from reports.verdict.write_cache import WriteCache
 
@@ -43,7 +44,8 @@ def text(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
 
 def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     device = test.device
-    yield f"{_identity(test)}, {_state(test)}"
+    lab = f". {EMULATED}" if device.emulated else ""
+    yield f"{_identity(test)}, {_state(test)}{lab}"
     yield f"kernel {test.kernel}, {test.utc[:10]}; write cache: {device.write_cache or 'not known'}" + (
         "" if test.flushes else "; the kernel sends no FLUSH"
     )

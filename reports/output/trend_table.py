@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kit.core.table import Row, Table
 from kit.core.text import markdown_text, prose, wrapped
-from reports.analysis.tier_names import tier_name
+from reports.analysis.tier_names import EMULATED, tier_name
 from reports.output.junit import add_outcome, case, document
 from reports.trend.analyse import Trend
 from reports.trend.gate import Gate, failed, left_open
@@ -20,7 +20,7 @@ _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
 
 def plain(trend: Trend, width: int) -> Iterator[str]:
     """Lines for a terminal of `width` columns."""
-    yield from prose(filter(None, (trend.title, headline(trend))), width)
+    yield from prose(filter(None, (trend.title, headline(trend), _lab(trend))), width)
     for place in places(trend):
         yield from prose([f"{place.title}:"], width)
         yield from prose(place.moves, width, "- ")
@@ -45,6 +45,10 @@ def plain(trend: Trend, width: int) -> Iterator[str]:
     yield from prose([method(trend)], width)
 
 
+def _lab(trend: Trend) -> str:
+    return f"{EMULATED}." if trend.emulated else ""
+
+
 def _runs(trend: Trend) -> Iterator[Row | str]:
     for at, (point, label) in enumerate(zip(trend.points, trend.labels, strict=True)):
         yield from (f"--- {mark}" for mark in trend.marks if mark.at == at)
@@ -54,7 +58,7 @@ def _runs(trend: Trend) -> Iterator[Row | str]:
 def markdown(trend: Trend) -> str:
     """One document; foreign text has no markup."""
     lines = [markdown_text(trend.title), ""] if trend.title else []
-    lines += [f"**{markdown_text(headline(trend))}**", ""]
+    lines += [f"**{markdown_text(headline(trend))}**", "", _lab(trend), ""]
     lines += [*(f"- {markdown_text(text)}" for text in sentences(trend)), ""]
     figures: list[Row | str] = [(*line.key, *row_of(line)) for line in trend.lines]
     lines += [Table(_HEAD, figures, range(5, 8)).markdown()]

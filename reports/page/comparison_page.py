@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
-from reports.comparison.compare import SHOWN
+from reports.comparison.compare import SHOWN, answer, largest
 from reports.figures.runs import comparison
 from reports.page import document
 
@@ -13,14 +13,17 @@ from reports.page import document
 def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
     """The page as HTML that needs nothing else. Raises ConfigError if a part of a run is damaged."""
     collected = document.Figures()
-    figures = [collected.add(figure, "") for figure in comparison.figures(a, b)]
+    first = largest(result)
+    drawn = comparison.figures(a, b, first.phase if first else "")
+    figures = [collected.add(figure, "") for figure in drawn]
     sides = " against ".join(f"{letter}: {', '.join(map(str, result.runs[letter]))}" for letter in "ab")
-    stamp = [document.plain(line) for line in (f"A against B: {result.conclusion}", sides)]
+    stamp = [document.plain(line) for line in (answer(result), sides)]
     return document.render(
         "compare.html.j2",
         collected,
         stamp,
         result=result,
+        answer=answer(result),
         figures=figures,
         shown_words=SHOWN,
         across=differences(result.across),

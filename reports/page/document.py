@@ -17,8 +17,9 @@ from markupsafe import Markup
 
 from kit.core.sample_size import sample_needed
 from kit.store.stored import Json
-from reports.analysis import damage
-from reports.devices.stripes import Stripes, sentences_of
+from reports.analysis import analysed
+from reports.analysis.tier_names import EMULATED
+from reports.devices.stripes import Stripes
 from reports.figures import encoding, palette
 from reports.figures.figure import Figure
 from reports.figures.runs import stripes as stripes_figures
@@ -34,13 +35,14 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 @dataclass(frozen=True)
 class Placed:
-    """What a template needs of a figure. `id`: of its element."""
+    """What a template needs of a figure. `pictures`: data URIs and names, for a page without scripts."""
 
     id: str
     title: str
     caption: str
     kind: str
     height: int
+    pictures: Sequence[tuple[str, str]] = ()
 
 
 class Figures:
@@ -54,11 +56,11 @@ class Figures:
         self._figures = itertools.count(1)
         self._cells: dict[int, tuple[str, Json]] = {}
 
-    def add(self, figure: Figure, kind: str) -> Placed:
-        """Keep a figure with its cells."""
+    def add(self, figure: Figure, kind: str, pictures: Sequence[tuple[str, str]] = ()) -> Placed:
+        """Keep a figure with its cells. `pictures`: what stands for it without scripts."""
         name = f"figure-{next(self._figures)}"
         self.scripts[f"{name}-data"] = _packed({**figure.spec, "cells": self._cells_of(figure)})
-        return Placed(name, figure.title, figure.caption, kind, figure.layout["height"])
+        return Placed(name, figure.title, figure.caption, kind, figure.layout["height"], pictures)
 
     def _cells_of(self, figure: Figure) -> str:
         """The name under which the figure finds its cells; figures of one layer have the same."""
@@ -76,14 +78,12 @@ class StripesPart:
     """What stripes.html.j2 shows of a run with arrays of whole stripes."""
 
     found: Stripes
-    sentences: Sequence[str]
     figures: Sequence[Placed]
 
     @classmethod
-    def of(cls, found: Stripes, collected: Figures, *, told: bool = True) -> StripesPart:
-        """`told`: with sentences."""
-        figures = [collected.add(each, "stripes") for each in stripes_figures.figures(found)]
-        return cls(found, list(sentences_of(found)) if told else [], figures)
+    def of(cls, found: Stripes, collected: Figures) -> StripesPart:
+        """With its figures; its sentences are among the notes."""
+        return cls(found, [collected.add(each, "stripes") for each in stripes_figures.figures(found)])
 
 
 def _packed(value: Json) -> Markup:
@@ -98,7 +98,7 @@ def plain(line: str) -> str:
 
 def damage_refused(what: str, hint: str) -> ContextDecorator:
     """Raise ConfigError where drawing fails because `what` of a stored run is damaged."""
-    return damage.damage_refused(what, hint, jinja2.TemplateError)
+    return analysed.damage_refused(what, hint, jinja2.TemplateError)
 
 
 def render(
@@ -112,6 +112,7 @@ def render(
     settings = {"themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW, "stamp": stamp}
     return _environment().get_template(template).render(
         palette=palette,
+        stamped=" \N{MIDDLE DOT} ".join(stamp[:2]),
         settings=htmlsafe_json_dumps(settings),
         plotly=_plotly(),
         script=Markup(script(entry)),
@@ -129,6 +130,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
     )
+    environment.globals["EMULATED"] = EMULATED
     environment.filters.update({f.__name__: f for f in filters.ALL})
     return environment
 

@@ -19,6 +19,11 @@ _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 _RATES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
+def css(value: str) -> str:
+    """Text inside a string of CSS: what could end it is a number."""
+    return "".join(each if each.isalnum() or each in " .,:;()+-" else f"\\{ord(each):06x}" for each in value)
+
+
 def us(value: Any) -> str:
     """Microseconds for people; a withheld value says so."""
     if value is None:
@@ -75,7 +80,7 @@ def rate(value: Any) -> str:
 
 
 def number(value: Any) -> str:
-    return f"{value:,}".replace(",", "\u202f") if isinstance(value, (int, float)) else text(value)
+    return f"{value:,}" if isinstance(value, (int, float)) else text(value)
 
 
 def text(value: Any) -> str:
@@ -130,4 +135,6 @@ def misplaced(entry: PhaseBands) -> list[str]:
         return []  # a summary.json of somebody else's
 
 
-ALL = (limit, duration, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced)
+ALL = (
+    css, limit, duration, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced,
+)  # fmt: skip

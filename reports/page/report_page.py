@@ -16,16 +16,20 @@ from kit.store.summary import CPU_BOUND, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source, resource_use
 from reports.analysis import split as split_analysis
+from reports.analysis.ageing import is_asked
 from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline, Line
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
-from reports.devices.stripes import stripes_of
+from reports.analysis.tier_names import EMULATED
 from reports.figures import ageing, busy, heat_map, hero, phase_maps, split
+from reports.figures.figure import limit_line
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
+from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures, Placed, StripesPart
+from reports.series.sync_methods import SyncCell, SyncRow, SyncTable
 from reports.verdict import power_loss
 from reports.verdict.stalls import stalls
 
@@ -33,36 +37,38 @@ from reports.verdict.stalls import stalls
 _FOLDED = ("lines", "client")
 # So many tiers in a line of the stamp.
 _A_LINE = 3
+# Pixels of what stands for a panel of the first screen without scripts.
+_PICTURE = (300, 110)
 
 
 @document.damage_refused(
     "manifest, latency or summary of the run",
     "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
 )
-def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.DataFrame | None = None) -> str:
-    """The whole report as HTML; `aged` are the rows of ageing.parquet.
-
-    Raises ConfigError if a part of the run is damaged.
-    """
+def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
+    """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""
     collected = Figures()
     summary, headline = result.summary, result.headline
     source = _year(summary)
     subjects = [list(_subjects(latency, phase, summary, manifest, source)) for phase in manifest.phases]
-    panels = list(_panels(subjects, manifest))
+    means = _means(manifest, summary)
+    panels = list(_panels(subjects, manifest, summary)) if means is None else []
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
-    first = collected.add(
-        hero.hero(panels, headline.bars, source, published, timed, headline.unpublished), "hero"
-    )
+    pictures = [(thumbnail(each.stored, _PICTURE), each.title) for each in panels[: hero.MOST_PANELS]]
+    drawn_hero = hero.hero(panels, headline.bars, source, published, timed, headline.unpublished)
+    first = collected.add(drawn_hero, "hero", pictures)
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(manifest.phases, subjects, strict=True)
+        if means is None
     ]
-    curves = ageing.figures(aged) if aged is not None and aged.height else []
+    curves = ageing.figures(result.aged) if result.aged is not None else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
-    found = stripes_of(latency.intervals, manifest.phases)
-    # Rounds after the fills: the run is about ageing, and the first screen has the first device's curve.
-    rounds = aged is not None and bool(aged["stage"].str.starts_with("round").any())
+    slow = SplitPart.of(summary, collected)
+    arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
+    answers = [slow.figure, *(arrays.figures[:1] if arrays else ())]
+    lead = next(filter(None, [*answers, *(drawn[:1] if is_asked(result.aged) else ())]), None)
     return document.render(
         "page.html.j2",
         collected,
@@ -74,11 +80,14 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         setup=result.setup,
         reference=summary.reference,
         hero=first,
+        sync=means,
         phases=phases,
-        curve=drawn[0] if rounds else None,
-        ageing=drawn[1:] if rounds else drawn,
-        stripes=StripesPart.of(found, collected) if found else None,
+        lead=lead,
+        ageing=[each for each in drawn if each is not lead],
+        stripes=arrays,
         title=import_source.title(manifest),
+        titles={phase.name: import_source.name(manifest, phase) for phase in manifest.phases},
+        layers=LAYERS,
         imported=manifest.import_,
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
         timed=timed,
@@ -87,7 +96,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
-        split=SplitPart.of(summary, collected),
+        split=slow,
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
 
@@ -120,12 +129,13 @@ class PhasePart:
     missing: Set[str]
 
 
-def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest) -> Iterator[Panel]:
+def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest, summary: Summary) -> Iterator[Panel]:
     """Of the first screen: each phase's first layer; of an import, all."""
-    for of_phase in subjects:
+    for phase, of_phase in zip(manifest.phases, subjects, strict=True):
         for each in of_phase:
             if manifest.import_ or each.layer == of_phase[0].layer:
-                yield Panel(each.name, heat_map.grid(each.frame, each.times))
+                limits = [limit[1:] for limit in _limits(summary, phase)]
+                yield Panel(each.name, heat_map.grid(each.frame, each.times), limits)
 
 
 def _address(finding: Finding) -> str:
@@ -175,26 +185,54 @@ def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:
 def _phase(
     phase: Phase, subjects: Sequence[Subject], manifest: Manifest, summary: Summary, collected: Figures
 ) -> PhasePart:
+    limits = list(_limits(summary, phase))
     drawn = [
         figure
         for each in subjects
-        for figure in _figures(phase, each, each.layer == subjects[0].layer, manifest, collected)
+        for figure in _figures(phase, each, each.layer == subjects[0].layer, manifest, collected, limits)
     ]
     title = import_source.name(manifest, phase)
     if strip := busy.strip(phase, title):
         drawn.append(collected.add(strip, "busy"))
     expected = set(phase.expected_tiers or phase.tiers)
     seen = {row.tier for row in summary.rows if row.phase == phase.name}
+    # Without a traced server nothing is known of tiers.
+    traced = any(row.phase == phase.name for row in summary.rows_of(SERVER)) and not manifest.import_
     return PhasePart(
         phase, title, load_of(phase, manifest),
         [figure for figure in drawn if figure.kind not in _FOLDED],
         [figure for figure in drawn if figure.kind in _FOLDED],
-        set() if manifest.import_ or manifest.appliance else expected - seen,
+        expected - seen if traced else set(),
     )  # fmt: skip
 
 
+def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
+    """The table of an import that has means alone; None of others."""
+    if manifest.import_ is None or manifest.import_.format != "pg-test-fsync":
+        return None
+    titles, made = import_source.rows(manifest), []
+    for row in summary.main_rows:
+        mean_us = row.mean_us or row.max_us
+        cell = SyncCell(mean_us, None, None, 1e6 / mean_us, 0.0)
+        made.append(SyncRow("", titles.get(row.phase, row.phase), (cell,)))
+    return SyncTable(("",), tuple(made))
+
+
+def _limits(summary: Summary, phase: Phase) -> Iterator[tuple[str, float, str]]:
+    """Limits of latency that do not hold: tier, us and name."""
+    for each in summary.expect:
+        for limit in each.limits if each.phase == phase.name else ():
+            if limit.name.endswith("_us_max") and not limit.ok:
+                yield each.tier, limit.limit, limit.name.removesuffix("_us_max")
+
+
 def _figures(
-    phase: Phase, subject: Subject, main: bool, manifest: Manifest, collected: Figures
+    phase: Phase,
+    subject: Subject,
+    main: bool,
+    manifest: Manifest,
+    collected: Figures,
+    limits: Sequence[tuple[str, float, str]],
 ) -> Iterator[Placed]:
     has_one_interval = phase.end_ns - phase.start_ns <= phase.interval_ns
     if manifest.import_ and len(subject.frame["time_ns"].unique()) <= 1 and has_one_interval:
@@ -203,6 +241,11 @@ def _figures(
     tiers = dict.fromkeys([*phase.expected_tiers, *subject.rows]) if subject.layer == SERVER else {}
     second = not main and not manifest.import_
     for kind, figure in phase_maps.drawings(subject, [t for t in tiers if _worth(phase, subject, t)]):
+        if main:
+            drawn = [
+                limit_line(us, name) for tier, us, name in limits if figure.about.get("tier", tier) == tier
+            ]
+            figure.layout.setdefault("shapes", []).extend(drawn)
         if not (second and kind == "lines"):
             yield collected.add(figure, "client" if second else kind)
 
@@ -219,7 +262,7 @@ def _year(summary: Summary) -> str:
     return title[-4:] if title[-4:].isdigit() else title
 
 
-_WHERE: dict[bool | None, str] = {True: "Emulated lab, not your hardware", False: "Real hardware"}
+_WHERE: dict[bool | None, str] = {True: EMULATED, False: "Real hardware"}
 
 
 def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str]:
@@ -229,8 +272,9 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
     published = f"Published: {summary.reference.source}" if summary.reference and shown else ""
     version = (summary.versions or {}).get("hsp", "")
     lines = [
-        f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}; "
-        f"verdict: {summary.verdict}",
+        f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}"
+        f"{f', {manifest.started_utc[:10]}' if manifest.started_utc else ''}; "
+        f"{'imported' if manifest.import_ and summary.by_nature else f'verdict: {summary.verdict}'}",
         "; ".join(filter(None, (where, f"hsp {version}. {published}"))),
     ]
     tiers = [f"{each.name} p50 {each.p50}{_range(each)}" for each in headline.lines[: 2 * _A_LINE]]

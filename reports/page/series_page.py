@@ -13,7 +13,7 @@ from kit.store.manifest import Manifest
 from kit.store.series import CellRow, Ratio, Series, SeriesAxis, SeriesCell
 from kit.store.tables import deciding_layer
 from reports.analysis.import_source import phase_frame
-from reports.devices.stripes import stripes_of
+from reports.devices.stripes import sentences_of, stripes_of
 from reports.figures import heat_map
 from reports.figures.runs import series as figures
 from reports.figures.runs.batches import batches_figure
@@ -22,7 +22,7 @@ from reports.page import document
 from reports.page.document import Figures, Placed, StripesPart
 from reports.published import references
 from reports.series.batches import batches_of
-from reports.series.sentences import sentences
+from reports.series.sentences import answer, sentences
 from reports.series.sync_methods import sync_table
 from reports.series.view import bytes_rate_of, cell_ratio, cpu_of, merged_rows, rate_of
 
@@ -116,6 +116,9 @@ def render(series: Series, runs: Runs) -> str:
         if mine:
             axes.append(AxisPart(axis, list(sentences(series, axis)), mine))
     verdict = series.verdict or "unknown"
+    sync = sync_table(series, references.forces_of_series(series.reference))
+    made = (stripes_of(latency.intervals, manifest.phases) for manifest, latency in runs.values())
+    arrays = [each for each in made if each]
     return document.render(
         "series.html.j2",
         collected,
@@ -124,14 +127,10 @@ def render(series: Series, runs: Runs) -> str:
         verdict=verdict,
         axes=axes,
         matrices=list(_matrices(series)),
-        # Without their sentences: those are among the notes of the series.
-        stripes=[
-            StripesPart.of(found, collected, told=False)
-            for manifest, latency in runs.values()
-            if (found := stripes_of(latency.intervals, manifest.phases))
-        ],
+        stripes=[StripesPart.of(each, collected) for each in arrays],
         rows=list(_rows(series)),
-        sync=sync_table(series, references.forces_of_series(series.reference)),
+        answer=answer(series, [text for each in arrays for text in [*sentences_of(each)][:1]], sync),
+        sync=sync,
         with_bytes=[(cell, run) for cell in series.cells for run in cell.runs if run.bytes],
         axis_names=[axis.name for axis in series.axes],
     )

@@ -37,22 +37,21 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     (first, begin), (_, end) = cells[0], cells[-1]
     between = f"from {begin}{axis.unit} to {end}{axis.unit}"
     spread = max(rates) / min(rates) - 1
-    differ = f"the {len(cells)} places differ by {spread:.1%} at most, {min(rates) / 1e6:.3g} to "
-    differ += f"{max(rates) / 1e6:.3g} MB/s"
+    least, most = (f"{rate / 1e6:.3g}" for rate in (min(rates), max(rates)))
+    differ = f"{most} MB/s at every address" if least == most else f"{least} to {most} MB/s"
+    differ += f", {len(cells)} places differ by {100 * spread:.1f} % at most"
     if len(cells) < _FEWEST:
         return f"{len(cells)} places are too few to tell whether it is flat {between}; {differ}"
     known = places_of([value for _, value in cells])
     logs = [Figure(math.log(rate), None) for rate in rates]
     line = along(known[0] if known else range(len(cells)), logs)
     low, high = line.range or (0.0, math.inf)
-    fitted = (
-        f"by a line through {len(cells)} places {1 / line.value:.3f}, 95 %: {1 / high:.3f} to {1 / low:.3f}"
-    )
+    fitted = f"by a line {1 / line.value:.3f}, 95 %: {1 / high:.3f} to {1 / low:.3f}"
     words = "outer : inner" if all(run.rotating for run in first.runs) else "first : last"
     if line.inside(1 / (1 + FLAT), 1 + FLAT):
-        return f"flat within {FLAT:.0%} {between} ({words} {fitted}); {differ}"
+        return f"{differ}; flat within {100 * FLAT:.0f} % {between} ({words} {fitted})"
     if line.inside(1, 1) is None:
-        return f"no trend is shown {between} ({words} {fitted}); {differ}"
+        return f"{differ}; no trend is shown {between} ({words} {fitted})"
     return (
         f"{words} {rates[0] / rates[-1]:.3f}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s {between} "
         f"({fitted})"
@@ -63,8 +62,8 @@ def _unwritten(axis: SeriesAxis, cells: Cells, written: Cells) -> str:
     mean, other = (sum(rates) / len(rates) for rates in (_rates(cells), _rates(written)))
     values = ", ".join(f"{value}{axis.unit}" for _, value in cells)
     return (
-        f"at {values} nothing was ever written: answered from the map, without flash, {mean / 1e6:.3g} MB/s, "
-        f"{mean / other:.2f} times what is filled"
+        f"never-written {values}: {mean / 1e6:.3g} MB/s, {mean / other:.2f} times what is filled: "
+        "no flash was read"
     )
 
 

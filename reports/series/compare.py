@@ -56,6 +56,7 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
         rows=rows,
         ratios=ratios,
         only_a=tuple(" ".join(key) for key in mine if key not in named),
+        emulated=a.emulated or b.emulated,
         only_b=tuple(sorted(" ".join(key) for key in named if key not in mine)),
     )
 
@@ -118,8 +119,8 @@ def _conclusion(what: str, rows: Sequence[ComparedCell | ComparedRatio]) -> str:
     parts = []
     if found:
         parts.append(
-            f"{found['differs']} of {found.total()} differ by more than {LIMIT:.0%}, {found['same']} are "
-            f"the same within {LIMIT:.0%}, {found['open']} are known less exactly than that."
+            f"{found['differs']} of {found.total()} differ by more than {100 * LIMIT:.0f} %, {found['same']} "
+            f"agree within it, {found['open']} are known less exactly."
         )
     if single:
         parts.append(f"{single} are {ONE_ROUND} on a side, which says nothing of the next (--repeat).")

@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
+from kit.core.units import format_latency
+from kit.store.labels import ios_words
 from kit.store.series import Series, SeriesAxis
 from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.series.addresses import address_sentences
+from reports.series.batches import batches_of
+from reports.series.sync_methods import SyncTable
 from reports.series.view import cell_ratio, cells_of, merged_rows
 from reports.statistics.ratios import is_too_wide
+
+
+def answer(series: Series, found: Sequence[str], table: SyncTable | None) -> str:
+    """The sentence above all: `found` (of arrays) first, then forced writes, addresses, the largest ratio."""
+    said = [*found, *_forced(table)]
+    if not said:
+        said = [text for axis in series.axes for text in address_sentences(series, axis)]
+    if not said:
+        said = [each.sentence for each in batches_of(series)]
+    return said[0] if said else _largest(series)
+
+
+def _forced(table: SyncTable | None) -> Iterator[str]:
+    """What the second configuration costs beside the first; with one, what methods take that are durable."""
+    if table is None:
+        return
+    ratios = [row.ratio for row in table.rows if row.ratio]
+    if ratios:
+        first, second = table.configurations[:2]
+        between = f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else f"{ratios[0]:.2f}"
+        yield f"Forced writes take {between} times as long {second} as {first}, within this series."
+        return
+    times = [
+        (cell.mean_us, row.label) for row in table.rows for cell in row.cells if cell and not cell.struck
+    ]
+    if times:
+        (low, fast), (high, slow) = min(times), max(times)
+        yield f"A forced write takes {format_latency(low)} ({fast}) to {format_latency(high)} ({slow})."
+
+
+def _largest(series: Series) -> str:
+    """The largest change of a median along an axis."""
+    ratios = [each for each in series.ratios if each.figure == "p50" and not each.beside and each.ratio > 0]
+    if not ratios:
+        return ""
+    most = max(ratios, key=lambda each: abs(math.log(each.ratio)))
+    known, where = most.interval or most.range, "95 %" if most.interval else "within this run"
+    span = f" ({where}: {known[0]:.2f} to {known[1]:.2f})" if known else ""
+    ios = ios_words(most.op, most.tier)
+    return (
+        f"p50 of {ios} is {most.ratio:.2f} times as long at {most.axis} {most.to} as at {most.from_}{span}."
+    )
 
 
 def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:

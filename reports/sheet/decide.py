@@ -14,6 +14,7 @@ from reports.sheet.drives import model_name
 from reports.sheet.evidence import ENOUGH_RUNS, Served
 from reports.sheet.facts import APART, Facts
 from reports.sheet.latencies import LIMITED, us_alone
+from reports.sheet.words import REQUIRED
 from reports.statistics.ratios import Ratio, ratio
 
 _WHAT = {"log": "synchronous writes", "cache": "reads from the L2ARC"}
@@ -57,7 +58,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Decided:
-    """`reasons`: what else there is to know, as sentences. `has`: why to buy it, after "it has"."""
+    """`reasons`: what else there is to know, as sentences. `has`: why to buy it, after "it meets"."""
 
     decision: Decision
     sentence: str
@@ -154,7 +155,7 @@ def decide(
     asked = [line for line, _ in lines if line.need]
     little = f" {text}" if (text := next((each.basis for each in changed if each.basis), "")) else little
     if against.is_same and not against.lacking:
-        whole = (f"It has {_all(len(asked))}.",) if asked else ()
+        whole = (f"It meets {_all(len(asked))}.",) if asked else ()
         return Decided(
             "no-change",
             "It would not change what your clients see: "
@@ -164,7 +165,7 @@ def decide(
         )
     asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in lines if line.need)
     has = f"{_all(len(asked_for))}{_gain(against)}.{little}"
-    return Decided("buy", f"Buy it: it has {has}", asked_for, has=has)
+    return Decided("buy", f"Buy it: it meets {has}", asked_for, has=has)
 
 
 def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
@@ -172,18 +173,18 @@ def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
     asked = [(line, value) for line, value in lines if line.need]
     met = sum(value.met is True for _, value in asked)
     open_ = sum(value.met is None for _, value in asked)
-    rest = f"; of {open_} it is not known" if open_ else ""
-    has = f" It has {met} of the {len(asked)} things that you need{rest}." if len(asked) > 1 else ""
+    rest = f"; {open_} not known" if open_ else ""
+    has = f" It meets {met} of {len(asked)} needs{rest}." if len(asked) > 1 else ""
     unknown = tuple(f"{line.label}: {value.text}." for line, value in asked if value.met is None)
     return Decided("today", f"This is what you have today.{has}", (*_unmet_words(lines, None), *unknown))
 
 
 def _asked(line: SheetLine) -> str:
-    return "" if line.need == "must" else f" (you need {line.need})"
+    return "" if line.need == REQUIRED else f" (you need {line.need})"
 
 
 def _all(asked: int) -> str:
-    return f"all {asked} things that you need" if asked > 1 else "what you need"
+    return f"all {asked} needs" if asked > 1 else "what you need"
 
 
 def advice(decided: Sequence[tuple[Facts, Decided]], within: float) -> tuple[str, str | None]:
@@ -203,7 +204,7 @@ def advice(decided: Sequence[tuple[Facts, Decided]], within: float) -> tuple[str
         return "Buy none of them.", None
     if len(good) == 1:
         facts, each = good[0]
-        return f"Buy {facts.source.name}{_models(facts)}: it has {each.has}", facts.source.name
+        return f"Buy {facts.source.name}{_models(facts)}: it meets {each.has}", facts.source.name
     every = [facts for facts, _ in good]
     prices = [facts.price for facts in every]
     comparable = all(prices) and len({each[1] for each in prices if each}) == 1
@@ -290,7 +291,7 @@ def _slow(need: Need, facts: Facts, lines: Sequence[tuple[SheetLine, SheetValue]
 def _unmet_words(lines: Sequence[tuple[SheetLine, SheetValue]], besides: set[str] | None) -> list[str]:
     return [
         f"{line.label}: {value.text}, you need {line.need}."
-        if line.need != "must"
+        if line.need != REQUIRED
         else f"{line.label}: {value.text} ({value.note})."
         for line, value in lines
         if line.need and value.met is False and line.key not in (besides or ())

@@ -13,6 +13,7 @@ from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
 from reports.sheet.facts import Facts, line, unknown
 from reports.sheet.latencies import Line
+from reports.sheet.words import REQUIRED
 from reports.statistics import proportion
 from reports.verdict import power_loss, write_cache
 
@@ -63,7 +64,7 @@ def model_name(device: Device) -> str:
 
 def safety_lines(facts: Facts) -> Iterator[Line]:
     asked = facts.need.survives_power_loss
-    keeps = line(SAFETY, "power_loss", "Keeps acknowledged writes", "must" if asked else "")
+    keeps = line(SAFETY, "power_loss", "Survives power loss", REQUIRED if asked else "")
     yield keeps, _power_loss(facts, asked)
     says = {
         _NO_CACHE.get(str((each.settings or {}).get("write_cache")), "")
@@ -217,7 +218,7 @@ def price_lines(facts: Facts) -> Iterator[Line]:
         yield line(PRICE, f"{role}_per_1000", f"{name}, price per 1000 aged I/O/s"), value
         saved = line(PRICE, f"{role}_per_us", f"{name}, price per µs saved at p99")
         yield saved, _per_us(facts, role, price)
-        disks = line(PRICE, f"{role}_disks", f"{name}, as many disks, one I/O at a time")
+        disks = line(PRICE, f"{role}_disks", f"{name}: replaces as many disks (one I/O at a time)")
         yield disks, _disks(facts, role)
 
 

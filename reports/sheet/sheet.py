@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kit.core.text import safe_text
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
+from reports.analysis.tier_names import EMULATED
 from reports.sheet.decide import Against, Change, Decided, advice, changes, decide
 from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
 from reports.sheet.evidence import Source
@@ -101,9 +102,7 @@ def _shown(lines: Sequence[Sequence[SheetLine]], columns: Sequence[Candidate]) -
 def _notes(facts: Sequence[Facts]) -> list[str]:
     found = []
     if any(each.source.emulated for each in facts):
-        found.append(
-            "The drives are emulated: their latencies are those of models. Prices are the testbed's."
-        )
+        found.append(f"{EMULATED}: latencies are those of models. Prices are the testbed's.")
     if missing := [each.source.name for each in facts if not each.source.devices("log")]:
         found.append(f"No log device: {', '.join(missing)}.")
     return found

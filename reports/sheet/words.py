@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kit.store.sheet import Candidate, SheetLine
 
+# A need without a number.
+REQUIRED = "required"
 MARKS = {True: "met", False: "not met", None: "not known"}
 # What stands on a candidate's chip, and its colour on a page.
 CHIPS = {
@@ -24,7 +26,7 @@ WORDS = (
     ("I/O/s", "reads or writes a second"),
     ("Write amplification", "bytes that the flash is programmed with for each byte that is written"),
     ("95 %, over 3 runs", "the value lies in this range with 95 % confidence, by what the runs differ in"),
-    ("Within this run", "what the number of its I/Os leaves open: another run may give another value"),
+    ("Within this run", "by its sample size alone: another run may give another value"),
 )
 
 

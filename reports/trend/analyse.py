@@ -125,6 +125,11 @@ class Trend:
         return " / ".join(dict.fromkeys(point.title for point in self.points if point.title))
 
     @property
+    def emulated(self) -> bool:
+        """Whether devices of a run were models."""
+        return any(point.emulated for point in self.points)
+
+    @property
     def judged(self) -> list[Line]:
         return [line for line in self.lines if line.changes is not None]
 

@@ -53,6 +53,7 @@ class Point:
     figures: Mapping[Key, Measured] = field(default_factory=dict)
     outcomes: Mapping[str, Stand] = field(default_factory=dict)
     title: str = ""
+    emulated: bool = False
 
     @property
     def time(self) -> datetime | None:
@@ -89,6 +90,7 @@ def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> P
         figures,
         outcomes_of(summary),
         manifest.title or "",
+        bool(manifest.testbed.emulated),
     )
 
 
@@ -121,6 +123,7 @@ def point_of_series(
         figures,
         outcomes,
         series.title,
+        series.emulated,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kit.core.units import format_latency
+from kit.store.labels import ios_words
 from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics.change_points import ALPHA
@@ -23,6 +24,8 @@ _FIGURES = {RATE: "I/Os a second", BYTES: "MB/s"}
 _PERCENTS = 1.5
 # No smaller change would be found: beyond this factor the number says nothing more.
 _MOST_TIMES = 10
+# Places that the headline names.
+_MOST_SINCE = 2
 
 
 def name_of(key: Key) -> str:
@@ -32,6 +35,11 @@ def name_of(key: Key) -> str:
         return f"{phase}: {_FIGURES[figure]}"
     of = op_name(op) if tier == "all" else f"{op_name(op)}, {tier_name(tier)}"
     return f"{phase}: {figure} of {of}, at the {LAYERS.get(layer, layer)}"
+
+
+def _short(key: Key) -> str:
+    """As `name_of`, without phase and layer."""
+    return _FIGURES.get(key[4], f"{key[4]} of {ios_words(key[2], key[3])}")
 
 
 def value_text(key: Key, value: float) -> str:
@@ -51,23 +59,29 @@ def headline(trend: Trend) -> str:
         alike = len(trend.alike)
         but = f"; in {alike} neighbouring runs look alike" if alike else ""
         return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
-    kinds = {
-        "slower": "slower now",
-        "faster": "faster now",
-        "back": "moved, and now not shown to differ from the past",
-    }
+    kinds = {"slower": "slower", "faster": "faster", "back": "not shown to differ from the past"}
     count = Counter[str](line.moved for line in moved)
     now = ", ".join(f"{count[kind]} {text}" for kind, text in kinds.items() if count[kind])
-    changes = [change for line in moved for change in line.changes or ()]
-    slopes = sum(not line.changes for line in moved)
-    parts = []
-    if changes:
-        at = len({change.at for change in changes})
-        where = "one place" if at == 1 else f"{at} places"
-        parts.append(f"{len(changes)} change point{'s' * (len(changes) != 1)} at {where}")
-    if slopes:
-        parts.append(f"{slopes} slope{'s' * (slopes != 1)}")
-    return f"{len(moved)} of {judged} figures moved over {points} runs: {now}; {' and '.join(parts)}."
+    told = [*_since(trend, moved)]
+    more = f"; {len(told) - _MOST_SINCE} more places" if len(told) > _MOST_SINCE else ""
+    said = "; ".join(told[:_MOST_SINCE])
+    return f"{said[:1].upper()}{said[1:]}{more}. Now, of {len(moved)} figures that moved: {now}."
+
+
+def _since(trend: Trend, moved: Sequence[Line]) -> Iterator[str]:
+    """The largest change of each place: direction, since when, by how much, and what changed there."""
+    for line in moved:
+        if not line.changes and (slope := line.explained.slope):
+            words = "slower" if (slope.log > 0) == (line.slower > 0) else "faster"
+            yield f"{words} run by run ({_short(line.key)} {_change(math.exp(slope.log))} a run)"
+    found = [(change, line) for line in moved for change in line.changes or ()]
+    for at in sorted({change.at for change, _ in found}):
+        here = [each for each in found if each[0].at == at]
+        change, line = max(here, key=lambda each: (each[1].key[4] == "p50", abs(math.log(each[0].ratio))))
+        marks = f"{_listed([str(mark) for mark in change.marks])}: " if change.marks else ""
+        point = trend.points[at]
+        text = f"{marks}{_short(line.key)} {_change(change.ratio)}"
+        yield f"{'slower' if change.worse else 'faster'} since {point.started_utc[:10] or point.run} ({text})"
 
 
 @dataclass(frozen=True)
@@ -161,6 +175,11 @@ def percent(ratio: float) -> str:
     return f"{(ratio - 1) * 100:.2g} %" if ratio < 2 else f"{ratio:.3g} times"
 
 
+def _change(ratio: float) -> str:
+    """Such as "+32 %"."""
+    return f"{100 * (ratio - 1):+.2g} %" if 1 / _PERCENTS <= ratio <= _PERCENTS else f"x {ratio:.3g}"
+
+
 def _marks(trend: Trend) -> Iterator[str]:
     places = itertools.groupby(quiet_marks(trend), key=lambda each: each[0].at)
     for at, group in places:
@@ -173,8 +192,8 @@ def _marks(trend: Trend) -> Iterator[str]:
             yield f"{between}: it cannot be told whether a figure moved there."
         else:
             yield (
-                f"{between}: no figure is shown to have moved. Of the figure that is known best a change of "
-                f"{percent(limit)} would have been found there in nine of ten cases."
+                f"{between}: no change found. In the figure known best, a change of {percent(limit)} would "
+                "have been found in nine of ten cases."
             )
 
 
@@ -198,8 +217,8 @@ def _left_open(trend: Trend) -> Iterator[str]:
     open_ = len(trend.lines) - len(trend.judged)
     if open_:
         yield (
-            f"{open_} of {len(trend.lines)} figures have too few runs to tell. How runs scatter is known "
-            "only from runs between which nothing changed: measure each version twice or more often."
+            f"{open_} of {len(trend.lines)} figures have too few runs to tell: measure each version at least "
+            "twice."
         )
     wander = trend.alike
     if wander:
@@ -210,7 +229,7 @@ def _left_open(trend: Trend) -> Iterator[str]:
         )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
-        yield f"Not used, because their result is unknown: {', '.join(hollow)}."
+        yield f"Left out, their result is unknown: {', '.join(hollow)}."
 
 
 def _lags(lines: Sequence[Line]) -> str:

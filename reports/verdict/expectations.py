@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.sample_size import sample_needed
+from kit.core.units import format_beside, format_latency, format_latency_range
 from kit.store.checks.ids import id_of_expectation
 from kit.store.checks.outcome import Outcome
+from kit.store.labels import ios_words
 from kit.store.latency import Latency
 from kit.store.manifest import Expectation, Manifest
 from kit.store.parts.judged import JudgedExpectation, Limit, OtherRow
@@ -155,7 +157,7 @@ def _few(shorts: Sequence[_Short], phases: Mapping[str, Phase]) -> dict[_Key, Ou
         row, subject = each.row, f"{each.row.op}/{each.row.tier}"
         of_row = phases.get(row.phase)
         longer = f"; {remedies.longer(of_row, times[row.phase])}" if of_row else ""
-        text = f"{subject}: {_FEW}: {row.count} of at least {each.needed}{longer}."
+        text = f"{ios_words(row.op, row.tier)}: {_FEW}: {row.count} of at least {each.needed}{longer}."
         made[key] = Outcome.failed("FEW-IOS", text, row.phase, subject)
     return made
 
@@ -174,7 +176,7 @@ def _judged(expectation: Expectation, by: _Judged) -> tuple[JudgedExpectation, l
     own = [few]
     if inside and not unlike and (least is None or not row or not row.published):
         # Without an I/O one reason is enough.
-        own += [_inside(row)] if row or few.ok else []
+        own += [_inside(by)] if row or few.ok else []
     value = JudgedExpectation(
         phase=expectation.phase, op=expectation.op, tier=expectation.tier, min_count=expectation.min_count,
         count=row.count if row else 0, inside=inside, limits=tuple(limits),
@@ -191,6 +193,11 @@ def _key(expectation: Expectation) -> dict[str, str]:
 def _id(expectation: Expectation, limit: Limit) -> str:
     to = limit.to.as_json() if limit.to else None
     return id_of_expectation(_key(expectation), limit.name, to)
+
+
+def _ios(expectation: Expectation) -> str:
+    """What the sentences call its I/Os."""
+    return ios_words(expectation.op, expectation.tier)
 
 
 def _subject(expectation: Expectation) -> str:
@@ -212,7 +219,7 @@ def _not_published(expectation: Expectation, why: str) -> Outcome:
 def _outcome(expectation: Expectation, limit: Limit) -> Outcome:
     """Of a limit; where the run leaves it open, it is unknown whether it holds."""
     id_, subject = _id(expectation, limit), _subject(expectation)
-    return Outcome.judged(id_, limit.ok, f"{subject}: {limit.reason}", expectation.phase, subject)
+    return Outcome.judged(id_, limit.ok, limit.reason, expectation.phase, subject)
 
 
 def _row(rows: Sequence[Row], expectation: Expectation, **other: str) -> Row | None:
@@ -232,20 +239,22 @@ def _count(by: _Judged) -> Limit:
     if count < needed:
         key = (by.expectation.layer, by.expectation.phase, by.expectation.op)
         of = sum(row.count for row in by.rows if (row.layer, row.phase, row.op) == key)
-        few = f"{count} I/Os, at least {needed} were expected; others answered {of - count}"
+        few = (
+            f"{count:,} {_ios(by.expectation)}, at least {needed:,} expected; others answered {of - count:,}"
+        )
         few += f". {remedies.of_tier(tier)}." if tier != "all" else "."
     return _made("min_count", needed, count, few)
 
 
-def _inside(row: Row | None) -> Limit:
-    reason = ""
+def _inside(by: _Judged) -> Limit:
+    row, ios, reason = by.row, _ios(by.expectation), ""
     if row is None:
-        reason = "no I/O that could be inside the published range."
+        reason = f"{ios}: no I/O that could be inside the published range."
     elif row.published is None:
-        reason = "there is no published range to be inside of."
+        reason = f"{ios}: there is no published range to be inside of."
     elif not row.published.inside:
-        (a, b), (c, d) = row.range_us, row.published.range_us
-        reason = f"95 % within {a:.4g}-{b:.4g} us, published are {c:g}-{d:g} us."
+        found, published = (format_latency_range(*each) for each in (row.range_us, row.published.range_us))
+        reason = f"95 % of {ios} took {found}, published {published}."
     return _made("inside", 1, None, reason)
 
 
@@ -256,8 +265,9 @@ def _inside_share(limit: float, row: Row, published: Published, latency: Latency
     certain = (pl.col("lo_ns") >= low) & (pl.col("hi_ns") <= high)
     possible = (pl.col("hi_ns") > low) & (pl.col("lo_ns") < high)
     known = part(_cells_of(latency.cells, row), certain, possible)
-    words = f"are within {low / 1e3:g}-{high / 1e3:g} us"
-    return _of_share("inside_share_min", limit, found, known, words)
+    span = format_latency_range(*published.range_us)
+    said = f"{100 * found:.2f} % of {ios_words(row.op, row.tier)} took {span}"
+    return _of_share("inside_share_min", limit, found, known, said)
 
 
 def _holds(name: str, limit: float, known: tuple[float, float]) -> tuple[bool | None, str]:
@@ -268,16 +278,16 @@ def _holds(name: str, limit: float, known: tuple[float, float]) -> tuple[bool | 
     return True if high <= limit else False if low > limit else None, "at most"
 
 
-def _of_share(name: str, limit: float, found: float, known: tuple[float, float], words: str) -> Limit:
+def _of_share(name: str, limit: float, found: float, known: tuple[float, float], said: str) -> Limit:
     """A limit on a part of the I/Os, `known` as far as the run tells it."""
     low, high = known
     if limit in (0, 1):
         # All, and none, are counted.
         low = high = found
     ok, asked = _holds(name, limit, (low, high))
-    reason = f"{found:.4%} of the I/Os {words}, {asked} {limit:.4%} were expected."
+    reason = f"{said}, limit {asked} {100 * limit:.4g} %."
     if ok is None:
-        reason = f"unknown: {reason[:-1]}; of I/Os like these it is {low:.2%} to {high:.2%}."
+        reason = f"unknown: {reason[:-1]}; of I/Os like these it is {100 * low:.2f} to {100 * high:.2f} %."
     return Limit(name=name, limit=limit, found=found, ok=ok, reason="" if ok else reason)
 
 
@@ -291,9 +301,10 @@ def _limit(name: str, limit: float, by: _Judged) -> Limit:
         return _longest(limit, by)
     if name == "stall_ms_max":
         return _stall(limit, by)
-    mine = pl.col("tier") == by.expectation.tier
+    mine, found = pl.col("tier") == by.expectation.tier, by.row.share if by.row else 0.0
     known = part(_cells_of(by.latency.cells, by.row, "tier"), mine, mine) if by.row else (0.0, 0.0)
-    return _of_share(name, limit, by.row.share if by.row else 0.0, known, "are its own")
+    said = f"{_ios(by.expectation)} were {100 * found:.4g} % of the {by.expectation.op}s"
+    return _of_share(name, limit, found, known, said)
 
 
 def _bounds(row: Row, figure: str) -> tuple[float, float]:
@@ -305,27 +316,27 @@ def _bounds(row: Row, figure: str) -> tuple[float, float]:
 def _percentile(name: str, limit: float, by: _Judged) -> Limit:
     """A percentile: by the part of the I/Os above the limit, as far as the run leaves that open."""
     figure, q, words = _PERCENTILES[name]
-    row = by.row
+    row, ios, at_most = by.row, _ios(by.expectation), format_latency(limit, 6)
     found = getattr(row, f"{figure}_us") if row else None
     ok: bool | None = False
     if row is None:
-        reason = f"no I/O that could have a {words} of at most {limit:g} us."
+        reason = f"{ios}: no I/O that could have a {words}; limit {at_most}."
     elif found is None:
         ok = None
-        reason = (
-            f"{words} is withheld: {row.count} I/Os, it takes {sample_needed(q)} to tell whether "
-            f"it is at most {limit:g} us."
-        )
+        withheld = f"{words} of {ios} is withheld: {row.count:,} I/Os, {sample_needed(q):,} are needed"
+        reason = f"{withheld}; limit {at_most}."
     else:
         low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
         if high <= 1 - q:
             return _made(name, limit, found, "")
-        reason = f"{words} is {found:.5g} us, at most {limit:g} us were expected."
+        value, at_most = format_beside(found, limit)
+        reason = f"{words} of {ios} is {value}, limit {at_most}."
         if low <= 1 - q:
             ok = None
             reason = (
-                f"unknown whether {words} is at most {limit:g} us: it is {found:.5g} us; of I/Os like "
-                f"these {low:.2%} to {high:.2%} take longer, {1 - q:.2%} may."
+                f"{words} of {ios} is {value}, too near to the limit {at_most}: "
+                f"of I/Os like these {100 * low:.2f} to {100 * high:.2f} % take longer, "
+                f"{100 * (1 - q):.3g} % may."
             )
     return Limit(name=name, limit=limit, found=found, ok=ok, reason=reason)
 
@@ -338,9 +349,10 @@ def _cells_of(frame: pl.DataFrame, row: Row, *of_all: str) -> pl.DataFrame:
 
 def _longest(limit: float, by: _Judged) -> Limit:
     """The longest I/O. It is exact unless the run kept only its bin."""
-    row, name = by.row, "max_us_max"
+    row, name, at_most = by.row, "max_us_max", format_latency(limit, 6)
+    ios = f"the longest of {_ios(by.expectation)}"
     if row is None:
-        return _made(name, limit, None, f"no I/O that could take at most {limit:g} us.")
+        return _made(name, limit, None, f"{ios}: there is none; limit {at_most}.")
     mine = _cells_of(by.latency.bins, row)
     found = row.max_us
     least: float = found
@@ -349,10 +361,10 @@ def _longest(limit: float, by: _Judged) -> Limit:
     if found <= limit:
         return _made(name, limit, found, "")
     if least > limit:
-        words = f"the longest took {found:.6g} us, at most {limit:g} us were expected."
+        words = "{} took {}, limit {}.".format(ios, *format_beside(found, limit))
         return _made(name, limit, found, words)
-    words = f"the longest took from {least:.6g} to {found:.6g} us, as the run kept its bin alone"
-    reason = f"{words}: unknown whether it took at most {limit:g} us."
+    between = f"{format_latency(least, 6)} to {format_latency(found, 6)}"
+    reason = f"{ios} took {between}, as the run kept its bin alone: limit {at_most}."
     return Limit(name=name, limit=limit, found=found, ok=None, reason=reason)
 
 
@@ -370,8 +382,7 @@ def _stall(limit: float, by: _Judged) -> Limit:
         if high <= limit:
             ok, reason = True, ""
         elif low > limit:
-            words = f"no I/O ended at the layer {layer} for at least {low:.5g} ms"
-            reason = f"{words}, at most {limit:g} ms were expected."
+            reason = f"no I/O ended at the layer {layer} for at least {low:.5g} ms, limit {limit:g} ms."
         else:
             ok, words = None, f"unknown whether an I/O ended at the layer {layer} at least every {limit:g} ms"
             bounds = f"the longest time without is from {low:.5g} to {high:.5g} ms"
@@ -404,11 +415,12 @@ def _leaves_open(known: tuple[float, float]) -> str:
 def _ratio(name: str, limit: float, by: _Judged) -> Limit:
     """A percentile of the row, divided by that of another row of the layer."""
     figure, other = _RATIOS[name], by.ratio_to
-    label = f"{other['phase']}: {other['op']}/{other['tier']}"
+    ios, label = _ios(by.expectation), ios_words(other["op"], other["tier"])
+    label += f" ({other['phase']})" if other["phase"] != by.expectation.phase else ""
     pair = (by.row, by.other)
     found, ok = None, None
-    if absent := [words for row, words in zip(pair, ("this row", label), strict=True) if row is None]:
-        reason = f"no ratio to {label}: {absent[0]} has no I/O."
+    if absent := [words for row, words in zip(pair, (ios, label), strict=True) if row is None]:
+        reason = f"no ratio to {label}: {absent[0]} have no I/O."
     else:
         mine, theirs = (getattr(row, f"{figure}_us") for row in pair)
         if mine and theirs:
@@ -416,18 +428,15 @@ def _ratio(name: str, limit: float, by: _Judged) -> Limit:
             known = _ratio_range(by, figure)
             ok, words = _holds(name, limit, known)
             reason = (
-                f"{figure} is {found:.4g} times that of {label} ({mine:.5g} and {theirs:.5g} us), {words} "
-                f"{limit:g} times were expected."
+                f"{figure} of {ios} is {found:.4g} times that of {label} ({format_latency(mine)} and "
+                f"{format_latency(theirs)}), limit {words} {limit:g} times."
             )
             if ok is None:
                 reason = f"unknown: {reason[:-1]}; {_leaves_open(known)}."
         else:
-            words, row = ("this row", pair[0]) if not mine else (label, pair[1])
-            ios, needed = row.count if row else 0, sample_needed(_PERCENTILES[f"{figure}_us_max"][1])
-            reason = (
-                f"no ratio to {label}: {figure} of {words} is withheld, {ios} I/Os of the {needed} that it "
-                "takes."
-            )
+            words, row = (ios, pair[0]) if not mine else (label, pair[1])
+            count, needed = row.count if row else 0, sample_needed(_PERCENTILES[f"{figure}_us_max"][1])
+            reason = f"no ratio to {label}: {figure} of {words} is withheld, {count:,} of {needed:,} I/Os."
     return Limit(
         name=name, limit=limit, found=found, to=OtherRow(**other), ok=ok, reason="" if ok else reason
     )

@@ -63,16 +63,23 @@ def judge(power_loss: PowerLoss | None) -> Judged:
         raise MeasurementUnknown("no write was acknowledged before a power loss")
     broken = [*_broken(moments)]
     told = result(power_loss)
-    bound = _bound_sentence(told)
     if broken:
         last = broken[-1]
-        text = f"{last.text} A device acknowledged what it did not keep. {bound}"
+        text = f"{last.text} {_share(told)}".strip()
         return Judged(told, [*broken[:-1], last.model_copy(update={"text": text})])
     if unsure := [*_open(power_loss)]:
         return Judged(told, unsure)
-    kept = f"{_kept_sentence(told)} {bound}"
-    kept = " ".join(filter(None, [kept, _control_sentence(power_loss)]))
+    kept = " ".join(filter(None, [*answer(told), _like(told), _control_sentence(power_loss)]))
     return Judged(told, [Outcome.ok("POWER-LOSS-LOST", subject="power losses", text=kept)], kept)
+
+
+def answer(told: PowerLossResult | None) -> list[str]:
+    """That nothing was lost, of what was looked for, and what that says; of a run with power losses."""
+    if told is None:
+        return []
+    counted = told.bound.of if told.bound else told.moments
+    losses = f"{counted} power loss{'es' * (counted != 1)}"
+    return [f"{losses} lost none of {of_records(told.looked_at, told.acknowledged)}. {_share(told)}".strip()]
 
 
 def counts_of(moment: Moment) -> dict[str, int]:
@@ -107,7 +114,8 @@ def table(power_loss: PowerLoss | None) -> Json | None:
         }
         for name, moment in named
     ]
-    sentence = _bound_sentence(result(power_loss))
+    told = result(power_loss)
+    sentence = f"{_share(told)} {_like(told)}".strip()
     return {"rows": rows, "sentence": sentence, "control": _control_sentence(power_loss)}
 
 
@@ -133,7 +141,7 @@ def _records(moments: Sequence[Moment]) -> str:
 
 def of_records(looked_at: int, acknowledged: int) -> str:
     """The denominator of a loss, as words."""
-    return f"{looked_at} records that no later one had replaced ({acknowledged} acknowledged writes)"
+    return f"{looked_at} records looked for ({acknowledged} acknowledged writes)"
 
 
 def result(power_loss: PowerLoss) -> PowerLossResult:
@@ -169,13 +177,6 @@ def result(power_loss: PowerLoss) -> PowerLossResult:
     )
 
 
-def _kept_sentence(told: PowerLossResult) -> str:
-    """That nothing was lost, of what was looked for."""
-    counted = told.bound.of if told.bound else told.moments
-    losses = f"{counted} power loss{'es' * (counted != 1)}"
-    return f"All {of_records(told.looked_at, told.acknowledged)} survived {losses}."
-
-
 def conditions(told: PowerLossResult) -> str:
     """Of the power losses that a bound is of: "like these"."""
     drives = f"{told.devices} device{'s' * (told.devices != 1)}" if told.devices else "the same devices"
@@ -183,17 +184,20 @@ def conditions(told: PowerLossResult) -> str:
     return f"each at most {after} after the first write, with at most {written} written until then, {drives}"
 
 
-def _bound_sentence(told: PowerLossResult) -> str:
-    """What so many power losses say of the next one, if it is like them."""
-    bound = told.bound
-    if not bound:
+def _share(told: PowerLossResult) -> str:
+    """Which share of power losses lose data; "" where none counts."""
+    if not told.bound:
         return ""
-    seen = f"{told.moments_with_loss} of {bound.of} with a loss"
-    share = f"{100 * bound.low:.1f} to {100 * bound.high:.1f} %"
-    if not told.moments_with_loss:
-        share = f"below {100 * bound.high:.1f} %"
-    like = f"(95 % confidence, if they do not depend on each other): {conditions(told)}, one session"
-    return f"{seen}: {share} of power losses like these lose data {like}."
+    low, high = f"{100 * told.bound.low:.1f}", f"{100 * told.bound.high:.1f} %"
+    share = f"{low} to {high}" if told.moments_with_loss else f"Below {high}"
+    return f"{share} of power losses like these lose data (95 %)."
+
+
+def _like(told: PowerLossResult) -> str:
+    """What such power losses are like."""
+    return f"Like these, if they do not depend on each other: {conditions(told)}, one session." * bool(
+        told.bound
+    )
 
 
 def _broken(moments: Sequence[Moment]) -> list[Outcome]:
@@ -266,5 +270,4 @@ def _control_sentence(power_loss: PowerLoss) -> str:
     if not control or not who:
         return ""
     lost = sum(sum(counts_of(moment).values()) for moment in control)
-    told = _records(control)
-    return f"{who[0].upper()}{who[1:]} lost {lost} of {told}, so that a loss would have been seen."
+    return f"{who[0].upper()}{who[1:]} lost {lost} of {_records(control)}: the test sees a loss."

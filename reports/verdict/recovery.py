@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import numpy as np
 
-from kit.core.units import format_duration_ns, format_latency
+from kit.core.units import format_latency
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -72,16 +73,15 @@ def apart_ios(phase: Phase) -> int:
 def sentences(rows: Sequence[FaultRow]) -> Iterator[str]:
     """A line for each fault and event, for people."""
     for row in rows:
-        head = f"{row.phase}: {row.kind} at {_when(row.at_s)}, {row.text}"
+        head = f"{row.text} at {_when(row.at_s)} ({row.phase})"
         if row.begin_s is None or row.error:
             yield f"{head}: did not happen{': ' + row.error if row.error else ''}."
         elif row.kind == "event":
             yield f"{head}: took {_seconds(row.end_s - row.begin_s)}." if row.end_s else f"{head}."
         else:
-            found = "latencies were not back in the band of before"
+            found = "latency did not recover"
             if row.recovered_s is not None:
-                since = f"in the band of before {_recovered(row)}"
-                found = f"{since} (known to within {row.resolution_s:g} s)"
+                found = f"latency recovered {_recovered(row)} (known to within {row.resolution_s:g} s)"
             elif row.ok is None:
                 found = "not judged"
             yield f"{head}: {found}; longest I/O {format_latency(row.longest_us)}; {_WORDS[row.ok]}."
@@ -117,7 +117,8 @@ def _seconds(value: float) -> str:
 
 
 def _when(at_s: float) -> str:
-    return format_duration_ns(round(at_s * 1e9)) if at_s > 0 else "0s"
+    """Hours, minutes and seconds since the load began."""
+    return str(timedelta(seconds=round(at_s)))
 
 
 # --- One phase ---
@@ -356,13 +357,12 @@ def _unkept(each: ScheduledAction, line: Timeline, band: Band, places: _Places, 
     if each.expect == "unaffected":
         return _beyond(line, band, (places.first, _until(line, places.last)), "its begin", row)
     within_s = row.recover_within_s
-    limit = f"within {_seconds(within_s)}" if within_s is not None else "before the phase ended"
+    limit = f"limit {_seconds(within_s)}" if within_s is not None else "limit: the end of the phase"
+    usual = f"recovered is {_limits(row)}"
     if row.recovered_s is None:
-        return f"latencies did not come back into the band of before ({_limits(row)}) at all"
+        return f"latency did not recover, {limit}; {usual}"
     if within_s is not None and row.recovered_s > within_s:
-        return (
-            f"latencies were back in the band of before ({_limits(row)}) {_recovered(row)}, and not {limit}"
-        )
+        return f"latency recovered {_recovered(row)}, {limit}; {usual}"
     assert places.back is not None
     return _beyond(line, band, (places.back, places.after), "recovery", row)
 
@@ -373,8 +373,8 @@ def _beyond(line: Timeline, band: Band, span: tuple[int, int], since: str, row: 
         return ""
     out = int(np.any([above for _, above in band.above(line)], axis=0)[slice(*span)].sum())
     return (
-        f"{out} of {span[1] - span[0]} intervals from {since} on are not in the band of before "
-        f"({_limits(row)}), more than chance"
+        f"{out} of {span[1] - span[0]} intervals from {since} on are slower than before, more than chance: "
+        f"before, {_limits(row)}"
     )
 
 
@@ -437,4 +437,5 @@ def _outcome(code: str, phase: Phase, each: ScheduledAction, why: str = "") -> O
     """It holds where there is no `why`."""
     subject = f"the {each.kind} at {_when(each.at_ns / 1e9)} ({each.text})"
     holds = None if why and code == "FAULT-UNJUDGED" else not why
-    return Outcome.judged(code, holds, f"{subject}: {why}.", phase.name, subject)
+    text = f"{each.text} at {_when(each.at_ns / 1e9)}: {why}."
+    return Outcome.judged(code, holds, text, phase.name, subject)

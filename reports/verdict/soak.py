@@ -10,6 +10,7 @@ import polars as pl
 
 from kit.core.units import format_duration_ns
 from kit.store.checks.outcome import Outcome
+from kit.store.labels import ios_words
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest, Soak
 from kit.store.parts.soak import SoakDrift, SoakPhase, SoakRow, SoakTier
@@ -20,6 +21,8 @@ from reports.statistics.quantiles import percentiles_ns
 from reports.statistics.ratios import Ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
+# A ratio from here on is told as "times", not in percent.
+_TIMES = 2
 
 
 def describe(manifest: Manifest, latency: Latency) -> list[SoakPhase]:
@@ -29,19 +32,31 @@ def describe(manifest: Manifest, latency: Latency) -> list[SoakPhase]:
 
 
 def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
-    """One for each tier whose rows are held against its first."""
+    """One for each tier whose rows stay near its first: the row that is farthest from it."""
     for soak in soaks:
         for tier in soak.tiers:
-            told = [_words(each) for each in tier.drift if each.limit is not None and each.ratio]
+            told = [
+                f"{each.figure} {_change(each)}, limit {100 * each.limit:.3g} %"
+                for each in tier.drift
+                if each.ok and each.limit is not None
+            ]
             if told:
-                rows = f"{len(tier.rows)} rows of {format_duration_ns(soak.row_ns)}"
-                name = f"the one farthest from the first, {tier.op}/{tier.tier}"
-                yield f"{soak.phase}: {rows}; {name}: {'; '.join(told)}."
+                over = f"In {format_duration_ns(soak.duration_ns)}, rows of {format_duration_ns(soak.row_ns)}"
+                yield f"{over}: {ios_words(tier.op, tier.tier)} drifted at most: {'; '.join(told)}."
 
 
-def _words(drift: SoakDrift) -> str:
-    low, high = drift.range or (0.0, 0.0)
-    return f"{drift.figure} x {drift.ratio:.3f}{_at(drift)} (within this run: {low:.3f} to {high:.3f})"
+def _change(drift: SoakDrift) -> str:
+    """Such as "+20 % from 2h on (within this run: +19 to +22 %)"; a multiple where it is larger than two."""
+    assert drift.ratio is not None, "a drift that is told has a ratio"
+    low, high = drift.range or (drift.ratio, drift.ratio)
+    if drift.ratio >= _TIMES:
+        found, within = f"{drift.ratio:.2f} times", f"{low:.2f} to {high:.2f} times"
+    else:
+        found, within = (
+            f"{100 * (drift.ratio - 1):+.1f} %",
+            f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %",
+        )
+    return f"{found}{_at(drift)} (within this run: {within})"
 
 
 def _at(drift: SoakDrift) -> str:
@@ -111,7 +126,7 @@ def _tier(
             for part, span, total in zip(bins, spans, every.tolist(), strict=True)
         ),
         drift=tuple(
-            _drift(f"{kind['op']}/{kind['tier']}", figure, limits.get(figure), mine, edges, column_ns)
+            _drift(ios_words(kind["op"], kind["tier"]), figure, limits.get(figure), mine, edges, column_ns)
             for figure in _QUANTILES
             if limits.get(figure) is not None or len(spans) > 1
         ),
@@ -185,22 +200,15 @@ def _too_short(name: str, drift: SoakDrift, column_ns: int) -> str:
 
 def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
     assert drift.limit is not None
-    figure, declared = drift.figure, f"at most {100 * drift.limit:.3g} % was declared"
+    figure, declared = drift.figure, f"limit {100 * drift.limit:.3g} %"
     if rows < 2:
-        return f"{figure} of {name} has one row alone, and no drift can be seen; {declared}."
+        return f"{figure} of {name}: one row alone shows no drift; {declared}."
     if drift.ratio is None or drift.range is None or (few and drift.ok is None):
         return (
             f"{name} has too few I/Os or intervals in a row to see a drift of its {figure}; {declared}. "
             "More I/Os a second, shorter intervals, or longer rows, tell."
         )
-    low, high = drift.range
-    text = (
-        f"{figure} of {name} in the row{_at(drift)} is {drift.ratio:.3f} times that of the first "
-        f"(within this run: {low:.3f} to {high:.3f})"
-    )
+    text = f"{figure} of {name} drifted {_change(drift)}, {declared}"
     if drift.ok is False:
-        return f"{text}: it is too far away; {declared}."
-    return (
-        f"{text}: whether it is more than the {100 * drift.limit:.3g} % that were declared is open, by what "
-        "differs within rows. Longer rows, more of them, or a steadier load tell."
-    )
+        return f"{text}."
+    return f"{text}: open, by what differs within rows. Longer rows, more of them, or a steadier load tell."

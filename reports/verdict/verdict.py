@@ -16,7 +16,7 @@ from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance, recovery
 from reports.verdict.stored_values import contradictions
 
-IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
+IMPORTED = "Imported log: tiers and completeness are unknown."
 # Of runs that are unknown by their nature: the one sentence that all of a kind have.
 NATURES = {"IMPORTED": IMPORTED, "APPLIANCE": appliance.UNSEEN}
 # A phase ends with the interval of its last I/O; this many more are no damage.

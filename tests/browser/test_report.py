@@ -212,10 +212,14 @@ def test_no_button_sends_anything_away(opened):
     assert all(link.startswith("#") for link in links)
 
 
-def test_tables_stay_and_figures_say_why_they_are_not_there_without_scripts(browser, tmp_path):
+def test_without_scripts_the_first_screen_is_pictures_and_all_tables_stay(browser, tmp_path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(report_of(tmp_path, synthetic.manifest()).as_uri())
-    assert "need JavaScript" in page.locator("body").inner_text()
+    text = page.locator("body").inner_text()
+    assert "JavaScript is off" in text and "Drawing" not in text
+    pictures, words = page.locator(".hero img"), page.locator(".cards li")
+    assert (pictures.count(), words.count()) == (3, 5)
+    assert pictures.first.is_visible() and words.first.is_visible()
     assert page.locator("table tbody tr").count() > 5 and LINES.split(":")[0] in page.inner_text("body")
     context.close()

@@ -30,7 +30,7 @@ def path(tmp_path_factory):
 def test_it_fits_and_is_accessible(show, path, width, scheme):
     page = show(path, width, color_scheme=scheme)
     assert violations(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("h1").inner_text().startswith("Buy datacentre (TLC with capacitors): it has all")
+    assert page.locator("h1").inner_text().startswith("Buy datacentre (TLC with capacitors): it meets all")
     assert page.locator("script").count() == 0 and page.evaluate("window.hit") is None
 
 

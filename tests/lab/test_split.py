@@ -99,6 +99,6 @@ def test_the_parts_are_what_the_kernel_counts_and_add_up(image: Image, tmp_path:
     assert all(each["own_share"] <= each["share"] < 1 for each in saving.values())
     said = " ".join(done.stdout.split())
     assert (
-        "one-why: a faster log device would save at most " in said
+        "A faster log device could cut writes by at most " in said
         and "of what writes wait at the server" in said
     )

@@ -151,4 +151,4 @@ class Tally:
     def words(self) -> str:
         """Such as "85 of 85 checks hold, 8 of 8 expectations among them"."""
         wishes = f", {self.met} of {self.asked} expectations among them" if self.asked else ""
-        return f"{self.hold} of {self.made} checks hold{wishes}"
+        return f"{self.hold} of {self.made} checks hold{wishes}" if self.made else "no checks asked for"

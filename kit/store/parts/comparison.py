@@ -28,7 +28,10 @@ class ComparedRow(Stored):
 
 
 class Comparison(Stored):
-    """`runs`: names by side. `across`: values of A and of B; `phases`: those compared, None of whole runs."""
+    """`runs`: names by side. `across`: values of A and of B; `phases`: those compared, None of whole runs.
+
+    `emulated`: some devices were models.
+    """
 
     format: int
     runs: dict[str, Many[str | None]]
@@ -42,6 +45,7 @@ class Comparison(Stored):
     caveats: Many[str] = ()
     across: dict[str, tuple[object, object]] = Field(default_factory=dict)
     phases: dict[str, str] | None = None
+    emulated: bool = False
 
 
 class _OfSeries(Stored):
@@ -94,3 +98,4 @@ class ComparedSeries(Stored):
     ratios: Many[ComparedRatio]
     only_a: Many[str]
     only_b: Many[str]
+    emulated: bool = False

@@ -28,9 +28,13 @@ _PANELS = (
 )
 
 
-def figures(a: Side, b: Side) -> Iterator[Figure]:
-    """A figure per phase and layer that a side has. Raises ValueError if neither has an I/O in one."""
-    for name in dict.fromkeys(phase.name for manifest, _ in [*a, *b] for phase in manifest.phases):
+def figures(a: Side, b: Side, first: str = "") -> Iterator[Figure]:
+    """A figure per phase and layer that a side has, the phase `first` before the others.
+
+    Raises ValueError if neither has an I/O in one.
+    """
+    names = dict.fromkeys(phase.name for manifest, _ in [*a, *b] for phase in manifest.phases)
+    for name in sorted(names, key=lambda each: each != first):
         for layer in _LAYERS:
             parts = [*_from_start(a, "A", name, layer), *_from_start(b, "B", name, layer)]
             if any(part.height for part in parts):

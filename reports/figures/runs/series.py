@@ -36,7 +36,7 @@ def figures(series: Series) -> Iterator[tuple[SeriesAxis, str, Figure]]:
     """A figure for each axis and each phase that it is about."""
     for axis in series.axes:
         for phase, cells in cells_of(series, axis):
-            if len(cells) > 1:
+            if len(cells) > 1 and any(merged_rows(cell) for cell, _ in cells):
                 yield axis, phase, _figure(axis, phase, _lines(series, axis, phase))
 
 
@@ -82,6 +82,11 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
         for number, value, name in (("2", rate_of, "I/Os a second"), ("3", cpu_of, "CPU")):
             traces += [trace for look in drawn for trace in rates(look, value, name, number)]
         layout = _beside(place_of, span, is_number=places is not None)
+        if places is None:
+            # Names are no scale: nothing lies between two of them.
+            traces = [
+                {**each, "mode": "markers"} if "markers" in each.get("mode", "") else each for each in traces
+            ]
     return Figure(
         f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
         narrow={"margin": {"l": 54 if places and places[1] else 46, "r": 12}},
@@ -94,7 +99,7 @@ def _cells(lines: Sequence[Line]) -> list[tuple[Line, SeriesCell, str]]:
 
 def _caption(lines: Sequence[Line]) -> str:
     cells = _cells(lines)
-    parts = []
+    parts = ["Line: p50; dash: p99."]
     if any(never_written_of(cell) for _, cell, _ in cells):
         parts.append("Shaded: never written: answered from the map, without flash.")
     if any(passes_of(cell) for _, cell, _ in cells):
@@ -165,7 +170,7 @@ def _along_places(
         yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY, dtick="D2"),
         xaxis2={**along, "anchor": "y2", "matches": "x"},
         yaxis2={
-            "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B",
+            "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B/s",
             "nticks": 6,
         },
     )  # fmt: skip

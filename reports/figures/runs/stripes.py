@@ -43,9 +43,8 @@ def figures(found: Stripes) -> list[Figure]:
         yaxis3=figure.latency_axis(low / 1.5, high * 1.5, anchor="x3", domain=_BELOW),
     )  # fmt: skip
     caption = (
-        f"From {found.samples:,} chunks of each drive alone. The band: as if each request of a drive were by "
-        "itself (below), and as if a drive that waits caught up sooner or later (above), with what I/Os "
-        "leave open. Beyond the measured arrays it is a prediction. Bars: what its own I/Os leave open."
+        f"From {found.samples:,} chunks of each drive alone. Band: lower edge = drives wait for each other; "
+        "upper = they catch up. Beyond the measured arrays: a prediction. Bars: within this run."
     )
     return [
         Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),

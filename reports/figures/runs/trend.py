@@ -46,7 +46,7 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line]) -> Figu
     below = "2" if latencies else ""
     traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
     values = [value for trace in traces if trace["yaxis"] == "y" for value in trace["y"] if value]
-    span = min(values, default=1e-6), max(values, default=1e-3)
+    span = min(values, default=1.0), max(values, default=1.0)
     return Figure(
         f"{phase}: {LAYERS.get(layer, layer)}", traces,
         _layout(trend, span, rates, bool(latencies)),
@@ -138,7 +138,8 @@ def _mean(line: Line, i: int) -> Measured:
 
 
 def _scale(line: Line) -> float:
-    return 1.0 if line.is_rate else 1e6
+    """Latencies are drawn as multiples of the first run's: tiers are decades apart."""
+    return 1.0 if line.is_rate or not line.used else _mean(line, line.used[0]).mean.value
 
 
 def _y(line: Line, i: int) -> float:
@@ -174,11 +175,12 @@ def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with
     if with_latency:
         low, high = span
         # Room above for the words of marks and rings, as _ROOM.
-        top = high * max((high / low) ** 0.35, 2.5)
-        layout["yaxis"] = figure.latency_axis(
-            low / 1.6, top, anchor="x", dtick="D2", domain=list(_LATENCY if both else (0, 1))
-        )
-        layout["annotations"].append(figure.panel_title("p50 and p99", 0, 1))
+        around = max(high - low, 0.1)
+        layout["yaxis"] = {
+            "anchor": "x", "tickformat": ".0%", "range": [low - around / 4, high + around],
+            "domain": list(_LATENCY if both else (0, 1)),
+        }  # fmt: skip
+        layout["annotations"].append(figure.panel_title("p50 and p99, of the first run", 0, 1))
     if rates:
         number, domain = ("2", list(_RATE)) if both else ("", [0, 1])
         layout[f"xaxis{number}"] = {**axis, "anchor": f"y{number}"}
@@ -244,7 +246,7 @@ def _mark_names(trend: Trend) -> list[Layout]:
 
 
 def _caption(trend: Trend, lines: Sequence[Line]) -> str:
-    parts = ["Bars: within each run, what its I/Os leave open."]
+    parts = ["Bars: interval within each run."]
     if any(line.changes for line in lines):
         parts.append("Ring: change point, first run of the new level, with the ratio.")
     if any(line.moved and not line.changes for line in lines):

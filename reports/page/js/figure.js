@@ -59,6 +59,8 @@ function selected({spec, link}) {
 export function layoutOf(figure, isWide = isPrinting()) {
   const {spec, target, link} = figure, narrow = target.clientWidth < NARROW_PX && !isWide;
   const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
+  // One finger scrolls the page.
+  if (narrow) layout.dragmode = false;
   Object.assign(layout, {template: theme().template, uirevision: "kept",
     shapes: [...layout.shapes ?? [], ...selected(figure)]});
   if (layout.xaxis) layout.xaxis.uirevision = String(link.view);
@@ -121,6 +123,21 @@ const CONFIG = {
   modeBarButtonsToRemove: ["lasso2d", "autoScale2d", "toImage"],
 };
 
+// An item of the legend as a button: Plotly takes the mouse alone.
+function pressable(toggle) {
+  const item = toggle.closest(".traces"), name = item.querySelector(".legendtext")?.textContent ?? "";
+  const attributes = {tabindex: 0, role: "button", "aria-label": name,
+    "aria-pressed": item.style.opacity === "" || Number(item.style.opacity) === 1};
+  for (const [key, value] of Object.entries(attributes)) toggle.setAttribute(key, value);
+  toggle.onkeydown = event => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    for (const type of ["mousedown", "mouseup"]) toggle.dispatchEvent(new MouseEvent(type, {bubbles: true}));
+  };
+}
+
+const pressables = target => target.querySelectorAll(".legendtoggle").forEach(pressable);
+
 export async function draw(figure) {
   const {target, waited} = figure;
   const data = detailed(figure).map(trace => painted(withWaits(rated(figure, trace), waited)));
@@ -132,6 +149,9 @@ export async function draw(figure) {
   for (const button of target.querySelectorAll(".modebar [tabindex], .modebar button, .modebar a")) {
     button.tabIndex = -1;
   }
+  if (!figure.listens) target.on("plotly_restyle", () => pressables(target));
+  figure.listens = true;
+  pressables(target);
 }
 
 // Draws again what is drawn, one figure after the other: before each the page answers.

@@ -7,7 +7,7 @@ import {cursor} from "./keys.js";
 import {begin, beginNow, figures, openLibrary} from "./library.js";
 import {pause, setPrinting} from "./page.js";
 import {fromAddress, listen, rangePanel, select, tell} from "./selection.js";
-import {sortable} from "./sorting.js";
+import {labelled, sortable} from "./sorting.js";
 
 const idle = () => window.requestIdleCallback
   ? new Promise(done => requestIdleCallback(done, {timeout: 2000})) : pause();
@@ -68,6 +68,7 @@ function listenToPage() {
 }
 
 await openFigures();
+labelled();
 sortable();
 listenToPage();
 fromAddress(links);

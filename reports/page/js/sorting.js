@@ -1,4 +1,4 @@
-// Sorts a table by the column whose head is chosen, with the mouse or the keyboard.
+// Tables: sorted by the column whose head is chosen, and with the names of columns at each cell.
 
 const valueOf = (row, column) => {
   const cell = row.cells[column], text = cell.dataset.sort ?? cell.textContent.trim();
@@ -20,6 +20,26 @@ function sort(table, column, head) {
   for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
   body.append(...rows.map(({row}) => row));
+}
+
+// On a phone a row is a card: each cell says of which column it is.
+export function labelled() {
+  for (const table of document.querySelectorAll(".table > table")) {
+    const heads = [...table.tHead?.rows[0].cells ?? []].map(head => head.textContent);
+    // Columns of cells that reach over rows are taken there.
+    const taken = heads.map(() => 0);
+    for (const row of [...table.tBodies].flatMap(body => [...body.rows])) {
+      let column = 0;
+      for (const cell of row.cells) {
+        while (taken[column] > 0) taken[column++] -= 1;
+        taken[column] = cell.rowSpan - 1;
+        if (cell.colSpan === 1 && cell.tagName === "TD") cell.dataset.label = heads[column] ?? "";
+        column += cell.colSpan;
+      }
+      while (column < taken.length) { taken[column] = Math.max(0, taken[column] - 1); column += 1; }
+    }
+    table.classList.add("labelled");
+  }
 }
 
 export function sortable() {

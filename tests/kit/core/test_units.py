@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from kit.core.units import (
     DurationNs,
     SizeBytes,
+    format_beside,
     format_duration_ns,
     format_latency,
     format_latency_range,
@@ -228,3 +229,18 @@ def test_a_range_has_both_ends(low_us: float, width_us: float) -> None:
     assert float(low[1]) * US_PER_UNIT[low[2]] == pytest.approx(
         low_us, rel=5.1e-3, abs=1e-3 + low_us * 5.1e-3
     )
+
+
+@pytest.mark.parametrize(
+    ("value_us", "limit_us", "texts"),
+    [
+        (165.89, 150, ("166 µs", "150 µs")),
+        (145.0, 144.9, ("145 µs", "144.9 µs")),
+        (1000.2, 1000, ("1.0002 ms", "1 ms")),
+        (5043.2, 5043.0, ("5.0432 ms", "5.043 ms")),
+    ],
+)
+def test_a_latency_beside_its_limit_has_digits_that_tell_them_apart(
+    value_us: float, limit_us: float, texts: tuple[str, str]
+) -> None:
+    assert format_beside(value_us, limit_us) == texts

@@ -102,7 +102,7 @@ def test_what_cannot_be_known_is_said(layer, tier, says, says_not):
     assert says in told and says_not not in told
     # A map, one of each tier that is known; nine I/Os are too few for percentiles over time.
     assert [kind for _, kind in kinds(specs)].count("map") == (2 if layer == "nfs-server" else 1)
-    assert 'id="verdict">Unknown' in html
+    assert 'id="verdict">Imported' in html
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_cannot_be_known_is_said(layer, tier, says, says_not):
 def test_the_title_says_what_the_files_are(kind, files, title):
     frame = frame_of((0, "client", "read", "all", 150_000, 153_000, 9))
     html, _ = page(frame, manifest_of(frame, kind, files))
-    assert f"<h1>{title}</h1>" in html and f"<title>{title} - unknown" in html
+    assert f"<h1>{title}</h1>" in html and f"<title>{title}</title>" in html
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_damaged_import_is_not_a_traceback(damage):
     except ConfigError as error:
         assert "manifest.json: import." in error.message and "damaged" in error.hint
     else:
-        assert 'id="verdict">Unknown' in html
+        assert 'id="verdict">Imported' in html
 
 
 def test_each_tier_of_an_imported_trace_has_its_map():

@@ -68,11 +68,12 @@ def test_each_tier_of_reads_has_its_device() -> None:
     assert found["cache device"].share == found["cache device"].own_share == pytest.approx(6 / 8)
     assert found["pool disk"].of_all == pytest.approx(0.88)
     texts = list(split.sentences(described(*reads)))
-    assert texts[0].startswith(
-        "why: a faster cache device would save at most 75.0 % of what the reads that it answers wait at the "
-        "server, without the wait for an nfsd thread: "
+    assert texts[0] == (
+        "A faster cache device could cut its reads by at most 600 µs of 800 µs (75.0 %): 6.0 % of all read "
+        "time."
     )
-    assert texts[1].endswith("; that is 88.0 % of what all reads wait.")
+    assert texts[1] == "why, cache device: at the server, without the wait for an nfsd thread."
+    assert texts[2].endswith(": 88.0 % of all read time.")
 
 
 # Of a request: 5 us of nfsd, software of the ZIL, the wait of its timer (a share of the last block's
@@ -97,9 +98,9 @@ def test_writes_without_a_log_device_wait_for_the_pool_and_its_throttle() -> Non
     )[0].savings
     assert saving.device == "pool disk" and saving.share == pytest.approx(10 / 11)
     assert saving.own_share == pytest.approx(8 / 11)
-    [text] = split.sentences(described(row("write", "pool", 1, nfs=MS, zfs=MS, log_write=8 * MS)))
-    assert "at most 90.0 % of what writes wait at the server" in text
-    assert "(80.0 % are its own time, the rest may shrink with it)" in text
+    [text, rest] = split.sentences(described(row("write", "pool", 1, nfs=MS, zfs=MS, log_write=8 * MS)))
+    assert text == "A faster pool disk could cut writes by at most 9 ms of 10 ms (90.0 %)."
+    assert "80.0 % is its own time, the rest may shrink with it" in rest
 
 
 def test_with_too_many_requests_that_could_not_be_followed_nothing_is_said() -> None:

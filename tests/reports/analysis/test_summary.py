@@ -386,7 +386,7 @@ def test_all_problems_are_kept(synthetic):
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        ({"tier": "pool", "min_count": 1, "inside": False}, "0 I/Os"),
+        ({"tier": "pool", "min_count": 1, "inside": False}, "0 reads (pool), at least 1 expected"),
         ({"tier": "pool", "min_count": 0, "inside": True}, "no I/O that could be inside"),
     ],
 )
@@ -409,4 +409,4 @@ def test_outside_the_published_range(synthetic):
     )
     result = summarise(frame, synthetic.manifest(frame))
     assert result["verdict"] == "invalid"
-    assert "137-181" in result["reasons"][0]
+    assert "published 137 to 181 µs" in result["reasons"][0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kit.core.bins import bin_edges, bin_index
 from kit.store.parts.comparison import Comparison
 from reports.comparison import order
-from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE
+from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE, answer
 from reports.comparison.compare import compare as compared
 from reports.output import comparison_table
 from reports.statistics import quantiles, student
@@ -321,3 +321,21 @@ def test_text_of_a_comparison_is_inert():
     assert len(table) == 2 + len(result["rows"])
     assert {line.replace("\\|", "").count("|") for line in table} == {11}
     assert result["conclusion"] in comparison_table.plain(typed, 80)
+
+
+@pytest.mark.parametrize(
+    ("runs", "shift", "begins"),
+    [
+        (5, 1.35, "B's synchronous writes (write-slog) take 3"),
+        (5, 0.7, "B's synchronous writes (write-slog) take "),
+        (5, 1.0, "A against B: no difference shown"),
+        (1, 1.35, "A against B: 1 run each: too few to compare"),
+    ],
+)
+def test_the_answer_has_direction_size_and_range_or_says_nothing(runs, shift, begins):
+    generator = np.random.default_rng(11)
+    sides = [make_side(generator, runs, by, ("slog",), VIRTUAL) for by in (1.0, shift)]
+    text = answer(Comparison.from_json(compare(*sides), "comparison"))
+    assert text.startswith(begins)
+    if runs > 1 and shift != 1:
+        assert f" % {'longer' if shift > 1 else 'less'} (" in text and text.endswith(" %) at p50")

@@ -97,23 +97,23 @@ def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
     assert found.scale(1).mean == pytest.approx(CHUNK / 2e-3, rel=0.05)
     text = " ".join(sentences(NO_LATENCY, phases))
     assert "Stripes of 4 drives, one on its way: " in text and "% (± " in text
-    assert "it holds the measured array at 2 to 4 drives" in text
-    assert "32 drives, each like one of these, would lose " in text
+    assert "The measured arrays of 2 to 4 drives are inside" in text
+    assert "32 such drives would lose " in text
 
 
 def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
     """One of which each stripe takes twice as long as the slowest of its drives."""
     phases = [*alone(3), array(lock_step(2), 2), array(lock_step(3) * 2, 3)]
     assert [each.holds for each in found_of(phases).lock_step()] == [True, False]
-    (text,) = [each for each in sentences(NO_LATENCY, phases) if "not hold the array of 3 drives" in each]
-    assert "or their slow times do not fall together by chance" in text
+    (text,) = [each for each in sentences(NO_LATENCY, phases) if "Arrays of 3 drives are outside" in each]
+    assert "or they are slow together" in text
 
 
 def test_a_base_that_is_measured_twice_counts_once() -> None:
     slow = array(lock_step(3) * 2, 3)
     for arrays in ([slow], [slow, slow]):
-        (text,) = [each for each in sentences(NO_LATENCY, [*alone(3), *arrays]) if "not hold" in each]
-        assert "the array of 3 drives" in text
+        (text,) = [each for each in sentences(NO_LATENCY, [*alone(3), *arrays]) if "outside" in each]
+        assert "Arrays of 3 drives" in text
     queued = [array(drive(n) * 4, n, outstanding=4) for n in (1, 2)]
     phases = [*alone(2), array(drive(7), 1), array(drive(7) * 3, 1), array(lock_step(2), 2), *queued]
     (text,) = [text for text in sentences(NO_LATENCY, phases) if text.startswith("With 4 stripes")]
@@ -130,7 +130,7 @@ def test_arrays_that_are_left_out_are_named() -> None:
     found = found_of(phases)
     assert [each.number for each in found.arrays] == [2]
     assert list(sentences(NO_LATENCY, phases))[-1] == (
-        "Not set beside the drives alone: array-3-1 (fewer than 100 requests)."
+        "Not compared with the drives alone: array-3-1 (fewer than 100 requests)."
     )
     other = array(lock_step(2), 2).model_copy(
         update={
@@ -140,14 +140,16 @@ def test_arrays_that_are_left_out_are_named() -> None:
     )
     phases = [*alone(3), array(lock_step(3), 3), other]
     assert list(sentences(NO_LATENCY, phases))[-1] == (
-        "Not set beside the drives alone: others (another load than array-3-1)."
+        "Not compared with the drives alone: others (another load than array-3-1)."
     )
 
 
 def test_drives_that_lose_nothing_do_not_gain() -> None:
     even = [phase(f"alone-ssd{number}", drive(0)) for number in range(3)]
-    (text,) = [each for each in sentences(NO_LATENCY, [*even, array(lock_step(3), 3)]) if "32 drives" in each]
-    assert "would lose 0.0% to " in text
+    (text,) = [
+        each for each in sentences(NO_LATENCY, [*even, array(lock_step(3), 3)]) if "32 such drives" in each
+    ]
+    assert "would lose 0.0 to " in text
 
 
 def test_one_stall_does_not_turn_the_bracket_over() -> None:
@@ -218,7 +220,7 @@ def test_drives_that_share_a_bus_say_nothing_about_arrays() -> None:
     phases = [*drives, both, array(lock_step(3), 3)]
     (text,) = sentences(latency, phases)
     assert text.startswith("Stripes: together was slower than the drives alone")
-    assert "arrays of them are not set beside the drives" in text
+    assert "arrays are not compared with the drives" in text
 
 
 def test_the_figure_has_what_was_measured_and_what_is_predicted() -> None:

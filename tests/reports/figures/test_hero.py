@@ -50,6 +50,41 @@ def opened(figure: Figure) -> Figure:
     return figure
 
 
+def bars(figure: Figure) -> list[tuple[float, float, float]]:
+    """Place, from and to (us) of each bar."""
+    made = [trace for trace in figure.data if trace["type"] == "bar"]
+    return [(bar["x"][0], bar["base"][0] * 1e6, (bar["base"][0] + bar["y"][0]) * 1e6) for bar in made]
+
+
+def test_bars_that_meet_have_places_of_their_own() -> None:
+    ranges = [(100.0, 200.0), (150.0, 300.0), (190.0, 250.0), (400.0, 500.0)]
+    lines = [
+        line(tier, 150, span) for tier, span in zip(("l2arc", "slog", "disk", "dram"), ranges, strict=True)
+    ]
+    found = bars(opened(hero.hero([], lines, "2009")))
+    assert [place for place, _, _ in found] == [0, 1, 2, 0]
+    for (a, *one), (b, *other) in itertools.combinations(found, 2):
+        assert a != b or one[0] > other[1] or other[0] > one[1]
+
+
+def test_one_tier_of_several_phases_is_one_bar_with_all_medians() -> None:
+    lines = [line("slog", 150, (100.0, 200.0)), replace(line("slog", 180, (120.0, 300.0)), phase="other")]
+    figure = opened(hero.hero([], lines, "2009"))
+    [(place, low, high)] = bars(figure)
+    assert (place, low, high) == (0, pytest.approx(100), pytest.approx(300))
+    [text] = [each["text"] for each in words(figure)]
+    assert "p50 150 to 180 µs" in text and "100 to 300 µs; 2 phases" in text
+
+
+def test_a_limit_that_does_not_hold_is_a_line_in_its_panel() -> None:
+    panels, lines = parts()
+    panels[1] = replace(panels[1], limits=[(150.0, "p99")])
+    shapes = opened(hero.hero(panels, lines, "2009")).layout["shapes"]
+    [limit] = [shape for shape in shapes if shape["type"] == "line"]
+    assert (limit["xref"], limit["y0"], limit["y1"]) == ("x2 domain", 150e-6, 150e-6)
+    assert limit["label"]["text"] == "limit p99 150 µs"
+
+
 def domains(figure: Figure) -> list[list[float]]:
     axes = [key for key in figure.layout if key.startswith("xaxis")]
     return [figure.layout[key]["domain"] for key in axes]

@@ -22,7 +22,8 @@ def test_junit_of_a_valid_run():
 def test_junit_of_an_unmet_limit():
     suite = parsed(limited(p99_us_max=1.0)[2])
     (failure,) = suite.findall("testcase/failure")
-    assert suite.get("failures") == "1" and "p99 is" in failure.get("message") and "p99 is" in failure.text
+    assert suite.get("failures") == "1" and "p99 of reads" in failure.get("message")
+    assert "limit 1 µs" in failure.text
 
 
 def test_junit_of_an_unknown_verdict():

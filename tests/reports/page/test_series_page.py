@@ -49,3 +49,10 @@ def test_what_is_excluded_is_hollow(tmp_path: Path) -> None:
 def test_foreign_text_has_no_markup(tmp_path: Path) -> None:
     text = page(synthetic.series(tmp_path, title="<script>alert(1)</script>"))
     assert "<script>alert(1)" not in text
+
+
+def test_the_headline_is_the_largest_change_and_how_well_it_is_known(tmp_path: Path) -> None:
+    alone, rounds = (synthetic.series(tmp_path / str(n), rounds=n) for n in (1, 2))
+    one, several = (re.findall(r'class="headline">(.*?)<', page(path))[0] for path in (alone, rounds))
+    begin = "p50 of synchronous writes is 4.00 times as long at io-size 128k as at 512 ("
+    assert one.startswith(begin + "within this run: ") and several.startswith(begin + "95 %: ")

@@ -135,5 +135,5 @@ def test_each_reason_has_its_phases() -> None:
         f"512 B write-pool: {unlike} 4 I/Os outstanding.",
     )
     html = synthetic.report_page.render(rows, parsed, result)
-    assert "Why phases have no published range: below, under Numbers." in html
+    assert "No published range: see Numbers." in html
     assert all(f'<p class="soft">{sentence}</p>' in html for sentence in result.headline.unpublished)

@@ -23,7 +23,7 @@ def said(series: Series) -> list[str]:
 
 def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
     (text,) = said(addresses.series({("read", "100"): addresses.DISK}, rotating=True))
-    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0% to 90% (by a line through 10 places 1.86"
+    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0% to 90% (by a line 1.86"
     assert text.startswith(begin) and ", 95 %: 1.7" in text
     text = said(addresses.series({("read", "100"): addresses.DISK}, rounds=3))[0]
     assert text.startswith("read: first : last 1.871"), "no disk, as far as is known"
@@ -32,7 +32,7 @@ def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
 @pytest.mark.parametrize(
     ("rates", "words"),
     [
-        ([160, 161, 160, 161, 160, 161, 160, 161, 160, 161], "flat within 5%"),
+        ([160, 161, 160, 161, 160, 161, 160, 161, 160, 161], "flat within 5 %"),
         ([160, 150, 163, 156, 148, 166, 151, 160, 154, 159], "no trend is shown"),
         ([160, 158, 157, 154, 153, 151, 150, 147, 146, 144], "first : last 1.111"),
         ([160, 160, 160], "3 places are too few to tell"),
@@ -41,17 +41,18 @@ def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
 def test_a_profile_is_judged_by_all_its_places(rates: list[float], words: str) -> None:
     places = addresses.ADDRESSES[: len(rates)]
     (text,) = said(addresses.series({("read", "100"): rates}, addresses=places))
-    assert text.startswith(f"read: {words}"), text
+    assert text.startswith("read: ") and words in text, text
 
 
 def test_a_filled_ssd_is_flat_and_the_rest_was_never_written() -> None:
     texts = [text.partition(" (")[0] for text in said(addresses.half_filled())]
     assert texts == [
-        "read, filled 100%: flat within 5% from 0% to 90%",
-        "read, filled 50%: flat within 5% from 0% to 40%",
-        "read, filled 50%: at 50%, 60%, 70%, 80%, 90% nothing was ever written: answered from the map, "
-        "without flash, 211 MB/s, 1.32 times what is filled.",
-        "write: flat within 5% from 0% to 90%",
+        "read, filled 100%: 160 MB/s at every address, 10 places differ by 0.0 % at most; flat within 5 % "
+        "from 0% to 90%",
+        "read, filled 50%: 160 to 161 MB/s, 5 places differ by 0.6 % at most; flat within 5 % from 0% to 40%",
+        "read, filled 50%: never-written 50%, 60%, 70%, 80%, 90%: 211 MB/s, 1.32 times what is filled: no "
+        "flash was read.",
+        "write: 70 MB/s at every address, 10 places differ by 0.0 % at most; flat within 5 % from 0% to 90%",
     ]
 
 

@@ -60,16 +60,16 @@ def test_three_drives_have_three_sentences_by_their_truth(sheet):
     found = {each.name: each.decision for each in sheet.candidates}
     assert found == {"today": "today", "consumer": "too-slow", "datacentre": "buy", "slc": "no-change"}
     assert sheet.choice == "datacentre" == sheet.candidates[0].name
-    assert sheet.advice.startswith("Buy datacentre (TLC with capacitors): it has all 6 things that you need")
+    assert sheet.advice.startswith("Buy datacentre (TLC with capacitors): it meets all 6 needs")
     consumer = column(sheet, "consumer")
     # The p99 of a lognormal of sigma 0.04 is 1.098 times its median.
     assert consumer.factor == pytest.approx(1100 * 1.098 / 300, rel=0.03)
     assert consumer.sentence.startswith(
         "Too slow by \N{MULTIPLICATION SIGN} 4.0: p99 of synchronous writes is 1.2"
     )
-    today = "This is what you have today. It has 5 of the 6 things that you need; of 1 it is not known."
+    today = "This is what you have today. It meets 5 of 6 needs; 1 not known."
     assert column(sheet, "today").sentence == today
-    assert column(sheet, "slc").reasons[-1] == "It has all 6 things that you need."
+    assert column(sheet, "slc").reasons[-1] == "It meets all 6 needs."
 
 
 def test_values_are_those_of_the_runs(sheet):
@@ -95,7 +95,7 @@ def test_without_power_losses_it_cannot_be_told(made):
     folder, paths = made
     sheet = buyers_sheet(paths[:1], need(folder))
     found = column(sheet, "datacentre")
-    assert found.decision == "cannot-tell" and "keeps acknowledged writes: not tested" in found.sentence
+    assert found.decision == "cannot-tell" and "survives power loss: not tested" in found.sentence
     assert sheet.choice is None and "not known" in sheet.advice
 
 
@@ -103,7 +103,7 @@ def test_a_drive_that_loses_writes_is_not_bought(tmp_path):
     paths = candidates.series(tmp_path, cuts={"datacentre": 7})
     found = column(buyers_sheet(paths, need(tmp_path)), "datacentre")
     assert found.decision == "not-met"
-    said = "Keeps acknowledged writes: no: lost 70 of 1,000 records that were looked for"
+    said = "Survives power loss: no: lost 70 of 1,000 records that were looked for"
     assert said in found.sentence
 
 

@@ -65,7 +65,7 @@ def test_an_expectation_of_the_clients_decides_where_nothing_else_is_wrong() -> 
     assert (summarise(latency, manifest)["verdict"], manifest["problems"]) == ("unknown", [])
     manifest["expect"] = [{**wish, "p50_us_max": 0.001}]
     summary = summarise(latency, manifest)
-    assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
+    assert summary["verdict"] == "invalid" and "p50 of reads is" in summary["reasons"][-1]
     manifest["problems"] = synthetic.problems("not undone: x")
     assert summarise(latency, manifest)["verdict"] == "unknown"
 

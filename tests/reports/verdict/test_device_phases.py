@@ -70,9 +70,7 @@ def test_the_headline_calls_the_devices_by_name() -> None:
     made = headline.headline(frame, parsed, summary)
     assert made.sentence == "Median latency of writes: a 141 µs, b 141 µs, a and b 141 µs."
     assert made.measured.endswith("Median latency at the devices.")
-    assert made.evidence == (
-        "Complete: 6,000 I/Os, as fio and the devices' counters have them. 46 of 46 checks hold.",
-    )
+    assert made.evidence == ("Complete: 6,000 I/Os (fio = device counters). 46 of 46 checks hold.",)
 
 
 def lost_rows(frame: pl.DataFrame, _: dict[str, Any]) -> pl.DataFrame:

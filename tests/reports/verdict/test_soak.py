@@ -67,8 +67,8 @@ def test_no_drift_is_valid_and_said_with_its_interval():
     [drift] = [d for d in summary["soak"][0]["tiers"][0]["drift"] if d["figure"] == "p50"]
     assert summary["verdict"] == "valid" and drift["ok"] is True
     assert drift["range"][0] < 1 < drift["range"][1] and drift["range"][1] < 1.05
-    assert any("farthest from the first, write/slog: p50 x" in note for note in summary["notes"])
-    assert not any("95 %" in note for note in summary["notes"] if note.startswith("soak: "))
+    [note] = [note for note in summary["notes"] if "synchronous writes drifted at most: p50 " in note]
+    assert "within this run" in note and "95 %" not in note
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
     summary = described(hours(factors))
     assert summary["verdict"] == "invalid"
     [reason] = summary["reasons"]
-    assert reason.startswith(f"soak: p50 of write/slog in the row from {at} on is")
-    assert "it is too far away" in reason and "within this run" in reason
+    assert reason.startswith("soak: p50 of synchronous writes drifted ")
+    assert f" from {at} on (within this run: " in reason and reason.endswith("limit 10 %.")
     [drift] = [d for d in summary["soak"][0]["tiers"][0]["drift"] if d["figure"] == "p50"]
     assert drift["range"][0] < factor < drift["range"][1]
 
@@ -90,7 +90,7 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (hours((1, 1.01)), "is open, by what differs within rows. Longer rows"),
+        (hours((1, 1.01)), ": open, by what differs within rows. Longer rows"),
         (hours((1, 1), per_step=1), "More I/Os a second, shorter intervals, or longer rows, tell."),
     ],
 )

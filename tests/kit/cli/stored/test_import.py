@@ -23,7 +23,7 @@ def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["verdict"] == "unknown"
-    assert summary["reasons"] == ["Imported: nothing says which tier answered, nor that all I/Os are here."]
+    assert summary["reasons"] == ["Imported log: tiers and completeness are unknown."]
     assert sum(r["count"] for r in summary["rows"]) == 100
     run = tmp_path / "results" / "mine" / "latest"
     assert (tmp_path / summary["path"]).resolve() == run.resolve()

@@ -1,0 +1,74 @@
+"""The answer of a run: the one sentence above page and table, by its outcomes and the kind of its workload.
+
+What failed comes first; then what a soak, faults, other loads, power losses, a split, arrays or ageing say.
+A run decides nothing about the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from kit.store.checks.outcome import Outcome
+from kit.store.manifest import Manifest
+from kit.store.parts.faults import FaultRow
+from kit.store.summary import Summary
+from reports.analysis import ageing, clients, split
+from reports.devices.stripes import Stripes, sentences_of
+from reports.verdict import impact, power_loss, recovery, soak
+
+
+def answer(
+    manifest: Manifest, summary: Summary, stripes: Stripes | None = None, aged: pl.DataFrame | None = None
+) -> str:
+    """The sentence; "" if the workload asks nothing of its own, and nothing failed."""
+    if not summary.rows:
+        return "No I/O was measured."
+    if is_told(summary):
+        first, *more = summary.causes
+        word = "Failed" if first.makes == "invalid" else "Unknown"
+        return f"{word}: {_where(first, manifest)}{f' {len(more)} more below.' if more else ''}"
+    if not summary.is_usable:
+        return "The numbers of this run cannot be trusted."
+    return " ".join(_first(manifest, summary, stripes, aged))
+
+
+def is_told(summary: Summary) -> bool:
+    """Whether the first cause of the verdict is the answer: it failed, or no number can be used."""
+    return bool(summary.causes) and (summary.verdict == "invalid" or not summary.is_usable)
+
+
+def _first(
+    manifest: Manifest, summary: Summary, stripes: Stripes | None, aged: pl.DataFrame | None
+) -> Iterator[str]:
+    """Of each kind that the run is the sentence that answers it; a soak has faults, too."""
+    kinds: Sequence[Iterator[str]] = (
+        soak.sentences(summary.soak),
+        clients.slowest(summary.clients) if manifest.import_ else iter(()),
+        _slowest(summary.faults),
+        impact.sentences(summary.impact),
+        iter(power_loss.answer(summary.power_loss)),
+        split.sentences(summary.split),
+        sentences_of(stripes) if stripes else iter(()),
+        ageing.sentences(aged) if ageing.is_asked(aged) else iter(()),
+    )
+    for kind in kinds:
+        yield from [*kind][:1]
+
+
+def _slowest(rows: Sequence[FaultRow]) -> Iterator[str]:
+    """The fault after which latency took longest to recover."""
+    faults = [row for row in rows if row.kind == "fault" and row.begin_s is not None]
+    if faults:
+        slowest = max(faults, key=lambda row: math.inf if row.recovered_s is None else row.recovered_s)
+        [text] = recovery.sentences([slowest])
+        yield text if len(faults) == 1 else f"Slowest of {len(faults)} faults: {text}"
+
+
+def _where(outcome: Outcome, manifest: Manifest) -> str:
+    """Its sentence; with the phase where several have such I/Os."""
+    title = next((each.title or each.name for each in manifest.phases if each.name == outcome.phase), "")
+    text = outcome.marked
+    return f"{text.removesuffix('.')} ({title})." if title and len(manifest.phases) > 1 else text

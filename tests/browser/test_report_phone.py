@@ -1,0 +1,34 @@
+"""The report on a phone, and its legends by keyboard."""
+
+import pytest
+
+from tests.browser.page import HERO, READ, figure, plot, until, violations
+from tests.reports import synthetic
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+
+def test_one_finger_scrolls_the_page_on_every_kind_of_figure_and_rows_are_cards(opened):
+    page = opened(synthetic.manifest(), width=360, has_touch=True, is_mobile=True)
+    cdp = page.context.new_cdp_session(page)
+    for title in (HERO, READ, f"{READ}: disk"):
+        page.evaluate(f"{plot(title)}.scrollIntoView({{block: 'center'}})")
+        before = page.evaluate("scrollY")
+        for kind, y in (("touchStart", 450), *(("touchMove", 450 - 20 * n) for n in range(1, 11))):
+            cdp.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": 150, "y": y}]})
+        cdp.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        until(page, f"scrollY - {before} > 100")
+    cells = "[...document.querySelectorAll('[aria-label=\"Latency of each tier\"] tbody tr:first-child td')]"
+    assert page.evaluate(f"{cells}.map(c => c.dataset.label)")[:3] == ["Tier", "I/Os", "Share"]
+    right = page.evaluate(f"Math.max(...{cells}.map(c => c.getBoundingClientRect().right))")
+    assert right <= 360 and violations(page) == []
+
+
+def test_an_item_of_the_legend_is_a_button_for_the_keyboard(opened):
+    page = opened(synthetic.manifest())
+    item = figure(page, READ).get_by_role("button", name="disk")
+    assert item.get_attribute("aria-pressed") == "true"
+    item.press("Enter")
+    until(page, f"{plot(READ)}._fullData.some(t => t.visible === 'legendonly' && t.name === 'disk')")
+    pressed = "[...document.querySelectorAll('[role=button][aria-label=disk]')].map(b => b.ariaPressed)"
+    until(page, f"{pressed}.includes('false')")
