@@ -63,11 +63,13 @@ def test_a_range_is_selected_in_all_figures_of_its_phase(page, show, tmp_path):
         [[x0, x1, *_]] = boxes(page, title, 1)
         assert [x0, x1] == pytest.approx([10.1, 19.9], abs=0.1)
     assert page.evaluate(BOXES.format(plot("512 B write-pool"))) == []
-    assert summary(page).startswith(f"Selected: 10 to 20 s, {ios(10, 20)} I/Os") and summary(
+    assert summary(page).startswith(f"Selected: 10 to 20 s, {ios(10, 20):,} I/Os") and summary(
         page
     ) in page.evaluate(STATUS)
     cells = figure(page).locator("details.range tbody tr").last.locator("td").all_text_contents()
-    assert int(cells[0]) == ios(10, 20) and float(cells[1]) == pytest.approx(ios(10, 20) / 10, rel=1e-2)
+    assert int(cells[0].replace(",", "")) == ios(10, 20) and float(cells[1]) == pytest.approx(
+        ios(10, 20) / 10, rel=1e-2
+    )
     # The bars at the left are of this range, also after a change of theme.
     bars = f"{plot(READ)}.data.filter(t => t.meta?.rates).flatMap(t => t.customdata).reduce((a, b) => a + b)"
     assert page.evaluate(bars) == ios(10, 20)
@@ -111,9 +113,9 @@ def test_a_click_on_a_row_selects_a_band_of_latency(page, show, tmp_path):
     [[*_, y0, y1]] = boxes(page, READ, 1)
     assert [y0, y1] == [low, high] and boxes(page, LINES, 0) == []
     number = ios(0, 60, low * 1e9 - 1, high * 1e9 + 1)
-    assert f"{number} I/Os" in summary(page).split(". ", 1)[1] and "per s, between" in summary(page)
+    assert f"{number:,} I/Os" in summary(page).split(". ", 1)[1] and "per s, between" in summary(page)
     again = show(tmp_path / "run" / "report.html", fragment=page.evaluate(HASH))
-    assert f"{number} I/Os" in summary(again).split(". ", 1)[1]
+    assert f"{number:,} I/Os" in summary(again).split(". ", 1)[1]
     page.keyboard.press("Escape")
     boxes(page, READ, 0)
 
@@ -128,7 +130,7 @@ def test_a_click_on_a_bar_selects_a_band_of_latency(page):
     page.mouse.click(left, down)
     [[*_, y0, y1]] = boxes(page, READ, 1)
     assert [y0, y1] == pytest.approx([low, low + width])
-    assert f"{ios(0, 60, low * 1e9 - 1, (low + width) * 1e9 + 1)} I/Os" in summary(page)
+    assert f"{ios(0, 60, low * 1e9 - 1, (low + width) * 1e9 + 1):,} I/Os" in summary(page)
 
 
 def test_all_figures_of_a_phase_have_one_time_axis_and_exact_bins_when_zoomed(page):
@@ -161,7 +163,8 @@ def test_exact_bins_are_the_stored_ones(page):
     figure(page, L2ARC).get_by_label("exact bins").check()
     until(page, f"{plot(L2ARC)}._fullData[0].y.length !== {before}")
     caption = f"{plot(L2ARC)}.closest('figure').querySelector('figcaption').textContent"
-    until(page, f"{caption}.endsWith(' In view: exact bins.')")
+    until(page, f"{caption} === 'In view: exact bins.'")
+    assert figure(page, READ).get_by_label("exact bins").is_checked() and "exactly" in page.evaluate(HASH)
     edges = [round(y * 1e9) for y in page.evaluate(f"[...{plot(L2ARC)}._fullData[0].y]")]
     stored = FRAME.filter((pl.col("tier") == "l2arc") & (pl.col("phase") == "read"))
     assert set(stored["lo_ns"]) <= set(edges) and set(stored["hi_ns"]) <= set(edges)
@@ -201,7 +204,8 @@ def test_arrow_keys_go_from_cell_to_cell_and_say_what_is_there(page, title):
     page.locator(f"#{page.evaluate(plot(title) + '.id')}").focus()
     page.keyboard.press("ArrowRight")
     first = page.evaluate(STATUS)
-    what = r"\d+ I/O, [\d.]+ µs waited, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs"
+    what = r"[\d.,]+ I/O, [\d.]+ .?s waited, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs"
+    what += r", [\d.]+ % of these seconds, [\d.]+ % up to [\d.]+ µs"
     assert re.fullmatch(rf"DRAM \(ARC\): {what}", first)
     seen = {first}
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowLeft"):

@@ -128,7 +128,7 @@ def _beside(place_of: Mapping[str, Any], span: tuple[float, float], *, is_number
         ],
         legend=_legend(),
         xaxis={**along, "anchor": "y"},
-        yaxis=figure.latency_axis(*span, anchor="x", domain=_UPPER, dtick="D2"),
+        yaxis=figure.latency_axis(*span, anchor="x", domain=_UPPER),
         xaxis2={**along, "anchor": "y2", "domain": _LEFT},
         yaxis2={"anchor": "x2", "domain": _LOWER, "rangemode": "tozero", "tickformat": ".3~s"},
         xaxis3={**along, "anchor": "y3", "domain": _RIGHT},
@@ -162,10 +162,10 @@ def _along_places(
         legend={**_legend(), "y": -0.12},
         shapes=[shape for first, end in shaded for shape in _shade(first, end)],
         xaxis={**along, "anchor": "y"},
-        yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY, dtick="D2"),
+        yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY),
         xaxis2={**along, "anchor": "y2", "matches": "x"},
         yaxis2={
-            "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B",
+            "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B/s",
             "nticks": 6,
         },
     )  # fmt: skip

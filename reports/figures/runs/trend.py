@@ -26,6 +26,7 @@ _ROOM = 1.6
 # So many characters of a mark stand along its line; the table has all.
 _MOST_CHARACTERS = 44
 _ORDER = ("nfs-server", "client", "device", "vdev")
+_UNITS = {RATE: "ios_per_s", BYTES: "bytes_per_s"}
 _PER_S = {RATE: "I/Os a second", BYTES: "bytes a second"}
 
 
@@ -176,7 +177,7 @@ def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with
         # Room above for the words of marks and rings, as _ROOM.
         top = high * max((high / low) ** 0.35, 2.5)
         layout["yaxis"] = figure.latency_axis(
-            low / 1.6, top, anchor="x", dtick="D2", domain=list(_LATENCY if both else (0, 1))
+            low / 1.6, top, anchor="x", domain=list(_LATENCY if both else (0, 1))
         )
         layout["annotations"].append(figure.panel_title("p50 and p99", 0, 1))
     if rates:
@@ -259,14 +260,16 @@ def _caption(trend: Trend, lines: Sequence[Line]) -> str:
 
 
 def _csv(trend: Trend, lines: Sequence[Line]) -> list[list[Any]]:
-    rows: list[list[Any]] = [["run", "started_utc", "label", "figure", "value", "low", "high", "used"]]
+    rows: list[list[Any]] = [
+        ["run", "started_utc", "label", "figure", "unit", "value", "low", "high", "used"]
+    ]
     for line in lines:
         for i, each in enumerate(line.values):
             if each is not None:
                 low, high = each.mean.range or (math.nan, math.nan)
                 point = trend.points[i]
                 rows.append([
-                    point.run, point.started_utc, trend.labels[i], name_of(line.key), each.mean.value, low,
-                    high, i in line.used,
+                    point.run, point.started_utc, trend.labels[i], name_of(line.key), _UNITS.get(line.key[4], "us"),
+                    each.mean.value, low, high, i in line.used,
                 ])  # fmt: skip
     return rows
