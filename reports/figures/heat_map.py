@@ -7,9 +7,9 @@ Colour is density: I/Os per second and per octave of latency, or per µs on a li
 would show borders where the width of the bins changes. Stored times and latencies are in ns; figures have
 seconds.
 
-Colour may be time waited instead: the I/Os of a cell times their latency (PyLatencyMap calls it intensity), as
-seconds waited per second and per octave or µs. By Little's law that is how many I/Os waited at once. shading.js
-switches to it; a row's mean latency in `meta` is all that it needs.
+Colour may be time waited instead: the I/Os of a cell times their latency (PyLatencyMap calls it intensity),
+as seconds waited per second and per octave or µs. By Little's law that is how many I/Os waited at once.
+shading.js switches to it; a row's mean latency in `meta` is all that it needs.
 """
 
 from __future__ import annotations
@@ -264,11 +264,16 @@ def traces(
             continue
         first, last = int(cells.row.min()), int(cells.row.max()) + 1
         z = np.full((last - first, shown.columns), np.nan, dtype=np.float32)
-        whole = weight == 1 and cells.count.dtype.kind == "i"
-        counts = np.zeros(z.shape, dtype=np.int32 if whole and cells.count.max() < 1 << 31 else np.float64)
+        spread, whole = cells.count.dtype.kind == "f", weight == 1 and cells.count.dtype.kind == "i"
+        small = np.int32 if whole and cells.count.max() < 1 << 31 else np.float64
+        # More digits of counts that are spread over rows would make the page larger.
+        digits = 2 if spread else 3
+        counts = np.zeros(z.shape, dtype=np.float32 if spread else small)
         at = cells.row - first, cells.column
-        z[at] = np.round(np.log10(cells.count * unit[cells.row, cells.column]), 3)
-        counts[at] = np.round(cells.count * weight, 3)
+        z[at] = np.round(np.log10(cells.count * unit[cells.row, cells.column]), digits)
+        counts[at] = np.round(cells.count * weight, digits) if spread else cells.count * weight
+        # Slivers of an I/O are no end of the scale.
+        least = float(np.min(z[counts >= 0.5], initial=float(np.nanmax(z))))
         wait_s = _mean_s(cells, first, last)
         name = plotly_text((names or {}).get(tier, tier))
         made.append({
@@ -276,7 +281,7 @@ def traces(
             "y": [float(f"{edge:.9g}") for edge in shown.edges_s[first : last + 1]],
             "z": numbers(z), "customdata": numbers(counts), "xaxis": axes[0], "yaxis": axes[1],
             "meta": {
-                "tier": tier, "zmin": float(np.nanmin(z)), "zmax": float(np.nanmax(z)),
+                "tier": tier, "zmin": least, "zmax": float(np.nanmax(z)),
                 "wait_s": [float(f"{each:.6g}") for each in wait_s],
             },
             "hoverongaps": False, "zsmooth": False, "showscale": False, "showlegend": True,

@@ -254,7 +254,8 @@ def _overlaid(subject: Subject, stored: Grid) -> list[Trace]:
             "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "connectgaps": False,
             "visible": "legendonly" if name == "p95" else True, "meta": {"ink": True},
             "line": {"width": 1.8, "dash": _DASHES[name], "color": palette.PAGE_LIGHT["ink"]},
-            "hovertemplate": f"{name} of all tiers at %{{x:.4~g}} s: %{{y:.3~s}}s<extra></extra>",
+            # What is pointed at is the cell below it.
+            "hoverinfo": "skip",
         })  # fmt: skip
     return made
 

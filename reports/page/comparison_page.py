@@ -6,7 +6,7 @@ from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
 from reports.comparison.compare import SHOWN
 from reports.figures.runs import comparison
-from reports.output import comparison_csv
+from reports.output import comparison_table
 from reports.page import document
 
 
@@ -25,5 +25,5 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
         figures=figures,
         shown_words=SHOWN,
         across=differences(result.across),
-        csv=comparison_csv.csv(result),
+        csv=comparison_table.csv(result),
     )

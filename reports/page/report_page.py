@@ -167,7 +167,8 @@ def _subjects(
             )
             yield Subject(
                 name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase.name,
-                times, rows, source, waits, (*phase.events, *manifest.events), import_source.clock_ns(manifest),
+                times, rows, source, waits, (*phase.events, *manifest.events),
+                import_source.clock_ns(manifest),
             )  # fmt: skip
 
 

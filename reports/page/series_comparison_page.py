@@ -9,7 +9,6 @@ from kit.store.parts.comparison import ComparedSeries
 from kit.store.series import Series
 from reports.comparison.comparability import differences
 from reports.figures.runs.series import compared
-from reports.output import comparison_csv
 from reports.page import document
 
 # A line is named by these first: what a series is measured again for.
@@ -35,7 +34,6 @@ def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tu
         titles=list(dict.fromkeys((a.title, b.title))),
         figures=figures,
         across=differences(across),
-        csv=comparison_csv.csv(result),
     )
 
 

@@ -122,7 +122,7 @@ def test_the_switch_of_a_report_changes_colours_titles_and_no_number(show, tmp_p
     until(page, f"{plot(READ)}.closest('figure').textContent.includes('exact bins.')")
     waited = page.evaluate(f"""(() => {{
         const maps = {plot(READ)}._fullData.filter(t => t.type === 'heatmap');
-        return maps.flatMap(({meta, customdata}) => customdata.map(
+        return maps.flatMap(({{meta, customdata}}) => customdata.map(
             (row, r) => row.reduce((a, b) => a + b) * meta.wait_s[r])).reduce((a, b) => a + b);
     }})()""")
     of_read = (synthetic.pl.col("phase") == "read") & (synthetic.pl.col("layer") == "nfs-server")

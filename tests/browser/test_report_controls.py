@@ -120,6 +120,67 @@ def test_a_click_on_a_row_selects_a_band_of_latency(page, show, tmp_path):
     boxes(page, READ, 0)
 
 
+def test_two_clicks_reset_the_axes_and_select_nothing(page):
+    page.evaluate("window.clicks = 0")
+    page.evaluate(f"{plot(READ)}.on('plotly_click', () => {{ window.clicks += 1; }})")
+    page.mouse.dblclick(*at(page, READ, 30.5, 6.8e-6))
+    until(page, "window.clicks > 0")
+    # Longer than the page waits for a second click.
+    page.wait_for_timeout(500)
+    assert page.evaluate(HASH) == "" and boxes(page, READ, 0) == []
+
+
+def test_time_waited_and_exact_bins_are_those_of_all_maps_of_a_phase_and_in_the_address(page, show, tmp_path):
+    bar = "{}._fullData.find(t => t.marker?.showscale).marker.colorbar.title.text.startsWith('s waited')"
+    figure(page).get_by_label("time waited").check()
+    figure(page, L2ARC).get_by_label("exact bins").check()
+    for title in (READ, L2ARC, f"{READ}: clients"):
+        until(page, bar.format(plot(title)))
+        assert figure(page, title).get_by_label("time waited").is_checked()
+    assert not page.evaluate(bar.format(plot("512 B write-pool")))
+    # The bars at the left: all time that was waited in 60 s.
+    total = f"""(() => {{ const {{x, y, width}} = {plot(READ)}.data.find(t => t.meta?.rates === true
+        && t.meta.tier === 'disk'); return x.reduce((sum, v, n) => sum + v * Math.log2(1 + width[n] / y[n]) * 60, 0);
+    }})()"""
+    disk = FRAME.filter((pl.col("tier") == "disk") & (pl.col("phase") == "read"))
+    waited = (disk["count"] * (disk["lo_ns"] + disk["hi_ns"] - 1)).sum() / 2e9
+    assert page.evaluate(total) == pytest.approx(waited, rel=1e-3)
+    assert page.evaluate(f"{plot(READ)}._fullLayout.xaxis2.title.text") == "s waited/s/octave"
+    again = show(tmp_path / "run" / "report.html", fragment=page.evaluate("location.hash"))
+    until(again, bar.format(plot(READ)))
+    assert figure(again, L2ARC).get_by_label("exact bins").is_checked()
+
+
+def test_exact_bins_have_a_scale_of_their_own(page):
+    spans = f"""(t => {{ const z = t.z.flatMap(r => [...r]).filter(Number.isFinite);
+        return [Math.max(...z), t.zmax, Math.min(...z), t.zmin]; }})({plot(L2ARC)}._fullData[0])"""
+    before = page.evaluate(spans)
+    figure(page, L2ARC).get_by_label("exact bins").check()
+    until(page, f"{plot(L2ARC)}._fullData[0].zmax !== {before[1]}")
+    most, top, least, low = page.evaluate(spans)
+    assert most == pytest.approx(top, abs=1e-3) and low == pytest.approx(max(least, top - 3), abs=1e-3)
+    marker = f"{plot(L2ARC)}._fullData.find(t => t.marker?.showscale).marker"
+    assert page.evaluate(f"[{marker}.cmin, {marker}.cmax]") == pytest.approx([low, top])
+
+
+def test_the_finding_about_one_tier_leads_to_its_ios(opened):
+    # 150 reads of disk as fast as those of L2ARC.
+    rows = [(second * synthetic.SECOND, "read", "nfs-server", "lab", "read", "disk", 147456, 151552, 5)
+            for second in range(30)]  # fmt: skip
+    frame = pl.concat([FRAME, synthetic.table(rows)])
+    page = opened(synthetic.manifest(frame, 60), frame)
+    item = page.locator("#findings li", has_text="like those of").first
+    assert item.inner_text().startswith("150 of ")
+    item.get_by_role("link", name="Show").click()
+    until(page, f"{HASH}.includes('tier=disk')")
+    until(page, f"{plot(READ)}._fullData.filter(t => t.type === 'heatmap').some(t => t.opacity < 1)")
+    shown = page.evaluate(
+        f"{plot(READ)}._fullData.filter(t => t.type === 'heatmap' && t.opacity === 1).map(t => t.name)"
+    )
+    assert shown == ["disk"] and ": 150 I/Os, " in summary(page)
+    until(page, f"{plot(READ)}._fullLayout.yaxis.range[1] < -3")
+
+
 def test_a_click_on_a_bar_selects_a_band_of_latency(page):
     low, width, x = page.evaluate(f"""() => {{
         const {{y, width, x}} = {plot(READ)}.data.find(t => t.meta?.rates), n = x.indexOf(Math.max(...x));
@@ -205,7 +266,7 @@ def test_arrow_keys_go_from_cell_to_cell_and_say_what_is_there(page, title):
     page.keyboard.press("ArrowRight")
     first = page.evaluate(STATUS)
     what = r"[\d.,]+ I/O, [\d.]+ .?s waited, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs"
-    what += r", [\d.]+ % of these seconds, [\d.]+ % up to [\d.]+ µs"
+    what += r", [\d.]+ % of the column, [\d.]+ % up to [\d.]+ µs"
     assert re.fullmatch(rf"DRAM \(ARC\): {what}", first)
     seen = {first}
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowLeft"):

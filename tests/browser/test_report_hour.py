@@ -47,14 +47,15 @@ def path(tmp_path_factory):
 
 
 def cells(page, title):
-    """The drawn cells inside the axes of a figure: [from, to] of time and latency, count, part of its scale."""
+    """The drawn cells within the axes: [from, to] of time and of latency, count, part of the scale."""
     return page.evaluate(f"""(plot => {{
         const {{xaxis, yaxis}} = plot._fullLayout, [low, high] = yaxis.range.map(v => 10 ** v), found = [];
         for (const {{type, x, y, z, customdata, zmin, zmax}} of plot._fullData) {{
             if (type !== "heatmap") continue;
             z.forEach((row, r) => row.forEach((value, c) => {{
                 if (!Number.isFinite(value) || y[r] < low || y[r + 1] > high) return;
-                found.push([x[c], x[c + 1], y[r], y[r + 1], customdata[r][c], (value - zmin) / (zmax - zmin)]);
+                const part = (value - zmin) / (zmax - zmin);
+                found.push([x[c], x[c + 1], y[r], y[r + 1], customdata[r][c], part]);
             }}));
         }}
         return found;

@@ -269,7 +269,7 @@ def _csv(trend: Trend, lines: Sequence[Line]) -> list[list[Any]]:
                 low, high = each.mean.range or (math.nan, math.nan)
                 point = trend.points[i]
                 rows.append([
-                    point.run, point.started_utc, trend.labels[i], name_of(line.key), _UNITS.get(line.key[4], "us"),
-                    each.mean.value, low, high, i in line.used,
+                    point.run, point.started_utc, trend.labels[i], name_of(line.key),
+                    _UNITS.get(line.key[4], "us"), each.mean.value, low, high, i in line.used,
                 ])  # fmt: skip
     return rows

@@ -107,7 +107,8 @@ export function saving(figure) {
     "aria-label": `Save as ${label}: ${figure.spec.title}`});
   const buttons = [button("PNG", () => picture(figure, "png")), button("SVG", () => picture(figure, "svg"))];
   if (figure.cells || figure.spec.csv.length) buttons.push(button("CSV", () => table(figure)));
-  const box = element("details", {className: "save"}, element("summary", {textContent: "Save"}), ...buttons);
+  const box = element("details", {className: "save"}, element("summary", {textContent: "Save"}),
+    element("div", {}, ...buttons));
   box.addEventListener("focusout", ({relatedTarget}) => { if (!box.contains(relatedTarget)) box.open = false; });
   return box;
 }

@@ -27,15 +27,14 @@ function ticks(low, top) {
 // The maps of a figure on the scale of the cells that they have, and its bar, as heat_map.py scales them.
 export function rescaled(traces, unit) {
   let top = -Infinity, least = Infinity;
-  for (const {z} of traces.filter(({type}) => type === "heatmap")) {
-    for (const row of matrixRows(z)) {
-      for (const value of row) {
-        if (value > top) top = value;
-        if (value < least) least = value;
-      }
-    }
+  for (const {z, customdata} of traces.filter(({type}) => type === "heatmap")) {
+    const counts = matrixRows(customdata);
+    matrixRows(z).forEach((row, r) => row.forEach((value, c) => {
+      if (value > top) top = value;
+      if (value < least && counts[r][c] >= 0.5) least = value;
+    }));
   }
-  if (top < least) return traces;
+  if (top === -Infinity) return traces;
   const low = Math.min(Math.max(least, top - 3), top - 0.3), tickvals = ticks(low, top);
   const ticktext = tickvals.map(value => Number((10 ** value).toPrecision(1)).toLocaleString("en-US",
     {maximumSignificantDigits: 1}));

@@ -23,7 +23,7 @@ function words(maps, map, r, c, about) {
   const [from, to, end] = [x[c], x[c + 1], latency(high * 1e6)];
   return [`${name}: ${number(count)} I/O, ${waited} waited`,
     `${seconds(from)} to ${seconds(to)} s${clock(about, from)}, ${latency(y[r] * 1e6)} to ${end}`,
-    `${percent(count, all)} of these seconds, ${percent(below, all)} up to ${end}`].join("<br>");
+    `${percent(count, all)} of the column, ${percent(below, all)} up to ${end}`].join("<br>");
 }
 
 // The traces, whose cells say so. A text is made when Plotly asks for it: a map has a hundred thousand cells.
