@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
 from kit.core.units import format_latency
 from reports.figures.heat_map import Cells, Floats, Grid, fewer_columns
@@ -52,7 +53,7 @@ def rows_text(shown: Grid) -> str:
     return f"Cell: {shown.width_ns / 1e9:.3g} s x {high}; the I/Os of a bin are spread over it."
 
 
-def _dense(columns: Grid, cells: Cells, values: Floats) -> Floats:
+def _dense(columns: Grid, cells: Cells, values: Floats | IntArray) -> Floats:
     """`values` of cells as a matrix, [rows, columns]."""
     made = np.zeros((len(columns.edges_ns) - 1, columns.columns))
     made[cells.row, cells.column] = values

@@ -149,7 +149,8 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
         caption += f" Events not drawn (damaged or too many): {ignored}."
     return Figure(
         subject.name, data, layout, caption, cells, subject.phase,
-        _about(subject, "octave", panel=True, cell=cell), narrow=_NARROW,
+        _about(subject, "octave", panel=True, cell=cell),
+        narrow={**_NARROW, "xaxis2": {"showticklabels": False}},
     )  # fmt: skip
 
 
@@ -166,8 +167,11 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     for each in maps:
         each["showlegend"] = False
     bands = _bands(subject, [tier], log=False)
+    # As high as the map beside it.
+    height_px = 460 if len(stored.tiers) == 1 else 300
     layout = figure.layout(
-        300, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h", annotations=bands["annotations"],
+        height_px, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h",
+        annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]], showlegend=False,
         xaxis=_times(stored, nticks=6), yaxis=figure.linear_axis(high),
     )  # fmt: skip
@@ -264,8 +268,11 @@ def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
     """From and to of a logarithmic axis of latency (s): all that was measured, and the published ranges."""
     if len(stored.edges_ns) < 2:
         return 1e-6, 1e-3
-    ends = [stored.edges_s[[0, -1]], *subject.published_s.values()]
-    return min(low for low, _ in ends if low > 0) / 1.25, max(high for _, high in ends) * 1.25
+    ends = [
+        *stored.edges_s[[0, -1]].tolist(),
+        *(edge for span in subject.published_s.values() for edge in span),
+    ]
+    return min(edge for edge in ends if edge > 0) / 1.25, max(ends) * 1.25
 
 
 def _times(stored: Grid, **values: Any) -> Layout:
@@ -293,7 +300,9 @@ def _gaps(subject: Subject, stored: Grid) -> list[Layout]:
         {
             "type": "rect", "xref": "x", "yref": "paper", "x0": begin, "x1": end, "y0": 0, "y1": 1,
             "fillcolor": palette.GAP, "line": {"width": 0}, "layer": "below",
-            "label": {"text": "no data", "font": {"size": 10}, "textposition": "bottom center"},
+            # A narrow one has no room for words.
+            **({"label": {"text": "no data", "font": {"size": 10}, "textposition": "bottom center"}}
+               if end - begin > stored.duration_s / 25 else {}),
         }
         for begin, end in spans
         if not any(a - width <= begin and end <= b + width for a, b in subject.waits)

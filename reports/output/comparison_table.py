@@ -1,4 +1,4 @@
-"""A comparison (reports.comparison.compare) as text: Markdown, CSV, or columns for a terminal."""
+"""A comparison (reports.comparison.compare) as text: Markdown, or columns for a terminal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,6 @@ def markdown(result: Comparison) -> str:
     notes = map(markdown_text, _notes(result, " Latencies in us."))
     lines = [f"**{markdown_text(result.conclusion)}**", "", *notes, "", ""]
     return "\n".join(lines) + Table(_HEAD, list(map(_cells, result.rows)), range(5, 9)).markdown()
-
-
-def csv(result: Comparison) -> str:
-    """A row a figure; `unit` is that of A and B."""
-    rows = [
-        (*_cells(row)[:5], "1" if row.figure == "share" else "us", *_cells(row)[5:]) for row in result.rows
-    ]
-    return Table((*_HEAD[:5], "unit", *_HEAD[5:9], "finding"), rows).csv()
 
 
 def plain(result: Comparison, width: int) -> Iterator[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
-from reports.comparison.compare import SHOWN
+from reports.comparison.compare import SHOWN, csv
 from reports.figures.runs import comparison
-from reports.output import comparison_table
 from reports.page import document
 
 
@@ -25,5 +24,5 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
         figures=figures,
         shown_words=SHOWN,
         across=differences(result.across),
-        csv=comparison_table.csv(result),
+        csv=csv(result),
     )

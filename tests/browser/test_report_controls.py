@@ -139,9 +139,9 @@ def test_time_waited_and_exact_bins_are_those_of_all_maps_of_a_phase_and_in_the_
         assert figure(page, title).get_by_label("time waited").is_checked()
     assert not page.evaluate(bar.format(plot("512 B write-pool")))
     # The bars at the left: all time that was waited in 60 s.
-    total = f"""(() => {{ const {{x, y, width}} = {plot(READ)}.data.find(t => t.meta?.rates === true
-        && t.meta.tier === 'disk'); return x.reduce((sum, v, n) => sum + v * Math.log2(1 + width[n] / y[n]) * 60, 0);
-    }})()"""
+    bars = f"{plot(READ)}.data.find(t => t.meta?.rates && t.meta.tier === 'disk')"
+    octaves = "x.reduce((sum, rate, n) => sum + rate * Math.log2(1 + width[n] / y[n]), 0)"
+    total = f"(({{x, y, width}}) => 60 * {octaves})({bars})"
     disk = FRAME.filter((pl.col("tier") == "disk") & (pl.col("phase") == "read"))
     waited = (disk["count"] * (disk["lo_ns"] + disk["hi_ns"] - 1)).sum() / 2e9
     assert page.evaluate(total) == pytest.approx(waited, rel=1e-3)

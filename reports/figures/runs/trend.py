@@ -26,7 +26,6 @@ _ROOM = 1.6
 # So many characters of a mark stand along its line; the table has all.
 _MOST_CHARACTERS = 44
 _ORDER = ("nfs-server", "client", "device", "vdev")
-_UNITS = {RATE: "ios_per_s", BYTES: "bytes_per_s"}
 _PER_S = {RATE: "I/Os a second", BYTES: "bytes a second"}
 
 
@@ -270,6 +269,6 @@ def _csv(trend: Trend, lines: Sequence[Line]) -> list[list[Any]]:
                 point = trend.points[i]
                 rows.append([
                     point.run, point.started_utc, trend.labels[i], name_of(line.key),
-                    _UNITS.get(line.key[4], "us"), each.mean.value, low, high, i in line.used,
+                    line.key[4] if line.is_rate else "us", each.mean.value, low, high, i in line.used,
                 ])  # fmt: skip
     return rows

@@ -68,8 +68,8 @@ async function picture(figure, format) {
     data: format === "svg" ? shown.flatMap((trace, n) => vectors(trace, full[n])) : shown,
     layout: {...layout, height, legend,
       margin: {...layout.margin, t: layout.margin.t + ABOVE_PX, r: layout.margin.r + beside},
-      title: {text, x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top",
-        pad: {l: 12, t: 12}, font: {size: 15}}},
+      title: {text, x: 0, xref: "container", xanchor: "left", y: 1 - 12 / height, yref: "container", yanchor: "top",
+        pad: {l: 12}, font: {size: 15}}},
   }, {format, filename: fileName(figure, title), height, width: Math.max(target.clientWidth, 900) + beside,
     scale: format === "png" ? 2 : 1});
 }
