@@ -116,7 +116,8 @@ function panelOf(link, layer, op) {
 // Around what is selected, in all figures of the phase; `figure` shows the band of latency, too.
 function zoomToSelected(figure) {
   const {link, cells} = figure, {range, band} = link, [a, b] = range ?? [], end = cells.columns * cells.width_s;
-  figure.heights = band && [band[0] / 2, band[1] * 2].map(Math.log10);
+  const isLog = figure.spec.layout.yaxis.type === "log";
+  figure.heights = isLog && band && [band[0] / 2, band[1] * 2].map(Math.log10);
   return zoom(link, range && [Math.max(0, 2 * a - b), Math.min(end, 2 * b - a)]);
 }
 
@@ -129,7 +130,8 @@ export async function fromAddress(links) {
   const [from, to, low, high] = match.slice(2, 6).map(Number), options = new URLSearchParams(match[6]);
   for (const name of ["waited", "exactly"]) if (options.has(name)) turn(link, name, true);
   select(link, match[2] ? [from, to] : null, match[4] ? [low / 1e6, high / 1e6] : null, options.get("tier"));
-  const figure = panelOf(link, options.get("layer"), options.get("op"));
+  const figure = panelOf(link, options.get("layer"), options.get("op")), fold = figure.target.closest("details.fold");
+  if (fold) fold.open = true;
   figure.target.closest("figure").scrollIntoView({block: "center"});
   if (!options.has("zoom")) return;
   await begin(figure);
