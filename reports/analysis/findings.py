@@ -438,6 +438,8 @@ def _ios(count: int, op: str, tier: str) -> str:
 
 def _share(part: float) -> str:
     """Such as "89 %", "1.8 %"."""
+    if part < 1e-6:
+        return "less than 0.0001 %"
     return f"{part * 100:.0f} %" if part >= 0.0995 else f"{part * 100:.2g} %"
 
 

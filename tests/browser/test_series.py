@@ -80,4 +80,4 @@ def test_figures_along_addresses_fit_and_are_accessible(show, along_addresses, n
     assert page.evaluate("window.hit") is None
     labels = "d => d._fullLayout.yaxis2._vals.map(v => v.text).filter(Boolean)"
     rates = page.locator(".plot").first.evaluate(labels)
-    assert len(rates) > 2 and all(re.fullmatch(r"[0-9.]+[kMG]?B", text) for text in rates)
+    assert len(rates) > 2 and all(re.fullmatch(r"[0-9.]+[kMG]?B/s", text) for text in rates)

@@ -57,7 +57,9 @@ def import_(
     ] = None,
     interval: Annotated[
         str | None,
-        typer.Option("--interval", help="Time per column of the heat maps; default: 1s, of short files less."),
+        typer.Option(
+            "--interval", help="Time per column of the heat maps; default: 1s, of short files less."
+        ),
     ] = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
