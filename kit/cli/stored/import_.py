@@ -26,6 +26,10 @@ from kit.store import json_file, run_directory, tables
 Format = StrEnum("Format", {name: name for name in BY_NAME})  # type: ignore[misc]
 Layer = StrEnum("Layer", {name: name for name in tables.LAYERS})  # type: ignore[misc]
 Unit = Literal["ns", "us", "ms", "s"]
+IntervalOption = Annotated[
+    str | None,
+    typer.Option("--interval", help="Time per column of the heat maps; default: 1s, of short files less."),
+]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_INTERVAL_NS = 10**6
 
@@ -55,12 +59,7 @@ def import_(
         list[int] | None,
         typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
     ] = None,
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            "--interval", help="Time per column of the heat maps; default: 1s, of short files less."
-        ),
-    ] = None,
+    interval: IntervalOption = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
