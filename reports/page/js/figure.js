@@ -45,8 +45,8 @@ function merged(base, changes) {
 function selected({spec, link: {range, band}}) {
   const {color} = theme().template.layout.newselection.line, inBand = band && spec.about.per !== "";
   const [x0, x1] = range ?? [0, 1], [y0, y1] = inBand ? band : [0, 1];
-  return range || inBand ? [{type: "rect", fillcolor: color, opacity: 0.14, line: {width: 1, color}, x0, x1, y0, y1,
-    layer: "above", xref: range ? "x" : "paper", yref: inBand ? "y" : "paper"}] : [];
+  return range || inBand ? [{type: "rect", fillcolor: color, opacity: 0.14, line: {width: 1, color}, x0, x1,
+    y0, y1, layer: "above", xref: range ? "x" : "paper", yref: inBand ? "y" : "paper"}] : [];
 }
 
 // Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them.
@@ -58,8 +58,8 @@ function labelled(layout, drawn) {
   }
 }
 
-// A copy, as Plotly writes into it. The time axis is the phase's; another that was zoomed is kept. `heights`: the
-// range of latency that was asked for, on the figure's axis.
+// A copy, as Plotly writes into it. The time axis is the phase's; another that was zoomed is kept.
+// `heights`: the range of latency that was asked for, on the figure's axis.
 export function layoutOf(figure, isWide = isPrinting()) {
   const {spec, target, link} = figure, narrow = target.clientWidth < NARROW_PX && !isWide;
   const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
@@ -123,7 +123,8 @@ function rated({cells, link}, trace) {
     waits_s.push(wait_s);
     return sum;
   });
-  const x = (link.waited ? waits_s : customdata).map((sum, k) => sum / Math.log2(1 + width[k] / y[k]) / length);
+  const x = (link.waited ? waits_s : customdata)
+    .map((sum, k) => sum / Math.log2(1 + width[k] / y[k]) / length);
   const hovertext = y.map((low, k) => `${latency(low * 1e6)} to ${latency((low + width[k]) * 1e6)}`);
   const unit = link.waited ? WAIT_RATE : "I/O/s/octave";
   return {...trace, x, customdata, hovertext,
@@ -155,7 +156,8 @@ export async function draw(figure) {
   await Plotly.react(target, data, layoutOf(figure), {...CONFIG, displayModeBar: hasBar ? "hover" : false});
   const caption = target.closest("figure").querySelector("figcaption");
   figure.caption ??= caption.textContent.slice(about.cell?.length ?? 0);
-  caption.textContent = figure.note + figure.caption + (link.waited && about.per ? waitedNote(about.per) : "");
+  const note = link.waited && about.per ? waitedNote(about.per) : "";
+  caption.textContent = figure.note + figure.caption + note;
   // The figure itself takes the keys; its buttons are for the mouse.
   for (const button of target.querySelectorAll(".modebar [tabindex], .modebar button, .modebar a")) {
     button.tabIndex = -1;

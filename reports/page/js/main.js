@@ -58,7 +58,7 @@ function listenToPage() {
   addEventListener("hashchange", () => fromAddress(links));
   addEventListener("keydown", ({key}) => {
     if (key !== "Escape") return;
-    for (const {target, begun} of figures.values()) if (begun && target._fullLayout) Plotly.Fx.unhover(target);
+    for (const {target} of figures.values()) if (target._fullLayout) Plotly.Fx.unhover(target);
     for (const link of new Set([...figures.values()].map(figure => figure.link))) {
       if (link.range || link.band) select(link, null, null);
     }

@@ -59,7 +59,8 @@ async function picture(figure, format) {
   const {data, _fullData: full} = target, layout = layoutOf(figure, true), height = layout.height + ABOVE_PX;
   for (const name in layout) if (/^[xy]axis/.test(name)) layout[name].range = target.layout[name].range;
   const beside = layout.showlegend === false ? 0 : LEGEND_PX;
-  const legend = {...layout.legend, orientation: "v", xref: "container", x: 1, xanchor: "right", y: 1, yanchor: "top"};
+  const legend = {...layout.legend, orientation: "v", xref: "container", x: 1, xanchor: "right", y: 1,
+    yanchor: "top"};
   // What is not drawn needs no name.
   const shown = data.map(trace => trace.visible === "legendonly" ? {...trace, showlegend: false} : trace);
   const stamp = STAMP.map(line => `<span style="font-size:11px">${line}</span>`);
@@ -68,8 +69,8 @@ async function picture(figure, format) {
     data: format === "svg" ? shown.flatMap((trace, n) => vectors(trace, full[n])) : shown,
     layout: {...layout, height, legend,
       margin: {...layout.margin, t: layout.margin.t + ABOVE_PX, r: layout.margin.r + beside},
-      title: {text, x: 0, xref: "container", xanchor: "left", y: 1 - 12 / height, yref: "container", yanchor: "top",
-        pad: {l: 12}, font: {size: 15}}},
+      title: {text, x: 0, xref: "container", xanchor: "left", y: 1 - 12 / height, yref: "container",
+        yanchor: "top", pad: {l: 12}, font: {size: 15}}},
   }, {format, filename: fileName(figure, title), height, width: Math.max(target.clientWidth, 900) + beside,
     scale: format === "png" ? 2 : 1});
 }
@@ -109,6 +110,6 @@ export function saving(figure) {
   if (figure.cells || figure.spec.csv.length) buttons.push(button("CSV", () => table(figure)));
   const box = element("details", {className: "save"}, element("summary", {textContent: "Save"}),
     element("div", {}, ...buttons));
-  box.addEventListener("focusout", ({relatedTarget}) => { if (!box.contains(relatedTarget)) box.open = false; });
+  box.addEventListener("focusout", event => { box.open &&= box.contains(event.relatedTarget); });
   return box;
 }

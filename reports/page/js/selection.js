@@ -47,7 +47,8 @@ function bandText({cells, link, spec}, all, span) {
   const [from, to] = [Math.min(...columns), Math.max(...columns) + 1].map(c => seconds(c * cells.width_s));
   const [low, high] = link.band.map(s => latency(s * 1e6));
   const whose = only ? `${counted(total)} of ${spec.about.names[link.tier] ?? link.tier}` : "all";
-  return `${low} to ${high}: ${counted(count)} I/Os, ${total ? (count / total * 100).toPrecision(3) : 0} % of ${whose}`
+  const share = total ? (count / total * 100).toPrecision(3) : 0;
+  return `${low} to ${high}: ${counted(count)} I/Os, ${share} % of ${whose}`
     + (count ? `, ${(count / lengthOf(cells, span)).toPrecision(3)} per s, between ${from} and ${to} s` : "");
 }
 
@@ -67,7 +68,8 @@ export function tell(figure) {
 
 // The address says what is selected, and what the colours of the phase are.
 function remember({name, range, band, tier, waited, exactly}) {
-  const options = new URLSearchParams({...tier && {tier}, ...waited && {waited}, ...exactly && {exactly}}).toString();
+  const set = {...tier && {tier}, ...waited && {waited}, ...exactly && {exactly}};
+  const options = new URLSearchParams(set).toString();
   const parts = [range && `:${range.map(seconds).join("-")}`,
     band && `@${band.map(v => Number((v * 1e6).toPrecision(6))).join("-")}`, options && `?${options}`];
   const text = parts.filter(Boolean).join(""), address = text && `#${encodeURIComponent(name)}${text}`;
@@ -86,7 +88,7 @@ export function turn(link, name, isOn) {
   return redraw(mine);
 }
 
-// Selects [from, to] in seconds, a band of latency in seconds and a tier, in all figures of a phase; null: all.
+// Selects [from, to] and a band of latency, in seconds, and a tier in all figures of a phase; null: all.
 export function select(link, range, band = link.band, tier = null) {
   const mine = linked(link), panels = mine.filter(({ui}) => ui);
   const end = Math.max(...mine.map(({cells}) => cells ? cells.columns * cells.width_s : 0));
@@ -115,7 +117,8 @@ function panelOf(link, layer, op) {
 
 // Around what is selected, in all figures of the phase; `figure` shows the band of latency, too.
 function zoomToSelected(figure) {
-  const {link, cells} = figure, {range, band} = link, [a, b] = range ?? [], end = cells.columns * cells.width_s;
+  const {link, cells} = figure, {range, band} = link, [a, b] = range ?? [];
+  const end = cells.columns * cells.width_s;
   const isLog = figure.spec.layout.yaxis.type === "log";
   figure.heights = isLog && band && [band[0] / 2, band[1] * 2].map(Math.log10);
   return zoom(link, range && [Math.max(0, 2 * a - b), Math.min(end, 2 * b - a)]);
@@ -130,7 +133,8 @@ export async function fromAddress(links) {
   const [from, to, low, high] = match.slice(2, 6).map(Number), options = new URLSearchParams(match[6]);
   for (const name of ["waited", "exactly"]) if (options.has(name)) turn(link, name, true);
   select(link, match[2] ? [from, to] : null, match[4] ? [low / 1e6, high / 1e6] : null, options.get("tier"));
-  const figure = panelOf(link, options.get("layer"), options.get("op")), fold = figure.target.closest("details.fold");
+  const figure = panelOf(link, options.get("layer"), options.get("op"));
+  const fold = figure.target.closest("details.fold");
   if (fold) fold.open = true;
   figure.target.closest("figure").scrollIntoView({block: "center"});
   if (!options.has("zoom")) return;

@@ -1,5 +1,5 @@
-// What the colours of a heat map count: I/Os, or their time waited (I/Os times latency); and the scale of what
-// is drawn. Python has the first scale (reports/figures/heat_map.py); the stored counts stay as they are.
+// What the colours of a heat map count: I/Os, or their time waited (I/Os times latency); and the scale of
+// what is drawn. Python has the first scale (reports/figures/heat_map.py); stored counts stay as they are.
 const SAYS = {octave: "octave of latency", us: "µs of latency"};
 const ARRAYS = {f4: Float32Array, f8: Float64Array, i4: Int32Array};
 

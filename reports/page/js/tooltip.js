@@ -7,7 +7,8 @@ const number = n => Number.isInteger(n) ? n.toLocaleString("en-US") : String(Num
 
 // The time of day (UTC) after so many seconds, where the source has one.
 function clock({clock_ms: origin_ms}, time_s) {
-  return origin_ms === undefined ? "" : ` (${new Date(origin_ms + time_s * 1000).toISOString().slice(11, 19)} UTC)`;
+  if (origin_ms === undefined) return "";
+  return ` (${new Date(origin_ms + time_s * 1000).toISOString().slice(11, 19)} UTC)`;
 }
 
 function words(maps, map, r, c, about) {
