@@ -30,7 +30,10 @@ OF_FORMATS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says of the files; None where they tell themselves."""
+    """What the user says of the files; None where they tell themselves.
+
+    `adapts`: files that span few intervals get shorter ones.
+    """
 
     format: str | None = None
     host: str | None = None
@@ -39,6 +42,7 @@ class Options:
     unit: str | None = None
     time_unit: str | None = None
     interval_ns: int = 10**9
+    adapts: bool = False
     log_vdevs: frozenset[int] | None = None
 
     def unused(self, used: Collection[str]) -> list[str]:

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ _NO_TEXT = {
     b"\xfe\xff": ("UTF-16", "save it as UTF-8"),
     b"\xef\xbb\xbf": ("begins with a byte order mark (BOM)", "save it as UTF-8 without BOM"),
 }
+# A map with fewer columns shows little; one of files that are read again has about so many.
+_FEW_COLUMNS, _COLUMNS, _STEP_NS = 20, 200, 10**6
 # What comes later is judged with its line.
 _NULS_IN = 256
 PHASE = "import"
@@ -143,7 +145,13 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
             f"no I/O in {', '.join(map(str, paths))}{f' ({left})' if left else ''}",
             "give files with reads or writes in them, whole ones",
         )
-    return _imported(known, reading, accounts, options, counted)
+    imported = _imported(known, reading, accounts, options, counted)
+    single = (reading.source or known.source).timed and "tick_ns" in imported.section
+    span_ns = imported.phase["end_ns"]
+    if options.adapts and single and span_ns < _FEW_COLUMNS * options.interval_ns:
+        interval_ns = max(span_ns // _COLUMNS // _STEP_NS, 1) * _STEP_NS
+        return read_files(paths, replace(options, adapts=False, interval_ns=interval_ns), tell)
+    return imported
 
 
 def _check_text(source: Source) -> None:

@@ -103,14 +103,14 @@ def level_words(found: LevelsInTime, ios: str) -> str:
     first, second = map(format_latency, found.p50_us)
     if found.changes == 1:
         verb = "rose" if found.p50_us[1] > found.p50_us[0] else "fell"
-        return f"The p50 of the {ios} {verb} from {first} to {second} at {_moment(found.from_s)}"
+        return f"The p50 of the {ios} {verb} from {first} to {second} at {moment(found.from_s)}"
     if found.changes == 2:
-        when = f"from {_moment(found.from_s)} to {_moment(found.to_s)}"
+        when = f"from {moment(found.from_s)} to {moment(found.to_s)}"
         return f"The {ios} took about {second} {when} ({100 * found.share:.2g} % of them), about {first} else"
     return f"The {ios} took about {first} and about {second} at different times"
 
 
-def _moment(at_s: float) -> str:
+def moment(at_s: float) -> str:
     """Such as "12.5 s", "20 min"."""
     if at_s < 120:
         return f"{three_digits(at_s)} s"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import polars as pl
@@ -50,6 +50,8 @@ DRAM_MODES = (
 _NEAR, _TIMES_AS_MANY = 0.1, 2.0
 # An event that more of the phase overlaps is no coincidence with an I/O.
 _MOST_OVERLAP = 0.2
+# What takes more of a phase is not said to be from one time to another.
+_A_PART = 0.25
 # Events by what people call them. The first that overlaps is named.
 _EVENTS = {
     "fault": "an injected fault",
@@ -76,7 +78,7 @@ class Finding:
 
     `phase`, `layer`, `op`: names as in latency.parquet, not escaped. `from_s`, `to_s`: the part of the
     phase, in seconds since it began; all of it where times are not known. `low_us`, `high_us`: the range
-    of latency.
+    of latency. `tier`: that of the I/Os that it counts; empty for all.
     """
 
     kind: str
@@ -88,6 +90,7 @@ class Finding:
     to_s: float
     low_us: float
     high_us: float
+    tier: str = ""
 
 
 def findings(latency: Latency, manifest: Manifest, summary: Summary) -> tuple[Finding, ...]:
@@ -142,7 +145,9 @@ class _Run:
         mine = (pl.col("layer") == layer) & (pl.col("op") == op) & (pl.col("tier") == tier)
         return self.parts[phase].filter(mine) if phase in self.parts else self.latency.cells.clear()
 
-    def finding(self, kind: str, text: str, place: Place, cells: pl.DataFrame, range_us: Range) -> Finding:
+    def finding(
+        self, kind: str, text: str, place: Place, cells: pl.DataFrame, range_us: Range, tier: str = ""
+    ) -> Finding:
         """A finding of the time that `cells` take; of all of its phase if there are none, or no times."""
         phase = self.phases.get(place[0])
         span = (0.0, (phase.end_ns - phase.start_ns) / 1e9) if phase else (0.0, 0.0)
@@ -152,7 +157,7 @@ class _Run:
             first_ns -= (first_ns - phase.start_ns) % self.latency.column_ns.get(phase.name, 1)
             ends = (first_ns - phase.start_ns, last_ns - phase.start_ns + phase.interval_ns)
             span = (max(ends[0] / 1e9, 0.0), max(ends[1] / 1e9, 0.0))
-        return Finding(kind, _plain(text), *place, *span, *range_us)
+        return Finding(kind, _plain(text), *place, *span, *range_us, tier)
 
     def overlapping(self, phase: Phase, from_ns: int, to_ns: int) -> str:
         """What ran at some time from `from_ns` to `to_ns`, as the end of a sentence; "" if nothing did.
@@ -270,8 +275,14 @@ def _outlier(run: _Run, row: Row, p99_us: float) -> Finding:
     took = f"took {longest}, {row.max_us / p99_us:,.0f} times {p99}{during}"
     if count > 1:
         took = f"took more than {_FAR} times {p99}; the longest took {longest}{during}"
+    made = run.finding("outlier", "", place, far, (low_us, row.max_us), row.tier)
+    if count > 1 and phase and made.to_s - made.from_s < _A_PART * (phase.end_ns - phase.start_ns) / 1e9:
+        took += f", all from {band_table.moment(made.from_s)} to {band_table.moment(made.to_s)}"
     text = f"{count:,} of {_ios(row.count, row.op, row.tier)} {took}."
-    return run.finding("outlier", text, place, far, (low_us, row.max_us))
+    for entry in run.summary.bands:
+        if row.tier == "all" and (entry.phase, entry.layer, entry.op) == place and entry.levels:
+            text += f" {band_table.level_words(entry.levels, op_name(row.op))}."
+    return replace(made, text=_plain(text))
 
 
 def _stalls(run: _Run) -> list[Finding]:
@@ -335,7 +346,7 @@ def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> Finding 
         f"{here.count:,} of {_ios(here.total, place[2], here.tier)} ({_share(share)}) took "
         f"{format_latency_range(*range_us)}, like those of {tier_name(here.owner)}; {_cause(run, here)}."
     )
-    return run.finding("overlap", text, place, cells, range_us)
+    return run.finding("overlap", text, place, cells, range_us, here.tier)
 
 
 def _cause(run: _Run, here: Misplaced) -> str:
@@ -384,7 +395,8 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
                 words = band_table.level_words(levels, ios)
                 kind, text = "levels", f"{words}: one after the other in time, no modes."
         range_us = (row.min_us, row.max_us)
-        made.append((max(share for _, share in modes), run.finding(kind, text, place, cells, range_us)))
+        found_here = run.finding(kind, text, place, cells, range_us, row.tier)
+        made.append((max(share for _, share in modes), found_here))
     return [each for _, each in sorted(made, key=lambda item: item[0])]
 
 
@@ -426,6 +438,8 @@ def _ios(count: int, op: str, tier: str) -> str:
 
 def _share(part: float) -> str:
     """Such as "89 %", "1.8 %"."""
+    if part < 1e-6:
+        return "less than 0.0001 %"
     return f"{part * 100:.0f} %" if part >= 0.0995 else f"{part * 100:.2g} %"
 
 

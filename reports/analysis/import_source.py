@@ -17,6 +17,8 @@ _SHOWN = 3
 
 # The title of what is no row of a table: kit/importers/run.py.
 _WHOLE = "Imported"
+# No clock since a boot has run for thirty years.
+_LEAST_EPOCH_NS = 10**18
 
 
 def name(manifest: Manifest, phase: Phase) -> str:
@@ -45,6 +47,12 @@ def title(manifest: Manifest) -> str | None:
 def timed(manifest: Manifest) -> bool:
     """Whether it is known when an I/O was done."""
     return manifest.import_ is None or manifest.import_.source.timed
+
+
+def clock_ns(manifest: Manifest) -> int | None:
+    """The time of day at 0 s, in ns since 1970; None where the source counts from another moment."""
+    origin_ns = manifest.import_.origin_ns if manifest.import_ and timed(manifest) else None
+    return origin_ns if origin_ns is not None and origin_ns >= _LEAST_EPOCH_NS else None
 
 
 def sentences(section: Import, latency: pl.DataFrame) -> list[str]:

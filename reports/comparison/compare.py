@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from kit.core.sample_size import sample_needed
+from kit.core.table import Table
 from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
@@ -225,3 +226,17 @@ def _share(
         errors = [math.sqrt((1 - p) / (w * p) + 1 / (w * p) ** 2) for p, w in of_side]
         made.append([Figure(math.log(p), ERRORS_95 * e) for (p, _), e in zip(of_side, errors, strict=True)])
     return _Figure(key, "share", made[0], made[1], 0.0)
+
+
+_CSV_HEAD = "phase layer op tier figure unit a b ratio ratio_low ratio_high finding".split()
+
+
+def csv(result: Comparison) -> str:
+    """A row a figure; `unit` is that of A and B."""
+    rows = []
+    for row in result.rows:
+        names = (row.phase, row.layer, row.op, row.tier, row.figure, "1" if row.figure == "share" else "us")
+        numbers = (row.a, row.b, row.ratio, *(row.interval or (None, None)))
+        shown = ("" if value is None else float(f"{value:.6g}") for value in numbers)
+        rows.append((*names, *shown, f"{row.words}: {row.withheld}" if row.withheld else row.words))
+    return Table(_CSV_HEAD, rows).csv()

@@ -7,9 +7,9 @@ Colour is density: I/Os per second and per octave of latency, or per µs on a li
 would show borders where the width of the bins changes. Stored times and latencies are in ns; figures have
 seconds.
 
-Each map has a second scale, for time waited: the I/Os of a cell times their latency (PyLatencyMap calls it
-intensity), as seconds waited per second and per octave or µs. By Little's law that is how many I/Os waited at
-once. waited.js switches to it; a row's mean latency in `meta` is all that it needs.
+Colour may be time waited instead: the I/Os of a cell times their latency (PyLatencyMap calls it intensity),
+as seconds waited per second and per octave or µs. By Little's law that is how many I/Os waited at once.
+shading.js switches to it; a row's mean latency in `meta` is all that it needs.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def display(stored: Grid, most: tuple[int, int] = DISPLAY) -> Grid:
     Rows are merged by 2, 4 or 8 stored bins, at the same places whatever the data, until the median cell with
     I/Os has four.
     """
-    columns = _fewer_columns(stored, most[0])
+    columns = fewer_columns(stored, most[0])
     for number in _MERGED_ROWS:
         shown = _fewer_rows(columns, number)
         counts = np.concatenate([cells.count for cells in shown.tiers.values()] or [np.array([_ENOUGH])])
@@ -170,7 +170,8 @@ def display(stored: Grid, most: tuple[int, int] = DISPLAY) -> Grid:
     return shown
 
 
-def _fewer_columns(stored: Grid, most: int) -> Grid:
+def fewer_columns(stored: Grid, most: int = DISPLAY[0]) -> Grid:
+    """`stored` with at most `most` columns."""
     by = -(-stored.columns // most)
     columns = -(-stored.columns // by)
     tiers = {
@@ -263,27 +264,29 @@ def traces(
             continue
         first, last = int(cells.row.min()), int(cells.row.max()) + 1
         z = np.full((last - first, shown.columns), np.nan, dtype=np.float32)
-        counts = np.zeros(
-            z.shape, dtype=np.int32 if weight == 1 and cells.count.max() < 1 << 31 else np.float64
-        )
+        spread, whole = cells.count.dtype.kind == "f", weight == 1 and cells.count.dtype.kind == "i"
+        small = np.int32 if whole and cells.count.max() < 1 << 31 else np.float64
+        # More digits of counts that are spread over rows would make the page larger.
+        digits = 2 if spread else 3
+        counts = np.zeros(z.shape, dtype=np.float32 if spread else small)
         at = cells.row - first, cells.column
-        z[at] = np.round(np.log10(cells.count * unit[cells.row, cells.column]), 3)
-        counts[at] = cells.count * weight
+        z[at] = np.round(np.log10(cells.count * unit[cells.row, cells.column]), digits)
+        counts[at] = np.round(cells.count * weight, digits) if spread else cells.count * weight
+        # Slivers of an I/O are no end of the scale.
+        least = float(np.min(z[counts >= 0.5], initial=float(np.nanmax(z))))
         wait_s = _mean_s(cells, first, last)
-        waited = z + np.log10(np.maximum(wait_s, 1e-9))[:, None]
         name = plotly_text((names or {}).get(tier, tier))
         made.append({
             "type": "heatmap", "name": name, "x": shown.times_s.round(9).tolist(),
             "y": [float(f"{edge:.9g}") for edge in shown.edges_s[first : last + 1]],
             "z": numbers(z), "customdata": numbers(counts), "xaxis": axes[0], "yaxis": axes[1],
             "meta": {
-                "tier": tier, "zmin": float(np.nanmin(z)), "zmax": float(np.nanmax(z)),
+                "tier": tier, "zmin": least, "zmax": float(np.nanmax(z)),
                 "wait_s": [float(f"{each:.6g}") for each in wait_s],
-                "waited": {"zmin": float(np.nanmin(waited)), "zmax": float(np.nanmax(waited))},
             },
             "hoverongaps": False, "zsmooth": False, "showscale": False, "showlegend": True,
             "legendgroup": tier, "colorscale": palette.scale(tier),
-            "hovertemplate": f"{name}: %{{customdata:{',d' if weight == 1 else ',.4~r'}}} I/O{_PLACE}",
+            "hovertemplate": f"{name}: %{{customdata:{',d' if whole else ',.4~r'}}} I/O{_PLACE}",
         })  # fmt: skip
     return made
 
@@ -336,24 +339,18 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
 
 
 def coloured(maps: Sequence[Trace], per: Per, bar: Trace | None = None) -> list[Trace]:
-    """The heat maps of one figure on one scale of colours, and the bar that explains it.
-
-    `meta.waited` of each map and of the bar: the same for time waited.
-    """
+    """The heat maps of one figure on one scale of colours, and the bar that explains it."""
     drawn = [each for each in maps if each["type"] == "heatmap"]
     if not drawn:
         return list(maps)
     unit = "octave" if per == "octave" else "µs"
     low, top = _scale([each["meta"] for each in drawn])
-    waited = _scale([each["meta"]["waited"] for each in drawn])
     for each in drawn:
         each |= {"zmin": low, "zmax": top}
-        each["meta"]["waited"] = {"zmin": waited[0], "zmax": waited[1]}
     key = {
         "type": "scatter", "mode": "markers", "x": [None], "y": [None], "showlegend": False,
         "hoverinfo": "skip", "xaxis": drawn[0]["xaxis"], "yaxis": drawn[0]["yaxis"],
-        "marker": _bar(low, top, f"I/O/s/{unit}", bar),
-        "meta": {"tier": "scale", "waited": _bar(*waited, f"s waited/s/{unit}", bar)},
+        "marker": _bar(low, top, f"I/O/s/{unit}", bar), "meta": {"tier": "scale"},
     }  # fmt: skip
     return [*maps, key]
 
@@ -367,13 +364,15 @@ def _scale(spans: Sequence[Trace]) -> tuple[float, float]:
 
 def _bar(low: float, top: float, title: str, changes: Trace | None) -> Trace:
     """The marker whose colour bar explains a scale (log10)."""
-    shown = [float(n) for n in range(int(np.ceil(low)), int(np.floor(top)) + 1)] or [low, top]
+    decades = range(int(np.floor(low)), int(np.ceil(top)))
+    steps = [(digit * 10.0**n, float(np.log10(digit)) + n) for n in decades for digit in (1, 2, 5, 10)]
+    shown = {at: value for value, at in steps if low <= at <= top}
     return {
         "color": [low], "cmin": low, "cmax": top, "colorscale": palette.scale("scale"), "showscale": True,
         "colorbar": {
             "title": {"text": title, "side": "right", "font": {"size": 11}},
-            "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": shown,
-            "ticktext": [f"{10**n:,.3g}" if n < 0 else f"{10**n:,.0f}" for n in shown], **(changes or {}),
+            "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": list(shown),
+            "ticktext": [f"{value:,.10g}" for value in shown.values()], **(changes or {}),
         },
     }  # fmt: skip
 

@@ -124,7 +124,7 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
         drawn.axes[f"xaxis{name}"] = {
             "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds" if timed else ""},
             "showticklabels": timed,
-            "range": [0, merged.columns * merged.width_ns / 1e9],
+            "range": [0, panel.stored.duration_s],
         }  # fmt: skip
         drawn.narrow[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
         small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
@@ -174,11 +174,11 @@ def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
 
 
 def _span_s(panels: Sequence[Panel], lines: Sequence[Line]) -> tuple[float, float]:
-    """All ranges, ours and the published, and 99 % of the I/Os of each tier."""
+    """All that was measured, and the published ranges."""
     spans = [span for line in lines for span in (line.row.range_us, _published(line)) if span]
-    lows = [span[0] for span in spans if span[0] > 0] or [1.0]
-    highs = [span[1] for span in spans] + [line.row.p99_us or 0.0 for line in lines] or [1000.0]
-    return min(lows) / 1.6 / 1e6, max([*highs, min(lows) * 10]) * 1.6 / 1e6
+    spans += [tuple(each.stored.edges_s[[0, -1]] * 1e6) for each in panels if len(each.stored.edges_ns) > 1]
+    low = min((span[0] for span in spans if span[0] > 0), default=1.0)
+    return low / 1.6e6, max([low * 10, *(span[1] for span in spans)]) * 1.6 / 1e6
 
 
 def _published(line: Line) -> tuple[float, float] | None:

@@ -19,7 +19,7 @@ from kit.store.phase import Event
 from kit.store.stored import Json
 from kit.store.summary import Row
 from reports.analysis.tier_names import NAMES, tier_name
-from reports.figures import event_marks, figure, heat_map, palette
+from reports.figures import equal_rows, event_marks, figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid, Times
 from reports.figures.plotly import Layout, Trace
@@ -35,6 +35,8 @@ _NARROW: Layout = {
 }  # fmt: skip
 # The map's part of the width, beside the rates at its left.
 _RATES, _MAP = [0, 0.09], [0.1, 1]
+# Where a triangle is whole inside the plot, as a part of the axis.
+_RUG = 0.975
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Subject:
 
     `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `phase`: its name; figures of one
     share the range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited.
-    `source`: who published the ranges.
+    `source`: who published the ranges. `clock_ns`: the time of day at 0 s, since 1970, where it is known.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Subject:
     source: str = ""
     waits: Sequence[tuple[float, float]] = ()
     events: Sequence[Event] = ()
+    clock_ns: int | None = None
 
     @property
     def published_s(self) -> dict[str, list[float]]:
@@ -113,7 +116,8 @@ def _about(subject: Subject, per: str, **more: Any) -> Json:
     return {
         "phase": plotly_text(subject.phase), "layer": plotly_text(subject.layer),
         "op": plotly_text(subject.op), "per": per, "panel": False,
-        "names": {tier: NAMES[tier] for tier in subject.rows if tier in NAMES}, **more,
+        "names": {tier: NAMES[tier] for tier in subject.rows if tier in NAMES},
+        **({} if subject.clock_ns is None else {"clock_ms": subject.clock_ns / 1e6}), **more,
     }  # fmt: skip
 
 
@@ -127,23 +131,26 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     rates = _rates(shown, "octave", ("x2", "y"), float(shown.lengths_s.sum()))
     data = [
         *heat_map.coloured(maps, "octave"), *rates,
-        *_waits(subject, low), *events, *_rug(stored, high), *_overlaid(subject, stored), *_anchor(),
+        *_waits(subject, low), *events, *_overlaid(subject, stored), *_anchor(),
     ]  # fmt: skip
     bands = _bands(subject)
     layout = figure.layout(
         460, _MARGIN, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]],
-        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds"}},
+        xaxis=_times(stored, domain=_MAP),
+        # Its zero stands beside that of the time axis.
         xaxis2={"domain": _RATES, "autorange": "reversed", "nticks": 2, "fixedrange": True,
-                "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
+                "tickformat": "~s", "labelalias": {"0": ""},
+                "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
-    caption = heat_map.rows_text(shown) + heat_map.finest_text(stored)
+    cell = caption = heat_map.rows_text(shown) + heat_map.finest_text(stored)
     if ignored:
         caption += f" Events not drawn (damaged or too many): {ignored}."
     return Figure(
         subject.name, data, layout, caption, cells, subject.phase,
-        _about(subject, "octave", panel=True), narrow=_NARROW,
+        _about(subject, "octave", panel=True, cell=cell),
+        narrow={**_NARROW, "xaxis2": {"showticklabels": False}},
     )  # fmt: skip
 
 
@@ -151,27 +158,30 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     """One tier on a linear axis from 0, as the article drew it."""
     row = subject.rows[tier]
     published = list(row.published.range_us) if row.published else []
-    # A little more than the range, so that its upper end is not the frame of the figure.
-    high = round_up(max([row.range_us[1], *published]) * 1.03) / 1e6
     alone = heat_map.only(stored, tier)
-    shown = heat_map.display(alone)
+    median_us = equal_rows.highest_median_s(alone, tier) * 1e6
+    # A little more than the range, so that its upper end is not the frame of the figure.
+    high = round_up(max([row.range_us[1], *published, median_us]) * 1.03) / 1e6
+    shown = equal_rows.equal_rows(alone, high)
     maps = heat_map.traces(shown, [tier], "us", names={tier: tier_name(tier)})
     for each in maps:
         each["showlegend"] = False
     bands = _bands(subject, [tier], log=False)
+    # As high as the map beside it.
+    height_px = 460 if len(stored.tiers) == 1 else 300
     layout = figure.layout(
-        300, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h", annotations=bands["annotations"],
+        height_px, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h",
+        annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]], showlegend=False,
-        xaxis={"range": _times(stored), "title": {"text": "seconds"}, "nticks": 6},
-        yaxis=figure.linear_axis(high),
+        xaxis=_times(stored, nticks=6), yaxis=figure.linear_axis(high),
     )  # fmt: skip
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
-    caption = heat_map.rows_text(shown) + heat_map.finest_text(stored)
+    cell = caption = equal_rows.rows_text(shown) + heat_map.finest_text(stored)
     if above:
-        caption += f" Above the axis: {above} of {row.count} I/Os."
+        caption += f" Above the axis (triangles): {above:,} of {row.count:,} I/Os."
     data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), *_anchor()]
     name = f"{subject.name}: {tier_name(tier)}"
-    about = _about(subject, "us", tier=tier)
+    about = _about(subject, "us", tier=tier, cell=cell)
     return Figure(
         name, data, layout, caption, cells, subject.phase, about, narrow={"margin": {"l": 50, "r": 60}}
     )
@@ -198,8 +208,7 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     low, high = min(seen, default=1e-6) / 1.5, max(seen, default=1e-3) * 1.5
     layout = figure.layout(
         340, _MARGIN, dragmode="select", selectdirection="h",
-        xaxis={"range": _times(stored), "title": {"text": "seconds"}},
-        yaxis=figure.latency_axis(low, high),
+        xaxis=_times(stored), yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     caption = "Lines break where the sample is too small."
     head = ["figure", "phase", "layer", "op", "line", "time_s", "latency_us"]
@@ -242,35 +251,34 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
 
 
 def _overlaid(subject: Subject, stored: Grid) -> list[Trace]:
-    """Percentiles of all tiers together over the map; shown when the legend is clicked."""
+    """Percentiles of all tiers together over the map; the legend shows and hides each."""
     made = []
     for name, (x, y) in _over_time(subject.frame.filter(pl.col("count") > 0), stored).items():
         made.append({
             "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "connectgaps": False,
-            "visible": "legendonly", "meta": {"ink": True},
+            "visible": "legendonly" if name == "p95" else True, "meta": {"ink": True},
             "line": {"width": 1.8, "dash": _DASHES[name], "color": palette.PAGE_LIGHT["ink"]},
-            "hovertemplate": f"{name} of all tiers at %{{x:.4~g}} s: %{{y:.3~s}}s<extra></extra>",
+            # What is pointed at is the cell below it.
+            "hoverinfo": "skip",
         })  # fmt: skip
     return made
 
 
 def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
-    """From and to of a latency axis (s): all but the slowest thousandth; a rug shows what is above."""
-    edges = stored.edges_s
-    if len(edges) < 2:
+    """From and to of a logarithmic axis of latency (s): all that was measured, and the published ranges."""
+    if len(stored.edges_ns) < 2:
         return 1e-6, 1e-3
-    tops = [0.0]
-    for cells in stored.tiers.values():
-        counts = np.bincount(cells.row, weights=cells.count, minlength=len(edges) - 1)
-        at = int(np.searchsorted(np.cumsum(counts), 0.999 * counts.sum()))
-        tops.append(float(edges[min(at + 1, len(edges) - 1)]) * 2)
-    spans = subject.published_s.values()
-    lows = [float(edges[0]), *(span[0] for span in spans if span[0] > 0)]
-    return min(lows) / 1.25, min(max([*tops, *(span[1] * 1.25 for span in spans)]), float(edges[-1]) * 1.25)
+    ends = [
+        *stored.edges_s[[0, -1]].tolist(),
+        *(edge for span in subject.published_s.values() for edge in span),
+    ]
+    return min(edge for edge in ends if edge > 0) / 1.25, max(ends) * 1.25
 
 
-def _times(stored: Grid) -> list[float]:
-    return [0.0, stored.columns * stored.width_ns / 1e9]
+def _times(stored: Grid, **values: Any) -> Layout:
+    """The axis of time: nothing was measured before it, nor after it."""
+    end = stored.duration_s
+    return {"range": [0.0, end], "minallowed": 0.0, "maxallowed": end, "title": {"text": "seconds"}, **values}
 
 
 def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = True) -> Layout:
@@ -292,7 +300,9 @@ def _gaps(subject: Subject, stored: Grid) -> list[Layout]:
         {
             "type": "rect", "xref": "x", "yref": "paper", "x0": begin, "x1": end, "y0": 0, "y1": 1,
             "fillcolor": palette.GAP, "line": {"width": 0}, "layer": "below",
-            "label": {"text": "no data", "font": {"size": 10}, "textposition": "bottom center"},
+            # A narrow one has no room for words.
+            **({"label": {"text": "no data", "font": {"size": 10}, "textposition": "bottom center"}}
+               if end - begin > stored.duration_s / 25 else {}),
         }
         for begin, end in spans
         if not any(a - width <= begin and end <= b + width for a, b in subject.waits)
@@ -316,7 +326,7 @@ def _waits(subject: Subject, low_s: float) -> list[Trace]:
 
 
 def _rug(stored: Grid, high_s: float) -> list[Trace]:
-    """A triangle at the top edge for each column with I/Os above the axis."""
+    """A triangle below the top edge of a linear axis for each column with I/Os above it."""
     edges = stored.edges_s
     above: dict[int, tuple[int, float]] = {}
     for cells in stored.tiers.values():
@@ -328,8 +338,8 @@ def _rug(stored: Grid, high_s: float) -> list[Trace]:
         return []
     width = stored.width_ns / 1e9
     return [{
-        "type": "scatter", "mode": "markers", "name": "above the axis", "cliponaxis": False,
-        "x": [(column + 0.5) * width for column in above], "y": [high_s] * len(above),
+        "type": "scatter", "mode": "markers", "name": "above the axis",
+        "x": [(column + 0.5) * width for column in above], "y": [_RUG * high_s] * len(above),
         "text": [f"{number} I/O, up to {format_latency(most * 1e6)}" for number, most in above.values()],
         "marker": {"symbol": "triangle-up", "size": 8, "color": palette.FAULT},
         "hovertemplate": "%{x:.4~g} s: %{text}<extra></extra>",

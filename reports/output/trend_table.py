@@ -14,7 +14,7 @@ from reports.trend.gate import Gate, failed, left_open
 from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of, sentences, statement
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "now/past", "told")
-_CSV_HEAD = "run started_utc label phase layer op tier figure value low high used change_before".split()
+_CSV_HEAD = "run started_utc label phase layer op tier figure unit value low high used change_before".split()
 _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
 
 
@@ -77,7 +77,8 @@ def table(trend: Trend) -> str:
             each = line.values[i]
             if each is not None:
                 values = (each.mean.value, *(each.mean.range or ("", "")), i in line.used, changed.get(i, ""))
-                rows.append((point.run, point.started_utc, label, *line.key, *values))
+                unit = line.key[4] if line.is_rate else "us"
+                rows.append((point.run, point.started_utc, label, *line.key, unit, *values))
     return Table(_CSV_HEAD, rows).csv()
 
 

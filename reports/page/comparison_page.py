@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
-from reports.comparison.compare import SHOWN, answer, largest
+from reports.comparison.compare import SHOWN, answer, csv, largest
 from reports.figures.runs import comparison
 from reports.page import document
 
@@ -27,4 +27,5 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
         figures=figures,
         shown_words=SHOWN,
         across=differences(result.across),
+        csv=csv(result),
     )

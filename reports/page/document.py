@@ -102,14 +102,21 @@ def damage_refused(what: str, hint: str) -> ContextDecorator:
 
 
 def render(
-    template: str, collected: Figures, stamp: Sequence[str] = (), entry: str = "main.js", **values: Any
+    template: str,
+    collected: Figures,
+    stamp: Sequence[str] = (),
+    entry: str = "main.js",
+    run: str = "",
+    **values: Any,
 ) -> str:
     """The page as HTML that needs nothing else. `stamp`: the lines above a figure that is saved.
 
-    `entry`: the script of the page.
+    `entry`: the script of the page. `run`: what the names of saved files begin with.
     """
     quantiles = [{"name": name, "q": q, "needed": sample_needed(q)} for name, q in _QUANTILES.items()]
-    settings = {"themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW, "stamp": stamp}
+    settings = {
+        "themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW, "stamp": stamp, "run": run,
+    }  # fmt: skip
     return _environment().get_template(template).render(
         palette=palette,
         stamped=" \N{MIDDLE DOT} ".join(stamp[:2]),

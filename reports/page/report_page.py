@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import polars as pl
 
@@ -73,10 +73,11 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
         "page.html.j2",
         collected,
         stamp=_stamp(manifest, summary, headline),
+        run=manifest.run or "",
         manifest=manifest,
         summary=summary,
         headline=headline,
-        findings=[(each.text, _address(each) if timed else "") for each in result.findings],
+        findings=[(each.text, _address(each, manifest) if timed else "") for each in result.findings],
         setup=result.setup,
         reference=summary.reference,
         hero=first,
@@ -138,11 +139,15 @@ def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest, summary: 
                 yield Panel(each.name, heat_map.grid(each.frame, each.times), limits)
 
 
-def _address(finding: Finding) -> str:
-    """What selects the times and latencies of a finding, as selection.js reads it; empty for none."""
-    times = f":{finding.from_s:.3f}-{finding.to_s:.3f}" if finding.to_s > finding.from_s else ""
+def _address(finding: Finding, manifest: Manifest) -> str:
+    """What selects the times, latencies and tier of a finding, as selection.js reads it; empty for none."""
+    whole_s = [(each.end_ns - each.start_ns) / 1e9 for each in manifest.phases if each.name == finding.phase]
+    is_part = finding.from_s < finding.to_s < finding.from_s + max(whole_s, default=0.0)
+    times = f":{finding.from_s:.3f}-{finding.to_s:.3f}" if is_part else ""
     band = f"@{finding.low_us:.3f}-{finding.high_us:.3f}" if finding.high_us > finding.low_us else ""
-    return f"{quote(finding.phase)}{times}{band}" if times or band else ""
+    where = {"tier": finding.tier, "layer": finding.layer, "op": finding.op}
+    options = urlencode({name: value for name, value in where.items() if value}, quote_via=quote)
+    return f"{quote(finding.phase)}{times}{band}?{options}&zoom" if times or band else ""
 
 
 def _subjects(
@@ -173,6 +178,7 @@ def _subjects(
             yield Subject(
                 name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase.name,
                 times, rows, source, waits, (*phase.events, *manifest.events),
+                import_source.clock_ns(manifest),
             )  # fmt: skip
 
 
@@ -271,9 +277,9 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
     shown = summary.reference and any(line.row.published for line in headline.lines)
     published = f"Published: {summary.reference.source}" if summary.reference and shown else ""
     version = (summary.versions or {}).get("hsp", "")
+    begun = f", {manifest.started_utc[:16].replace('T', ' ')} UTC" if manifest.started_utc else ""
     lines = [
-        f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}"
-        f"{f', {manifest.started_utc[:10]}' if manifest.started_utc else ''}; "
+        f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}{begun}; "
         f"{'imported' if manifest.import_ and summary.by_nature else f'verdict: {summary.verdict}'}",
         "; ".join(filter(None, (where, f"hsp {version}. {published}"))),
     ]

@@ -1,5 +1,7 @@
 """The page of a comparison in a real browser."""
 
+import csv
+
 import polars as pl
 import pytest
 
@@ -104,3 +106,17 @@ def test_dark_where_the_system_is_dark_and_white_on_paper(show, path):
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     until(page, "document.querySelector('.plot')._fullLayout.paper_bgcolor === '#14181d'")
     assert page.evaluate(COLOURS) == dark
+
+
+def test_all_figures_are_saved_as_csv(show, path):
+    page = show(path)
+    page.locator("details.fold summary").first.click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="as CSV").click()
+    rows = list(csv.DictReader(download.value.path().read_text("utf-8").splitlines()))
+    assert download.value.suggested_filename == "compare.csv"
+    assert {(row["figure"], row["unit"]) for row in rows} >= {("p50", "us"), ("share", "1")}
+    p50 = next(row for row in rows if (row["tier"], row["figure"]) == ("l2arc", "p50"))
+    assert 140 < float(p50["a"]) < 170 and float(p50["ratio"]) == pytest.approx(
+        float(p50["b"]) / float(p50["a"]), rel=0.01
+    )

@@ -112,8 +112,8 @@ def test_the_switch_of_a_report_changes_colours_titles_and_no_number(show, tmp_p
     assert [tier for tier, *_ in after] == [tier for tier, *_ in before] and after != before
     assert page.evaluate(f"JSON.stringify({plot(READ)}._fullData[0].customdata)") == counts
     # Tooltips have both, whichever is drawn; tables and their names have counts alone.
-    template = page.evaluate(f"{plot(READ)}._fullData.find(t => t.type === 'heatmap').hovertemplate")
-    assert "I/O" in template and "waited" in template
+    told = page.evaluate(f"{plot(READ)}._fullData.find(t => t.type === 'heatmap').text[0][3]")
+    assert "I/O" in told and "waited" in told
     assert saved(page, READ, "CSV") == table
     name, image = saved(page, READ, "SVG")
     assert "where-users-waited" in name and b"where users waited" in image
@@ -122,7 +122,8 @@ def test_the_switch_of_a_report_changes_colours_titles_and_no_number(show, tmp_p
     until(page, f"{plot(READ)}.closest('figure').textContent.includes('exact bins.')")
     waited = page.evaluate(f"""(() => {{
         const maps = {plot(READ)}._fullData.filter(t => t.type === 'heatmap');
-        return maps.flatMap(t => t.text.flatMap(row => [...row])).reduce((a, b) => a + b);
+        return maps.flatMap(({{meta, customdata}}) => customdata.map(
+            (row, r) => row.reduce((a, b) => a + b) * meta.wait_s[r])).reduce((a, b) => a + b);
     }})()""")
     of_read = (synthetic.pl.col("phase") == "read") & (synthetic.pl.col("layer") == "nfs-server")
     mine = synthetic.latency().filter(of_read)

@@ -63,11 +63,13 @@ def test_a_range_is_selected_in_all_figures_of_its_phase(page, show, tmp_path):
         [[x0, x1, *_]] = boxes(page, title, 1)
         assert [x0, x1] == pytest.approx([10.1, 19.9], abs=0.1)
     assert page.evaluate(BOXES.format(plot("512 B write-pool"))) == []
-    assert summary(page).startswith(f"Selected: 10 to 20 s, {ios(10, 20)} I/Os") and summary(
+    assert summary(page).startswith(f"Selected: 10 to 20 s, {ios(10, 20):,} I/Os") and summary(
         page
     ) in page.evaluate(STATUS)
     cells = figure(page).locator("details.range tbody tr").last.locator("td").all_text_contents()
-    assert int(cells[0]) == ios(10, 20) and float(cells[1]) == pytest.approx(ios(10, 20) / 10, rel=1e-2)
+    assert int(cells[0].replace(",", "")) == ios(10, 20) and float(cells[1]) == pytest.approx(
+        ios(10, 20) / 10, rel=1e-2
+    )
     # The bars at the left are of this range, also after a change of theme.
     bars = f"{plot(READ)}.data.filter(t => t.meta?.rates).flatMap(t => t.customdata).reduce((a, b) => a + b)"
     assert page.evaluate(bars) == ios(10, 20)
@@ -111,11 +113,72 @@ def test_a_click_on_a_row_selects_a_band_of_latency(page, show, tmp_path):
     [[*_, y0, y1]] = boxes(page, READ, 1)
     assert [y0, y1] == [low, high] and boxes(page, LINES, 0) == []
     number = ios(0, 60, low * 1e9 - 1, high * 1e9 + 1)
-    assert f"{number} I/Os" in summary(page).split(". ", 1)[1] and "per s, between" in summary(page)
+    assert f"{number:,} I/Os" in summary(page).split(". ", 1)[1] and "per s, between" in summary(page)
     again = show(tmp_path / "run" / "report.html", fragment=page.evaluate(HASH))
-    assert f"{number} I/Os" in summary(again).split(". ", 1)[1]
+    assert f"{number:,} I/Os" in summary(again).split(". ", 1)[1]
     page.keyboard.press("Escape")
     boxes(page, READ, 0)
+
+
+def test_two_clicks_reset_the_axes_and_select_nothing(page):
+    page.evaluate("window.clicks = 0")
+    page.evaluate(f"{plot(READ)}.on('plotly_click', () => {{ window.clicks += 1; }})")
+    page.mouse.dblclick(*at(page, READ, 30.5, 6.8e-6))
+    until(page, "window.clicks > 0")
+    # Longer than the page waits for a second click.
+    page.wait_for_timeout(500)
+    assert page.evaluate(HASH) == "" and boxes(page, READ, 0) == []
+
+
+def test_time_waited_and_exact_bins_are_those_of_all_maps_of_a_phase_and_in_the_address(page, show, tmp_path):
+    bar = "{}._fullData.find(t => t.marker?.showscale).marker.colorbar.title.text.startsWith('s waited')"
+    figure(page).get_by_label("time waited").check()
+    figure(page, L2ARC).get_by_label("exact bins").check()
+    for title in (READ, L2ARC, f"{READ}: clients"):
+        until(page, bar.format(plot(title)))
+        assert figure(page, title).get_by_label("time waited").is_checked()
+    assert not page.evaluate(bar.format(plot("512 B write-pool")))
+    # The bars at the left: all time that was waited in 60 s.
+    bars = f"{plot(READ)}.data.find(t => t.meta?.rates && t.meta.tier === 'disk')"
+    octaves = "x.reduce((sum, rate, n) => sum + rate * Math.log2(1 + width[n] / y[n]), 0)"
+    total = f"(({{x, y, width}}) => 60 * {octaves})({bars})"
+    disk = FRAME.filter((pl.col("tier") == "disk") & (pl.col("phase") == "read"))
+    waited = (disk["count"] * (disk["lo_ns"] + disk["hi_ns"] - 1)).sum() / 2e9
+    assert page.evaluate(total) == pytest.approx(waited, rel=1e-3)
+    assert page.evaluate(f"{plot(READ)}._fullLayout.xaxis2.title.text") == "s waited/s/octave"
+    again = show(tmp_path / "run" / "report.html", fragment=page.evaluate("location.hash"))
+    until(again, bar.format(plot(READ)))
+    assert figure(again, L2ARC).get_by_label("exact bins").is_checked()
+
+
+def test_exact_bins_have_a_scale_of_their_own(page):
+    spans = f"""(t => {{ const z = t.z.flatMap(r => [...r]).filter(Number.isFinite);
+        return [Math.max(...z), t.zmax, Math.min(...z), t.zmin]; }})({plot(L2ARC)}._fullData[0])"""
+    before = page.evaluate(spans)
+    figure(page, L2ARC).get_by_label("exact bins").check()
+    until(page, f"{plot(L2ARC)}._fullData[0].zmax !== {before[1]}")
+    most, top, least, low = page.evaluate(spans)
+    assert most == pytest.approx(top, abs=1e-3) and low == pytest.approx(max(least, top - 3), abs=1e-3)
+    marker = f"{plot(L2ARC)}._fullData.find(t => t.marker?.showscale).marker"
+    assert page.evaluate(f"[{marker}.cmin, {marker}.cmax]") == pytest.approx([low, top])
+
+
+def test_the_finding_about_one_tier_leads_to_its_ios(opened):
+    # 150 reads of disk as fast as those of L2ARC.
+    rows = [(second * synthetic.SECOND, "read", "nfs-server", "lab", "read", "disk", 147456, 151552, 5)
+            for second in range(30)]  # fmt: skip
+    frame = pl.concat([FRAME, synthetic.table(rows)])
+    page = opened(synthetic.manifest(frame, 60), frame)
+    item = page.locator("#findings li", has_text="like those of").first
+    assert item.inner_text().startswith("150 of ")
+    item.get_by_role("link", name="Show").click()
+    until(page, f"{HASH}.includes('tier=disk')")
+    until(page, f"{plot(READ)}._fullData.filter(t => t.type === 'heatmap').some(t => t.opacity < 1)")
+    shown = page.evaluate(
+        f"{plot(READ)}._fullData.filter(t => t.type === 'heatmap' && t.opacity === 1).map(t => t.name)"
+    )
+    assert shown == ["disk"] and ": 150 I/Os, " in summary(page)
+    until(page, f"{plot(READ)}._fullLayout.yaxis.range[1] < -3")
 
 
 def test_a_click_on_a_bar_selects_a_band_of_latency(page):
@@ -128,7 +191,7 @@ def test_a_click_on_a_bar_selects_a_band_of_latency(page):
     page.mouse.click(left, down)
     [[*_, y0, y1]] = boxes(page, READ, 1)
     assert [y0, y1] == pytest.approx([low, low + width])
-    assert f"{ios(0, 60, low * 1e9 - 1, (low + width) * 1e9 + 1)} I/Os" in summary(page)
+    assert f"{ios(0, 60, low * 1e9 - 1, (low + width) * 1e9 + 1):,} I/Os" in summary(page)
 
 
 def test_all_figures_of_a_phase_have_one_time_axis_and_exact_bins_when_zoomed(page):
@@ -161,7 +224,8 @@ def test_exact_bins_are_the_stored_ones(page):
     figure(page, L2ARC).get_by_label("exact bins").check()
     until(page, f"{plot(L2ARC)}._fullData[0].y.length !== {before}")
     caption = f"{plot(L2ARC)}.closest('figure').querySelector('figcaption').textContent"
-    until(page, f"{caption}.endsWith(' In view: exact bins.')")
+    until(page, f"{caption} === 'In view: exact bins.'")
+    assert figure(page, READ).get_by_label("exact bins").is_checked() and "exactly" in page.evaluate(HASH)
     edges = [round(y * 1e9) for y in page.evaluate(f"[...{plot(L2ARC)}._fullData[0].y]")]
     stored = FRAME.filter((pl.col("tier") == "l2arc") & (pl.col("phase") == "read"))
     assert set(stored["lo_ns"]) <= set(edges) and set(stored["hi_ns"]) <= set(edges)
@@ -201,7 +265,8 @@ def test_arrow_keys_go_from_cell_to_cell_and_say_what_is_there(page, title):
     page.locator(f"#{page.evaluate(plot(title) + '.id')}").focus()
     page.keyboard.press("ArrowRight")
     first = page.evaluate(STATUS)
-    what = r"\d+ I/O, [\d.]+ µs waited, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs"
+    what = r"[\d.,]+ I/O, [\d.]+ .?s waited, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs"
+    what += r", [\d.]+ % of the column, [\d.]+ % up to [\d.]+ µs"
     assert re.fullmatch(rf"DRAM \(ARC\): {what}", first)
     seen = {first}
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowLeft"):

@@ -58,7 +58,7 @@ def test_a_histogram_answers_the_mouse_by_itself(opened):
     )
     assert [name for name, _ in lines] == ["p50", "p95", "p99"] and 131.072e-6 < lines[0][1] < 262.144e-6
     cells = figure(page, READ).locator("details.range tbody td").all_text_contents()
-    assert cells[0] == "1000" and cells[1] == "-"
+    assert cells[0] == "1,000" and cells[1] == "-"
     # 7 I/Os are enough for a median, and for nothing above it.
     write = figure(page, WRITE).locator("details.range tbody td").all_text_contents()
     assert write[0] == "7" and write[3].endswith("\u00b5s") and write[4:7] == ["n too small"] * 3
@@ -66,7 +66,7 @@ def test_a_histogram_answers_the_mouse_by_itself(opened):
     page.mouse.click(*at(page, READ, 25, 190e-6))
     until(page, f"{plot(READ)}.layout.shapes.some(s => s.opacity === 0.14)")
     assert (
-        "Percentiles of 1000 I/Os. 131 µs to 262 µs: 900 I/Os"
+        "Percentiles of 1,000 I/Os. 131 µs to 262 µs: 900 I/Os"
         in figure(page, READ).locator("summary").last.inner_text()
     )
     assert page.evaluate(f"{plot(WRITE)}._fullLayout.xaxis.range[1]") < 20
@@ -91,7 +91,7 @@ def test_a_vdev_layer_with_times_is_a_map_with_gaps_and_ranges(opened):
     panel.locator("input").nth(1).fill("3")
     page.keyboard.press("Tab")
     until(page, "location.hash === '#import:0-3'")
-    assert panel.locator("tbody td").all_text_contents()[0] == "1503"
+    assert panel.locator("tbody td").all_text_contents()[0] == "1,503"
     assert panel.locator("tbody td").nth(6).text_content() == "n too small"
     assert sum(int(r["count"]) for r in saved_rows(page, title)) == 1503
 

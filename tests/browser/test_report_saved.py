@@ -36,7 +36,11 @@ def test_svg_is_vectors_and_stands_alone(opened, theme):
 def test_png_is_a_picture_with_room_for_its_stamp(opened):
     page = opened(synthetic.manifest())
     name, content = saved(page, READ, "PNG")
-    assert content.startswith(b"\x89PNG") and name == "512-b-read.png" and len(content) > 20_000
+    assert (
+        content.startswith(b"\x89PNG")
+        and name == "20261121t053000z-ab12cd-512-b-read.png"
+        and len(content) > 20_000
+    )
     width, height = (int.from_bytes(content[at : at + 4]) for at in (16, 20))
     shown = page.evaluate(f"{plot(READ)}.clientHeight")
     assert width >= 1800 and height > 2 * (shown + 60)
@@ -51,7 +55,9 @@ def test_csv_has_a_stamp_and_the_counts_of_what_is_selected(opened):
     until(page, f"{plot(READ)}.layout.shapes.some(s => s.x0 === 10)")
     name, content = saved(page, DISK, "CSV")
     head = [row for row in content.decode("utf-8-sig").splitlines() if row.startswith("#")]
-    assert name == "512-b-read-disk-10-20-s.csv" and head[0].endswith("selected 10 to 20 s")
+    assert name == "20261121t053000z-ab12cd-512-b-read-disk-10-20-s.csv" and head[0].endswith(
+        "selected 10 to 20 s"
+    )
     assert [word for word in [DISK, *STAMP[:4], *STAMP[5:]] if word not in " ".join(head)] == []
     rows = saved_rows(page, DISK)
     inside = mine.filter(

@@ -26,6 +26,10 @@ from kit.store import json_file, run_directory, tables
 Format = StrEnum("Format", {name: name for name in BY_NAME})  # type: ignore[misc]
 Layer = StrEnum("Layer", {name: name for name in tables.LAYERS})  # type: ignore[misc]
 Unit = Literal["ns", "us", "ms", "s"]
+IntervalOption = Annotated[
+    str | None,
+    typer.Option("--interval", help="Time per column of the heat maps; default: 1s, of short files less."),
+]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_INTERVAL_NS = 10**6
 
@@ -55,13 +59,13 @@ def import_(
         list[int] | None,
         typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
     ] = None,
-    interval: Annotated[str, typer.Option("--interval", help="Time per column of the heat maps.")] = "1s",
+    interval: IntervalOption = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Report on fio logs, fio json+, traces, bpftrace, zpool iostat -w, pg_test_fsync or diskinfo."""
     _check_names(name, host)
-    interval_ns = duration_ns("--interval", interval)
+    interval_ns = duration_ns("--interval", interval or "1s")
     if interval_ns < _LEAST_INTERVAL_NS:
         raise ConfigError(
             f"--interval {interval}: shorter than 1ms, the step of fio's clock", "give 1ms or more"
@@ -74,6 +78,7 @@ def import_(
         unit=unit,
         time_unit=time_unit,
         interval_ns=interval_ns,
+        adapts=interval is None,
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
     imported, run, analysed = _import(files, options, results, name, Progress(quiet=quiet))

@@ -35,7 +35,7 @@ def batches_figure(batches: Batches) -> Figure:
     layout = figure.layout(
         360, {"l": 70, "r": 20, "t": 30, "b": 50}, dragmode="zoom",
         xaxis={"type": "log", "title": {"text": "records a force"}, "tickvals": records},
-        yaxis={"type": "log", "title": {"text": "records a second"}, "tickformat": "~s"},
+        yaxis={"type": "log", "title": {"text": "records a second"}, "tickformat": "~s", "dtick": "D2"},
     )  # fmt: skip
     table: list[list[Any]] = [["records_per_force", "us_per_force", "line_us", "records_per_s"]]
     table += [[n, us, batches.us(n), rate] for n, us, rate in batches.points]

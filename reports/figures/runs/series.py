@@ -79,14 +79,14 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
         traces += [t for look in drawn for t in rates(look, bytes_rate_of, "bytes a second", "2")]
         layout = _along_places(axis, lines, place_of, span)
     else:
-        for number, value, name in (("2", rate_of, "I/Os a second"), ("3", cpu_of, "CPU")):
+        has_cpu = any(cpu_of(cell) is not None for line in lines for cell, _ in line.cells)
+        for number, value, name in (("2", rate_of, "I/Os a second"), ("3", cpu_of, "CPU"))[: 1 + has_cpu]:
             traces += [trace for look in drawn for trace in rates(look, value, name, number)]
-        layout = _beside(place_of, span, is_number=places is not None)
-        if places is None:
-            # Names are no scale: nothing lies between two of them.
-            traces = [
-                {**each, "mode": "markers"} if "markers" in each.get("mode", "") else each for each in traces
-            ]
+        layout = _beside(place_of, span, is_number=places is not None, has_cpu=has_cpu)
+    if places is None:
+        # Between two names there is nothing.
+        for trace in traces:
+            trace["mode"] = "lines+markers" if trace["name"] == "published" else "markers"
     return Figure(
         f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
         narrow={"margin": {"l": 54 if places and places[1] else 46, "r": 12}},
@@ -117,27 +117,31 @@ def _caption(lines: Sequence[Line]) -> str:
     return " ".join(parts)
 
 
-def _beside(place_of: Mapping[str, Any], span: tuple[float, float], *, is_number: bool) -> Layout:
+def _beside(
+    place_of: Mapping[str, Any], span: tuple[float, float], *, is_number: bool, has_cpu: bool
+) -> Layout:
     """Latency above; below it I/Os a second and CPU side by side. `span`: of latencies in seconds."""
     along: Layout = (
         {"type": "log", "tickvals": list(place_of.values()), "ticktext": [plotly_text(v) for v in place_of]}
         if is_number
         else {"type": "category"}
     )
+    cpu: Layout = {
+        "xaxis3": {**along, "anchor": "y3", "domain": _RIGHT},
+        "yaxis3": {"anchor": "x3", "domain": _LOWER, "range": [0, 1.05], "tickformat": ".0%"},
+    }
     return figure.layout(
-        520, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
+        520, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom", **(cpu if has_cpu else {}),
         annotations=[
-            figure.panel_title("p50 with what is open within a run, and p99", 0, 1),
+            figure.panel_title("p50 with what is open within a run; dash: p99", 0, 1),
             figure.panel_title("I/Os a second", _LEFT[0], _LOWER[1]),
-            figure.panel_title("CPU busy", _RIGHT[0], _LOWER[1]),
+            *([figure.panel_title("CPU busy", _RIGHT[0], _LOWER[1])] if has_cpu else []),
         ],
         legend=_legend(),
         xaxis={**along, "anchor": "y"},
-        yaxis=figure.latency_axis(*span, anchor="x", domain=_UPPER, dtick="D2"),
-        xaxis2={**along, "anchor": "y2", "domain": _LEFT},
+        yaxis=figure.latency_axis(*span, anchor="x", domain=_UPPER),
+        xaxis2={**along, "anchor": "y2", "domain": _LEFT if has_cpu else [0.0, 1.0]},
         yaxis2={"anchor": "x2", "domain": _LOWER, "rangemode": "tozero", "tickformat": ".3~s"},
-        xaxis3={**along, "anchor": "y3", "domain": _RIGHT},
-        yaxis3={"anchor": "x3", "domain": _LOWER, "range": [0, 1.05], "tickformat": ".0%"},
     )  # fmt: skip
 
 
@@ -161,13 +165,13 @@ def _along_places(
         560, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
         annotations=[
             figure.panel_title(f"Bytes a second by {plotly_text(axis.name)}", 0, _RATE[1]),
-            figure.panel_title("p50 with what is open within a run, and p99", 0, _LATENCY[1]),
+            figure.panel_title("p50 with what is open within a run; dash: p99", 0, _LATENCY[1]),
             *(_shade_name(end, names) for (_, end), names in shaded.items()),
         ],
         legend={**_legend(), "y": -0.12},
         shapes=[shape for first, end in shaded for shape in _shade(first, end)],
         xaxis={**along, "anchor": "y"},
-        yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY, dtick="D2"),
+        yaxis=figure.latency_axis(*span, anchor="x", domain=_LATENCY),
         xaxis2={**along, "anchor": "y2", "matches": "x"},
         yaxis2={
             "anchor": "x2", "domain": _RATE, "rangemode": "tozero", "tickformat": ".3~s", "ticksuffix": "B/s",

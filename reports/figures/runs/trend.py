@@ -261,14 +261,16 @@ def _caption(trend: Trend, lines: Sequence[Line]) -> str:
 
 
 def _csv(trend: Trend, lines: Sequence[Line]) -> list[list[Any]]:
-    rows: list[list[Any]] = [["run", "started_utc", "label", "figure", "value", "low", "high", "used"]]
+    rows: list[list[Any]] = [
+        ["run", "started_utc", "label", "figure", "unit", "value", "low", "high", "used"]
+    ]
     for line in lines:
         for i, each in enumerate(line.values):
             if each is not None:
                 low, high = each.mean.range or (math.nan, math.nan)
                 point = trend.points[i]
                 rows.append([
-                    point.run, point.started_utc, trend.labels[i], name_of(line.key), each.mean.value, low,
-                    high, i in line.used,
+                    point.run, point.started_utc, trend.labels[i], name_of(line.key),
+                    line.key[4] if line.is_rate else "us", each.mean.value, low, high, i in line.used,
                 ])  # fmt: skip
     return rows

@@ -1,12 +1,14 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
 import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, isPrinting, pause, seconds, systemDark, theme} from "./page.js";
-import {waitedNote, withWaits} from "./waited.js";
+import {chosen, isPrinting, latency, pause, seconds, systemDark, theme} from "./page.js";
+import {rescaled, waited, waitedNote} from "./shading.js";
+import {withTooltips} from "./tooltip.js";
 
 // Stored columns and rows that are drawn at most; more are merged, as Python has them.
 const MOST = [480, 256];
 const NARROW_PX = 520;
+const WAIT_RATE = "s waited/s/octave";
 
 function hue(tier) {
   const {hues} = theme(), known = hues[chosen("palette", "classic")];
@@ -39,23 +41,25 @@ function merged(base, changes) {
   return made;
 }
 
-// The shapes of what is selected in the figures of one phase: a range of time, a band of latency.
-function selected({spec, link}) {
-  const {color} = theme().template.layout.newselection.line;
-  const box = {type: "rect", fillcolor: color, opacity: 0.14, line: {width: 1, color}, layer: "above"};
-  const made = [];
-  if (link.range) {
-    const [x0, x1] = link.range;
-    made.push({...box, xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1});
+// The shape of what is selected in the figures of one phase: a range of time, a band of latency, or both.
+function selected({spec, link: {range, band}}) {
+  const {color} = theme().template.layout.newselection.line, inBand = band && spec.about.per !== "";
+  const [x0, x1] = range ?? [0, 1], [y0, y1] = inBand ? band : [0, 1];
+  return range || inBand ? [{type: "rect", fillcolor: color, opacity: 0.14, line: {width: 1, color}, x0, x1,
+    y0, y1, layer: "above", xref: range ? "x" : "paper", yref: inBand ? "y" : "paper"}] : [];
+}
+
+// Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them.
+function labelled(layout, drawn) {
+  for (const [name, axis] of Object.entries(layout)) {
+    if (!/^[xy]axis/.test(name) || axis.type !== "log" || axis.tickvals) continue;
+    const [low, high] = drawn?.[name]?.range ?? axis.range ?? [0, 1], decades = high - low;
+    if (decades >= 0.7) axis.dtick = decades > 4.5 ? 1 : "D2";
   }
-  if (link.band && spec.about.per !== "") {
-    const [y0, y1] = link.band;
-    made.push({...box, xref: "paper", yref: "y", x0: 0, x1: 1, y0, y1});
-  }
-  return made;
 }
 
 // A copy, as Plotly writes into it. The time axis is the phase's; another that was zoomed is kept.
+// `heights`: the range of latency that was asked for, on the figure's axis.
 export function layoutOf(figure, isWide = isPrinting()) {
   const {spec, target, link} = figure, narrow = target.clientWidth < NARROW_PX && !isWide;
   const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
@@ -65,6 +69,10 @@ export function layoutOf(figure, isWide = isPrinting()) {
     shapes: [...layout.shapes ?? [], ...selected(figure)]});
   if (layout.xaxis) layout.xaxis.uirevision = String(link.view);
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
+  if (layout.yaxis) layout.yaxis.uirevision = String(figure.heights);
+  if (figure.heights) layout.yaxis.range = figure.heights;
+  labelled(layout, target._fullLayout);
+  if (link.waited && layout.xaxis2) layout.xaxis2.title.text = WAIT_RATE;
   if (isPrinting()) {
     // Two maps fill a page; nothing is longer than one.
     const most = {octave: 268, us: 236}[spec.about.per] ?? 620;
@@ -75,23 +83,24 @@ export function layoutOf(figure, isWide = isPrinting()) {
 
 // Where it merges cells and the part in view has few enough of them, they are drawn as they are stored.
 function detailed(figure) {
-  const {cells, spec, exactly, target, link} = figure, {per} = spec.about;
-  figure.note = "";
+  const {cells, spec, target, link} = figure, {per} = spec.about, {exactly} = link;
+  figure.isExact = false;
+  figure.note = spec.about.cell ?? "";
   if (!cells || !per || spec.about.histogram) return spec.data;
   const {type, range} = spec.layout.yaxis, edges = cells.edges_us;
-  const shown = target._fullLayout?.yaxis.range ?? range;
+  const shown = figure.heights ?? target._fullLayout?.yaxis.range ?? range;
   if (!exactly && !link.view && String(shown) === String(range)) return spec.data;
   const columns = columnsOf(cells, link.view ?? spec.layout.xaxis.range);
   const [y0, y1] = shown.map(edge => (type === "log" ? 10 ** edge : edge) * 1e6);
   const first = Math.max(0, edges.findLastIndex(us => us <= y0));
   const after = edges.findIndex(us => us >= y1), last = after < 0 ? cells.rows : after;
   if (columns[1] - columns[0] > MOST[0] || last - first > MOST[1] || last <= first) {
-    if (exactly) figure.note = " Too many bins in view to draw each: zoom in.";
+    if (exactly) figure.note += " Too many bins in view to draw each: zoom in.";
     return spec.data;
   }
   const {merged: intervals, width_s} = cells;
-  figure.note = intervals > 1 ? ` In view: exact bins of latency, ${seconds(width_s)} s wide.`
-    : " In view: exact bins.";
+  figure.isExact = true;
+  figure.note = "In view: exact bins" + (intervals > 1 ? ` of latency, ${seconds(width_s)} s wide.` : ".");
   return spec.data.map(trace => {
     if (trace.type !== "heatmap") return trace;
     const {wait_s, ...made} = exact(cells, trace.meta.tier, per, columns, [first, last]);
@@ -99,25 +108,45 @@ function detailed(figure) {
   });
 }
 
-// The bars at the left are the rates of the selected range.
+// The bars at the left are the rates of the selected range: of I/Os, or of the time that they waited.
 function rated({cells, link}, trace) {
-  if (!trace.meta?.rates || !link.range) return trace;
-  const {y, width, meta} = trace, {edges_us: edges} = cells;
+  if (!trace.meta?.rates) return trace;
+  const {y, width, meta, name} = trace, {edges_us: edges} = cells, waits_s = [];
   const span = columnsOf(cells, link.range), length = lengthOf(cells, span);
   const counts = summed(cells, meta.tier, span);
   let r = 0;
   const customdata = y.map((low, k) => {
-    let sum = 0;
+    let sum = 0, wait_s = 0;
     while (r < cells.rows && edges[r] < low * 1e6 * (1 - 1e-9)) r += 1;
-    while (r < cells.rows && edges[r + 1] <= (low + width[k]) * 1e6 * (1 + 1e-9)) sum += counts[r++];
+    while (r < cells.rows && edges[r + 1] <= (low + width[k]) * 1e6 * (1 + 1e-9)) {
+      wait_s += counts[r] * (edges[r] + edges[r + 1] - 0.001) / 2e6;
+      sum += counts[r++];
+    }
+    waits_s.push(wait_s);
     return sum;
   });
-  const x = customdata.map((sum, k) => sum / Math.log2(1 + width[k] / y[k]) / length);
-  return {...trace, x, customdata};
+  const x = (link.waited ? waits_s : customdata)
+    .map((sum, k) => sum / Math.log2(1 + width[k] / y[k]) / length);
+  const hovertext = y.map((low, k) => `${latency(low * 1e6)} to ${latency((low + width[k]) * 1e6)}`);
+  const unit = link.waited ? WAIT_RATE : "I/O/s/octave";
+  return {...trace, x, customdata, hovertext,
+    hovertemplate: `${name}, %{hovertext}: %{x:.3g} ${unit}<br>%{customdata:,d} I/O<extra></extra>`};
+}
+
+// Where one tier is selected, the others stand back.
+function apart({cells, link}, trace) {
+  const {tier} = trace.meta ?? {}, isOther = cells?.tiers.has(link.tier) && tier !== link.tier;
+  return isOther && (trace.type === "heatmap" || trace.meta?.rates) ? {...trace, opacity: 0.15} : trace;
+}
+
+function shaded(figure) {
+  const {spec, link} = figure, found = detailed(figure).map(trace => apart(figure, rated(figure, trace)));
+  const told = withTooltips(found, spec.about), drawn = link.waited ? told.map(waited) : told;
+  return link.waited || figure.isExact ? rescaled(drawn, link.waited ? "s waited" : "I/O") : drawn;
 }
 
 const CONFIG = {
-  responsive: true, displaylogo: false, scrollZoom: false,
+  responsive: true, displaylogo: false, scrollZoom: false, showTips: false,
   // "Share chart..." would post the figure to a server from a new window, past this page's policy.
   showSendToCloud: false, plotlyServerURL: "",
   modeBarButtonsToRemove: ["lasso2d", "autoScale2d", "toImage"],
@@ -139,12 +168,13 @@ function pressable(toggle) {
 const pressables = target => target.querySelectorAll(".legendtoggle").forEach(pressable);
 
 export async function draw(figure) {
-  const {target, waited} = figure;
-  const data = detailed(figure).map(trace => painted(withWaits(rated(figure, trace), waited)));
-  await Plotly.react(target, data, layoutOf(figure), CONFIG);
+  const {target, spec: {about}, link} = figure;
+  const data = shaded(figure).map(painted), hasBar = target.clientWidth >= NARROW_PX;
+  await Plotly.react(target, data, layoutOf(figure), {...CONFIG, displayModeBar: hasBar ? "hover" : false});
   const caption = target.closest("figure").querySelector("figcaption");
-  figure.caption ??= caption.textContent;
-  caption.textContent = figure.caption + figure.note + waitedNote(figure);
+  figure.caption ??= caption.textContent.slice(about.cell?.length ?? 0);
+  const note = link.waited && about.per ? waitedNote(about.per) : "";
+  caption.textContent = figure.note + figure.caption + note;
   // The figure itself takes the keys; its buttons are for the mouse.
   for (const button of target.querySelectorAll(".modebar [tabindex], .modebar button, .modebar a")) {
     button.tabIndex = -1;

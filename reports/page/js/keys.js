@@ -1,5 +1,5 @@
 // Arrow keys in a heat map: a cursor that goes from cell to cell with I/Os, and says what is there.
-import {announce, latency, seconds} from "./page.js";
+import {announce} from "./page.js";
 
 const KEYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]};
 
@@ -54,11 +54,9 @@ export function cursor(figure) {
     const stays = here?.trace && has(here.trace, here.r, here.c);
     const cell = stays ? next(maps, here, KEYS[event.key]) ?? here : firstOf(maps[0]);
     if (!cell) return;
-    const {trace, r, c} = cell, [low, high] = [trace.y[r], trace.y[r + 1]].map(s => latency(s * 1e6));
+    const {trace, r, c} = cell;
     figure.at = {index: trace.index, r, c};
     Plotly.Fx.hover(target, {xval: middle(trace.x, c), yval: middle(trace.y, r)}, panel(trace));
-    const waited = trace.text ? `${latency(trace.text[r][c] * 1e6)} waited, ` : "";
-    announce(`${trace.name}: ${Number(trace.customdata[r][c].toPrecision(4))} I/O, ${waited}`
-      + `${seconds(trace.x[c])} to ${seconds(trace.x[c + 1])} s, ${low} to ${high}`);
+    announce(trace.text[r][c].replaceAll("<br>", ", "));
   });
 }

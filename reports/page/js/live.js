@@ -26,8 +26,8 @@ async function show(message) {
   const isNew = figure?.spec.title !== spec.title;
   if (isNew) {
     box.querySelector(".controls")?.remove();
-    figure = {target, link: {name: "", range: null, band: null, view: null}, at: null,
-      first: () => draw(figure), waited: figure?.waited, exactly: false};
+    const link = {name: "", range: null, band: null, view: null, waited: figure?.link.waited};
+    figure = {target, link, at: null, first: () => draw(figure)};
     announce(`${spec.title} has begun`);
   }
   Object.assign(figure, {spec, cells, caption});
@@ -40,7 +40,6 @@ async function show(message) {
   figures.clear();
   figures.set(target, figure);
   box.prepend(controls(figure));
-  if (figure.waited) box.querySelector(".controls input").checked = true;
   target.setAttribute("aria-label", spec.title);
   if (!already) cursor({target, get at() { return figure.at; }, set at(cell) { figure.at = cell; }});
   await begin(figure);

@@ -24,7 +24,7 @@ function drawAll() {
 }
 
 const linkOf = name => {
-  const link = links.get(name) ?? {name, range: null, band: null, view: null};
+  const link = links.get(name) ?? {name, range: null, band: null, view: null, tier: null};
   if (name) links.set(name, link);
   return link;
 };
@@ -58,6 +58,7 @@ function listenToPage() {
   addEventListener("hashchange", () => fromAddress(links));
   addEventListener("keydown", ({key}) => {
     if (key !== "Escape") return;
+    for (const {target} of figures.values()) if (target._fullLayout) Plotly.Fx.unhover(target);
     for (const link of new Set([...figures.values()].map(figure => figure.link))) {
       if (link.range || link.band) select(link, null, null);
     }

@@ -4,19 +4,20 @@ import {csvText} from "./csv.js";
 import {layoutOf} from "./figure.js";
 import {begin} from "./library.js";
 import {element, seconds} from "./page.js";
-import {STAMP} from "./settings.js";
-import {WAITED} from "./waited.js";
+import {RUN, STAMP} from "./settings.js";
+import {WAITED} from "./shading.js";
 
 const LEVELS = 24;
 const ABOVE_PX = 26 + 16 * STAMP.length;
+const LEGEND_PX = 190;
 
 // Of an image: what its colours are, too. A table has counts whatever the colours.
-const titleOf = ({spec, waited}) => spec.title + (waited ? WAITED : "");
+const titleOf = ({spec, link}) => spec.title + (link.waited ? WAITED : "");
 
 function fileName({link}, title) {
   const range = link.range ? ` ${link.range.map(seconds).join("-")} s` : "";
-  const name = (title + range).toLowerCase().replace(/[^a-z0-9.]+/g, "-");
-  return name.replace(/^-|-$/g, "").slice(0, 80) || "figure";
+  const name = `${RUN} ${title}${range}`.toLowerCase().replace(/[^a-z0-9.]+/g, "-");
+  return name.replace(/^-|-$/g, "").slice(0, 100) || "figure";
 }
 
 // A heat map as polygons, one trace a level of colour: Plotly would put a picture into the SVG.
@@ -35,8 +36,12 @@ function vectors(trace, full) {
   }
   const colours = full.colorscale.map(([, colour]) => colour);
   const {xaxis, yaxis, name, showlegend} = trace, common = {type: "scatter", xaxis, yaxis};
-  return levels.map((level, n) => ({...common, ...level, mode: "lines", fill: "toself", line: {width: 0},
-    fillcolor: mixed(colours, n / (LEVELS - 1)), showlegend: false})).filter(level => level.x.length)
+  // The line closes the seam between two cells, and keeps a thin one visible.
+  return levels.map((level, n) => {
+    const color = mixed(colours, n / (LEVELS - 1));
+    return {...common, ...level, mode: "lines", fill: "toself", line: {width: 0.7, color}, fillcolor: color,
+      showlegend: false};
+  }).filter(level => level.x.length)
     .concat([{...common, mode: "markers", x: [null], y: [null], name, showlegend,
       marker: {symbol: "square", size: 10, color: colours.at(-1)}}]);
 }
@@ -53,14 +58,20 @@ async function picture(figure, format) {
   await begin(figure);
   const {data, _fullData: full} = target, layout = layoutOf(figure, true), height = layout.height + ABOVE_PX;
   for (const name in layout) if (/^[xy]axis/.test(name)) layout[name].range = target.layout[name].range;
+  const beside = layout.showlegend === false ? 0 : LEGEND_PX;
+  const legend = {...layout.legend, orientation: "v", xref: "container", x: 1, xanchor: "right", y: 1,
+    yanchor: "top"};
+  // What is not drawn needs no name.
+  const shown = data.map(trace => trace.visible === "legendonly" ? {...trace, showlegend: false} : trace);
   const stamp = STAMP.map(line => `<span style="font-size:11px">${line}</span>`);
   const text = [`<b>${title}</b>`, ...stamp].join("<br>");
   await Plotly.downloadImage({
-    data: format === "svg" ? data.flatMap((trace, n) => vectors(trace, full[n])) : data,
-    layout: {...layout, height, margin: {...layout.margin, t: layout.margin.t + ABOVE_PX},
-      title: {text, x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top",
-        pad: {l: 12, t: 12}, font: {size: 15}}},
-  }, {format, filename: fileName(figure, title), height, width: Math.max(target.clientWidth, 900),
+    data: format === "svg" ? shown.flatMap((trace, n) => vectors(trace, full[n])) : shown,
+    layout: {...layout, height, legend,
+      margin: {...layout.margin, t: layout.margin.t + ABOVE_PX, r: layout.margin.r + beside},
+      title: {text, x: 0, xref: "container", xanchor: "left", y: 1 - 12 / height, yref: "container",
+        yanchor: "top", pad: {l: 12}, font: {size: 15}}},
+  }, {format, filename: fileName(figure, title), height, width: Math.max(target.clientWidth, 900) + beside,
     scale: format === "png" ? 2 : 1});
 }
 
@@ -97,5 +108,8 @@ export function saving(figure) {
     "aria-label": `Save as ${label}: ${figure.spec.title}`});
   const buttons = [button("PNG", () => picture(figure, "png")), button("SVG", () => picture(figure, "svg"))];
   if (figure.cells || figure.spec.csv.length) buttons.push(button("CSV", () => table(figure)));
-  return element("details", {className: "save"}, element("summary", {textContent: "Save"}), ...buttons);
+  const box = element("details", {className: "save"}, element("summary", {textContent: "Save"}),
+    element("div", {}, ...buttons));
+  box.addEventListener("focusout", event => { box.open &&= box.contains(event.relatedTarget); });
+  return box;
 }

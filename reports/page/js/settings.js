@@ -8,3 +8,5 @@ export const QUANTILES = settings.quantiles;
 export const NARROW = settings.narrow;
 // Run, verdict, publication and version, in lines: what a figure needs to stand alone.
 export const STAMP = settings.stamp;
+// What the names of saved files begin with; empty on a page of several runs.
+export const RUN = settings.run;

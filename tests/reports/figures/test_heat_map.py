@@ -354,7 +354,7 @@ def test_the_map_of_time_waited_sums_up_to_all_time_that_was_waited(rows):
 
 
 @pytest.mark.parametrize("per", ["octave", "us"])
-def test_the_colour_of_time_waited_is_a_density_on_a_scale_of_its_own(per):
+def test_the_colour_of_time_waited_is_a_density(per):
     # 10 I/Os of 1 ms and 1000 of 1 us in a second: many are fast, and most time is waited for the slow ones.
     frame = frame_of([(0, "disk", 999_936, 1_000_064, 10), (0, "dram", 1000, 1008, 1000)])
     phase = Times(0, SECOND, SECOND)
@@ -366,9 +366,5 @@ def test_the_colour_of_time_waited_is_a_density_on_a_scale_of_its_own(per):
         wide = np.log2(hi / lo) if per == "octave" else (hi - lo) / 1e3
         z = float(np.nanmax(drawn.typed(trace["z"]))) + np.log10(trace["meta"]["wait_s"][0])
         assert 10**z == pytest.approx(count * (lo + hi - 1) / 2e9 / wide, rel=1e-2)
-        assert trace["meta"]["waited"] == {
-            name: key["meta"]["waited"][f"c{name[1:]}"] for name in ("zmin", "zmax")
-        }
     unit = "octave" if per == "octave" else "µs"
-    assert key["meta"]["waited"]["colorbar"]["title"]["text"] == f"s waited/s/{unit}"
     assert key["marker"]["colorbar"]["title"]["text"] == f"I/O/s/{unit}"

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import polars as pl
 import pytest
 
+from kit.core.bins import bin_edges, bin_index
 from kit.store.phase import Event
 from kit.store.summary import Summary
 from reports.figures import phase_maps
@@ -59,7 +60,10 @@ def test_plotly_knows_every_word_and_every_map_is_a_heat_map(frame, layer, phase
         assert maps and not figure.layout.get("images")
         total = sum(drawn.typed(trace["customdata"]).sum() for trace in maps)
         tiers = {trace["meta"]["tier"] for trace in maps}
-        assert total == of.frame.filter(pl.col("tier").is_in(tiers))["count"].sum()
+        inside = of.frame.filter(pl.col("tier").is_in(tiers))
+        top_ns = figure.layout["yaxis"]["range"][1] * 1e9 if figure.about["per"] == "us" else 1 << 40
+        least, most = (inside.filter(pl.col(edge) <= top_ns)["count"].sum() for edge in ("hi_ns", "lo_ns"))
+        assert least * 0.9999 <= total <= most * 1.0001
         # One scale for the tiers, and a number on it.
         assert len({(trace["zmin"], trace["zmax"]) for trace in maps}) == 1
         assert figure.cells is made["map"][0].cells
@@ -124,21 +128,42 @@ def test_ios_above_a_zoom_are_counted_and_marked():
     row = synthetic.summary_of([{"tier": "l2arc", "range_us": [139.264, 143.36], "count": 100}]).rows[0]
     made = by_kind(replace(subject(), frame=frame, rows={"l2arc": row}), ["l2arc"])
     (zoom,) = made["zoom"]
-    assert "Above the axis: 1 of 100 I/Os." in zoom.caption
+    assert "Above the axis (triangles): 1 of 100 I/Os." in zoom.caption
     (rug,) = [trace for trace in zoom.data if trace.get("name") == "above the axis"]
     assert rug["x"] == [1.5] and rug["text"] == ["1 I/O, up to 5.24 ms"]
-    assert rug["y"] == [zoom.layout["yaxis"]["range"][1]]
+    assert 0.95 < rug["y"][0] / zoom.layout["yaxis"]["range"][1] < 0.99
 
 
-def test_the_rarest_thousandth_is_a_rug_at_the_top_edge():
-    frame = subject().frame.with_columns(pl.col("count") * 10)
+def test_a_logarithmic_axis_has_the_rarest_io():
+    frame = subject().frame.with_columns(pl.col("count") * 100_000)
     slow = synthetic.table([(5 * SECOND, "read", "nfs-server", "lab", "read", "disk", 1 << 29, 1 << 30, 1)])
     (figure,) = by_kind(replace(subject(), frame=pl.concat([frame, slow])))["map"]
-    (rug,) = [trace for trace in figure.data if trace.get("name") == "above the axis"]
-    assert rug["x"] == [5.5] and "1.07 s" in rug["text"][0]
-    assert np.log10(rug["y"][0]) == pytest.approx(figure.layout["yaxis"]["range"][1])
-    # None is lost: the heat map has it, for who zooms out.
+    assert figure.layout["yaxis"]["range"][1] > np.log10((1 << 30) / 1e9)
     assert drawn.heat_maps(figure.spec)[-1]["y"][-1] == pytest.approx((1 << 30) / 1e9)
+
+
+def test_a_linear_axis_has_the_median_of_each_column():
+    stalled = subject().frame.filter((pl.col("time_ns") != 5 * SECOND) | (pl.col("tier") != "disk"))
+    row = (5 * SECOND, "read", "nfs-server", "lab", "read", "disk", 50 * 10**6, 51 * 10**6)
+    for count, high_s in ((5, 0.01), (7, 0.06)):
+        frame = pl.concat([stalled, synthetic.table([(*row, count)])])
+        figures = {each.about["tier"]: each for each in by_kind(replace(subject(), frame=frame))["zoom"]}
+        assert figures["disk"].layout["yaxis"]["range"][1] == pytest.approx(high_s)
+        rugs = [trace for trace in figures["disk"].data if trace.get("name") == "above the axis"]
+        assert [rug["x"] for rug in rugs] == ([[5.5]] if count == 5 else [])
+
+
+def test_rows_of_a_linear_axis_are_equally_high_and_end_where_the_ios_end():
+    lo, hi = bin_edges(bin_index(np.arange(1_000_000, 7_700_000, 20_000)))
+    rows = [(0, "read", "nfs-server", "lab", "read", "disk", int(a), int(b), 1)
+            for a, b in zip(lo, hi, strict=True)]  # fmt: skip
+    frame = synthetic.table(rows).group_by(pl.exclude("count")).agg(pl.col("count").sum())
+    frame = frame.select(synthetic.latency().columns)
+    figures = {each.about["tier"]: each for each in by_kind(replace(subject(), frame=frame))["zoom"]}
+    (trace,) = drawn.heat_maps(figures["disk"].spec)
+    heights, z = np.diff(trace["y"]), drawn.typed(trace["z"])[:, 0]
+    assert heights == pytest.approx([heights[0]] * len(heights), rel=1e-6)
+    assert trace["y"][-1] <= 7.75e-3 + 1e-9 and np.ptp(z[1:-1]) < 0.12
 
 
 def test_gaps_are_grey_and_a_wait_is_none():
@@ -162,7 +187,8 @@ def test_percentiles_break_where_the_sample_is_too_small():
         assert len(trace["x"]) == len(trace["y"]) and not trace["connectgaps"]
     (few,) = by_kind(subject(synthetic.realistic(60)))["map"]
     overlaid = [t for t in few.data if t.get("visible") == "legendonly"]
-    assert [t["name"] for t in overlaid] == ["p50", "p95", "p99"]
+    assert [t["name"] for t in overlaid] == ["p95"]
+    assert {"p50", "p99"} <= {t["name"] for t in few.data if t.get("visible") is True}
     head, *table = lines.csv
     assert head[-1] == "latency_us" and len(table) == sum(len(t["x"]) for t in lines.data)
     scarce = subject().frame.filter(pl.col("tier") == "disk").with_columns(count=pl.lit(1, dtype=pl.Int64))

@@ -73,3 +73,16 @@ def test_what_is_refused_leaves_no_run(tmp_path: Path, hsp_here: Called, args: l
     assert done.returncode == 2
     assert error in done.stderr and "Traceback" not in done.stderr
     assert not done.stdout and not list(tmp_path.glob("results/*/*"))
+
+
+@pytest.mark.parametrize(("asked", "columns"), [([], (90, 110)), (["--interval", "1s"], (1, 1))])
+def test_a_short_log_has_columns_that_show_it(
+    tmp_path: Path, hsp_here: Called, asked: list[str], columns: tuple[int, int]
+) -> None:
+    """100 ms of I/Os, a millisecond apart: each a column, unless another interval is asked for."""
+    log = tmp_path / "short_lat.1.log"
+    log.write_text("".join(f"{ms}, {160_000 + ms}, 0, 512, 0, 0\n" for ms in range(100)))
+    done = hsp_here("import", str(log), *asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    stored = pl.read_parquet(tmp_path / "results" / "import" / "latest" / "latency.parquet")
+    assert columns[0] <= stored["time_ns"].n_unique() <= columns[1] and stored["count"].sum() == 100
