@@ -252,7 +252,7 @@ TABLE: Sequence[tuple[str, str, Callable[[int], Floats], Sequence[int]]] = (
 
 
 # The same of all 16 figures, without a change.
-ALL_HOLD = (70, 98, 100, 0, 12, 100)
+ALL_HOLD = (73, 99, 100, 0, 8, 100)
 
 
 def table() -> Iterator[Trial]:
