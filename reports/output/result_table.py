@@ -33,7 +33,9 @@ def result_lines(
     width = max(width, LEAST_WIDTH)
     yield from prose([_verdict(summary, headline), headline.sentence], width)
     reasons = [each for each in _reasons(summary) if each not in told]
-    yield from prose((*summary.notes, *reasons), width, "- ")
+    # What decides stands first, and has a mark of its own.
+    yield from prose(reasons, width, "- " if summary.verdict == "valid" else "x ")
+    yield from prose(summary.notes, width, "- ")
     if headline.lines:
         yield ""
         rows = list(_entries(summary, headline))
