@@ -37,7 +37,7 @@ _A_LINE = 3
 
 @document.damage_refused(
     "manifest, latency or summary of the run",
-    "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
+    "make the summary anew with `hsp show`; what a run itself left damaged cannot be drawn",
 )
 def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.DataFrame | None = None) -> str:
     """The whole report as HTML; `aged` are the rows of ageing.parquet.
