@@ -107,8 +107,8 @@ def sandbox(tmp_path: Path) -> Sandbox:
 
 
 def test_first_use_sets_up_and_passes_arguments_on(sandbox: Sandbox) -> None:
-    done = sandbox.hsp("report", "a b", "", "--x=*")
-    assert (done.returncode, done.stdout) == (0, "<report><a b><><--x=*>")
+    done = sandbox.hsp("show", "a b", "", "--x=*")
+    assert (done.returncode, done.stdout) == (0, "<show><a b><><--x=*>")
     assert "hsp: setting up Python packages" in done.stderr
     assert "pip talks" in done.stderr
 
@@ -200,7 +200,7 @@ def test_missing_packages_without_apt_get_end_with_the_line_to_run(sandbox: Sand
     assert sandbox.set_ups() == 0
 
 
-@pytest.mark.parametrize("args", [(), ("--help",), ("run", "--help"), ("report", "run"), ("plan",)])
+@pytest.mark.parametrize("args", [(), ("--help",), ("run", "--help"), ("show", "run"), ("plan",)])
 def test_commands_without_the_lab_need_no_packages(sandbox: Sandbox, args: tuple[str, ...]) -> None:
     assert sandbox.hsp(*args).returncode == 0
 
@@ -235,8 +235,9 @@ BEDS = {
         ("slog log0 --results /elsewhere", LAB | COMPILER),
         ("slog log0 --testbed nas.toml", COMPILER),
         ("slog /dev/disk/by-id/ata-x", COMPILER),
-        ("doctor --testbed nas.toml", set()),
-        ("device", COMPILER),
+        ("host check --testbed nas.toml", set()),
+        ("lab up", LAB | COMPILER),
+        ("lab up --here devices.toml", COMPILER),
     ],
 )
 def test_the_packages_of_the_lab_are_asked_for_by_what_may_boot_it(

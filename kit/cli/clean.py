@@ -8,14 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import SAFETY, JsonOption, QuietOption, ResultsOption
+from kit.cli import complete
+from kit.cli.options import SAFETY, JsonOption, ResultsOption
+from kit.cli.usage import loaded
 from kit.core.errors import EXIT_HOST, EXIT_OK, EXIT_SAFETY, EXIT_USAGE, ConfigError, KitError, SafetyRefusal
-from kit.core.output import emit_json, say, say_error
+from kit.core.output import emit_json, emit_text, say, say_error
 from kit.core.progress import Progress
 from kit.recovery.clean import Cleaned, clean, describe, is_known, run_id, unfinished
 from kit.recovery.journal import RunGoesOn, held_by, read_journal
 from kit.session.place import ask
 from kit.store.run_directory import named_run
+from kit.store.run_name import find_run
 
 AgreeOption = Annotated[
     str,
@@ -28,21 +31,45 @@ AgreeOption = Annotated[
 
 def clean_command(
     run: Annotated[
-        Path | None,
-        typer.Argument(help="The directory of a run; without it, all unfinished runs of this machine's kit."),
+        str | None,
+        typer.Argument(
+            metavar="RUN",
+            autocompletion=complete.runs,
+            show_default="all unfinished runs of this machine",
+            help="A workload (its latest run), the beginning of an id, or a directory.",
+        ),
     ] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Instead: images of the lab that this version does not use.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Of --cache: list what would be removed.")
+    ] = False,
     agree: AgreeOption = "",
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
-    quiet: QuietOption = False,
 ) -> None:
-    """Undo what a crashed run left on its hosts. Safe to call twice."""
-    progress = Progress(quiet=quiet)
+    """Undo what a crashed run left on its hosts. Safe to call twice.
+
+    Examples:
+      hsp clean
+      hsp clean results/top-speeds/20261124T053000Z-ab12cd
+      hsp clean --cache --dry-run
+    """
+    if cache or dry_run:
+        if run is not None or agree or not cache:
+            raise ConfigError("--cache is for images, not for runs", "give --cache and --dry-run alone")
+        loaded("kit.cli.lab").prune_cache(dry_run, json_output)
+        return
+    progress = Progress()
     if run is None and agree:
         raise ConfigError("--agree is for one run", "name its directory")
-    done, code = (_clean_named(run, agree, progress), EXIT_OK) if run else _clean_known(results, progress)
+    named = find_run(run, results) if run else None
+    done, code = (_clean_named(named, agree, progress), EXIT_OK) if named else _clean_known(results, progress)
     for cleaned in done:
-        _print(cleaned)
+        _say_problems(cleaned)
+        if not json_output:
+            emit_text([f"{cleaned.run}: {cleaned.undone} undone, {_state(cleaned)}"])
     if json_output:
         emit_json({"format": 1, "runs": [_as_json(cleaned) for cleaned in done]})
     failed = any(cleaned.left or cleaned.unreachable for cleaned in done)
@@ -107,20 +134,21 @@ def _clean_known(results: Path, progress: Progress) -> tuple[list[Cleaned], int]
     return done, code
 
 
-def _print(cleaned: Cleaned) -> None:
+def _say_problems(cleaned: Cleaned) -> None:
     for error in cleaned.unreachable:
         say(f"not reached: {error.message}")
     for left in cleaned.said:
         say(left.problem)
         for command in left.by_hand:
             say(f"  by hand, {command}")
+
+
+def _state(cleaned: Cleaned) -> str:
     if cleaned.left:
-        state = f"{len(cleaned.left)} steps are not undone"
-    elif cleaned.unreachable:
-        state = "what is on the hosts that were not reached is not known"
-    else:
-        state = "its hosts are clean" if cleaned.undone else "its journal has nothing to undo"
-    say(f"{cleaned.run}: {cleaned.undone} undone, {state}")
+        return f"{len(cleaned.left)} steps are not undone"
+    if cleaned.unreachable:
+        return "what is on the hosts that were not reached is not known"
+    return "its hosts are clean" if cleaned.undone else "its journal has nothing to undo"
 
 
 def _as_json(cleaned: Cleaned) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`hsp device`: emulated devices outside the lab, and the list of presets."""
+"""`hsp lab up --here FILE`: emulated devices outside the lab."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from kit.cli.options import JsonOption
-from kit.config.device_model import find_preset, preset_names
 from kit.core.errors import HostError, SafetyRefusal
-from kit.core.output import emit_json, emit_text, say
+from kit.core.output import emit_json, say
 from kit.core.units import format_size_bytes
 from kit.emulation import compilation
 from kit.emulation.devices_file import Emulation, keep_states, load_states, read_emulation, served_devices
@@ -21,29 +16,18 @@ from kit.emulation.served import Served
 from kit.emulation.udev_links import link_by_id, serial, unlink
 from kit.hosts.local import LocalHost
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-
-@app.callback()
-def device() -> None:
-    """Emulated devices: disks, SSDs and controllers."""
-
-
-@app.command("emulate")
-def emulate(
-    file: Annotated[Path, typer.Argument(help="A TOML file of [\\[device]] tables.")],
-    json_output: JsonOption = False,
-) -> None:
-    """Serve emulated block devices on this machine, until Ctrl-C. Needs root, and ublk (Linux 6.0)."""
+def serve(file: Path, *, json_output: bool) -> None:
+    """Serve the devices of the file on this machine, until Ctrl-C. Needs root, and ublk (Linux 6.0)."""
     emulation = read_emulation(file)
     _check_memory(emulation)
     if os.geteuid() != 0:
         sudo = "sudo " if shutil.which("sudo") else "as root: "
-        raise HostError("only root can make block devices", f"{sudo}hsp device emulate {file}")
+        raise HostError("only root can make block devices", f"{sudo}hsp lab up --here {file}")
     served = Served(LocalHost())
     if served.is_running():
         raise SafetyRefusal(
-            "devices are already emulated on this machine", "end that `hsp device emulate` first"
+            "devices are already emulated on this machine", "end that `hsp lab up --here` first"
         )
     paths = served.start(compilation.server(), served_devices(emulation.device, emulation.bus), dilation=1)
     try:
@@ -61,16 +45,6 @@ def emulate(
         if served.is_running():
             served.stop()
         unlink(served.host)
-
-
-@app.command("presets")
-def presets(json_output: JsonOption = False) -> None:
-    """The kit's own device models, with their sources."""
-    models = {name: find_preset(name) for name in preset_names()}
-    if json_output:
-        emit_json({name: model.model_dump(mode="json") for name, model in models.items()})
-        return
-    emit_text(f"{name:20} {model.title}" for name, model in models.items())
 
 
 def _link(served: Served, paths: dict[str, str]) -> None:

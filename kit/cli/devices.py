@@ -1,4 +1,4 @@
-"""`hsp devices` and `hsp wipe`: the disks of a testbed's server, and removing unused signatures from one."""
+"""`hsp host disks` and `hsp host wipe`: the disks of a server, and removing unused signatures from one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.options import JsonOption, OneSerialOption, ResultsOption
+from kit.cli import complete
+from kit.cli.options import AllOption, JsonOption, OneSerialOption, ResultsOption, TestbedOption
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
-from kit.core.output import emit, emit_json, say
+from kit.core.output import emit, emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.devices.listing import describe, device_block, list_devices, proposed_roles
 from kit.devices.locks import Locks
@@ -24,11 +25,17 @@ from kit.session.place import ask
 from kit.setup.remote_site import open_server
 
 
-def devices(
-    testbed: Annotated[Path, typer.Option("--testbed", help="The testbed with the server.")],
+def disks(
+    testbed: TestbedOption,
+    all_: AllOption = False,
     json_output: JsonOption = False,
 ) -> None:
-    """Show each disk of the server: how to name it, and whether it is available. Nothing is written."""
+    """Show each disk of the server: how to name it, and whether it is available. Nothing is written.
+
+    Examples:
+      hsp host disks --testbed nas.toml
+      hsp host disks --testbed nas.toml >> nas.toml    tables of the available disks
+    """
     progress = Progress()
     with ExitStack() as stack:
         with progress.step("logging in to the server"):
@@ -40,7 +47,7 @@ def devices(
         return
     available = [disk for disk in listed if disk.available]
     for disk in listed:
-        say(describe(disk))
+        say(describe(disk, all_=all_))
     say(f"\n{len(available)} of {len(listed)} disks of {server.name} are available")
     # On stdout: they are pasted into a testbed.
     roles = proposed_roles(available)
@@ -48,19 +55,27 @@ def devices(
 
 
 def wipe_command(
-    name: Annotated[str, typer.Argument(help="Name of the device in the testbed.")],
-    testbed: Annotated[Path, typer.Option("--testbed", help="The testbed with the device.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="DEVICE", help="Its name in the testbed.", autocompletion=complete.devices),
+    ],
+    testbed: TestbedOption,
     erase_serial: OneSerialOption = None,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Remove old signatures and labels of destroyed pools; copies are kept in the results directory."""
+    """Remove old signatures and labels of destroyed pools; copies are kept in the results directory.
+
+    Examples:
+      hsp host wipe log0 --testbed nas.toml
+      hsp host wipe log0 --testbed nas.toml --erase-serial S5H9NS0N123456
+    """
     plan = read_testbed(testbed)
     device = _find(plan, name, testbed)
     expected = DeviceSpec(device.path or "", device.serial, device.size)
     with open_server(plan) as server:
         planned = plan_wipe(server, expected)
         if not planned.commands:
-            say(f"{device.path} has no signatures: nothing to do")
+            emit_text([f"{device.path} has no signatures: nothing to do"])
             return
         say(f"on {server.name}, {device.path}, serial {device.serial}:\n{planned.describe()}")
         alone = plan.model_copy(update={"device": (device,)})
@@ -68,7 +83,7 @@ def wipe_command(
         assert planned.checked.node is not None  # plan_wipe refuses a missing device
         with Locks(server, [planned.checked.node], f"wipe of {device.name}"):
             folder = wipe(server, planned, results)
-        say(f"{device.path} is wiped; copies of what was removed are in {folder}")
+        emit_text([f"{device.path} is wiped; copies of what was removed are in {folder}"])
 
 
 def _find(plan: Testbed, name: str, testbed: Path) -> Device:

@@ -1,14 +1,14 @@
-"""`hsp doctor`: check a testbed before a run."""
+"""`hsp host check`: check a testbed before a run."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kit.cli.options import JsonOption, KernelOption, PinOption, QuietOption, SuiteOption
+from kit.cli import complete
+from kit.cli.options import AllOption, JsonOption, KernelOption, PinOption, SuiteOption, TestbedOption
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.workload_source import find_workload
 from kit.core.errors import ConfigError
@@ -28,23 +28,35 @@ from kit.setup.remote_site import tell_left
 _CONNECT_DEADLINE_S = 45.0
 
 
-def doctor(
-    testbed: Annotated[Path, typer.Option("--testbed", help="Server, clients and devices.")],
+def check(
+    testbed: TestbedOption,
     workload: Annotated[
-        str | None, typer.Option("--workload", help="Also check what this workload needs.")
+        str | None,
+        typer.Option(
+            "--workload",
+            metavar="WORKLOAD",
+            help="Also check what this workload needs.",
+            autocompletion=complete.workloads,
+        ),
     ] = None,
     boot: Annotated[
         bool, typer.Option("--boot", help="A testbed in the lab: boot it, and check the guest.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show also checks that are ok.")] = False,
+    all_: AllOption = False,
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
     kernel: KernelOption = DEFAULT_KERNEL,
     json_output: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
-    """Check every host of a testbed: what would prevent a run, and what would distort its results."""
-    plan, progress = read_testbed(testbed), Progress(quiet=quiet)
+    """Check every host of a testbed: what would prevent a run, and what would distort its results.
+
+    Exit code 5 if a run cannot work there.
+
+    Examples:
+      hsp host check --testbed nas.toml
+      hsp host check --testbed nas.toml --workload top-speeds --all
+    """
+    plan, progress = read_testbed(testbed), Progress()
     requirements = requirements_of(find_workload(workload), plan) if workload else Requirements()
     requirements = replace(requirements, traced=plan.server.trace != "none")
     if plan.is_lab:
@@ -67,13 +79,13 @@ def doctor(
     if json_output:
         emit_json(report.as_json())
     else:
-        emit_text(words(report, verbose).splitlines())
+        emit_text(words(report, verbose=all_).splitlines())
     raise typer.Exit(report.exit_code)
 
 
 def _diagnose(targets: list[Target], requirements: Requirements, progress: Progress) -> Report:
     with progress.step(f"checking {len(targets)} host{'s' * (len(targets) != 1)}"):
-        return diagnose(targets, requirements, progress.part)
+        return diagnose(targets, requirements, progress.detail)
 
 
 def _diagnose_lab(

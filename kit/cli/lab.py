@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from kit.cli.options import JsonOption, KernelOption, PinOption, QuietOption, SuiteOption, duration_ns
+from kit.cli import complete
+from kit.cli.options import JsonOption, KernelOption, PinOption, SuiteOption, duration_ns
+from kit.cli.usage import loaded
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
+from kit.core.text import counted
 from kit.core.units import format_size_bytes
 from kit.emulation.served import Served
 from kit.hosts.ssh import call
@@ -32,40 +36,61 @@ from kit.setup.site import SiteClient
 
 _DOWN_DEADLINE_S = 15.0
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+SETTINGS = {"shell": {"context_settings": {"ignore_unknown_options": True}}}
 
 
-@app.callback()
-def lab() -> None:
-    """The built-in lab: image and virtual machine."""
-
-
-@app.command("build")
-def build_image(
+def up(
+    testbed: Annotated[
+        Path,
+        typer.Option("--testbed", metavar="FILE", help="Devices, clients and clock.", show_default=False),
+    ] = LAB_TESTBED,
+    build_only: Annotated[
+        bool, typer.Option("--build", help="Only build the image, boot it and save it: minutes, once.")
+    ] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="The same, even if the image exists.")] = False,
+    here: Annotated[
+        Path | None,
+        typer.Option(
+            "--here",
+            metavar="FILE",
+            help="No lab: serve the \\[\\[device]] tables of FILE on this machine (root, ublk).",
+        ),
+    ] = None,
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
     kernel: KernelOption = DEFAULT_KERNEL,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build even if it exists.")] = False,
     json_output: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
-    """Build the guest image, boot it and save it (once; about four minutes on two cores)."""
-    progress = Progress(quiet=quiet)
-    image = build(ImageInputs(suite, tuple(pin or ()), kernel), progress, rebuild, mend=True)
+    """Boot a lab that stays up until `hsp lab down`.
+
+    Examples:
+      hsp lab up --testbed my-lab.toml
+      hsp lab up --build --suite bookworm
+      hsp lab up --here devices.toml         emulated devices on this machine, until Ctrl-C
+    """
+    inputs = ImageInputs(suite, tuple(pin or ()), kernel)
+    if here is not None:
+        loaded("kit.cli.device").serve(here, json_output=json_output)
+    elif build_only or rebuild:
+        _build(inputs, rebuild, json_output)
+    else:
+        _boot(testbed, inputs, json_output)
+
+
+def _build(inputs: ImageInputs, rebuild: bool, json_output: bool) -> None:
+    progress = Progress()
+    image = build(inputs, progress, rebuild, mend=True)
     plan = read_testbed(LAB_TESTBED)
     warm.saved(LabSpec(image.path, plan.clock, plan.lab.memory >> 20), image, progress, rebuild)
     if json_output:
         emit_json({"path": os.fspath(image.path), **image.manifest})
     else:
-        say(f"image: {image.path} (kernel {image.manifest['kernel']}, OpenZFS {image.manifest['zfs']})")
+        text = f"image: {image.path} (kernel {image.manifest['kernel']}, OpenZFS {image.manifest['zfs']})"
+        emit_text([text])
 
 
-@app.command("prune")
-def prune_cache(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
-    json_output: JsonOption = False,
-) -> None:
-    """Remove images, modules and leftovers that this version does not use."""
+def prune_cache(dry_run: bool, json_output: bool) -> None:
+    """Remove images, modules and leftovers that this version does not use. Raises HostError."""
     in_use = {"warm": warm.current, "aged": aged_devices.current}
     pruned = prune(lambda: {Path(lab["image"]) for lab in running_labs() if "image" in lab}, dry_run, in_use)
     removed = [
@@ -75,32 +100,20 @@ def prune_cache(
     if json_output:
         emit_json({"dry_run": dry_run, "bytes": pruned.used_bytes, "removed": removed, "kept": kept})
     else:
-        for item in removed:
-            verb = "would remove" if dry_run else "removed"
-            say(f"{verb}: {item['path']} ({item['what']}, {item['bytes']} bytes)")
-        for path, reason in kept.items():
-            say(f"kept: {path} ({reason})")
-        say(f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}")
+        verb = "would remove" if dry_run else "removed"
+        lines = [f"{verb}: {item['path']} ({item['what']}, {item['bytes']} bytes)" for item in removed]
+        lines += [f"kept: {path} ({reason})" for path, reason in kept.items()]
+        emit_text([*lines, f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}"])
     if pruned.failed:
-        lines = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
+        failed = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
         raise HostError(
-            f"could not be removed:\n{lines}", "unmount what is mounted there, or remove it by hand"
+            f"could not be removed:\n{failed}", "unmount what is mounted there, or remove it by hand"
         )
 
 
-@app.command("up")
-def up(
-    testbed: Annotated[Path, typer.Option("--testbed", help="Devices, clients and clock.")] = LAB_TESTBED,
-    suite: SuiteOption = DEFAULT_SUITE,
-    pin: PinOption = None,
-    kernel: KernelOption = DEFAULT_KERNEL,
-    json_output: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Boot a lab that stays up until `hsp lab down`."""
-    plan = read_testbed(testbed).without_idle
-    progress = Progress(quiet=quiet)
-    image = build(ImageInputs(suite, tuple(pin or ()), kernel), progress)
+def _boot(testbed: Path, inputs: ImageInputs, json_output: bool) -> None:
+    plan, progress = read_testbed(testbed).without_idle, Progress()
+    image = build(inputs, progress)
     spec = LabSpec(image.path, plan.clock, plan.lab.memory >> 20)
     check_clock(spec, progress)
     with warm.open_lab(spec, image, progress) as lab:
@@ -114,8 +127,8 @@ def up(
     if json_output:
         emit_json({**_detached_lab(), **_parts(plan, paths, clients)})
     else:
-        say(f"the lab is up ({plan.clock.kind} clock, dilation {plan.clock.dilation})")
-        _say_parts(_parts(plan, paths, clients))
+        emit_text([f"the lab is up ({plan.clock.kind} clock, dilation {plan.clock.dilation})"])
+        emit_text(_words_of(_parts(plan, paths, clients)))
         if plan.clock.kind == "virtual":
             say("its clock skips idle time, so it keeps one core of this machine busy: hsp lab down")
 
@@ -145,20 +158,19 @@ def _parts(plan: Testbed, paths: dict[str, str], clients: list[SiteClient]) -> d
     }
 
 
-def _say_parts(parts: dict[str, Any]) -> None:
-    say("the server: hsp lab shell (a root shell), or hsp lab shell -- COMMAND")
+def _words_of(parts: dict[str, Any]) -> Iterator[str]:
+    yield "the server: hsp lab shell (a root shell), or hsp lab shell -- COMMAND"
     for each in parts["clients"]:
-        say(
+        yield (
             f"{each['name']}: hsp lab shell -- {' '.join(each['enter'])} COMMAND "
             f"(its address is {each['address']}; it reaches the server at {each['server_address']})"
         )
     for each in parts["devices"]:
         size = format_size_bytes(each["size_bytes"])
-        say(f"{each['path']}: {each['name']}, {each['role']}, {size}, {each['title']}")
+        yield f"{each['path']}: {each['name']}, {each['role']}, {size}, {each['title']}"
 
 
-@app.command("status")
-def status(json_output: JsonOption = False) -> None:
+def status(json_output: bool) -> None:
     """The image, and the labs that are up."""
     image, damage, labs = None, None, list(running_labs())
     try:
@@ -172,7 +184,7 @@ def status(json_output: JsonOption = False) -> None:
     if damage:
         lines = [damage.message, f"  {damage.hint}"]
     else:
-        lines = [f"image: {image.path if image else 'not built (hsp lab build)'}"]
+        lines = [f"image: {image.path if image else 'not built (hsp lab up --build)'}"]
     for lab in labs:
         use = "up" if lab.get("detached") else "in use by a run"
         clock = f"{lab['clock']} clock, dilation {lab['dilation']}"
@@ -180,9 +192,13 @@ def status(json_output: JsonOption = False) -> None:
     emit_text(lines if labs else [*lines, "no lab is up"])
 
 
-@app.command("down")
 def down() -> None:
-    """End every lab of yours that was left up."""
+    """End every lab of yours that was left up.
+
+    Examples:
+      hsp list labs
+      hsp lab down
+    """
     labs = [lab for lab in running_labs() if lab.get("detached")]
     for lab in labs:
         if not is_supervisor(lab["supervisor_pid"]):
@@ -197,27 +213,48 @@ def down() -> None:
         if time.monotonic() > end:
             raise HostError(f"the lab did not end within {_DOWN_DEADLINE_S:g} s", "try again")
         time.sleep(0.1)
-    say(f"{len(labs)} lab{'s' * (len(labs) != 1)} ended")
+    emit_text([f"{counted(len(labs), 'lab')} ended"])
 
 
-@app.command("device")
-def device(
-    name: Annotated[str, typer.Argument(help="Name of the device in the testbed.")],
-    fault: Annotated[str, typer.Argument(help="power-loss, stall, fail, error or heal.")],
-    duration: Annotated[str, typer.Option("--for", help="Duration of a stall, e.g. 50ms.")] = "",
-    sectors: Annotated[str, typer.Option("--sectors", help="FIRST+COUNT sectors that return errors.")] = "",
-    of: Annotated[str, typer.Option("--of", help="Requests that return errors: read, write or any.")] = "any",
-    after: Annotated[str, typer.Option("--after", help="Delay, e.g. 200ms; default: at once.")] = "",
-    state: Annotated[str, typer.Option("--lab", help="Which lab, if several are up (hsp lab status).")] = "",
+def fault(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="DEVICE", help="Its name in the testbed.", autocompletion=complete.devices),
+    ],
+    what: Annotated[
+        Literal["power-loss", "stall", "fail", "error", "heal"],
+        typer.Argument(metavar="FAULT", help="power-loss, stall, fail, error or heal."),
+    ],
+    duration: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Duration of a stall, e.g. 50ms.")
+    ] = "",
+    sectors: Annotated[
+        str, typer.Option("--sectors", metavar="FIRST+COUNT", help="Sectors that return errors.")
+    ] = "",
+    of: Annotated[
+        Literal["read", "write", "any"], typer.Option("--of", help="Requests that return errors.")
+    ] = "any",
+    after: Annotated[
+        str, typer.Option("--after", metavar="DURATION", help="Delay, e.g. 200ms; default: at once.")
+    ] = "",
+    state: Annotated[
+        str, typer.Option("--lab", metavar="LAB", help="Which one, if several are up (hsp list labs).")
+    ] = "",
 ) -> None:
-    """Inject a fault into an emulated device of a lab that is up, or of a running run."""
-    words = fault_words(fault, duration, sectors, of)
+    """Inject a fault into an emulated device of a lab that is up, or of a running run.
+
+    Examples:
+      hsp lab fault log0 stall --for 50ms
+      hsp lab fault data0 error --sectors 2048+8 --of read
+      hsp lab fault data0 heal
+    """
+    words = fault_words(what, duration, sectors, of)
     delay_ns = duration_ns("--after", after) if after else 0
     lab = _selected_lab(state)
     clock = Clock(lab["clock"], lab["dilation"])
     with open_host(Path(lab["state"]), free_port()) as guest:
         Served(guest).tell(name, *words, after_s=clock.to_host_ns(delay_ns) / 1e9)
-    say(f"{name}: {' '.join(words)}")
+    emit_text([f"{name}: {' '.join(words)}"])
 
 
 def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
@@ -230,8 +267,6 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
         first, plus, count = sectors.partition("+")
         if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
             raise ConfigError(f"--sectors: '{sectors}' is not FIRST+COUNT", "for example: --sectors 2048+8")
-        if of not in ("read", "write", "any"):
-            raise ConfigError(f"--of: '{of}' is not read, write or any", "use one of these three")
         return ["error", first, count, of]
     raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
 
@@ -247,17 +282,23 @@ def _selected_lab(state: str) -> dict[str, Any]:
     return labs[0]
 
 
-@app.command("shell", context_settings={"ignore_unknown_options": True})
 def shell(
     command: Annotated[
         list[str] | None,
         typer.Argument(
+            metavar="COMMAND",
             help="One word is a line for the guest's shell ('a | b; c'); several are a command and its "
-            "arguments, passed on as they are. Without any, a shell."
+            "arguments, passed on as they are. Without any, a shell.",
         ),
     ] = None,
 ) -> None:
-    """Open a root shell in the lab that is up, or run one command with this stdin and its exit code."""
+    """Open a root shell in the lab that is up, or run one command with this stdin and its exit code.
+
+    Examples:
+      hsp lab shell
+      hsp lab shell -- zpool iostat -v 1
+      hsp lab shell 'dmesg | tail'
+    """
     with open_host(Path(_detached_lab()["state"]), free_port()) as guest:
         raise typer.Exit(run_command(guest, command) if command else call(interact(guest.connection)))
 

@@ -1,4 +1,4 @@
-"""The command `hsp`: its subcommands, each imported only when it runs, and exit codes."""
+"""The command `hsp`: its commands, each imported only when it runs, its errors and exit codes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import ast
 import errno
 import sys
 import traceback
-from importlib import import_module
+from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kit import __version__
-from kit.core.errors import HostError, KitError, error_text
+from kit.cli.usage import loaded, refusal_of, shared_options, show_names
+from kit.core.errors import ConfigError, HostError, KitError, error_text
 from kit.core.output import drop_unwritten, emit, say, say_error
-from kit.core.signals import interrupt_at_end, interrupt_waits
+from kit.core.signals import interrupt_at_end
 
 EXIT_CODES = """\
 Exit codes:
@@ -28,51 +30,61 @@ Exit codes:
   5  a host or a tool failed
 130  interrupted
 """
-_HELP_OPTIONS = ["-h", "--help"]
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+# The line of a docstring after which its examples stand, one a line.
+_EXAMPLES = "\n\nExamples:\n"
 
 # Errors of a full or read-only filesystem, or of a quota.
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
+# Words of a command to "module:function", in the order of the help.
+TARGETS = {
+    "demo": "kit.cli.run:demo",
+    "run": "kit.cli.run:run",
+    "plan": "kit.cli.plan:plan_command",
+    "list": "kit.cli.stored.list_:list_command",
+    "show": "kit.cli.stored.show:show",
+    "compare": "kit.cli.stored.compare:compare",
+    "trend": "kit.cli.stored.trend:trend",
+    "sheet": "kit.cli.stored.sheet:sheet",
+    "import": "kit.cli.stored.import_:import_",
+    "tag": "kit.cli.stored.tag:tag",
+    "clean": "kit.cli.clean:clean_command",
+    "host check": "kit.cli.doctor:check",
+    "host disks": "kit.cli.devices:disks",
+    "host wipe": "kit.cli.devices:wipe_command",
+    "slog": "kit.cli.slog:slog",
+    "lab up": "kit.cli.lab:up",
+    "lab shell": "kit.cli.lab:shell",
+    "lab down": "kit.cli.lab:down",
+    "lab fault": "kit.cli.lab:fault",
+    "new": "kit.cli.new:new",
+    "help": "kit.cli.help:help_command",
+}
+GROUPS = {
+    "host": "Machines of a testbed: what would prevent a run, their disks, and old labels on these.",
+    "lab": "The built-in lab: a virtual machine with emulated devices.",
+}
+
 
 class Commands(TyperGroup):
-    """All commands, in the order of the help; only the one that runs is imported, for a fast start.
+    """The commands of TARGETS below `prefix`, in their order; only the one that runs is imported."""
 
-    `targets`: a command's name to "module:function". If the module has a Typer `app`, that is the command or
-    group of commands; the function then provides only the help text.
-    """
-
-    targets: ClassVar[dict[str, str]] = {
-        "demo": "kit.cli.run:demo",
-        "plan": "kit.cli.plan:plan_command",
-        "run": "kit.cli.run:run",
-        "clean": "kit.cli.clean:clean_command",
-        "report": "kit.cli.stored.stored_run:report",
-        "check": "kit.cli.stored.check:check",
-        "watch": "kit.cli.stored.watch:watch",
-        "list": "kit.cli.stored.list_:list_command",
-        "import": "kit.cli.stored.import_:import_",
-        "compare": "kit.cli.stored.compare:compare",
-        "trend": "kit.cli.stored.trend:trend",
-        "baseline": "kit.cli.stored.baseline:baseline",
-        "sheet": "kit.cli.stored.sheet:sheet",
-        "doctor": "kit.cli.doctor:doctor",
-        "devices": "kit.cli.devices:devices",
-        "wipe": "kit.cli.devices:wipe_command",
-        "export": "kit.cli.stored.stored_run:export",
-        "new": "kit.cli.new:new_command",
-        "schema": "kit.cli.schema:schema_command",
-        "slog": "kit.cli.slog:slog",
-        "device": "kit.cli.device:device",
-        "lab": "kit.cli.lab:lab",
-    }
-
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, prefix: str = "", **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name=name, callback=None) for name in self.targets}
+        self.prefix = prefix
+        below = [path.removeprefix(prefix) for path in TARGETS if path.startswith(prefix)]
+        names = dict.fromkeys(path.split()[0] for path in below)
+        self.commands = {name: TyperCommand(name=name, callback=None) for name in names}
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Options, as the help shows them."""
-        return _without_types(super().get_params(ctx))
+        return show_names([*super().get_params(ctx), *shared_options()])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Without a word the help is what was asked for."""
+        parsed: list[str] = super().parse_args(ctx, args if args or ctx.resilient_parsing else ["--help"])
+        return parsed
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
@@ -80,50 +92,47 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             by = f" ({interrupt})" if str(interrupt) else ""
-            say(f"hsp: interrupted{by}")
+            if not self.prefix:
+                say(f"hsp: interrupted{by}")
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command for a list: only its help text."""
         listed = super().get_command(ctx, cmd_name)
         if listed is not None and listed.help is None:
-            listed.help = _docstring(self.targets[cmd_name])
+            words = self.prefix + cmd_name
+            listed.help = GROUPS.get(words) or _docstring(TARGETS[words]).split(_EXAMPLES)[0]
         return listed
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The real command, to run it or to show its options."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, imported(name) if name else None, rest
+        """The real command, to run it or to show its options. Raises ConfigError."""
+        name, *rest = args
+        if name in self.commands:
+            return name, command_of(self.prefix + name), rest
+        if ctx.resilient_parsing or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        where = f"hsp {self.prefix}".strip()
+        close = [f"did you mean `{where} {each}`? " for each in get_close_matches(name, self.commands, 1)]
+        raise ConfigError(
+            f"there is no command `{where} {name[:40]}`", f"{''.join(close)}`{where} --help` lists them"
+        )
 
 
-def imported(name: str) -> Any:
-    """The real command `name`."""
-    module_name, _, function = Commands.targets[name].partition(":")
-    module = import_module(module_name)
-    interrupt_waits()
-    app = getattr(module, "app", None)
-    if app is None:
-        app = typer.Typer(add_completion=False)
-        app.command()(getattr(module, function))
-    command = typer.main.get_command(app)
-    command.name = name
-    _show_plain_flags(command)
+def command_of(words: str) -> Any:
+    """The real command or group, such as "lab up"."""
+    if words in GROUPS:
+        return Commands(name=words, prefix=f"{words} ", help=GROUPS[words], context_settings=_SETTINGS)
+    module_name, _, function = TARGETS[words].partition(":")
+    module = loaded(module_name)
+    made = typer.Typer(add_completion=False)
+    made.command(**getattr(module, "SETTINGS", {}).get(function, {}))(getattr(module, function))
+    command = typer.main.get_command(made)
+    command.name = words.split()[-1]
+    text, _, examples = (command.help or "").partition(_EXAMPLES)
+    command.help, command.epilog = text, f"Examples:\n{examples}" if examples else None
+    command.params = [*command.params, *shared_options()]
+    show_names(command.get_params(typer.Context(command, **_SETTINGS)))
     return command
-
-
-def _show_plain_flags(command: Any) -> None:
-    """Show no type for the flags of a command or group: they take no value."""
-    _without_types(command.get_params(typer.Context(command, help_option_names=_HELP_OPTIONS)))
-    for inner in getattr(command, "commands", {}).values():
-        _show_plain_flags(inner)
-
-
-def _without_types(options: list[Any]) -> list[Any]:
-    """The same options; Typer would show <bool> for a flag."""
-    for option in options:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
-    return options
 
 
 def _docstring(target: str) -> str:
@@ -141,9 +150,8 @@ app = typer.Typer(
     cls=Commands,
     help="Measure which tier of a ZFS hybrid storage pool answers, and how fast, at the NFS server.",
     epilog=EXIT_CODES,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": _HELP_OPTIONS},
+    context_settings=_SETTINGS,
 )
 
 
@@ -162,16 +170,16 @@ def _options(
     pass
 
 
-def main() -> None:
-    """Run the command line. Typer ends the process: 2 for wrong usage, 130 when interrupted."""
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command line, and end the process: 2 for wrong usage, 130 when interrupted."""
     interrupt_at_end()
     try:
-        app()
+        sys.exit(app(args=words, prog_name="hsp", standalone_mode=False))
     except (KeyboardInterrupt, SystemExit):
         raise
     # Not Exception: a panic of a library in Rust is none, and Python's exit code would be 1.
     except BaseException as error:
-        shown = error if isinstance(error, KitError) else _unexpected(error)
+        shown = error if isinstance(error, KitError) else refusal_of(error) or _unexpected(error)
         say_error(shown)
         sys.exit(shown.exit_code)
     finally:
@@ -184,7 +192,7 @@ def _unexpected(error: BaseException) -> HostError:
         return HostError(
             f"{error.filename or 'a file of this machine'}: {error.strerror}",
             "free some space there, or use another directory; stored data is kept: `hsp clean RUN` cleans "
-            "the hosts of a run, `hsp report RUN` draws it again",
+            "the hosts of a run, `hsp show RUN` draws it again",
         )
     say("".join(traceback.format_exception(error)).rstrip())
     return HostError(

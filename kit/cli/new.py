@@ -13,7 +13,7 @@ from kit.config.address import parse_address
 from kit.config.tables.phase_table import Name
 from kit.config.testbed import Testbed
 from kit.core.errors import ConfigError
-from kit.core.output import say
+from kit.core.output import emit_text
 from kit.core.text import safe_text
 from kit.session import new_testbed
 from kit.setup.remote_site import open_server
@@ -21,65 +21,87 @@ from kit.setup.remote_site import open_server
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-C", metavar="DIR", help="Where to write it.")]
+CANDIDATES = "Drives to choose from"
 
 
-@app.callback()
-def new_command() -> None:
-    """Write files to start from: a workload, or a testbed for disks to choose from. Overwrites nothing."""
+CandidatesOption = Annotated[
+    bool, typer.Option("--candidates", rich_help_panel=CANDIDATES, help="They are: which one to buy?")
+]
+RoleOption = Annotated[
+    Literal["log", "cache"],
+    typer.Option("--role", rich_help_panel=CANDIDATES, help="What they would be: log device or L2ARC."),
+]
+DataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data", metavar="DEVICE", rich_help_panel=CANDIDATES, show_default="free disks",
+        help="A disk for data. Repeatable.",
+    ),
+]  # fmt: skip
+ServerOption = Annotated[
+    str,
+    typer.Option(
+        "--server", metavar="HOST", rich_help_panel=CANDIDATES, help="It has the disks: ssh://USER@HOST."
+    ),
+]
+ClientOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client", metavar="HOST", rich_help_panel=CANDIDATES, show_default="local",
+        help="A machine that mounts. Repeatable.",
+    ),
+]  # fmt: skip
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", rich_help_panel=CANDIDATES, help="Of the files.")
+]
 
 
-@app.command("workload")
-def workload(
-    name: Annotated[str, typer.Argument(help="Its name, such as database-log.")],
-    directory: DirectoryOption = Path(),
-) -> None:
-    """Write a workload with comments, and its fio jobs."""
-    _check(name, directory)
-    files = {
-        directory / template.name.replace("workload", name, 1): template.read_text().replace("@NAME@", name)
-        for template in sorted(_TEMPLATES.glob("workload*"))
-    }
-    _write(files)
-    say(f"next: hsp plan {directory / name}.toml")
-
-
-@app.command("testbed")
-def testbed(
-    devices: Annotated[
+def new(
+    kind: Annotated[Literal["workload", "testbed"], typer.Argument(metavar="workload|testbed", help="What.")],
+    words: Annotated[
         list[str],
-        typer.Argument(metavar="DEV...", help="The drives: links in /dev/disk/by-id, names, serials."),
+        typer.Argument(
+            metavar="NAME|DEVICE",
+            help="The workload's name; of a testbed the drives: links in /dev/disk/by-id, names, serials.",
+        ),
     ],
-    candidates: Annotated[
-        bool, typer.Option("--candidates", help="They are drives to choose from: which one to buy?")
-    ] = False,
-    role: Annotated[
-        Literal["log", "cache"], typer.Option("--role", help="What they would be: log device or L2ARC.")
-    ] = "log",
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", metavar="DEV", help="A disk for data (repeat it).", show_default="free disks"),
-    ] = None,
-    server: Annotated[
-        str, typer.Option("--server", help="The machine with the disks, ssh://USER@HOST.")
-    ] = "local",
-    client: Annotated[
-        list[str] | None,
-        typer.Option("--client", help="A machine that mounts (repeat it).", show_default="local"),
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="What the files are called.")] = "which-ssd",
+    candidates: CandidatesOption = False,
+    role: RoleOption = "log",
+    data: DataOption = None,
+    server: ServerOption = "local",
+    client: ClientOption = None,
+    name: NameOption = "which-ssd",
     directory: DirectoryOption = Path(),
 ) -> None:
-    """Write testbed, workload and need file for drives to choose from. Nothing of the disks is changed."""
+    """Write files to start from: a workload; or testbed, workload and need for drives to choose from.
+
+    Overwrites nothing, and changes nothing on disks.
+
+    Examples:
+      hsp new workload database-log
+      hsp new testbed --candidates sdx sdy --server ssh://root@nas --client ssh://root@client1
+    """
+    if kind == "workload":
+        if len(words) != 1 or candidates:
+            raise ConfigError("a workload has one name", "for example: hsp new workload database-log")
+        _workload(words[0], directory)
+        return
     if not candidates:
         raise ConfigError("what are these disks for?", "add --candidates: they are drives to choose from")
+    _candidates(words, role, data or (), server, client or ["local"], name, directory)
+
+
+def _candidates(
+    drives: list[str], role: Literal["log", "cache"], data: Sequence[str], server: str,
+    client: Sequence[str], name: str, directory: Path,
+) -> None:  # fmt: skip
+    """Testbed, workload and need file."""
     _check(name, directory)
-    hosts = _hosts(name, server, client or ["local"])
+    hosts = _hosts(name, server, client)
     with open_server(hosts) as host:
-        chosen = new_testbed.choose(host, devices, data or ())
-    for line in new_testbed.describe(chosen, role):
-        say(line)
+        chosen = new_testbed.choose(host, drives, data)
+    emit_text(new_testbed.describe(chosen, role))
     clients = [each.host for each in hosts.client]
     files = {
         "": new_testbed.workload_text(name, chosen),
@@ -90,11 +112,24 @@ def testbed(
     _write({paths[end]: text for end, text in files.items()})
     of_role = " ".join(f"{role}-{each}" for each in new_testbed.names(chosen.candidates))
     on = f"--testbed {paths['-testbed']}"
-    say("next:")
-    say(f"  hsp slog {of_role} {on}    minutes: each alone, side by side")
-    say(f"  hsp plan {paths['']} {on}    how long, and how much is written")
-    say(f"  hsp run {paths['']} {on}    each as the {role} device of a pool")
-    say(f"  hsp sheet results/{name}/SERIES --need {paths['-need']}    which one to buy")
+    emit_text([
+        "next:",
+        f"  hsp slog {of_role} {on}    minutes: each alone, side by side",
+        f"  hsp plan {paths['']} {on}    how long, and how much is written",
+        f"  hsp run {paths['']} {on}    each as the {role} device of a pool",
+        f"  hsp sheet {name} --need {paths['-need']}    which one to buy",
+    ])  # fmt: skip
+
+
+def _workload(name: str, directory: Path) -> None:
+    """A workload with comments, and its fio jobs."""
+    _check(name, directory)
+    files = {
+        directory / template.name.replace("workload", name, 1): template.read_text().replace("@NAME@", name)
+        for template in sorted(_TEMPLATES.glob("workload*"))
+    }
+    _write(files)
+    emit_text([f"next: hsp plan {directory / name}.toml"])
 
 
 def _hosts(name: str, server: str, clients: Sequence[str]) -> Testbed:
@@ -141,4 +176,4 @@ def _write(files: Mapping[Path, str]) -> None:
             f"{error.filename or path}: {error.strerror}; nothing was written",
             "choose another --directory",
         ) from None
-    say(f"wrote {', '.join(str(path) for path in files)}")
+    emit_text([f"wrote {', '.join(str(path) for path in files)}"])

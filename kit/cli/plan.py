@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import OUTPUT, SWEEP, JsonOption, LengthOption, OnlyOption, QuickOption, SetOption
-from kit.cli.plan_sweep import files_of, kept_lines, sweep_json, sweep_lines
+from kit.cli.options import (
+    OUTPUT,
+    SWEEP,
+    JsonOption,
+    LabTestbedOption,
+    LengthOption,
+    OnlyOption,
+    QuickOption,
+    SetOption,
+    WorkloadArgument,
+)
+from kit.cli.plan_sweep import duration_text, files_of, kept_lines, sweep_json, sweep_lines
 from kit.config.lengths import as_set
 from kit.config.testbed_devices import DRAM_MULTIPLE
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
-from kit.core.text import counted
+from kit.core.table import Row, Table
+from kit.core.terminal import terminal_width
+from kit.core.text import counted, wrapped
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
 from kit.doctor.checks import OF_RUN
 from kit.lab import run_time
@@ -35,18 +45,10 @@ from kit.zfs.pool import record_bytes
 
 
 def plan_command(
-    workload: Annotated[str, typer.Argument(help="A workload of the kit, or a .toml file.")],
-    testbed: Annotated[
-        Path | None,
-        typer.Option(
-            "--testbed", metavar="FILE", help="Server, clients and devices.", show_default="the built-in lab"
-        ),
-    ] = None,
+    workload: WorkloadArgument,
+    testbed: LabTestbedOption = None,
     commands_: Annotated[
-        bool,
-        typer.Option(
-            "--commands", rich_help_panel=OUTPUT, help="Show commands whole, not cut to the terminal's width."
-        ),
+        bool, typer.Option("--commands", rich_help_panel=OUTPUT, help="Also each command, by step and host.")
     ] = False,
     only: OnlyOption = None,
     sets: SetOption = None,
@@ -58,7 +60,13 @@ def plan_command(
     ] = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
+    """Show exactly what `hsp run` would do: phases, devices, bytes, time, commands. Touches nothing.
+
+    Examples:
+      hsp plan top-speeds
+      hsp plan top-speeds --testbed nas.toml --commands
+      hsp plan candidates --build today
+    """
     side = Side.of(workload, testbed, (*(sets or ()), *as_set(length)))
     planned = side.sweep(only or (), quick=quick)
     if planned is None:
@@ -97,16 +105,39 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
             "notes": plan.notes, "commands": listed_,
         })  # fmt: skip
         return
-    # A file or a program gets them whole.
-    narrow = not whole and (sys.stdout.isatty() or "COLUMNS" in os.environ)
-    width = shutil.get_terminal_size().columns if narrow else None
     notes = [f"note: {note}" for note in plan.notes]
     parts = (
-        _head(plan), commands.words(commands.listed(plan)), kept_lines(plan), _devices(plan),
-        _tiers(plan, held, arc), [*notes, ""] if notes else [], _written(bytes_), _loaded(plan),
-        _lasting(plan), _time(times, aged_s, anew_s), _commands(listed_, width),
+        _head(plan), _phases(plan, terminal_width()), commands.words(commands.listed(plan)),
+        kept_lines(plan), _devices(plan), _tiers(plan, held, arc), [*notes, ""] if notes else [],
+        _written(bytes_), _loaded(plan), _time(times, aged_s, anew_s),
+        _commands(listed_) if whole else [f"{counted(len(listed_), 'command')}: --commands lists them"],
     )  # fmt: skip
-    emit_text([line for part in parts for line in part])
+    width = terminal_width() if sys.stdout.isatty() else None
+    for part in parts[:-1]:
+        emit_text(each for line in part for each in _fitted(line, width))
+    # Commands stay whole: they are copied.
+    emit_text(parts[-1])
+
+
+def _fitted(line: str, width: int | None) -> list[str]:
+    """In lines of `width`, indented as it is."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return [line] if width is None or len(line) <= width else wrapped(line.lstrip(), width, indent)
+
+
+def _phases(plan: Plan, width: int) -> Iterator[str]:
+    """A row a phase: what is loaded, how long, and until how many I/Os."""
+    rows: list[Row | str] = []
+    for phase in plan.workload.phase:
+        job, more = plan.jobs.get(phase.load), ""
+        if phase.ios:
+            tiers = ", ".join(phase.tiers) or "its I/Os"
+            more = f"until {phase.ios:,} of {tiers}, {format_duration_ns(phase.longest)} at most"
+        load = ", ".join(sorted(job.operations)) if job and not phase.force else phase.load_text
+        block = format_size_bytes(job.block_bytes) if job and job.block_bytes else ""
+        rows.append((phase.name, load, block, format_duration_ns(phase.duration), more))
+    yield from Table(("phase", "load", "block", "lasts", ""), rows, (2, 3)).lines(width)
+    yield ""
 
 
 def _head(plan: Plan) -> list[str]:
@@ -183,41 +214,30 @@ def _loaded(plan: Plan) -> list[str]:
     return ["the phases write to the bare devices, as fast as these take it:", *lines, ""]
 
 
-def _lasting(plan: Plan) -> list[str]:
-    """The phases that ask for I/Os: how long each lasts, and what is measured again."""
-    asking = [phase for phase in plan.workload.phase if phase.ios]
-    if not asking:
-        return []
-    lines = [
-        f"  {phase.name:14} {format_duration_ns(phase.duration)}; until {phase.ios:,} of "
-        f"{', '.join(phase.tiers) or 'its I/Os'}, {format_duration_ns(phase.longest)} at most"
-        for phase in asking
-    ]
-    return ["the phases last, and are measured again for longer where there were fewer I/Os:", *lines, ""]
-
-
 def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:
     """What the run takes: in the lab on this machine, else without starting and stopping."""
     if aged_s is None or anew_s is None:
         rates = f"{times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if they take 100 MB/s"
         return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
-    anew = f"; {anew_s:.0f} s if its SSDs are aged anew" if anew_s > aged_s else ""
-    return [f"time on this machine: about {aged_s:.0f} s{anew}{run_time.pace_words()}", ""]
+    anew = f" ({duration_text(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
+    return [f"time on this machine: about {duration_text(aged_s)}{anew}{run_time.pace_words()}", ""]
 
 
-def _commands(commands: list[dict[str, Any]], width: int | None) -> list[str]:
-    """The commands by step. Lines longer than `width` are cut."""
+def _commands(commands: list[dict[str, Any]]) -> list[str]:
+    """The commands by step."""
     lines = ["commands, in their order (RUN: the id of the run, ID: its last part, FSID: made of the path):"]
     step = ""
     for command in commands:
         if command["step"] != step:
             step = command["step"]
             lines.append(f"  {step}")
-        note = f"    # reads: {command['input']}" if command["input"] else ""
-        lines.append(f"    {command['host']}: {shlex.join(command['argv'])}{note}")
+        lines.append(f"    {command['host']}: {_line(command['argv'], command['input'])}")
     number = counted(len(commands), "command")
-    last = f"{number}; `hsp run` writes what it ran into raw/commands.jsonl of the run"
-    if width is not None and any(len(line) > width for line in lines[1:]):
-        lines[1:] = [line if len(line) <= width else f"{line[: width - 4]} ..." for line in lines[1:]]
-        last += "\nlines that end in ... are cut: --commands shows them whole"
-    return [*lines, "", *last.splitlines()]
+    return [*lines, "", f"{number}; `hsp run` writes what it ran into raw/commands.jsonl of the run"]
+
+
+def _line(argv: list[str], given: str | None) -> str:
+    """A command as a line of a shell, with what it reads."""
+    if given and argv[0] == "tee" and len(argv) == 2 and "\n" not in given.strip():
+        return f"echo {shlex.quote(given.strip())} > {shlex.quote(argv[1])}"
+    return shlex.join(argv) + (f"    # its input: {given}" if given else "")

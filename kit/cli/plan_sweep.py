@@ -72,7 +72,7 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     measured, cells = counted(len(planned.cells), "measurement"), counted(_cell_count(planned), "cell")
     yield f"{measured} of {cells}, {counted(len(planned.builds), 'build')}:"
     for build, times_s in zip(planned.builds, build_seconds(planned), strict=True):
-        yield f"  {build.name}: {_seconds(*times_s)}"
+        yield f"  {build.name}: {duration_text(*times_s)}"
         for name in _of_no_cell(build):
             yield f"    {name:41} no cell, measured once"
         for cell in build.cells:
@@ -95,8 +95,8 @@ def effort_lines(planned: SweepPlan) -> Iterator[str]:
     why = run_time.pace_words() if is_lab else ""
     if times_s[1] > times_s[0]:
         why = f", as fast as devices are written (1 GB/s to 100 MB/s){why}"
-    anew = f"; {_seconds(times_s[0] + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
-    yield f"time {where}: about {_seconds(*times_s)}{anew}{why}"
+    anew = f"; {duration_text(times_s[0] + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
+    yield f"time {where}: about {duration_text(*times_s)}{anew}{why}"
     sizes, shares = written_bytes(planned), endurance_shares(planned)
     if sizes:
         total = format_decimal_bytes(sum(sizes.values()))
@@ -188,9 +188,9 @@ def endurance_shares(planned: SweepPlan) -> dict[str, float]:
     }
 
 
-def _seconds(least_s: float, most_s: float = 0.0) -> str:
+def duration_text(least_s: float, most_s: float = 0.0) -> str:
     """A duration, or the two ends of a range."""
     minutes, rest = divmod(round(least_s), 60)
     hours, left = divmod(minutes, 60)
     text = f"{hours} h {left} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    return f"{text} to {_seconds(most_s)}" if round(most_s) > round(least_s) else text
+    return f"{text} to {duration_text(most_s)}" if round(most_s) > round(least_s) else text

@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
-from kit.cli import options
+from kit.cli import complete, options
 from kit.cli.plan_sweep import effort_lines
 from kit.config.lengths import as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import say
 from kit.core.progress import Progress
+from kit.core.terminal import TERMINAL
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
 from kit.plan.known import read_known
@@ -30,17 +31,15 @@ from kit.session.side import Side
 from kit.session.sweep_runs import measure_sweep, resumed
 from kit.store.checks.known import Known
 from kit.store.run_directory import named_run
+from kit.store.run_name import find_run
 from kit.store.series import Series, is_series
 
 _MAX_RUNS = 100
-TestbedOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--testbed", metavar="FILE", help="Server, clients and devices; without it, the built-in lab."
-    ),
-]  # fmt: skip
 ResumeOption = Annotated[
-    Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run or series.")
+    str | None,
+    typer.Option(
+        "--resume", metavar="RUN", help="Resume an interrupted run or series.", autocompletion=complete.runs
+    ),
 ]
 CountOption = Annotated[
     int,
@@ -60,7 +59,7 @@ VersusWorkloadOption = Annotated[
     str | None,
     typer.Option(
         "--versus-workload", metavar="WORKLOAD", rich_help_panel=options.A_AND_B,
-        help="B: this workload instead.",
+        help="B: this workload instead.", autocompletion=complete.workloads,
     ),
 ]  # fmt: skip
 UntilOption = Annotated[
@@ -113,13 +112,17 @@ ObserverOption = Annotated[
     ),
 ]
 WorkloadArgument = Annotated[
-    str | None, typer.Argument(help="A workload of the kit, or a .toml file.", show_default=False)
-]
+    str | None,
+    typer.Argument(
+        metavar="WORKLOAD", show_default=False, autocompletion=complete.workloads,
+        help="A workload of the kit (hsp list workloads), or a .toml file.",
+    ),
+]  # fmt: skip
 LiveOption = Annotated[
     bool,
     typer.Option(
         "--live",
-        help="Show each phase while it runs, on a terminal and for `hsp watch`.",
+        help="Show each phase while it runs, on a terminal and for `hsp show --live`.",
     ),
 ]
 
@@ -134,11 +137,17 @@ def demo(
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
     live: LiveOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
-    """Run the 2009 'top speeds' experiment on the built-in emulator."""
+    """Run the 2009 'top speeds' experiment on the built-in emulator.
+
+    Examples:
+      hsp demo
+      hsp demo --live
+      hsp show --open      its report
+    """
+    quiet = TERMINAL.quiet
     inputs, side = ImageInputs(suite, tuple(pin or ()), kernel), Side("top-speeds", LAB_TESTBED)
-    Progress(quiet=quiet).note(_announcement(side))
+    Progress().note(_announcement(side))
     raise typer.Exit(
         once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again, live=live))
     )
@@ -155,7 +164,7 @@ def _announcement(side: Side) -> str:
 
 def run(
     workload: WorkloadArgument = None,
-    testbed: TestbedOption = None,
+    testbed: options.LabTestbedOption = None,
     erase_serial: options.EraseSerialOption = None,
     agree: AgreeOption = None,
     resume: ResumeOption = None,
@@ -182,42 +191,47 @@ def run(
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
     live: LiveOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
-    """Run a workload on a testbed."""
-    inputs, serials = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
-    resume = named_run(resume).path if resume else None
-    side, series = _chosen(workload, testbed, resume, sets, length, agree or ())
-    if resume:
-        _check_resumed(bool(workload or testbed or only or sets or length or quick), seed)
+    """Run a workload on a testbed.
+
+    Examples:
+      hsp run top-speeds --testbed nas.toml
+      hsp run top-speeds --testbed a.toml --versus b.toml --repeat 5
+    """
+    inputs, erase = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
+    again = named_run(find_run(resume, results)).path if resume else None
+    side, series = _chosen(workload, testbed, again, sets, length, agree or ())
+    _check_resumed(again, bool(workload or testbed or only or sets or length or quick), seed)
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
-    failures = _known(known, side, versus_workload)
     asked = Asked(
         seed, age_again, beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
-        known=failures, agreed=tuple(agree or ()),
+        known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
     )  # fmt: skip
     b = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
-    _note_live(live and (planned is not None or has_b or count > 1), quiet=quiet)
+    _note_live(live and (planned is not None or has_b or count > 1))
     if planned is not None:
-        code = measure_sweep(
-            side, planned, inputs, results, _told(planned, quiet=quiet), json_output=json_output, junit=junit,
-            erase_serials=serials, repeat=count, resume=resume, asked=asked,
-        )  # fmt: skip
-        raise typer.Exit(code)
+        raise typer.Exit(measure_sweep(
+            side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
+            erase_serials=erase, repeat=count, resume=again, asked=asked,
+        ))  # fmt: skip
     if not has_b and count == 1:
-        raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
-    _refuse_for_several_runs(asked, resume=bool(resume), junit=bool(junit) and has_b)
-    code = repeat(
+        raise typer.Exit(once(side, inputs, results, json_output, TERMINAL.quiet, junit, erase, again, asked))
+    _refuse_for_several_runs(asked, resume=bool(again), junit=bool(junit) and has_b)
+    raise typer.Exit(repeat(
         _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
-        json_output, Progress(quiet=quiet), serials, asked, junit,
-    )  # fmt: skip
-    raise typer.Exit(code)
+        json_output, Progress(), erase, asked, junit,
+    ))  # fmt: skip
 
 
-def _told(planned: SweepPlan, *, quiet: bool) -> Progress:
+def _note_live(unseen: bool) -> None:
+    if unseen:
+        Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
+
+
+def _told(planned: SweepPlan) -> Progress:
     """Progress that has told what the sweep costs: before a person confirms that devices are erased."""
-    progress = Progress(quiet=quiet)
+    progress = Progress()
     progress.note("\n".join(effort_lines(planned)))
     return progress
 
@@ -239,17 +253,14 @@ def _has_b(given: bool, compares: bool) -> bool:
     return given
 
 
-def _check_resumed(has_others: bool, seed: int | None) -> None:
+def _check_resumed(resume: Path | None, has_others: bool, seed: int | None) -> None:
     """Of a run that is resumed everything is given. Raises ConfigError."""
+    if resume is None:
+        return
     if has_others:
         raise ConfigError("--resume goes on with what was planned", "leave out everything else")
     if seed is not None:
         raise ConfigError("--resume uses the seed of that run", "leave --seed out")
-
-
-def _note_live(unseen: bool, *, quiet: bool) -> None:
-    if unseen:
-        Progress(quiet=quiet).note("--live: no view of a series; `hsp watch RUN` shows one of its runs")
 
 
 def _known(path: Path | None, side: Side, b: str | None) -> tuple[Known, ...]:
@@ -278,7 +289,7 @@ def _refuse_for_several_runs(asked: Asked, *, resume: bool, junit: bool) -> None
         (
             "--junit is",
             junit,
-            "A and B are compared; `hsp check RUN... --junit FILE` writes it for stored runs",
+            "A and B are compared; `hsp show RUN... --checks --junit FILE` writes it for stored runs",
         ),
     ):
         if given:

@@ -7,21 +7,23 @@ from typing import Annotated, Literal
 
 import typer
 
+from kit.cli import complete
 from kit.cli.options import (
     OUTPUT,
     EraseSerialOption,
+    JsonOption,
     KernelOption,
+    LabTestbedOption,
     PinOption,
-    QuietOption,
     ResultsOption,
     SeedOption,
     SuiteOption,
 )
-from kit.core.errors import ConfigError
+from kit.cli.result import Result
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
+from kit.core.terminal import terminal_width
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
-from kit.session.presentation import terminal_width
 from kit.session.slog import SlogOptions, find_target, measure_each
 from reports.output import slog_table
 from reports.verdict.write_cache import judge
@@ -29,46 +31,59 @@ from reports.verdict.write_cache import judge
 _WRITES_HELP = "Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688."
 
 
+DevicesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DEVICE",
+        autocompletion=complete.devices_or_presets,
+        help="Devices of the testbed, presets (in the lab), or paths below /dev/disk/by-id of this "
+        "machine. All on them is lost. Several are put side by side.",
+    ),
+]
+
+
+FormatOption = Annotated[
+    Literal["text", "json", "row"] | None,
+    typer.Option(
+        "--format",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+        help="What to print; row: a line of JSON to share, without serial and host.",
+    ),
+]
+
+
 def slog(
-    devices: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DEVICE...",
-            help="Devices of the testbed, presets (in the lab), or paths below /dev/disk/by-id of this "
-            "machine. All on them is lost. Several are put side by side.",
-        ),
-    ],
-    testbed: Annotated[
-        Path | None, typer.Option("--testbed", help="The testbed with the device. Default: the lab's.")
-    ] = None,
+    devices: DevicesArgument,
+    testbed: LabTestbedOption = None,
     state: Annotated[
         Literal["as-found", "fresh", "aged"],
         typer.Option("--state", help="Before: nothing, a purge, or a purge and two fills."),
     ] = "as-found",
     writes: Annotated[
         int,
-        typer.Option("--writes", min=100, max=1_000_000, help=_WRITES_HELP),
+        typer.Option("--writes", min=100, max=1_000_000, metavar="N", help=_WRITES_HELP),
     ] = 4000,
     seed: SeedOption = None,
     erase_serial: EraseSerialOption = None,
     results: ResultsOption = Path("results"),
-    json_output: Annotated[
-        bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON, nothing else.")
-    ] = False,
-    row: Annotated[
-        bool,
-        typer.Option("--row", rich_help_panel=OUTPUT, help="Print one row to share: no serial, no host."),
-    ] = False,
+    json_output: JsonOption = False,
+    kind: FormatOption = None,
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
     kernel: KernelOption = DEFAULT_KERNEL,
-    quiet: QuietOption = False,
 ) -> None:
-    """Measure how fast a bare device makes writes durable: write, FLUSH, O_DSYNC, by size and by threads."""
-    if json_output and row:
-        raise ConfigError("--json and --row both print on stdout", "choose one of them")
+    """Measure how fast a bare device makes writes durable: write, FLUSH, O_DSYNC, by size and by threads.
+
+    Examples:
+      hsp slog nvme-datacentre ssd-2009-write     two presets in the lab
+      hsp slog log0 --testbed nas.toml            a device of a testbed
+      hsp slog /dev/disk/by-id/nvme-A --state aged --erase-serial S5H9NS0N123456
+    """
+    (chosen,) = Result.of(kind, None, json_output).kinds
+    json_output, row = chosen == "json", chosen == "row"
     targets = [find_target(device, testbed) for device in devices]
-    options, progress = SlogOptions(state, writes, seed), Progress(quiet=quiet)
+    options, progress = SlogOptions(state, writes, seed), Progress()
     inputs, measured = ImageInputs(suite, tuple(pin or ()), kernel), []
     for test, file in measure_each(targets, options, inputs, results, erase_serial or [], progress):
         cache = judge(test)

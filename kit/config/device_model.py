@@ -351,7 +351,7 @@ def preset_path(name: str) -> Path:
         known = f"known presets: {', '.join(preset_names())}"
         raise ConfigError(
             f"unknown preset '{printable(name[:60])}'; {f'{close} ' if close else ''}{known}",
-            "`hsp device presets` describes each of them",
+            "`hsp list presets` describes each of them",
         )
     return PRESETS / f"{name}.toml"
 

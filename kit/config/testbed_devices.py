@@ -46,7 +46,7 @@ DevicePath = Annotated[
         lambda text: _matches(
             text,
             _DEVICE_PATH,
-            "a link such as /dev/disk/by-id/ata-X_123 (`hsp devices --testbed FILE` shows it; any other name "
+            "a link such as /dev/disk/by-id/ata-X_123 (`hsp host disks --testbed FILE` shows it; other names "
             "may be another disk after the next boot)",
         )
     ),
@@ -171,7 +171,7 @@ class Device(EmulatedDevice):
                 raise KeyProblem(
                     "serial",
                     f"'{self.name}' needs the serial number of the device at {self.path}; "
-                    "`hsp devices --testbed FILE` shows it",
+                    "`hsp host disks --testbed FILE` shows it",
                 )
             keys, kind = ("model", "latency", *keys), " has a path, so it is a real device: it"
         elif self.serial is not None:

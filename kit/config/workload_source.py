@@ -184,10 +184,7 @@ def find_workload(name_or_path: str) -> Path:
     if name_or_path not in known:
         close = suggested(name_or_path, known)
         hint = f"the kit has: {', '.join(known)}; or give a .toml file"
-        raise ConfigError(
-            f"there is no workload '{name_or_path}'",
-            f"{hint} ({close})" if close else hint,
-        )
+        raise ConfigError(f"there is no workload '{name_or_path}'", f"{close} {hint}".strip())
     return WORKLOADS / f"{name_or_path}.toml"
 
 

@@ -14,7 +14,8 @@ from typing import Any, TextIO
 
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.core.files import write_atomically, writing
-from kit.core.text import encoded, safe_text
+from kit.core.terminal import coloured, terminal_width
+from kit.core.text import encoded, safe_text, wrapped
 
 _OF_THE_SYSTEM = frozenset({"/dev", "/dev/fd", "/dev/pts", "/proc/self/fd"})
 
@@ -27,15 +28,18 @@ def emit_json(value: Any) -> None:
     emit(json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def emit_text(lines: Iterable[str]) -> None:
+def emit_text(lines: Iterable[str | tuple[str, ...]]) -> None:
     """Write a result for people to stdout, in its encoding. Raises HostError if a disk is full.
+
+    A tuple has cells, which tabs separate.
 
     A reader, terminal or stdout that is gone is no error: the result is stored, and the exit code tells it.
     """
     stream: TextIO | None = sys.stdout
     if stream is None:
         return
-    text = "".join(f"{safe_text(line)}\n" for line in lines)
+    rows = ("\t".join(map(safe_text, (row,) if isinstance(row, str) else row)) for row in lines)
+    text = "".join(f"{coloured(row, stream)}\n" for row in rows)
     try:
         emit(encoded(text, getattr(stream, "encoding", None) or "utf-8"))
     except BrokenPipeError:
@@ -98,15 +102,20 @@ class MessageStream:
 def say(text: str) -> None:
     """Write a message to stderr."""
     stream = MessageStream()
-    stream.write("\n".join(safe_text(line) for line in text.splitlines()) + "\n")
+    stream.write("\n".join(coloured(safe_text(line), stream) for line in text.splitlines()) + "\n")
     stream.flush()
 
 
 def say_error(error: KitError) -> None:
-    """Write an error and its hint to stderr."""
-    say(f"hsp: error: {error.message}")
-    if error.hint:
-        say(f"  what to do: {error.hint}")
+    """Write an error and its hint to stderr; on a terminal wrapped to its width."""
+    lines = [f"hsp: error: {error.message}", *([f"  what to do: {error.hint}"] if error.hint else [])]
+    if MessageStream().isatty():
+        width = terminal_width()
+        each = [
+            (line, line[: len(line) - len(line.lstrip())]) for text in lines for line in text.splitlines()
+        ]
+        lines = [part for line, mark in each for part in wrapped(line.lstrip(), width, mark) or [""]]
+    say("\n".join(lines))
 
 
 def check_target(path: Path | None) -> None:

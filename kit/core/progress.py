@@ -2,13 +2,14 @@
 
 On a terminal a step shows a spinner, the seconds so far and, if known, a bar; it ends as one
 line with a check mark. Only lines that have changed are written again, so a typescript stays small.
-In a pipe or a log a step is exactly one line, written when it ends.
+In a pipe or a log a step is one line, written when it ends, and one each half minute while it goes on.
 Standard output is for results only.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -25,6 +26,7 @@ from rich.text import Text
 
 from kit.core.errors import error_text
 from kit.core.output import MessageStream
+from kit.core.terminal import TERMINAL
 from kit.core.text import safe_text
 
 _REFRESH_PER_SECOND = 4
@@ -99,16 +101,17 @@ class _Below:
 
 
 class Progress:
-    """Steps and notes on standard error; with `quiet`, only steps that fail."""
+    """Steps and notes on standard error; with `quiet` (-q), only steps that fail."""
 
-    def __init__(self, quiet: bool = False, *, stream: TextIO | None = None) -> None:
-        self._quiet = quiet
+    def __init__(self, quiet: bool | None = None, *, stream: TextIO | None = None) -> None:
+        self._quiet = TERMINAL.quiet if quiet is None else quiet
         self._console = Console(
             file=cast(IO[str], MessageStream(stream)),
             highlight=False,
             markup=False,
             emoji=False,
             soft_wrap=True,
+            no_color=True if TERMINAL.color == "never" else None,
         )
         self._terminal = self._console.is_terminal and os.environ.get("TERM", "") not in ("", "dumb")
         self._unicode = self._console.encoding.lower().startswith("utf")
@@ -118,7 +121,7 @@ class Progress:
         self._detail = ""
         self._live: _ChangedLines | None = None
         self._number, self._total = 0, 0
-        self._said = 0.0
+        self._ended: threading.Event | None = None
         self._below: RenderableType | None = None
 
     def show_below(self, view: RenderableType) -> None:
@@ -157,21 +160,21 @@ class Progress:
             self._end(text, started, outcome)
 
     def update(self, fraction: float) -> None:
-        """Set the part of the innermost open step that is done, 0 to 1; shown on a terminal only."""
+        """Set the part of the innermost open step that is done, 0 to 1."""
         self._fraction = min(max(fraction, 0.0), 1.0)
 
     def detail(self, text: str) -> None:
-        """Set what stands behind the innermost open step; shown on a terminal only."""
+        """Set what the innermost open step does now."""
         self._detail = safe_text(text)
 
-    def part(self, text: str) -> None:
-        """Say what the innermost open step does now; without a terminal, of a long step, each half minute."""
-        self.detail(text)
-        step, started = self._steps[-1] if self._steps else ("", 0.0)
-        now = time.monotonic()
-        if step and text and not self._terminal and now - max(started, self._said) >= _LONG_S:
-            self._said = now
-            self.note(f"{step}: {now - started:.0f} s, {text}")
+    def _go_on_telling(self, ended: threading.Event) -> None:
+        """Without a terminal: that the innermost open step goes on, and what it does."""
+        while not ended.wait(_LONG_S):
+            # The last step may end meanwhile.
+            with suppress(IndexError):
+                step, started = self._steps[-1]
+                done = "" if self._fraction is None else f", {self._fraction:.0%}"
+                self.note(f"{step}: {time.monotonic() - started:.0f} s{done}  {self._detail}".rstrip())
 
     def note(self, text: str) -> None:
         """Print text, which may be several lines."""
@@ -183,6 +186,9 @@ class Progress:
         started = time.monotonic()
         self._steps.append((text, started))
         self._fraction, self._detail = fraction, ""
+        if not self._quiet and not self._terminal and self._ended is None:
+            self._ended = threading.Event()
+            threading.Thread(target=self._go_on_telling, args=[self._ended], daemon=True).start()
         if self._terminal and not self._quiet and self._live is None:
             self._live = _ChangedLines(
                 console=self._console,
@@ -217,6 +223,9 @@ class Progress:
         if (text, started) in self._steps:
             self._steps.remove((text, started))
             self._fraction, self._detail = None, ""
+        if self._ended is not None and not self._steps:
+            self._ended.set()
+            self._ended = None
         if self._live is not None and not self._steps:
             live, self._live = self._live, None
             with _harmless():

@@ -17,7 +17,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$-])")
 _FORMULA = re.compile("^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(ns|µs|ms|s)\b)")
+_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:(?:ns|µs|ms|s|min|h|[KMGT]?i?B|[KMG]B/s)\b|%))")
 _PROSE_WIDTH = 100
 
 # What the kit's own texts have beyond ASCII, for a terminal without it.

@@ -98,7 +98,7 @@ def recheck(
                 f"{path} on {host.name} is not touched: the plan is void, because {changes}"
                 for path, changes in changed.items()
             ),
-            "devices were changed since the plan was made; check with `hsp devices`, and start again",
+            "devices were changed since the plan was made; check with `hsp host disks`, and start again",
         )
 
 

@@ -1,4 +1,4 @@
-"""Output of `hsp devices`: each disk of a host, whether it is available, and its table for a testbed."""
+"""Output of `hsp host disks`: each disk of a host, whether it is available, and its table for a testbed."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def list_devices(host: Host) -> tuple[Listed, ...]:
     return tuple(listed)
 
 
-def describe(listed: Listed) -> str:
-    """Lines for a terminal, without control characters."""
+def describe(listed: Listed, *, all_: bool = False) -> str:
+    """Lines for a terminal, without control characters; `all_`: with each probe that could not tell."""
     node, health = listed.node, listed.health
     about = [
         safe_text(node.model) or "no model",
@@ -85,7 +85,14 @@ def describe(listed: Listed) -> str:
         # Without a link there is no name to write either.
         codes = {reason.code for reason in listed.reasons}
         twice = Code.KERNEL_NAME if Code.NO_ID in codes else None
-        lines += [f"    {safe_text(reason.text)}" for reason in listed.reasons if reason.code is not twice]
+        shown = [reason for reason in listed.reasons if reason.code is not twice]
+        unknown = [reason for reason in shown if reason.code is Code.UNDETERMINED]
+        if len(unknown) > 1 and not all_:
+            shown = [reason for reason in shown if reason not in unknown]
+            lines.append(
+                f"    {len(unknown)} probes could not tell who uses it (root needed?): --all lists them"
+            )
+        lines += [f"    {safe_text(reason.text)}" for reason in shown]
     return "\n".join(lines)
 
 

@@ -173,7 +173,7 @@ class Claim(Locks):
             path, error = "a device", "unknown error"
         return SafetyRefusal(
             f"{path} on {self._host.name} is not touched: it cannot be opened exclusively ({error})",
-            "something began to use it just now; find it with lsblk and fuser, and check with `hsp devices`",
+            "something began to use it just now; find it with lsblk and fuser; check with `hsp host disks`",
         )
 
 

@@ -32,8 +32,8 @@ _ROLES = {SPARE: "a spare", CACHE: "a cache device"}
 _SIGNATURES = {"LVM2_member": "lvm", "linux_raid_member": "md", "crypto_LUKS": "crypt"}
 
 
-# The closed list of what `hsp wipe` may remove: contents that are complete on this disk. A member of anything
-# that spans disks (an array, a cache, a cluster, a multi-device file system) is missed elsewhere.
+# The closed list of what `hsp host wipe` may remove: contents that are whole on the disk. A member of what
+# spans disks (an array, a cache, a cluster, a multi-device file system) is missed elsewhere.
 # Types of libblkid, as wipefs prints them:
 WIPEABLE_SIGNATURES = frozenset(
     "ext2 ext3 ext4 xfs vfat exfat ntfs swap iso9660 udf gpt dos PMBR zfs_member".split()
@@ -95,7 +95,7 @@ class Code(StrEnum):
 
 
 WIPEABLE = frozenset({Code.SIGNATURE, Code.PARTITIONS, Code.OLD_LABEL})
-"""Unused contents, which `hsp wipe` removes; not if there are foreign ones beside."""
+"""Unused contents, which `hsp host wipe` removes; not if there are foreign ones beside."""
 
 CONTENT = WIPEABLE | {Code.POOL_LABEL, Code.FOREIGN}
 """Reasons about the contents of a device, not about its use."""
@@ -154,7 +154,7 @@ def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> 
         yield Reason(
             Code.NOT_FOUND,
             f"there is no such block device on {inventory.host}",
-            "is it connected, and no directory? `hsp devices` lists the disks of the server",
+            "is it connected, and no directory? `hsp host disks` lists the disks of the server",
         )
 
 
@@ -379,7 +379,7 @@ def _label_reasons(label: Label, known: set[str]) -> Iterator[Reason]:
         owner = _ROLES.get(label.state, f"the destroyed pool '{label.pool}' (GUID {label.guid})")
         yield Reason(
             Code.OLD_LABEL, f"/dev/{label.kernel_name} has the ZFS label of {owner}",
-            "if it is not needed, `hsp wipe` clears it",
+            "if it is not needed, `hsp host wipe` clears it",
         )  # fmt: skip
         return
     state = "exported" if label.state == EXPORTED else "which its label says is in use"
@@ -411,10 +411,10 @@ def _content_reasons(inventory: Inventory, disk: Node, content: DiskContent) -> 
         yield Reason(code, f"there is a signature on /dev/{name}: {kind}", remedy)
 
 
-_WIPE = "if its contents are not needed, `hsp wipe` removes them, with a backup of each signature"
+_WIPE = "if its contents are not needed, `hsp host wipe` removes them, with a backup of each signature"
 
 _FOREIGN = (
-    "other disks may depend on it, so `hsp wipe` does not remove it; remove it with the tools of the "
+    "other disks may depend on it, so `hsp host wipe` does not remove it; remove it with the tools of the "
     "system that made it, or use another disk"
 )
 
@@ -446,5 +446,5 @@ def _undetermined(problem: str) -> Reason:
     return Reason(
         Code.UNDETERMINED,
         f"it could not be determined ({problem})",
-        "correct that on the server, and check with `hsp devices`",
+        "correct that on the server, and check with `hsp host disks`",
     )

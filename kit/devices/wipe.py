@@ -1,4 +1,4 @@
-"""`hsp wipe`: shows the unused contents of a disk, then removes them, after they were copied (wipe_backup).
+"""`hsp host wipe`: shows the unused contents of a disk, copies them (wipe_backup), and removes them.
 
 Only unused contents can be removed (kit.devices.reasons.WIPEABLE): the owner of a pool, an LVM volume or an
 array removes it with its own tools. Nothing is forced: never `zpool create -f`.

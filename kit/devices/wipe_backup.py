@@ -1,4 +1,4 @@
-"""Copies of what `hsp wipe` removes, in the results directory of the kit's machine.
+"""Copies of what `hsp host wipe` removes, in the results directory of the kit's machine.
 
     RESULTS/wiped/20260101T000000Z-SERIAL/wipe.json      what was there, and which file has which bytes
                                           sdb1-at-0.bin  bytes of /dev/sdb1 from offset 0 on

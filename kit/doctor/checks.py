@@ -287,12 +287,12 @@ LAB = (
     Check(
         "lab-image", "The guest's image, or the programs to build it.",
         "Without an image the first run builds it, which takes about four minutes and needs the network.",
-        "hsp lab build (it also builds a damaged image again).",
+        "hsp lab up --build (it also builds a damaged image again).",
     ),
     Check(
         "lab-space", "Free space in the directory of images.",
         "Building an image needs 5 GiB; a run with an existing image needs little.",
-        "Free some space, or set XDG_CACHE_HOME to a larger filesystem; hsp lab prune removes old images.",
+        "Free some space, or set XDG_CACHE_HOME to a larger filesystem; hsp clean --cache frees some.",
     ),
     Check(
         "lab-memory", "Memory for the guest.",

@@ -11,6 +11,7 @@ from kit.doctor.finding import WORST_FIRST, Finding
 
 FORMAT = 1
 _ORDER = list(CHECKS)
+_FOLDED = ("note", "ok")
 
 
 @dataclass(frozen=True)
@@ -60,19 +61,21 @@ def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Report:
 
 
 def words(report: Report, verbose: bool = False) -> str:
-    """Text for people; checks that are ok are one line per host unless `verbose`."""
+    """Text for people; checks that are ok, and notes, are a line per host unless `verbose`."""
     lines: list[str] = []
-    ok: dict[str, list[str]] = {}
+    folded: dict[tuple[str, str], list[str]] = {}
     for finding in report.findings:
         check, first = CHECKS[finding.check], f"{finding.host}: {finding.check}: {finding.observed}"
-        if finding.state != "ok":
+        if finding.state in _FOLDED and not verbose:
+            folded.setdefault((finding.state, finding.host), []).append(finding.check)
+        elif finding.state != "ok":
             lines += [f"{finding.state:4}  {first}", f"      means: {check.meaning}"]
             lines.append(f"      to do: {finding.remedy}")
-        elif verbose:
-            lines.append(f"ok    {first}")
         else:
-            ok.setdefault(finding.host, []).append(finding.check)
-    lines += [f"ok    {name}: {', '.join(checks)}" for name, checks in ok.items()]
+            lines.append(f"ok    {first}")
+    lines += [f"{state:4}  {name}: {', '.join(checks)}" for (state, name), checks in folded.items()]
+    if any(state == "note" for state, _ in folded):
+        lines.append("--all says what each note means")
     counts = {state: sum(finding.state == state for finding in report.findings) for state in WORST_FIRST}
     lines.append(", ".join(f"{count} {state}" for state, count in counts.items()))
     if report.exit_code:

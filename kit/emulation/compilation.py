@@ -1,6 +1,6 @@
 """The program of the emulated devices.
 
-The same program runs in the lab's guest and on this machine (`hsp device emulate`). It is linked
+The same program runs in the lab's guest and on this machine (`hsp lab up --here`). It is linked
 statically, because the C libraries differ.
 """
 

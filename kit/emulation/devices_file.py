@@ -1,4 +1,4 @@
-"""File of devices to emulate (`hsp device emulate`), and the states that are kept in files."""
+"""File of devices to emulate (`hsp lab up --here`), and the states that are kept in files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kit.emulation.served import TRANSFER_DEADLINE_S, Served, ServedBus, ServedD
 
 
 class Emulation(Table):
-    """The devices that `hsp device emulate` serves."""
+    """The devices that `hsp lab up --here` serves."""
 
     bus: dict[Name, Bus] = Field(default_factory=dict)
     device: Annotated[tuple[EmulatedDevice, ...], Field(min_length=1, max_length=32)]

@@ -1,6 +1,6 @@
 """By-id links and serials for emulated devices, so that a testbed can list them like real ones.
 
-They are made by a udev(7) rule below /run, which is removed at the next boot at the latest. `hsp devices` and
+A udev(7) rule below /run makes them, which is removed at the next boot at the latest. `hsp host disks` and
 lsblk show the serial `hsp-emulated-NAME`; ZFS finds the links of the partitions that it makes.
 """
 

@@ -47,7 +47,7 @@ class HeldDevice:
         if looked.returncode == _ANOTHER:
             raise SafetyRefusal(
                 f"on {host.name}: {looked.stderr.strip()}",
-                "devices were changed during the run; check with `hsp devices`, and start again",
+                "devices were changed during the run; check with `hsp host disks`, and start again",
             )
         if looked.returncode:
             raise CommandFailed(looked)

@@ -111,7 +111,7 @@ def pace_words() -> str:
     pace = read_pace()
     if pace is None:
         return " (this machine's pace is not known yet)"
-    return f" ({pace:.2g} times what two idle cores take, after the runs on this machine)"
+    return f", from the last runs here: {pace:.2g} times what two idle cores take"
 
 
 def waited_s() -> float:

@@ -14,7 +14,7 @@ from kit.store.checks.known import NEVER_KNOWN, Known, names_something
 
 _TEXT = (
     "names no check of this run: write an id of docs/verdict.md, ID:phase, or EXPECT:phase:op:tier:limit; "
-    "`hsp check RUN` lists those of a run"
+    "`hsp show RUN --checks` lists those of a run"
 )
 _WIDE = "names nearly every check: write the id, or as much of it as a family has, such as POWER-LOSS-*"
 _NEVER = "is never excused: nothing was measured, or the files are not what was stored; remove the entry"

@@ -202,7 +202,7 @@ def clean(
 
 def _told(progress: Progress, cleaner: _Cleaner, item: Undo, left: frozenset[str]) -> None:
     """Undo `item`, and say which one it is."""
-    progress.part(item.text)
+    progress.detail(item.text)
     cleaner.undo(item, left)
 
 

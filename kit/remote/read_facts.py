@@ -1,4 +1,4 @@
-"""Reads facts about a host for `hsp doctor`. Runs there with the host's Python (3.6 or later).
+"""Reads facts about a host for `hsp host check`. Runs there with the host's Python (3.6 or later).
 
     python3 -I - REQUEST      REQUEST is the JSON of kit.doctor.facts.Request
 

@@ -113,7 +113,7 @@ def _testbed_problems(testbed: Testbed, path: Path) -> list[tuple[Place, str]]:
     line = KeyLines(read_text(path)).line_of(("device", last) if testbed.device else ("server",))
     text = (
         f"device: the testbed '{testbed.name}' has no device with role = \"data\"; a pool needs at least "
-        "one: `hsp devices --testbed FILE` shows what its server has"
+        "one: `hsp host disks --testbed FILE` shows what its server has"
     )
     return [((path, line), text)]
 

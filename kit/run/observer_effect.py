@@ -62,7 +62,7 @@ def refuse_untraced(tracing: Tracing | None) -> None:
     if tracing is None or tracing.kind != "full":
         raise ConfigError(
             f"{_OPTION}: this server cannot be traced: {tracing.reason if tracing else 'no login'}",
-            "`hsp doctor` shows what the tracer needs; or leave the option out",
+            "`hsp host check` shows what the tracer needs; or leave the option out",
         )
 
 

@@ -125,7 +125,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     if kept == len(wanted) and read_journal(run_dir.journal).finished:
         raise ConfigError(
             f"{run_dir.path} is complete: nothing is left to resume",
-            "`hsp report` draws it again; begin a new run for new numbers",
+            "`hsp show` draws it again; begin a new run for new numbers",
         )
     return Earlier(
         manifest,

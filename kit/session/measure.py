@@ -102,7 +102,7 @@ def _is_shown(quiet: bool, json_output: bool, progress: Progress) -> bool:
     """Whether there is a live view; says in one line why not."""
     why = why_off(quiet=quiet, json_output=json_output)
     if why:
-        progress.note(f"--live: no view here ({why}); `hsp watch RUN` shows the run in a browser")
+        progress.note(f"--live: no view here ({why}); `hsp show RUN --live` shows the run in a browser")
     return not why
 
 

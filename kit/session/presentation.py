@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 
 import reports
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
 from kit.core.output import emit_json, emit_text, say, write_target
+from kit.core.terminal import terminal_width
 from kit.store.run_directory import RunDir
 from kit.store.series import Series
 from kit.store.summary import Summary
@@ -36,21 +36,16 @@ def code_of_series(series: Series) -> int:
     return EXIT_OK if series.is_known else VERDICT_CODES[series.verdict or "unknown"]
 
 
-def terminal_width() -> int:
-    """Columns of the terminal; 80 where stdout is none."""
-    return shutil.get_terminal_size().columns
+def result_text(analysed: reports.Analysed, run: RunDir, width: int, told: Collection[str] = ()) -> list[str]:
+    """Verdict, table and the places of the run and of its report. `told`: reasons printed as messages."""
+    findings = [each.text for each in analysed.findings]
+    lines = result_lines(analysed.summary, analysed.headline, width, findings, told)
+    return [*lines, "", f"run:    {run.path}", f"report: {run.report.absolute().as_uri()}"]
 
 
 def print_result(analysed: reports.Analysed, run: RunDir, told: Collection[str] = ()) -> None:
-    """Print verdict, table and the places of the run and of its report on stdout. Raises HostError.
-
-    `told`: reasons that are printed as messages.
-    """
-    report = run.report.absolute()
-    lines = result_lines(
-        analysed.summary, analysed.headline, terminal_width(), [each.text for each in analysed.findings], told
-    )
-    emit_text([*lines, "", f"run:    {run.path}", f"report: {report.as_uri()}"])
+    """The same on stdout. Raises HostError."""
+    emit_text(result_text(analysed, run, terminal_width(), told))
 
 
 def print_json(summary: Summary, run: RunDir) -> None:
@@ -59,21 +54,24 @@ def print_json(summary: Summary, run: RunDir) -> None:
     say(f"report: {run.report}")
 
 
-def write_junit(path: Path | None, summary: Summary) -> None:
-    """Write the summary as a JUnit file if there is a path. Raises HostError."""
+def write_junit(path: Path | None, judged: Summary | Series) -> None:
+    """Write a summary or series as a JUnit file if there is a path. Raises HostError."""
     if path:
-        write_target(path, junit(summary))
+        write_target(path, junit(judged) if isinstance(judged, Summary) else series_junit(judged))
+
+
+def series_text(series: Series, path: Path, width: int) -> list[str]:
+    """A series for people, and the places of it and of its report."""
+    report = (path / "report.html").absolute()
+    return [*series_lines(series, width), "", f"series: {path}", f"report: {report.as_uri()}"]
 
 
 def present_series(series: Series, path: Path, json_output: bool, junit_file: Path | None) -> None:
     """Print a series, as JSON or for people, and write its JUnit file. Raises HostError."""
     # First: standard output may have no room.
-    if junit_file:
-        write_target(junit_file, series_junit(series))
-    report = (path / "report.html").absolute()
+    write_junit(junit_file, series)
     if json_output:
         emit_json(series.as_json())
-        say(f"report: {report}")
+        say(f"report: {(path / 'report.html').absolute()}")
     else:
-        lines = series_lines(series, terminal_width())
-        emit_text([*lines, "", f"series: {path}", f"report: {report.as_uri()}"])
+        emit_text(series_text(series, path, terminal_width()))

@@ -119,7 +119,7 @@ def _stored_summary(run: RunDir, now: Summary) -> Outcome:
     if not os.path.lexists(run.path / "summary.json"):
         return Outcome.absent("STORED-SUMMARY", "not available", "there is no summary.json yet")
     try:
-        with damage_refused("summary.json", "`hsp report` makes it anew"):
+        with damage_refused("summary.json", "`hsp show` makes it anew"):
             differences = list(_differences(read_summary(run), now))
     except ConfigError as error:
         return Outcome.failed("STORED-SUMMARY", error.message)
@@ -172,8 +172,14 @@ def _row_differences(name: str, now: Any, stored: Any, figures: Sequence[str] = 
         return
     for figure in figures:
         mine, theirs = getattr(now, figure), getattr(stored, figure)
-        if _differ(mine, theirs):
+        if _differ(mine, theirs) and not _same_bin(now, figure, theirs):
             yield f"{figure} of {name} is {mine}, stored is {theirs}"
+
+
+def _same_bin(now: Any, figure: str, theirs: Any) -> bool:
+    """Whether a stored percentile is in the bin of the one now: older runs have the middle of the bin."""
+    exact = getattr(now, "interpolated", {}).get(figure.removesuffix("_us"))
+    return bool(exact and theirs is not None and exact.bound_us[0] <= theirs <= exact.bound_us[1])
 
 
 def _differ(mine: Any, theirs: Any) -> bool:

@@ -13,13 +13,13 @@ from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
 from kit.core.output import check_target, emit_json, emit_text, say, write_target
 from kit.core.progress import Progress
 from kit.core.table import Table
+from kit.core.terminal import terminal_width
 from kit.core.units import format_latency_range
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
 from kit.session.place import AS_PLANNED, Asked, prepare
-from kit.session.presentation import terminal_width
 from kit.session.side import Side
 from kit.setup import manifest
 from kit.store.parts.comparison import ComparedRow, Comparison
@@ -133,7 +133,7 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
     if unknown:
         raise SafetyRefusal(
             f"neither A nor B has a device with the serial {', '.join(unknown)}",
-            "`hsp devices` shows the serials; only devices of the testbeds are erased",
+            "`hsp host disks` shows the serials; only devices of the testbeds are erased",
         )
 
 

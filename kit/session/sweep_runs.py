@@ -122,7 +122,7 @@ def resumed(path: Path) -> tuple[Side, Series]:
     if series.ended:
         raise ConfigError(
             f"{path} is complete: nothing is left to resume",
-            "`hsp report` draws it again; begin a new series for new numbers",
+            "`hsp show` draws it again; begin a new series for new numbers",
         )
     return Side(series.sources[0], Path(series.sources[1]), series.sets), series
 

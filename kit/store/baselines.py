@@ -51,14 +51,14 @@ def read_baselines(results: Path) -> dict[str, Baseline]:
     except ConfigError as error:
         raise ConfigError(
             error.message,
-            "correct the file, or remove it and set each baseline again: hsp baseline set RUN --name NAME",
+            "correct the file, or remove it and set each baseline again: hsp tag RUN NAME",
         ) from None
 
 
 def set_baseline(results: Path, name: str, run: RunDir, set_utc: str) -> Baseline:
     """Store `run` as the baseline `name`, in place of another. Raises ConfigError."""
     if not _NAME.fullmatch(name):
-        text = f"--name {safe_text(name[:64])}: not a name of a baseline"
+        text = f"{safe_text(name[:64])}: not a name of a baseline"
         raise ConfigError(text, "letters, digits, . _ and -, at most 64")
     known = read_baselines(results)
     inside = results.resolve()
@@ -78,7 +78,7 @@ def run_of_baseline(results: Path, name: str) -> RunDir:
         listed = ", ".join(sorted(map(safe_text, known))) or "none"
         raise ConfigError(
             f"{results} has no baseline '{safe_text(name[:64])}'",
-            f"there are: {listed}; hsp baseline set RUN --name NAME --results {results}",
+            f"there are: {listed}; hsp tag RUN NAME --results {results}",
         )
     baseline = known[name]
     place = results / baseline.path
@@ -90,7 +90,7 @@ def run_of_baseline(results: Path, name: str) -> RunDir:
     raise ConfigError(
         f"the baseline '{name}' is the run {safe_text(baseline.run)}, which is not at "
         f"{safe_text(str(place))} any more, nor elsewhere in {results}",
-        "put it back, or set another: hsp baseline set RUN --name NAME",
+        "put it back, or set another: hsp tag RUN NAME",
     )
 
 

@@ -89,7 +89,7 @@ class Row(Stored):
     `range_us`: the shortest range that holds 95 % of the I/Os. `not_published`: why no published range stands
     beside it although there is one, as a sentence.
     `mean_us`: from the exact sum of latencies; None where the run has none. `interpolated`: by name (`p50`,
-    ...); `p50_us` is the middle of a bin.
+    ...), with how far it may be off; `p50_us` is the same value, in older runs the middle of its bin.
     """
 
     phase: str

@@ -184,7 +184,7 @@ def _checked_rows(path: Path, scan: pl.LazyFrame, size: int, most: int) -> int:
     if rows > most:
         hint = "give a coarser --interval to `hsp import`"
         if rows <= _MAX_STREAMED_ROWS:
-            hint = f"only `hsp report` reads so many; {hint}"
+            hint = f"only `hsp show` reads so many; {hint}"
         raise ConfigError(f"{path}: {rows} rows, more than {most}", hint)
     if rows > _most_rows(size):
         raise ConfigError(f"{path}: {rows} rows in {size} bytes: the same rows again and again", DAMAGED)

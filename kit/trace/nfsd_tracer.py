@@ -186,7 +186,7 @@ def _wait_ready(server: Host, place: Place, process: Process) -> None:
             warnings = server.run(["cat", place.warnings], check=False).stdout.strip()[-2000:]
             raise HostError(
                 f"the tracer did not start: {process.wait(1.0).describe()} {warnings}".rstrip(),
-                '`hsp doctor` shows what the tracer needs; trace = "none" in [server] runs without it',
+                '`hsp host check` shows what the tracer needs; trace = "none" in [server] runs without it',
             )
         if time.monotonic() > end:
             waiting.stop(_STOP_DEADLINE_S, "KILL")

@@ -69,7 +69,7 @@ def analysed(
 
 @damage_refused(
     "manifest, latency or summary of the run",
-    "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
+    "make the summary anew with `hsp show`; what a run itself left damaged cannot be drawn",
 )
 def described(
     latency: Latency,

@@ -270,9 +270,12 @@ def _row(
 ) -> Row:
     phase, layer, op, tier = key
     count = sum(b[2] for b in bins)
+    exact = interpolated_us(bins, limits)
+    # The same wherever it is said: comparisons and trends take the interpolated ones.
+    figures = figures_us(bins, limits) | {f"{name}_us": value.us for name, value in exact.items() if value}
     row = Row(
         phase=phase, layer=layer, op=op, tier=tier, count=count, share=count / total, published=None,
-        interpolated=interpolated_us(bins, limits), **figures_us(bins, limits),
+        interpolated=exact, **figures,
     )  # fmt: skip
     if reference and layer == SERVER:
         low, high = row.range_us

@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kit.core.table import Row, Table
 from kit.core.text import counted, markdown_text, prose
 from kit.core.units import format_latency
 from kit.store.parts.comparison import ComparedRow, Comparison
-from reports.analysis.tier_names import EMULATED, tier_name
+from reports.analysis.tier_names import EMULATED, op_name, tier_name
 from reports.comparison.comparability import differences
-from reports.comparison.compare import SHOWN
+from reports.comparison.compare import DIFFERENCE, SHOWN, answer
 from reports.statistics.ratios import is_too_wide
+from reports.trend.sentences import LAYERS
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
+# Of runs that are too few to be judged.
+_SHORT = ("p50", "p99")
 
 
 def markdown(result: Comparison) -> str:
     """One table, foreign text without any markup."""
     notes = map(markdown_text, _notes(result, " Latencies in us."))
     lines = [f"**{markdown_text(result.conclusion)}**", "", *notes, "", ""]
-    return "\n".join(lines) + Table(_HEAD, list(map(_cells, result.rows)), range(5, 9)).markdown()
+    return "\n".join(lines) + table(result).markdown()
 
 
-def plain(result: Comparison, width: int) -> Iterator[str]:
-    """Lines for a terminal of `width` columns: a heading per row, a line per figure."""
+def table(result: Comparison) -> Table:
+    """All rows."""
+    return Table(_HEAD, list(map(_cells, result.rows)), range(5, 9))
+
+
+def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str]:
+    """Lines for a terminal of `width` columns: the largest difference, then rows that differ, or `all_`."""
+    differ = [row for row in result.rows if row.words == DIFFERENCE]
+    if differ:
+        yield from prose([f"{answer(result)}."], width)
     yield from prose((result.conclusion, *_notes(result)), width)
     yield ""
-    yield from Table(("", *_HEAD[5:]), list(_rows(result)), range(1, 5)).lines(width)
+    judged = any(row.interval for row in result.rows)
+    shown = differ if judged else [row for row in result.rows if row.figure in _SHORT and row.ratio]
+    shown = list(result.rows) if all_ else shown
+    yield from Table(("", *_HEAD[5:]), list(_rows(shown)), range(1, 5)).lines(width)
+    if left := len(result.rows) - len(shown):
+        yield from prose(
+            [f"{counted(left, 'other figure')}: --all lists {'it' if left == 1 else 'them'}"], width
+        )
 
 
-def _rows(result: Comparison) -> Iterator[Row | str]:
+def _rows(rows: Iterable[ComparedRow]) -> Iterator[Row | str]:
     heading = None
-    for row in result.rows:
+    for row in rows:
         tier = "" if row.tier == "all" else f" {tier_name(row.tier)}"
-        if heading != (heading := f"{row.phase}, {row.layer}: {row.op}{tier}"):
+        if heading != (
+            heading := f"{row.phase}, {LAYERS.get(row.layer, row.layer)}: {op_name(row.op)}{tier}"
+        ):
             yield heading
         name = f" {row.figure}"
         if row.withheld is not None:
             yield f"{name} n/a: {row.withheld}"
         else:
             a, b = (_figure(row.figure, each or 0.0) for each in (row.a, row.b))
-            yield (name, a, b, _number(row.ratio), _interval(row), _words(row))
+            ends = " to ".join(f"{end:.3f}" for end in row.interval or ())
+            yield (name, a, b, "" if row.ratio is None else f"{row.ratio:.3f}", ends, _words(row))
 
 
 def _figure(name: str, value: float) -> str:

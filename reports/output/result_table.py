@@ -34,7 +34,9 @@ def result_lines(
     width = max(width, LEAST_WIDTH)
     yield from prose([_verdict(summary, headline), headline.sentence], width)
     reasons = [each for each in _reasons(summary) if each not in told]
-    yield from prose(_besides(headline, (*summary.notes, *reasons)), width, "- ")
+    # What decides stands first, and has a mark of its own.
+    yield from prose(_besides(headline, reasons), width, "- " if summary.verdict == "valid" else "x ")
+    yield from prose(_besides(headline, summary.notes), width, "- ")
     if headline.lines:
         yield ""
         rows = list(_entries(summary, headline))

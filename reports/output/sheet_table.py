@@ -11,21 +11,28 @@ from kit.store.sheet import Sheet
 from reports.sheet.words import WORDS, marked
 
 
-def plain(sheet: Sheet, width: int) -> Iterator[str]:
-    """Advice, a sentence a candidate, then a block a line: the need, and a row a candidate."""
+def plain(sheet: Sheet, width: int, *, all_: bool = False) -> Iterator[str]:
+    """Advice, a sentence a candidate, then a table of what is needed; `all_`: of every line, and notes."""
     yield from prose([sheet.advice], width)
     for each in sheet.candidates:
-        yield ""
-        yield from prose([f"{each.name}: {each.sentence}"], width)
-        yield from prose(each.reasons, width, "  ")
+        if each.name == sheet.choice and not all_:
+            # The advice is about it.
+            continue
+        yield from prose([f"{each.name}: {each.sentence}"], width, "- ")
+        # The table has what is met and what is not.
+        yield from prose(each.reasons if all_ else (), width, "    ")
+    yield ""
     rows: list[Row | str] = []
-    for group, lines in itertools.groupby(sheet.lines, lambda line: line.group):
-        rows += ["", group]
-        for line in lines:
-            rows.append(f"  {line.label}{f' (needed: {line.need})' if line.need else ''}")
-            rows += [(f"    {each.name}", marked(line, each)) for each in sheet.candidates]
-    yield from Table(("", ""), rows).lines(width)
-    for note in sheet.notes:
+    shown = [line for line in sheet.lines if line.need or all_] or sheet.lines
+    for group, lines in itertools.groupby(shown, lambda line: line.group):
+        rows.append(group)
+        rows += [
+            (f" {line.label}", line.need, *(marked(line, c) for c in sheet.candidates)) for line in lines
+        ]
+    yield from Table(("", "needed", *(each.name for each in sheet.candidates)), rows).lines(width)
+    if left := len(sheet.lines) - len(shown):
+        yield from prose([f"{left} other lines, and where each value is from: --all"], width)
+    for note in sheet.notes if all_ else ():
         yield ""
         yield from prose([note], width)
 

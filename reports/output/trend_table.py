@@ -18,8 +18,8 @@ _CSV_HEAD = "run started_utc label phase layer op tier figure unit value low hig
 _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
 
 
-def plain(trend: Trend, width: int) -> Iterator[str]:
-    """Lines for a terminal of `width` columns."""
+def plain(trend: Trend, width: int, *, all_: bool = False) -> Iterator[str]:
+    """Lines for a terminal of `width` columns. `all_`: with the method."""
     yield from prose(filter(None, (trend.title, headline(trend), _lab(trend))), width)
     for place in places(trend):
         yield from prose([f"{place.title}:"], width)
@@ -28,21 +28,26 @@ def plain(trend: Trend, width: int) -> Iterator[str]:
     yield ""
     yield from Table(("", "", ""), list(_runs(trend))).lines(width)
     yield ""
-    group = None
+    group, told = None, {row_of(line)[3] for line in trend.lines}
+    common = told if len(told) == 1 and len(trend.lines) > 1 else set[str]()
+    yield from prose((f"Of each figure: {words}." for words in common), width)
     for line in trend.lines:
         phase, layer, op, tier, figure = line.key
         of = "" if tier == "all" else f" {tier_name(tier)}"
         if group != (group := f"{phase}, {LAYERS.get(layer, layer)}: {op}{of}"):
             yield from wrapped(group, width)
         first, last, ratio, words = row_of(line)
-        text = f"{_NAMES.get(figure, figure)}: {first} to {last}, now : past {ratio}; {words}"
+        text = f"{_NAMES.get(figure, figure)}: {first} to {last}, now : past {ratio}"
+        # What all lines say is said once.
+        text += f"; {words}" if words not in common else ""
         yield from wrapped(text, width, "  ")
     if trend.checks:
         yield ""
         yield "Checks that failed:"
         yield from prose((f"{each.name}: {each.words}. {each.text}" for each in trend.checks), width, "- ")
-    yield ""
-    yield from prose([method(trend)], width)
+    if all_:
+        yield ""
+        yield from prose([method(trend)], width)
 
 
 def _lab(trend: Trend) -> str:

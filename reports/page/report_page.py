@@ -43,7 +43,7 @@ _PICTURE = (300, 110)
 
 @document.damage_refused(
     "manifest, latency or summary of the run",
-    "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
+    "make the summary anew with `hsp show`; what a run itself left damaged cannot be drawn",
 )
 def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""

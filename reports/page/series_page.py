@@ -95,7 +95,7 @@ class TableRow:
         return [reason for run in self.cell.runs for reason in run.reasons]
 
 
-@document.damage_refused("series.json, or a run of the series", "look at each run with `hsp report`")
+@document.damage_refused("series.json, or a run of the series", "look at each run with `hsp show`")
 def render(series: Series, runs: Runs) -> str:
     """The page as HTML that needs nothing else; it links to the reports of the runs beside it."""
     collected = Figures()

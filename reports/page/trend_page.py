@@ -9,7 +9,7 @@ from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of
 
 
-@document.damage_refused("a run of the trend", "look at each run with `hsp report`")
+@document.damage_refused("a run of the trend", "look at each run with `hsp show`")
 def render(trend: Trend, gate: Gate | None = None) -> str:
     """The page as HTML that needs nothing else. `gate`: of --worse-than. Raises ConfigError."""
     collected = document.Figures()

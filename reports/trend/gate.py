@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.core.errors import ConfigError
+from reports.comparison.gate import chosen
 from reports.statistics.explanations import runs_to_tell
 from reports.trend.analyse import Line, Trend
 from reports.trend.sentences import name_of, ratio_text
@@ -49,23 +49,9 @@ class Gate:
 
 def gate(trend: Trend, limit: float, figures: Sequence[str] = ()) -> Gate:
     """`figures`: names of those that it is asked for, `phase:tier:p99`; all without. Raises ConfigError."""
-    chosen = trend.lines
-    if figures:
-        named = {name: [line.key for line in trend.lines if name in names_of(line)] for name in figures}
-        if unknown := [name for name, keys in named.items() if not keys]:
-            known = dict.fromkeys(names_of(line)[-1] for line in trend.lines)
-            raise ConfigError(
-                f"no figure {', '.join(unknown)} in these runs; there are {', '.join(known) or 'none'}",
-                "name it PHASE:FIGURE, PHASE:OP:FIGURE or PHASE:TIER:FIGURE",
-            )
-        chosen = tuple(line for line in trend.lines if any(line.key in keys for keys in named.values()))
-    return Gate(limit, tuple((line, _outcome(line, math.log1p(limit))) for line in chosen))
-
-
-def names_of(line: Line) -> list[str]:
-    """What a line is called: by its phase alone, or with its layer, operation or tier."""
-    phase, layer, op, tier, figure = line.key
-    return [f"{phase}:{figure}", *(f"{phase}:{part}:{figure}" for part in (layer, op, tier))]
+    keys = set(chosen((line.key for line in trend.lines), figures))
+    held = ((line, _outcome(line, math.log1p(limit))) for line in trend.lines if line.key in keys)
+    return Gate(limit, tuple(held))
 
 
 def _outcome(line: Line, limit: float) -> Outcome:

@@ -81,7 +81,7 @@ class Demo:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Demo]:
     build(ImageInputs(), Progress())
-    hsp("lab", "build")
+    hsp("lab", "up", "--build")
 
     def run(*options: str) -> Demo:
         results = tmp_path_factory.mktemp("demo")
@@ -187,13 +187,13 @@ def test_commands_start(aged: tuple[Demo, Demo], tell: Tell) -> None:
     tell("W7", "hsp --version, beside python -c 'import typer'", version_s / typer_s, "x", at_most=2)
     tell("W7", "hsp plan top-speeds", median_s("-m", "kit.cli", "plan", "top-speeds"), "s", at_most=0.6)
     run = os.fspath(aged[1].run)
-    tell("W7", "hsp report RUN", median_s("-m", "kit.cli", "report", run), "s", at_most=1.2)
+    tell("W7", "hsp show RUN", median_s("-m", "kit.cli", "show", run), "s", at_most=1.2)
 
 
 @large
 def test_the_image_from_nothing(tmp_path: Path, tell: Tell) -> None:
     began = time.monotonic()
-    hsp("lab", "build", XDG_CACHE_HOME=os.fspath(tmp_path / "cache"))
+    hsp("lab", "up", "--build", XDG_CACHE_HOME=os.fspath(tmp_path / "cache"))
     tell("W8", "image and saved guest from nothing", time.monotonic() - began, "s", at_most=360)
     shutil.rmtree(tmp_path / "cache")
 

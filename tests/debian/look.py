@@ -70,14 +70,14 @@ def counters(machine: Machine) -> dict[str, int]:
 
 
 def devices(site: Site, *words: str) -> Disks:
-    done = site.hsp("devices", "--testbed", str(site.testbed()), "--json", *words)
+    done = site.hsp("host", "disks", "--testbed", str(site.testbed()), "--json", *words)
     assert done.returncode == 0, done.stderr
     listed: Disks = json.loads(done.stdout)["devices"]
     return listed
 
 
 def blocks(listed: Disks, roles: dict[str, str]) -> str:
-    """The blocks that `hsp devices` prints, with roles by serial; of two namespaces the first."""
+    """The blocks that `hsp host disks` prints, with roles by serial; of two namespaces the first."""
     text, seen = "", set[str]()
     for device in sorted(listed, key=lambda device: device["path"] or ""):
         serial = device["serial"]

@@ -47,7 +47,7 @@ def listed(site: Site) -> Disks:
 
 
 def test_the_doctor_finds_nothing_that_would_stop_a_run(site: Site) -> None:
-    done = site.hsp("doctor", "--testbed", str(site.testbed()), "--json")
+    done = site.hsp("host", "check", "--testbed", str(site.testbed()), "--json")
     findings = json.loads(done.stdout)["findings"]
     print(*(one for one in findings if one["state"] != "ok"), sep="\n")
     assert done.returncode == 0, done.stderr
@@ -169,7 +169,7 @@ def test_an_ordinary_user_with_the_documented_lines_runs_the_main_job(
     old = states(site)
     testbed = site.testbed("hsp", blocks(listed, _ROLES), "users")
     words = ("--testbed", str(testbed))
-    doctor = site.hsp("doctor", *words, "--json")
+    doctor = site.hsp("host", "check", *words, "--json")
     assert doctor.returncode == 0, doctor.stdout
     words = (*words, "--length", "smoke", *agreed(_ROLES), "--results", str(site.folder), "--json")
     done = site.hsp("run", "top-speeds", *words)

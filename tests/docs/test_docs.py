@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kit.cli.main import Commands, imported
+from kit.cli.main import GROUPS, TARGETS, command_of
 from kit.core import errors
 from kit.store import tables
 
@@ -27,24 +29,68 @@ _PATH = re.compile(
 )
 
 
-def commands() -> list[str]:
-    """Every subcommand, with its group before it."""
-    found = []
-    for name in Commands.targets:
-        inner = getattr(imported(name), "commands", None)
-        found += [f"{name} {sub}" for sub in inner] if inner else [name]
-    return found
+def test_there_are_few_commands() -> None:
+    assert {"demo", "run", "show", "lab up"} < {*TARGETS} and len({*TARGETS} - {"help"}) <= 20
 
 
-def test_there_are_commands() -> None:
-    assert {"demo", "run", "report", "lab build", "lab up"} <= set(commands())
-
-
-@pytest.mark.parametrize("command", commands())
+@pytest.mark.parametrize("command", TARGETS)
 def test_every_command_is_in_the_readme(command: str) -> None:
-    last = command.split()[-1]
-    lines = [line for line in README.splitlines() if line.strip().startswith("hsp ")]
-    assert any(re.search(rf"\b{last}\b", line) and command.split()[0] in line for line in lines), command
+    assert re.search(rf"^ *hsp {command}\b", README, re.MULTILINE), command
+
+
+_HSP = re.compile(r"(?<![\w./-])hsp (?=[a-z-])((?:[^`\n#|;)>,.:]|[,.:](?!\s|$))*)")
+# In prose, not a command.
+_PROSE = frozenset(
+    {"and", "does", "has", "is", "knows", "on", "shows", "test", "the", "writes", "cannot", "from", "would"}
+)
+
+
+def said_commands(text: str) -> Iterator[str]:
+    yield from (match[1].split("    ")[0].split("<")[0].strip("\"'? ") for match in _HSP.finditer(text))
+
+
+def mistake_in(said: str) -> str:
+    """What of `hsp SAID` there is not; "" if all is."""
+    first, *rest = said.split()
+    if first in _PROSE or first.startswith("-"):
+        return ""
+    words = first if first in TARGETS else " ".join([first, *rest[:1]])
+    if words not in TARGETS:
+        return "" if words in GROUPS else words
+    known = {name for each in command_of(words).params for name in (*each.opts, *each.secondary_opts)}
+    options = re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", said.partition(" -- ")[0])
+    return ", ".join(option for option in options if option not in {*known, "--help", "--version"})
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Documents, strings and comments of the product, and workloads."""
+    paths = [
+        *DOCUMENTS,
+        *(
+            path.relative_to(ROOT)
+            for top in ("kit", "reports", "workloads")
+            for path in sorted((ROOT / top).rglob("*"))
+            if path.suffix in (".py", ".toml", ".fio", ".j2", ".js")
+        ),
+    ]
+    yield from ((os.fspath(path), (ROOT / path).read_text()) for path in paths)
+
+
+def test_every_command_that_is_named_exists_with_its_options() -> None:
+    found = {f"{name}: hsp {said}": wrong for name, text in texts()
+             for said in said_commands(text) if (wrong := mistake_in(said))}  # fmt: skip
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("run top-speeds --testbed nas.toml", ""), ("lab up --build", ""), ("lab shell -- ls --all", ""),
+        ("report RUN", "report RUN"), ("lab build", "lab build"), ("show RUN --html x", "--html"),
+    ],
+)  # fmt: skip
+def test_a_command_that_is_gone_is_found(said: str, wrong: str) -> None:
+    assert mistake_in(said) == wrong
 
 
 @pytest.mark.parametrize("document", [README, FORMATS])

@@ -39,11 +39,11 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Build:
-    """`hsp lab build` as a process that can be signalled."""
+    """`hsp lab up --build` as a process that can be signalled."""
 
     def __init__(self, *options: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kit.cli", "lab", "build", *options],
+            [sys.executable, "-m", "kit.cli", "lab", "up", "--build", *options],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
             stdout=subprocess.PIPE,

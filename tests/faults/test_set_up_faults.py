@@ -101,9 +101,9 @@ def test_a_working_set_that_leaves_no_reads_to_the_l2arc_is_refused(hsp_here: Ca
     [
         (["run", "top-speed"], "there is no workload 'top-speed'"),
         (["run", "./missing.toml"], "missing.toml"),
-        (["report", "nowhere"], "no such run directory"),
-        (["lab", "build", "--suite", "../x"], "--suite"),
-        (["lab", "build", "--pin", "zfs linux"], "--pin"),
+        (["show", "nowhere"], "no such run directory"),
+        (["lab", "up", "--build", "--suite", "../x"], "--suite"),
+        (["lab", "up", "--build", "--pin", "zfs linux"], "--pin"),
         (["lab", "shell"], "no lab is up"),
         (["nonsense"], "nonsense"),
     ],
@@ -116,7 +116,9 @@ def test_wrong_usage_is_exit_2(hsp_here: Called, tmp_path: Path, arguments: list
 
 
 def test_without_mmdebstrap(hsp_here: Called, tmp_path: Path, tools: Path) -> None:
-    done = hsp_here("lab", "build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path))
+    done = hsp_here(
+        "lab", "up", "--build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path)
+    )
     fails(done, "error: mmdebstrap is not installed", "apt-get install mmdebstrap\n")
 
 
@@ -136,11 +138,11 @@ def test_a_truncated_image_is_named(hsp_here: Called, tmp_path: Path) -> None:
     root = fake_image(tmp_path) / "root.img"
     root.write_bytes(b"x" * 60)
     done = hsp_here("run", "top-speeds", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(tmp_path))
-    fails(done, f"{root} has 60 bytes, it was built with 100", "build it again: hsp lab build")
+    fails(done, f"{root} has 60 bytes, it was built with 100", "build it again: hsp lab up --build")
 
 
 def test_no_space_for_the_image(hsp_here: Called, small_disk: Callable[[int], Path], tmp_path: Path) -> None:
-    done = hsp_here("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
+    done = hsp_here("lab", "up", "--build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
     fails(done, "GiB free, building the lab image needs", "XDG_CACHE_HOME")
 
 

@@ -412,7 +412,7 @@ MORE = (
         'role = "data"',
         'role = "cache"',
         "device",
-        "hsp devices",
+        "hsp host disks",
         at='[[device]]\nname = "log0"',
     ),
     Mistake(
@@ -421,7 +421,7 @@ MORE = (
         'serial = "V1GABCDE"\n',
         "",
         "device[0].serial",
-        "`hsp devices --testbed FILE` shows it",
+        "`hsp host disks --testbed FILE` shows it",
         at="[[device]]",
         testbed=NAS,
     ),

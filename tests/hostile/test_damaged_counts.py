@@ -39,7 +39,7 @@ def spoil(run: RunDir, offset: int, value: int) -> None:
 
 
 @pytest.mark.parametrize(("offset", "value"), PANICS)
-@pytest.mark.parametrize("words", [["report"], ["check"], ["export", "--format", "csv"]], ids=lambda w: w[0])
+@pytest.mark.parametrize("words", [["show"], ["show", "--checks"], ["show", "--format", "csv"]], ids=" ".join)
 def test_a_panic_of_polars_is_a_damaged_file(
     tmp_path: Path, hsp_here: Called, words: list[str], offset: int, value: int
 ) -> None:
@@ -55,8 +55,8 @@ def test_a_file_that_ends_its_reader_stops_no_other_run(tmp_path: Path, hsp_here
     for day in range(1, 4):
         run = a_run(tmp_path, day)
     (run.path / "latency.parquet").write_bytes(ENDS_ITS_READER.read_bytes())
-    done = hsp_here("check", *map(str, sorted(tmp_path.iterdir())))
-    assert done.returncode == 2 and done.stdout.count(": UNKNOWN") == 2, done.stdout
+    done = hsp_here("show", "--checks", *map(str, sorted(tmp_path.iterdir())))
+    assert done.returncode == 2 and done.stdout.count("UNKNOWN  ") == 2, done.stdout
     assert "ended by signal 6" in done.stdout + done.stderr and str(run.path) in done.stdout + done.stderr
 
 
@@ -85,9 +85,9 @@ def test_one_damaged_run_stops_no_other(tmp_path: Path, hsp_here: Called) -> Non
     for day in range(1, 5):
         run = a_run(tmp_path, day)
     spoil(run, *PANICS[0])
-    done = hsp_here("check", *map(str, sorted(tmp_path.iterdir())))
+    done = hsp_here("show", "--checks", *map(str, sorted(tmp_path.iterdir())))
     assert done.returncode == 2 and done.stdout.count("NOT READABLE") == 1
-    assert done.stdout.count(": UNKNOWN") == 3
+    assert done.stdout.count("UNKNOWN  ") == 3
     done = hsp_here("trend", str(tmp_path))
     assert done.returncode == 2 and str(run.path) in done.stderr and "3 runs" in done.stdout, done.stdout
 
@@ -96,8 +96,8 @@ def test_a_damaged_series_stops_no_other(tmp_path: Path, hsp_here: Called) -> No
     run, damaged = a_run(tmp_path, 1), tmp_path / "series-20260101T000000Z-abcdef"
     damaged.mkdir()
     (damaged / "series.json").write_text("{")
-    done = hsp_here("check", str(damaged), str(run.path))
-    assert done.returncode == 2 and ": UNKNOWN" in done.stdout and "series.json" in done.stderr
+    done = hsp_here("show", "--checks", str(damaged), str(run.path))
+    assert done.returncode == 2 and "UNKNOWN  " in done.stdout and "series.json" in done.stderr
 
 
 @pytest.mark.parametrize("whole_rows", [0, 1 << 30])

@@ -48,7 +48,7 @@ def test_a_series_with_strange_axes_is_exported(tmp_path: Path, hsp_here: Called
     path = synthetic_series.series(tmp_path)
     value = json.loads((path / "series.json").read_text().replace('"bs"', json.dumps("=\x1b[31m\n")))
     write_json(path / "series.json", value)
-    done = hsp_here("export", str(path), "--format", "csv")
+    done = hsp_here("show", str(path), "--format", "csv")
     assert done.returncode == 0 and not UNSAFE.search(done.stdout)
     assert not done.stdout.startswith("=")
 
@@ -56,11 +56,11 @@ def test_a_series_with_strange_axes_is_exported(tmp_path: Path, hsp_here: Called
 def test_parquet_of_a_series_is_not_written_to_a_terminal(tmp_path: Path) -> None:
     path = synthetic_series.series(tmp_path)
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "kit.cli", "export", str(path), "--format", "parquet"]
+    words = [sys.executable, "-m", "kit.cli", "show", str(path), "--format", "parquet"]
     done = subprocess.run(words, stdout=theirs, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
     os.close(theirs)
     os.close(ours)
-    assert done.returncode == 2 and "not text for a terminal" in done.stderr
+    assert done.returncode == 2 and "parquet is not for a terminal" in done.stderr
 
 
 @pytest.mark.parametrize("name", [*NAMES, "\x00\x01", "\ud800"])
@@ -78,7 +78,7 @@ def test_junit_is_xml_without_controls_wherever_a_text_stands(name: str) -> None
 
 def test_a_series_has_a_suite_with_a_safe_name(tmp_path: Path, hsp_here: Called) -> None:
     path, target = synthetic_series.series(tmp_path, name="bad\x00\x1b[31m"), tmp_path / "junit.xml"
-    hsp_here("report", str(path), "--junit", str(target))
+    hsp_here("show", str(path), "--junit", str(target))
     ET.fromstring(target.read_bytes())
     assert not UNSAFE.search(target.read_text())
 
@@ -119,7 +119,7 @@ def test_a_device_of_no_size_is_refused(tmp_path: Path, hsp_here: Called) -> Non
     value = read_json(run.path / "manifest.json")
     value["testbed"]["devices"][0]["size_bytes"] = -1
     write_json(run.path / "manifest.json", value)
-    done = hsp_here("report", str(run.path))
+    done = hsp_here("show", str(run.path))
     assert done.returncode == 2 and "size_bytes" in done.stderr
 
 
@@ -150,7 +150,7 @@ def test_ctrl_c_ends_a_page_of_a_run_that_has_ended(tmp_path: Path) -> None:
             if "Ctrl-C ends it" in line:
                 return
 
-    assert ended_by_ctrl_c(["watch", str(run.path)], ready, tmp_path) == 0
+    assert ended_by_ctrl_c(["show", "--live", str(run.path)], ready, tmp_path) == 0
 
 
 def test_ctrl_c_ends_a_connection_to_a_silent_host(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_ctrl_c_ends_a_connection_to_a_silent_host(tmp_path: Path) -> None:
             silent.settimeout(60)
             kept.append(silent.accept()[0])
 
-        words = ["doctor", "--testbed", str(tmp_path / "t.toml")]
+        words = ["host", "check", "--testbed", str(tmp_path / "t.toml")]
         code = ended_by_ctrl_c(words, ready, tmp_path)
     for each in kept:
         each.close()

@@ -64,7 +64,7 @@ def test_a_manifest_that_describes_no_image(place: Path, edit: Edit, words: str)
     with pytest.raises(DamagedImage) as caught:
         find(INPUTS)
     assert words in caught.value.message and os.fspath(place) in caught.value.message
-    assert caught.value.hint == "build it again: hsp lab build"
+    assert caught.value.hint == "build it again: hsp lab up --build"
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"format": 99}', b"\xff", b"[" * 99999, None])
@@ -153,14 +153,14 @@ def test_what_is_remembered_may_be_damaged_too(place: Path, content: bytes) -> N
 
 
 def test_status_names_the_damage(hsp_here: Called, place: Path) -> None:
-    done = hsp_here("lab", "status")
+    done = hsp_here("list", "labs")
     assert (done.returncode, done.stdout) == (0, f"image: {place}\nno lab is up\n")
     edit_manifest(place, lambda manifest: manifest.pop("files"))
-    done = hsp_here("lab", "status")
+    done = hsp_here("list", "labs")
     assert done.returncode == 0, done.stderr
     assert "the lab image is damaged: " in done.stdout and "files: Field required" in done.stdout
-    assert "build it again: hsp lab build\nno lab is up\n" in done.stdout
-    done = hsp_here("lab", "status", "--json")
+    assert "build it again: hsp lab up --build\nno lab is up\n" in done.stdout
+    done = hsp_here("list", "labs", "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["image"] is None and "Field required" in answer["damage"] and answer["labs"] == []
@@ -200,7 +200,7 @@ def test_lab_build_mends_it(place: Path, broken: str, monkeypatch: pytest.Monkey
 def test_a_damaged_image_that_cannot_be_built_again_stays_for_a_look(place: Path, tmp_path: Path) -> None:
     edit_manifest(place, lambda manifest: manifest.update(files={}))
     before = (place / "manifest.json").read_bytes()
-    done = hsp("lab", "build", PATH=os.fspath(tmp_path))
+    done = hsp("lab", "up", "--build", PATH=os.fspath(tmp_path))
     assert done.returncode == 5, done.stderr
     assert "the lab image is damaged" in done.stderr and "it is built again" in done.stderr
     assert "mmdebstrap" in done.stderr and "Traceback" not in done.stderr

@@ -213,8 +213,8 @@ def test_nobody_is_told_to_resume_what_is_not_known(
     (whole / "series.json").write_text(json.dumps({**series, "ended": False}))
     told = {
         "list": hsp_here("list", "--results", os.fspath(stranger / "results")),
-        "check": hsp_here("check", os.fspath(whole)),
-        "watch": hsp_here("watch", os.fspath(run)),
+        "check": hsp_here("show", "--checks", os.fspath(whole)),
+        "watch": hsp_here("show", "--live", os.fspath(run)),
     }
     assert f"hsp clean {run}" in told["watch"].stderr
     plan = json.loads((run / "plan.json").read_text())
@@ -229,6 +229,6 @@ def test_nobody_is_told_to_resume_what_is_not_known(
         assert "--resume" not in done.stdout + done.stderr
     registry.remember(whole.name, whole)
     registry.remember(run.name, run)
-    assert f"hsp run --resume {run}" in hsp_here("watch", os.fspath(run)).stderr
+    assert f"hsp run --resume {run}" in hsp_here("show", "--live", os.fspath(run)).stderr
     again = hsp_here("list", "--results", os.fspath(stranger / "results"), "--json")
     assert f"hsp run --resume {whole}" in again.stdout

@@ -1,4 +1,4 @@
-"""`hsp report` on run directories that are crafted or damaged: never a valid verdict, and nothing is lost."""
+"""`hsp show` on run directories that are crafted or damaged: never a valid verdict, and nothing is lost."""
 
 from __future__ import annotations
 

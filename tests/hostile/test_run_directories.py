@@ -120,10 +120,10 @@ def spoilt(kind: Callable[[Path], None], path: Path) -> None:
 
 def words_of(command: str, run: Path) -> list[str]:
     return {
-        "report": ["report", str(run)],
+        "report": ["show", str(run)],
         "compare": ["compare", str(run), "--", str(run.parent / "other")],
-        "check": ["check", str(run)],
-        "export": ["export", str(run), "--format", "csv"],
+        "check": ["show", str(run), "--checks"],
+        "export": ["show", str(run), "--format", "csv"],
         "clean": ["clean", str(run), "--agree", run.name],
         "resume": ["run", "--resume", str(run), "--agree", run.name],
     }[command]

@@ -75,7 +75,7 @@ def test_it_is_shown_before_anything_of_it_is_run(config: Path, tmp_path: Path) 
         'name = "t"\nssh_config = "ssh_config"\n[server]\nhost = "none"\nexport = "nas:/x"\n'
         '[[client]]\nhost = "ssh://127.0.0.1"\n'
     )
-    argv = [sys.executable, "-m", "kit.cli", "doctor", "--testbed", os.fspath(testbed)]
+    argv = [sys.executable, "-m", "kit.cli", "host", "check", "--testbed", os.fspath(testbed)]
     with subprocess.Popen(
         argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as doctor:

@@ -1,4 +1,4 @@
-"""`hsp doctor` over real SSH, on a host that is well and one that is not there; nothing is changed by it."""
+"""`hsp host check` over real SSH, on a host that is well and one that is not there; it changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NFS_PORT = 2049
 
 def doctor(testbed: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, what is on stdout, and stderr."""
-    done = hsp("doctor", "--testbed", os.fspath(testbed), "--json", *options, deadline_s=300)
+    done = hsp("host", "check", "--testbed", os.fspath(testbed), "--json", *options, deadline_s=300)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
 

@@ -343,10 +343,10 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
 
 
 def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
-    """`hsp devices` with a testbed that has no devices yet; what it prints is a testbed's."""
+    """`hsp host disks` with a testbed that has no devices yet; what it prints is a testbed's."""
     testbed = tmp_path / "testbed.toml"
     testbed.write_text(f'ssh_config = "{rig.ssh_config()}"\n{rig.testbed_toml({})}')
-    shown = hsp("devices", "--testbed", os.fspath(testbed), deadline_s=600)
+    shown = hsp("host", "disks", "--testbed", os.fspath(testbed), deadline_s=600)
     assert shown.returncode == 0, shown.stderr
     # Beside its own disks there are the root disk, those with the keys and what is handed over, and the
     # module's null_blk.

@@ -169,7 +169,7 @@ def test_settings_are_those_in_effect(main_job: Finished) -> None:
     assert manifest["dataset"]["properties"]["logbias"] == "latency"
     assert manifest["pool"]["properties"]["ashift"] == "9"
     assert {"vers=3", "proto=tcp", "hard"} <= set(manifest["mount"]["options"].split(","))
-    assert "10.97.0.2" in manifest["export"]["lines"][0]
+    assert "10.97.0.2" in manifest["show"]["lines"][0]
     assert manifest["clock"] == {"kind": "virtual", "dilation": 4}
     assert {"kernel", "zfs", "bpftrace", "qemu", "hsp"} <= set(manifest["versions"])
 
@@ -183,7 +183,7 @@ def test_report_redraws_from_the_stored_data_alone(main_job: Finished, tmp_path:
     copy.mkdir()
     for name in ("manifest.json", "latency.parquet", "ageing.parquet"):
         copy.joinpath(name).write_bytes((main_job.run / name).read_bytes())
-    done = process.hsp("report", str(copy), "--json", deadline_s=300)
+    done = process.hsp("show", str(copy), "--json", deadline_s=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == main_job.summary["rows"]
     assert (copy / "report.html").read_bytes() == (main_job.run / "report.html").read_bytes()

@@ -107,7 +107,7 @@ def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersBed
 
 
 def test_the_doctor_finds_nothing_that_would_stop_them(bed: UsersBed) -> None:
-    done = bed.hsp("doctor", "--testbed", os.fspath(bed.path), "--json")
+    done = bed.hsp("host", "check", "--testbed", os.fspath(bed.path), "--json")
     assert done.stdout, done.stderr
     said = json.loads(done.stdout)
     wrong = [one for one in said["findings"] if one["state"] == "fail"]
@@ -121,7 +121,7 @@ def facts_of(disk: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_devices_are_seen_as_root_sees_them(bed: UsersBed, rig: Rig) -> None:
-    done = bed.hsp("devices", "--testbed", os.fspath(bed.path), "--json")
+    done = bed.hsp("host", "disks", "--testbed", os.fspath(bed.path), "--json")
     assert done.returncode == 0, done.stderr
     ours = {one["serial"]: one for one in json.loads(done.stdout)["devices"]}
     assert ours["HSPVD0"]["available"] is True and ours["HSPVD0"]["size_bytes"] == 128 << 20

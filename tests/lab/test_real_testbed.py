@@ -287,7 +287,7 @@ def test_a_disk_that_gets_full_here_leaves_nothing_there(
         assert cleaned.returncode == 0, cleaned.stderr
     assert read_journal(run / "journal.jsonl").finished
     assert differences(before, state_of(rig.host)) == []
-    drawn = bed.hsp("report", os.fspath(run), "--json")
+    drawn = bed.hsp("show", os.fspath(run), "--json")
     summary = json.loads(drawn.stdout)
     assert summary["verdict"] == "unknown" and "has not ended" in summary["reasons"][0], drawn.stderr
     assert {row["phase"] for row in summary["rows"]} == {"one"}

@@ -1,20 +1,20 @@
-"""`hsp check`: stored runs judged again, each check with its id; without hosts."""
+"""`hsp show --checks`: stored runs judged again, each check with its id; without hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from kit.cli.options import JsonOption, JunitOption, KnownOption
+from kit.cli.result import Result, as_json
 from kit.core.errors import ConfigError
-from kit.core.output import check_target, emit_json, emit_text, say_error, write_target
+from kit.core.output import say_error, write_target
 from kit.core.text import wrapped
 from kit.recovery.clean import is_made
-from kit.session.presentation import terminal_width
 from kit.session.rejudged import Rejudged, known_of_all, rejudged, unreadable
+from kit.store.checks.ids import IDS
 from kit.store.checks.outcome import Outcome, State
 from kit.store.series import is_series, named_series, read_series
 from reports.output.junit import junit as junit_of
@@ -23,25 +23,16 @@ _MARKS: dict[State, str] = {
     "ok": "ok", "failed": "FAILED", "known": "known", "not known": "OPEN", "not available": "n/a",
     "not asked for": "-",
 }  # fmt: skip
+# Without --all; the others are counted.
+_SHOWN = ("failed", "known", "not known")
 
 
-def check(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Directories of runs or of series, such as results/top-speeds/latest.", metavar="RUN..."
-        ),
-    ],
-    known: KnownOption = None,
-    json_output: JsonOption = False,
-    junit: JunitOption = None,
-) -> None:
-    """Judge stored runs again, without their hosts: one line per check, with its id.
+def check(runs: Sequence[Path], known: Path | None, result: Result, junit: Path | None, all_: bool) -> None:
+    """Judge stored runs and series again, without their hosts. Ends with the worst verdict's exit code.
 
-    The exit code is that of the worst verdict; 2 if a run cannot be read, 3 also if summary.json says
-    something else than the counts. A failure that is known (--known, [[known]]) does not count.
+    2 if a run cannot be read, 3 also if summary.json says something else than the counts. A failure that is
+    known does not count. `all_`: also what passed.
     """
-    check_target(junit)
     found = [_runs(path) for path in runs]
     paths = [path for each in found if not isinstance(each, Rejudged) for path in each]
     failures = known_of_all(known, paths, [path for path in runs if is_series(path)]) if known else ()
@@ -52,10 +43,10 @@ def check(
     ]
     if junit:
         write_target(junit, junit_of(*(each.summary for each in judged if each.summary)))
-    if json_output:
-        emit_json({"format": 1, "runs": [_json(each) for each in judged]})
-    else:
-        emit_text(line for each in judged for line in _lines(each, terminal_width()))
+    result.write({
+        "text": lambda width: (line for each in judged for line in _lines(each, max(width, 40), all_)),
+        "json": lambda _: as_json({"format": 1, "runs": [_json(each) for each in judged]}),
+    })  # fmt: skip
     for each in judged:
         if each.error:
             say_error(each.error)
@@ -94,18 +85,16 @@ def _json(judged: Rejudged) -> dict[str, Any]:
     }
 
 
-def _lines(judged: Rejudged, width: int) -> Iterator[str]:
+def _lines(judged: Rejudged, width: int, all_: bool) -> Iterator[str]:
     summary = judged.summary
     verdict = summary.verdict.upper() if summary else "NOT READABLE"
     known = " (known failures alone)" if summary and summary.is_known else ""
-    yield f"{judged.path}: {verdict}{known}"
+    yield f"{verdict}{known}  {judged.path}"
     if summary and summary.by_nature:
         yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
     for outcome in judged.outcomes:
-        if outcome.open != "not asked for":
-            yield from _line(outcome, width)
-    if unasked := [each.id for each in judged.outcomes if each.open == "not asked for"]:
-        yield from wrapped(f"not asked for: {', '.join(unasked)}", max(width, 40), "  ")
+        if all_ or outcome.state in _SHOWN:
+            yield from wrapped(_words(outcome), width, f"{_MARKS[outcome.state]:<7}")
     for note in summary.known_notes if summary else ():
         yield from wrapped(note, width, "  ")
     if summary:
@@ -113,13 +102,16 @@ def _lines(judged: Rejudged, width: int) -> Iterator[str]:
         others = [f"{counts[state]} {state}" for state in _MARKS if counts[state] and state != "ok"]
         if damaged := sum(each.decides for each in judged.stored):
             others.append(f"{damaged} of the stored files failed")
-        yield from wrapped("; ".join([summary.tally.words, *others]), width, "  ")
+        more = "" if all_ else " (--all lists them)"
+        yield from wrapped("; ".join([summary.tally.words, *others]) + more, width)
     yield ""
 
 
-def _line(outcome: Outcome, width: int) -> Iterator[str]:
+def _words(outcome: Outcome) -> str:
+    """What was found, in words, and its id: of what holds, that it is not so."""
+    text = outcome.marked or outcome.subject
+    if not text and outcome.id in IDS:
+        text = f"{'not so' if outcome.holds else outcome.state}: {IDS[outcome.id].meaning}"
+    # The id of an expectation has its phase.
     where = f" {outcome.phase}" if outcome.phase and not outcome.is_expectation else ""
-    head = f"{_MARKS[outcome.state]:<7}{outcome.id}{where}"
-    # The id of an expectation says what it is of.
-    text = outcome.marked or ("" if outcome.is_expectation else outcome.subject)
-    yield from wrapped(f"{head}: {text}" if text else head, max(width, 40), "  ")
+    return f"{text} ({outcome.id}{where})" if text else f"{outcome.id}{where}"

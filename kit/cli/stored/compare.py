@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
-from kit.cli.options import JsonOption, ResultsOption
-from kit.core.errors import ConfigError
-from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
+from kit.cli import complete
+from kit.cli.options import AllOption, FigureOption, JsonOption, ResultsOption, WorseThanOption, part_of
+from kit.cli.result import OutputOption, Result, as_json, format_option
+from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
+from kit.core.output import say
 from kit.session.comparison import StoredRun, comparison, shown_phase
-from kit.session.presentation import terminal_width
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
-from kit.store.parts.comparison import Comparison
 from kit.store.run_directory import refuse_no_run
+from kit.store.run_name import find_phase
 from kit.store.series import is_series
+from reports.comparison.compare import difference
+from reports.comparison.gate import Gated
+from reports.comparison.gate import gate as gate_of
 from reports.output import comparison_table
 from reports.output.series_table import comparison_lines
 from reports.page import comparison_page
 
+Format = Literal["text", "json", "markdown", "csv", "html"]
 # click drops a `--`, so it is replaced by a marker. No argument can contain a NUL.
 _SEPARATOR = "\0--"
 _USAGE = "hsp compare A1 A2 ... -- B1 B2 ..."
+_MOST_REASONS = 10
 
 
 class SplitCommand(TyperCommand):
@@ -39,76 +45,90 @@ class SplitCommand(TyperCommand):
         return ["[OPTIONS]", "A...", "--", "B..."]
 
 
-app = typer.Typer(add_completion=False)
+SETTINGS = {"compare": {"cls": SplitCommand}}
 
 
-@app.command(cls=SplitCommand)
+AcrossOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--across",
+        metavar="KEY",
+        show_default=False,
+        help="A and B may differ in this and in all keys below it, e.g. versions.zfs. Repeatable.",
+    ),
+]
+
+
 def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Run directories: those of A, then --, then those of B. RUN:PHASE is one phase of a run.",
-            metavar="A... -- B...",
+            help="Those of A, then --, then those of B. RUN:PHASE is one phase of a run.",
+            metavar="RUN",
+            autocompletion=complete.runs,
         ),
     ],
-    across: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--across",
-            metavar="KEY",
-            help="A and B may differ in this and in all keys below it, e.g. versions.zfs. Repeatable.",
-        ),
-    ] = None,
+    across: AcrossOption = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            "--baseline", metavar="NAME", help="A is this baseline of --results (hsp baseline); no -- then."
-        ),
+        typer.Option("--baseline", metavar="NAME", help="A is this baseline (hsp tag); no -- then."),
     ] = None,
-    results: ResultsOption = Path("results"),
+    worse_than: WorseThanOption = None,
+    figure: FigureOption = None,
+    all_: AllOption = False,
+    output: OutputOption = None,
+    kind: Annotated[Format | None, format_option(Format)] = None,
     json_output: JsonOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table on stdout.")] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            help="Also write a page: heat maps of A, B and their difference; figures of two series.",
-        ),
-    ] = None,
+    results: ResultsOption = Path("results"),
 ) -> None:
-    """Compare two sets of runs, phases of runs, or two series: B/A ratios with confidence intervals."""
-    if json_output and markdown:
-        raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
-    check_target(html)
-    split = _split(runs) if baseline is None else _of_baseline(results, baseline, runs)
+    """Compare two sets of runs, phases of runs, or two series: B/A ratios with confidence intervals.
+
+    Exit code 1 if a figure of B is slower by more than --worse-than, 3 if that cannot be told.
+
+    Examples:
+      hsp compare RUN1 RUN2 RUN3 -- RUN4 RUN5 RUN6
+      hsp compare --baseline fw1 top-speeds --worse-than 10%
+      hsp compare RUN1 RUN2 -- RUN3 RUN4 -o difference.html
+    """
+    result, limit = Result.of(kind, output, json_output), part_of(worse_than, figure)
+    split = _split(runs, results) if baseline is None else _of_baseline(results, baseline, runs)
     if any(is_series(Path(name)) for side in split for name in side):
-        _compare_series(split, html, bool(across or markdown), json_output)
+        _compare_series(split, result, bool(across or limit))
         return
     side_a, side_b = (_read(names) for names in split)
-    result = comparison(side_a, side_b, across or [])
-    if markdown:
-        emit(comparison_table.markdown(result).encode())
-    else:
-        _print(result, json_output)
-    if html:
-        page = comparison_page.render(
-            result, *([run.drawn(shown_phase(result.phases)) for run in side] for side in (side_a, side_b))
+    found = comparison(side_a, side_b, across or [])
+
+    def page(_: int) -> str:
+        shown = shown_phase(found.phases)
+        return comparison_page.render(
+            found, *([run.drawn(shown) for run in side] for side in (side_a, side_b))
         )
-        _write_page(html, page)
+
+    result.write({
+        "text": lambda width: comparison_table.plain(found, width, all_=all_),
+        "json": lambda _: as_json(found.as_json()),
+        "markdown": lambda _: comparison_table.markdown(found),
+        "csv": lambda _: comparison_table.table(found).csv(),
+        "html": page,
+    })  # fmt: skip
+    if limit is not None:
+        _end(gate_of(found, limit, figure or []), limit)
 
 
-def compare_baseline(results: Path, name: str, runs: list[str], across: list[str], json_output: bool) -> None:
-    """Runs against a baseline. Raises ConfigError, MeasurementUnknown."""
-    split = _of_baseline(results, name, runs)
-    side_a, side_b = (_read(names) for names in split)
-    _print(comparison(side_a, side_b, across), json_output)
+def _end(gated: Gated, limit: float) -> None:
+    """Say what the gate says, and end with its exit code."""
+    for row in gated.slower[:_MOST_REASONS]:
+        say(f"  {difference(row)}")
+    left = f"; {len(gated.open)} cannot be told" if gated.open else ""
+    say(f"{len(gated.slower)} of {gated.asked} figures of B are slower by more than {100 * limit:g} %{left}")
+    if gated.slower or gated.open:
+        raise typer.Exit(EXIT_EXPECTATION if gated.slower else EXIT_UNKNOWN)
 
 
 def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], list[str]]:
     if _SEPARATOR in runs:
         raise ConfigError("with a baseline all runs are of B, and there is a --", "leave -- out")
-    baseline = run_of_baseline(results, name).path
+    baseline, runs = run_of_baseline(results, name).path, [find_phase(run, results) for run in runs]
     for run in map(Path, runs):
         refuse_no_run(run)
         if run.is_dir() and run.resolve() == baseline:
@@ -116,37 +136,22 @@ def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], 
     return [str(baseline)], runs
 
 
-def _print(result: Comparison, json_output: bool) -> None:
-    if json_output:
-        emit_json(result.as_json())
-    else:
-        emit_text(comparison_table.plain(result, terminal_width()))
-
-
-def _compare_series(
-    split: tuple[list[str], list[str]], html: Path | None, other_options: bool, json_output: bool
-) -> None:
+def _compare_series(split: tuple[list[str], list[str]], result: Result, other_options: bool) -> None:
     """A series against a series. Raises ConfigError."""
     a, b = split
     if len(a) != 1 or len(b) != 1 or not all(is_series(Path(name)) for name in (*a, *b)):
         raise ConfigError("a series is compared with one other series", "hsp compare SERIES_A -- SERIES_B")
     if other_options:
-        raise ConfigError("--across and --markdown are for runs", "leave them out for series")
+        raise ConfigError("--across and --worse-than are for runs", "leave them out for series")
     compared = series_comparison(Path(a[0]), Path(b[0]))
-    if json_output:
-        emit_json(compared.result.as_json())
-    else:
-        emit_text(comparison_lines(compared.result, terminal_width()))
-    if html:
-        _write_page(html, compared.page())
+    result.write({
+        "text": lambda width: comparison_lines(compared.result, width),
+        "json": lambda _: as_json(compared.result.as_json()),
+        "html": lambda _: compared.page(),
+    })  # fmt: skip
 
 
-def _write_page(html: Path, page: str) -> None:
-    write_target(html, page.encode())
-    say(f"page: {html}")
-
-
-def _split(runs: list[str]) -> tuple[list[str], list[str]]:
+def _split(runs: list[str], results: Path) -> tuple[list[str], list[str]]:
     if runs.count(_SEPARATOR) != 1:
         raise ConfigError(f"one -- must separate A and B, found {runs.count(_SEPARATOR)}", _USAGE)
     separator = runs.index(_SEPARATOR)
@@ -154,7 +159,7 @@ def _split(runs: list[str]) -> tuple[list[str], list[str]]:
     for letter, names in (("A", side_a), ("B", side_b)):
         if not names:
             raise ConfigError(f"{letter} has no run", _USAGE)
-    return side_a, side_b
+    return [find_phase(name, results) for name in side_a], [find_phase(name, results) for name in side_b]
 
 
 def _read(names: list[str]) -> list[StoredRun]:

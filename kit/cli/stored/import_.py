@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 import reports
-from kit.cli.options import JsonOption, QuietOption, ResultsOption, duration_ns
+from kit.cli.options import JsonOption, ResultsOption, duration_ns
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
@@ -28,42 +28,63 @@ Layer = StrEnum("Layer", {name: name for name in tables.LAYERS})  # type: ignore
 Unit = Literal["ns", "us", "ms", "s"]
 IntervalOption = Annotated[
     str | None,
-    typer.Option("--interval", help="Time per column of the heat maps; default: 1s, of short files less."),
+    typer.Option(
+        "--interval",
+        metavar="DURATION",
+        help="Time per column of the heat maps; default: 1s, of short files less.",
+    ),
 ]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_INTERVAL_NS = 10**6
 
 
+LogVdevOption = Annotated[
+    list[int] | None,
+    typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
+]
+
+
+UnitOption = Annotated[
+    Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace or a fio log.")
+]
+
+
+FromOption = Annotated[
+    Format | None, typer.Option("--from", help="Format of the files, if it cannot be detected.")
+]
+
+
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="Logs, also gzip or zstd.", metavar="FILE...")],
-    from_: Annotated[
-        Format | None, typer.Option("--from", help="Format of the files, if it cannot be detected.")
-    ] = None,
+    files: Annotated[list[Path], typer.Argument(help="Logs, also gzip or zstd.", metavar="FILE")],
+    from_: FromOption = None,
     results: ResultsOption = Path("results"),
-    name: Annotated[str, typer.Option("--name", help="The run goes into RESULTS/NAME/.")] = "import",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The run goes into RESULTS/NAME/.")
+    ] = "import",
     host: Annotated[
-        str | None, typer.Option("--host", help="Host name for all files; default: the file names.")
+        str | None,
+        typer.Option("--host", metavar="NAME", help="Host name for all files; default: the file names."),
     ] = None,
     op: Annotated[
         Literal["read", "write"] | None,
         typer.Option("--op", help="Operation of a two-column trace; default: read."),
     ] = None,
     layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
-    unit: Annotated[
-        Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace or a fio log.")
-    ] = None,
+    unit: UnitOption = None,
     time_unit: Annotated[
         Unit | None, typer.Option("--time-unit", help="Unit of its times, if different.")
     ] = None,
-    log_vdev: Annotated[
-        list[int] | None,
-        typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
-    ] = None,
+    log_vdev: LogVdevOption = None,
     interval: IntervalOption = None,
     json_output: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
-    """Report on fio logs, fio json+, traces, bpftrace, zpool iostat -w, pg_test_fsync or diskinfo."""
+    """Report on fio logs, fio json+, traces, bpftrace, zpool iostat -w, pg_test_fsync or diskinfo.
+
+    Examples:
+      hsp import nas_lat.*.log --name nas
+      hsp import --from fio-log --host client1 client1_clat.1.log
+      hsp import two-columns.txt --unit us --op write
+    """
     _check_names(name, host)
     interval_ns = duration_ns("--interval", interval or "1s")
     if interval_ns < _LEAST_INTERVAL_NS:
@@ -81,7 +102,7 @@ def import_(
         adapts=interval is None,
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
-    imported, run, analysed = _import(files, options, results, name, Progress(quiet=quiet))
+    imported, run, analysed = _import(files, options, results, name, Progress())
     for warning in imported.section["warnings"]:
         say(f"warning: {warning}")
     if json_output:

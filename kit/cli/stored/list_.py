@@ -1,27 +1,41 @@
-"""`hsp list`: the stored runs of a results directory, from their files alone."""
+"""`hsp list`: stored runs, from their files alone; workloads, presets, baselines and labs."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import typer
+
+from kit.cli import complete
 from kit.cli.options import JsonOption, ResultsOption
+from kit.cli.usage import loaded
+from kit.config.workload_source import WORKLOADS
 from kit.core.errors import ConfigError, error_text
 from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID
+from kit.core.table import Table
+from kit.core.terminal import terminal_width
 from kit.core.text import wrapped
+from kit.core.units import format_latency
 from kit.recovery.clean import is_made
-from kit.session.presentation import terminal_width
+from kit.store.baselines import read_baselines, run_of_baseline
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
 from kit.store.series import is_series, named_series, read_series
-from kit.store.summary import read_summary
+from kit.store.summary import Summary, read_summary
 from reports.analysis.headline import sentence
 
+_MOST_SHOWN = 2
+# The column that is cut on a terminal, so that a run is a row.
+_CUT = "p50"
 _RUN_ID = re.compile(RUN_ID)
 # What makes a directory one of a run, whatever its name.
 _FILES = ("plan.json", "manifest.json", "summary.json", "series.json")
@@ -38,17 +52,76 @@ class Listed:
     verdict: str | None = None
     sentence: str | None = None
     problem: str | None = None
+    p50: str | None = None
 
 
-def list_command(results: ResultsOption = Path("results"), json_output: JsonOption = False) -> None:
-    """List the stored runs, newest first: verdict, workload, time and result."""
-    runs = sorted(map(_listed, _directories(results)), key=lambda run: run.started_utc or "", reverse=True)
+def list_command(
+    kind: Annotated[
+        Literal["runs", "workloads", "presets", "baselines", "labs"], typer.Argument(help="Of what.")
+    ] = "runs",
+    number: Annotated[
+        int | None, typer.Option("--number", "-n", min=1, metavar="N", help="Only the newest N runs.")
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            "--workload",
+            metavar="NAME",
+            help="Only runs of this workload.",
+            autocompletion=complete.workloads,
+        ),
+    ] = None,
+    verdict: Annotated[
+        Literal["valid", "invalid", "unknown"] | None, typer.Option("--verdict", help="Only runs with this.")
+    ] = None,
+    json_output: JsonOption = False,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """List stored runs, newest first: a row a run; or workloads, presets of devices, baselines, labs.
+
+    In a pipe the columns are separated by tabs, and nothing is shortened.
+
+    Examples:
+      hsp list -n 5 --workload top-speeds
+      hsp list workloads
+      hsp list | awk -F'\\t' '$1 == "INVALID" {print $5}'
+    """
+    if kind == "runs":
+        found = map(_listed, _directories(results))
+        wanted = (r for r in found if workload in (None, r.workload) and verdict in (None, r.verdict))
+        _show_runs(
+            sorted(wanted, key=lambda r: r.started_utc or "", reverse=True)[:number], results, json_output
+        )
+    elif number or workload or verdict:
+        raise ConfigError("-n, --workload and --verdict are for runs", "leave them out")
+    else:
+        _OTHERS[kind](results, json_output)
+
+
+def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool) -> None:
     if json_output:
         emit_json({"format": 1, "runs": [asdict(run) for run in runs]})
         return
     if not runs:
         say(f"no runs in {results}" if results.is_dir() else f"no runs: there is no directory {results}")
-    emit_text(line for run in runs for line in _lines(run, terminal_width()))
+    _emit_table(("verdict", "workload", "age", "p50", "run"), [_row(run) for run in runs])
+    if sys.stdout.isatty():
+        emit_text(
+            line for run in runs if run.problem for line in wrapped(run.problem, terminal_width(), "! ")
+        )
+
+
+def _emit_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on a terminal, `_CUT` shortened; in a pipe a line a row, columns separated by tabs, no head."""
+    if sys.stdout.isatty():
+        at = head.index(_CUT) if _CUT in head else None
+        if at is not None:
+            others = sum(max(len(row[n]) for row in (head, *rows)) + 2 for n in range(len(head)) if n != at)
+            room = max(terminal_width() - others, 12)
+            rows = [[*row[:at], _cut(row[at], room), *row[at + 1 :]] for row in rows]
+        emit_text(Table(head, rows).lines(terminal_width()) if rows else ())
+    else:
+        emit_text(tuple(row) for row in rows)
 
 
 def _directories(results: Path) -> Iterator[Path]:
@@ -90,9 +163,12 @@ def _listed(path: Path) -> Listed:
         known["workload"] = manifest.workload or known["workload"]
         known["started_utc"] = manifest.started_utc or known["started_utc"]
         if not os.path.lexists(run.path / "summary.json"):
-            return Listed(str(path), **known, sentence=f"Not analysed yet: hsp report {path}")
+            return Listed(str(path), **known, sentence=f"Not analysed yet: hsp show {path}")
         summary = read_summary(run)
-        return Listed(str(path), **known, verdict=summary.verdict, sentence=sentence(manifest, summary))
+        return Listed(
+            str(path), **known, verdict=summary.verdict, sentence=sentence(manifest, summary),
+            p50=_p50s(summary),
+        )  # fmt: skip
     except ConfigError as error:
         return Listed(str(path), **known, problem=error.message)
     except OSError as error:
@@ -119,9 +195,107 @@ def _time(name: str) -> str | None:
     return f"{name[:4]}-{name[4:6]}-{name[6:11]}:{name[11:13]}:{name[13:15]}Z"
 
 
-def _lines(run: Listed, width: int) -> list[str]:
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."
+
+
+def _row(run: Listed) -> tuple[str, ...]:
     state = "damaged" if run.problem else run.verdict or "no result"
-    time = (run.started_utc or "").replace("T", " ").replace("Z", " UTC")
-    text = run.problem or run.sentence or ""
-    head = "  ".join(filter(None, (state.upper(), run.workload, time, run.run)))
-    return [head, *(f"  {line}" for line in wrapped(text, max(width - 2, 20))), f"  {run.path}", ""]
+    on_terminal = sys.stdout.isatty()
+    when = _age(run.started_utc) if on_terminal else run.started_utc or ""
+    text = run.problem or run.p50 or run.sentence or ""
+    return (state.upper(), run.workload, when, text, run.run if on_terminal and not run.problem else run.path)
+
+
+def _age(started_utc: str | None) -> str:
+    """Such as "3 h"; "" where the time is not known."""
+    try:
+        began = datetime.fromisoformat(started_utc or "")
+    except ValueError:
+        return ""
+    age_s = (datetime.now(UTC) - began.astimezone(UTC)).total_seconds()
+    for unit, length_s in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if age_s >= length_s:
+            return f"{age_s / length_s:.0f} {unit}"
+    return f"{max(age_s, 0):.0f} s"
+
+
+def _p50s(summary: Summary) -> str:
+    """The medians, such as "l2arc 141 µs, disk 5.05 ms; slog 141 µs"."""
+    texts: list[str] = []
+    for op, rows in itertools.groupby(summary.main_rows, lambda row: row.op):
+        known = [
+            f"{op if row.tier == 'all' else row.tier} {format_latency(row.p50_us)}"
+            for row in rows if row.p50_us is not None and op != "commit"
+        ]  # fmt: skip
+        texts += [", ".join(known)] if known else []
+    return "; ".join(texts[:_MOST_SHOWN])
+
+
+def _list_workloads(results: Path, json_output: bool) -> None:
+    """The kit's, with their titles and what they take in the lab, as far as that is known."""
+    found: list[dict[str, Any]] = []
+    for name in sorted(path.stem for path in WORKLOADS.glob("*.toml")):
+        side = loaded("kit.session.side").Side.of(name, None, ())
+        try:
+            title, minutes = _minutes(side)
+        except ConfigError as error:
+            title, minutes = error.message, None
+        found.append({"name": name, "title": title, "lab_minutes": minutes})
+    if json_output:
+        emit_json({"format": 1, "workloads": found})
+        return
+    rows = [
+        (e["name"], "" if e["lab_minutes"] is None else f"{e['lab_minutes']} min", e["title"]) for e in found
+    ]
+    _emit_table(("workload", "in the lab", "title"), rows)
+
+
+def _minutes(side: Any) -> tuple[str, int | None]:
+    """Title, and minutes in the lab. Raises ConfigError."""
+    plan_sweep, run_time = (loaded(name) for name in ("kit.cli.plan_sweep", "kit.lab.run_time"))
+    if planned := side.sweep((), quick=False):
+        plan, seconds = planned.builds[0].plan, plan_sweep.total_seconds(planned)[0]
+        title = str(planned.sweep.source.document.get("title", plan.workload.title))
+    else:
+        plan = side.plan()
+        title, seconds = plan.workload.title, run_time.expected_s(plan, aged=True)
+    return title, None if seconds is None else max(1, round(seconds / 60))
+
+
+def _list_presets(results: Path, json_output: bool) -> None:
+    """The kit's own device models, with their sources."""
+    model = loaded("kit.config.device_model")
+    models = {name: model.find_preset(name) for name in model.preset_names()}
+    if json_output:
+        emit_json({name: each.model_dump(mode="json") for name, each in models.items()})
+    else:
+        _emit_table(("preset", "device"), [(name, each.title) for name, each in models.items()])
+
+
+def _list_baselines(results: Path, json_output: bool) -> None:
+    """Those of a results directory, and whether their runs are there."""
+    entries = []
+    for name, each in sorted(read_baselines(results).items()):
+        try:
+            found = str(run_of_baseline(results, name).path)
+        except ConfigError:
+            found = None
+        entries.append({"name": name, **each.as_json(), "found": found})
+    if json_output:
+        emit_json({"format": 1, "baselines": entries})
+        return
+    if not entries:
+        say(f"no baselines in {results}")
+    rows = [(e["name"], e["run"], e["set_utc"], e["found"] or f"GONE: {e['path']}") for e in entries]
+    _emit_table(("baseline", "run", "set", "path"), rows)
+
+
+def _list_labs(results: Path, json_output: bool) -> None:
+    """The guest's image, and the labs that are up."""
+    loaded("kit.cli.lab").status(json_output)
+
+
+_OTHERS = {
+    "workloads": _list_workloads, "presets": _list_presets, "baselines": _list_baselines, "labs": _list_labs,
+}  # fmt: skip

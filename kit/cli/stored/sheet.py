@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from kit.cli.options import JsonOption
-from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN, ConfigError
-from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
-from kit.session.presentation import terminal_width
+from kit.cli import complete
+from kit.cli.options import AllOption, JsonOption, ResultsOption
+from kit.cli.result import OutputOption, Result, as_json, format_option
+from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
 from kit.session.sheet import buyers_sheet
+from kit.store.run_name import find_run
 from reports.output import sheet_table
 from reports.page import sheet_page
+
+Format = Literal["text", "json", "markdown", "html"]
 
 
 def sheet(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Series with an axis of devices, runs (a candidate each), and results of hsp slog.",
-            metavar="SERIES|RUN...",
+            help="Series with an axis of devices, runs (a candidate each), results of `hsp slog`.",
+            metavar="RUN",
+            autocompletion=complete.runs,
         ),
     ],
     need: Annotated[
         Path, typer.Option("--need", metavar="FILE", help="What you need (docs/sheet.md has its keys).")
     ],
+    all_: AllOption = False,
+    output: OutputOption = None,
+    kind: Annotated[Format | None, format_option(Format)] = None,
     json_output: JsonOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown page on stdout.")] = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write a page, to print or to send.")
-    ] = None,
+    results: ResultsOption = Path("results"),
 ) -> None:
-    """Say which drive to buy: candidates beside one another, each line against a need."""
-    if json_output and markdown:
-        raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
-    check_target(html)
-    found = buyers_sheet(runs, need)
-    if json_output:
-        emit_json(found.as_json())
-    elif markdown:
-        emit(sheet_table.markdown(found).encode())
-    else:
-        emit_text(sheet_table.plain(found, terminal_width()))
-    if html:
-        write_target(html, sheet_page.render(found).encode())
-        say(f"page: {html}")
+    """Say which drive to buy: candidates beside one another, each line against a need.
+
+    Exit code 1 if no candidate has what is needed, 3 if that cannot be told.
+
+    Examples:
+      hsp sheet candidates --need need.toml
+      hsp sheet candidates --need need.toml -o sheet.html
+      hsp sheet results/slog/A.json results/slog/B.json --need need.toml
+    """
+    result = Result.of(kind, output, json_output)
+    found = buyers_sheet([os.fspath(find_run(name, results)) for name in runs], need)
+    result.write({
+        "text": lambda width: sheet_table.plain(found, width, all_=all_),
+        "json": lambda _: as_json(found.as_json()),
+        "markdown": lambda _: sheet_table.markdown(found),
+        "html": lambda _: sheet_page.render(found),
+    })  # fmt: skip
     told = any(each.decision == "cannot-tell" for each in found.candidates)
     raise typer.Exit(EXIT_OK if found.choice else EXIT_UNKNOWN if told else EXIT_EXPECTATION)

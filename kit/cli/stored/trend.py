@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from kit.cli.options import JsonOption, JunitOption
+from kit.cli import complete
+from kit.cli.options import (
+    AllOption,
+    FigureOption,
+    JsonOption,
+    JunitOption,
+    ResultsOption,
+    WorseThanOption,
+    part_of,
+)
+from kit.cli.result import OutputOption, Result, as_json, format_option
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
-from kit.core.output import check_target, emit, emit_json, emit_text, say, say_error, write_target
-from kit.session.presentation import terminal_width
+from kit.core.output import check_target, say, say_error, write_target
 from kit.session.trend import points_of
+from kit.store.run_name import find_phase
 from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import Trend, trend_of
-from reports.trend.as_json import as_json
+from reports.trend.as_json import as_json as trend_json
 from reports.trend.gate import MOST_RUNS, Gate, reasons, verdict
 from reports.trend.gate import gate as gate_of
 
+Format = Literal["text", "json", "markdown", "csv", "html"]
 # On the terminal; each is a line.
 _MOST_REASONS = 10
-_PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%")
 
-WorseThanOption = Annotated[
-    str | None,
-    typer.Option(
-        "--worse-than",
-        metavar="PERCENT",
-        show_default=False,
-        help="Exit code 1 if a figure is slower now than before by more, as in 10%; 3 if that is open.",
-    ),
-]
-FigureOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--figure",
-        metavar="NAME",
-        show_default=False,
-        help="Figure that --worse-than is for, as write-slog:slog:p99, or write-slog:p99. Repeatable.",
+
+RunsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="Workloads (all their runs), runs, series, or directories of them.",
+        metavar="RUN",
+        autocompletion=complete.runs,
     ),
 ]
 
 
 def trend(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Runs, series, or directories of them, such as results/top-speeds.", metavar="RUNS..."
-        ),
-    ],
+    runs: RunsArgument,
     by: Annotated[
         Literal["time", "version"],
         typer.Option("--by", help="Along the axis: time, or versions in the order in which they came."),
@@ -68,58 +64,50 @@ def trend(
     worse_than: WorseThanOption = None,
     figure: FigureOption = None,
     last: Annotated[
-        int, typer.Option("--last", min=2, max=MOST_RUNS, help="Only so many runs or series, the newest.")
+        int,
+        typer.Option("--last", "-n", min=2, max=MOST_RUNS, metavar="N", help="The newest N runs or series."),
     ] = MOST_RUNS,
+    all_: AllOption = False,
+    output: OutputOption = None,
+    kind: Annotated[Format | None, format_option(Format)] = None,
     json_output: JsonOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown on stdout.")] = False,
-    csv: Annotated[
-        bool, typer.Option("--csv", help="Print a row for each figure and run on stdout.")
-    ] = False,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page.")] = None,
     junit: JunitOption = None,
+    results: ResultsOption = Path("results"),
 ) -> None:
     """Show figures over days and versions on one time axis, what changed, and where a figure moved.
 
     Exit code 1 if a figure is slower by more than --worse-than, and with --junit also if a check failed last;
     2 if a run cannot be read: it is left out; 3 with --worse-than if it cannot be told of a figure.
-    """  # fmt: skip
-    if json_output + markdown + csv > 1:
-        raise ConfigError("--json, --markdown and --csv all print on stdout", "choose one of them")
-    limit = _part(worse_than)
-    if figure and limit is None:
-        raise ConfigError("--figure chooses what --worse-than is for", "for example: --worse-than 10%")
-    for target in (html, junit):
-        check_target(target)
-    points, errors = points_of(runs, last)
+
+    Examples:
+      hsp trend top-speeds                               all runs of this workload
+      hsp trend top-speeds --by version -o trend.html    a page
+      hsp trend top-speeds --worse-than 10% --figure write-slog:slog:p99 --junit t.xml
+    """
+    result, limit = Result.of(kind, output, json_output), part_of(worse_than, figure)
+    check_target(junit)
+    names = [
+        os.fspath(results / name) if _is_workload(name, results) else find_phase(name, results)
+        for name in runs
+    ]
+    points, errors = points_of(names, last)
     found = trend_of(points, by, across or [])
     gate = gate_of(found, limit, figure or []) if limit is not None else None
-    if html:
-        write_target(html, trend_page.render(found, gate).encode())
-        say(f"page: {html}")
     if junit:
         write_target(junit, trend_table.junit(found, gate))
-    if json_output:
-        emit_json(as_json(found, gate))
-    else:
-        _print(found, markdown, csv)
+    result.write({
+        "text": lambda width: trend_table.plain(found, width, all_=all_),
+        "json": lambda _: as_json(trend_json(found, gate)),
+        "markdown": lambda _: trend_table.markdown(found),
+        "csv": lambda _: trend_table.table(found),
+        "html": lambda _: trend_page.render(found, gate),
+    })  # fmt: skip
     _end(found, gate, errors, with_checks=junit is not None)
 
 
-def _print(found: Trend, markdown: bool, csv: bool) -> None:
-    if markdown or csv:
-        emit((trend_table.markdown(found) if markdown else trend_table.table(found)).encode())
-    else:
-        emit_text(trend_table.plain(found, terminal_width()))
-
-
-def _part(text: str | None) -> float | None:
-    """Such as 0.1 of "10%". Raises ConfigError."""
-    if text is None:
-        return None
-    match = _PERCENT.fullmatch(text)
-    if match is None:
-        raise ConfigError(f"--worse-than {text!r} is no percentage", "for example: --worse-than 10%")
-    return float(match[1]) / 100
+def _is_workload(name: str, results: Path) -> bool:
+    """All runs of a workload make a trend, not its latest alone."""
+    return "/" not in name and not os.path.lexists(name) and (results / name).is_dir()
 
 
 def _end(found: Trend, gate: Gate | None, errors: Sequence[ConfigError], *, with_checks: bool) -> None:
@@ -131,7 +119,7 @@ def _end(found: Trend, gate: Gate | None, errors: Sequence[ConfigError], *, with
         for text in texts[:_MOST_REASONS]:
             say(f"  {text}")
         if len(texts) > _MOST_REASONS:
-            say(f"  and {len(texts) - _MOST_REASONS} more: --json has all")
+            say(f"  and {len(texts) - _MOST_REASONS} more: --format json has all")
     if errors:
         raise typer.Exit(EXIT_USAGE)
     outcome = gate.outcome if gate else "holds"

@@ -1,12 +1,9 @@
-"""`hsp watch`: a run in a browser while it goes on."""
+"""`hsp show --live`: a run in a browser while it goes on."""
 
 from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from kit.core.errors import ConfigError
 from kit.core.output import emit_text, say
@@ -15,15 +12,10 @@ from kit.session.live.watch import Watch
 from kit.store.run_directory import named_run, refuse_no_run
 
 
-def watch(
-    run: Annotated[Path, typer.Argument(help="A run directory, such as results/top-speeds/latest.")],
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="TCP port; 0: any that is free.")
-    ] = 0,
-) -> None:
-    """Show a run in a browser while it goes on, then its report.
+def watch(run: Path, port: int) -> None:
+    """Serve the page until Ctrl-C. Raises ConfigError.
 
-    Only this machine can reach the page, and only with the address that is printed. Ctrl-C ends it.
+    Only this machine can reach the page, and only with the address that is printed.
     """
     refuse_no_run(run)
     run_dir = named_run(run)

@@ -49,7 +49,7 @@ class DamagedImage(HostError):
     """A finished image that must not be booted."""
 
     def __init__(self, fault: str) -> None:
-        super().__init__(f"the lab image is damaged: {fault}", "build it again: hsp lab build")
+        super().__init__(f"the lab image is damaged: {fault}", "build it again: hsp lab up --build")
 
 
 def check(path: Path, manifest: dict[str, Any], remember: bool = False, anew: bool = False) -> None:

@@ -34,7 +34,7 @@ def confirm_erasing(testbed: Testbed, confirmed: Sequence[str], ask: Ask | None)
         flags = " ".join(f"--erase-serial {device.serial}" for device in devices)
         raise SafetyRefusal(
             f"this erases {len(devices)} devices and needs a confirmation, but stdin is not a terminal",
-            f"check them with `hsp devices --testbed FILE`, then add {flags}",
+            f"check them with `hsp host disks --testbed FILE`, then add {flags}",
         )
     else:
         _ask_for_each(devices, ask)
@@ -78,5 +78,5 @@ def _ask_for_each(devices: list[Device], ask: Ask) -> None:
         if answer.strip() != device.serial:
             raise SafetyRefusal(
                 f"the answer is not the serial number of {device.name}; nothing was touched",
-                "its serial number is in the testbed, on the device, and in `hsp devices`",
+                "its serial number is in the testbed, on the device, and in `hsp host disks`",
             )

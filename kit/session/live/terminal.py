@@ -28,8 +28,9 @@ from reports.figures.palette import HUES
 _POLL_S = 0.5
 # Two rows an octave; what is rarer than a hundredth of the most has the colour of the rarest.
 _ROWS_PER_OCTAVE, _DECADES, _MOST_ROWS, _LABEL = 2, 2.0, 18, 9
-# Of terminals without colour, from few I/Os to many.
-_SHADES, _SHADES_ASCII = "░▒▓█", ".:*#"
+# Of terminals without colour: a letter a tier, small for few I/Os.
+_LETTERS = {"dram": "A", "l2arc": "C", "disk": "D", "slog": "S", "pool": "P"}
+_FEW = 0.5
 _LEVELS = 8
 
 
@@ -90,9 +91,10 @@ def drawn(phase: PhaseSoFar, console: Console, width: int, height: int) -> Group
         table.add_column(justify=justify, no_wrap=True)
     table.add_row("", "share", "I/O/s", "p50", "p99", style=Style(dim=True))
     for line in lines:
-        name = f"{tier_name(line.tier)}, {op_name(line.op)}"
+        letter = f"{_letter(line.tier)} " if _is_plain(console) and line.op != "commit" else ""
+        name = f"{letter}{tier_name(line.tier)}, {op_name(line.op)}"
         share = "" if line.op == "commit" else f"{line.share:.1%}"
-        style = Style() if console.no_color else Style(color=_hue(line.tier, 1.0))
+        style = Style() if _is_plain(console) else Style(color=_hue(line.tier, 1.0))
         times = (_time(line.p50_ns), _time(line.p99_ns))
         table.add_row(Text(safe_text(name), style=style), share, f"{line.per_s:,.0f}", *times)
     problems = [Text(safe_text(each), no_wrap=True) for each in phase.problems[:2]]
@@ -120,6 +122,8 @@ def _map(counts: LiveCounts, console: Console, width: int, most_rows: int) -> li
     lines = []
     for row in range(top, low - 1, -1):
         label = format_latency(_edge_ns(row) / 1e3) if row % _ROWS_PER_OCTAVE == 0 or row == top else ""
+        if row == low > min(used):
+            label = f"<= {format_latency(_edge_ns(row + 1) / 1e3)}"
         line = Text(f"{label:>{_LABEL}} ", no_wrap=True)
         cells = (_cell(_in_row(column, row, low), most, console) for column in columns)
         # Neighbours that are alike share their codes: each would have 20 bytes of its own.
@@ -158,16 +162,23 @@ def _edge_ns(row: int) -> float:
 
 
 def _cell(here: Mapping[str, int], most: int, console: Console) -> tuple[str, Style]:
-    """A letter whose background is the hue of the tier with the most I/Os, lighter where there are more."""
+    """The tier with the most I/Os: its hue, lighter where there are more, or without colour its letter."""
     total = sum(here.values())
     if not total:
         return " ", Style()
     part = max(0.0, 1 + np.log10(total / most) / _DECADES)
-    if console.no_color or console.color_system is None:
-        shades = _SHADES if console.encoding.lower().startswith("utf") else _SHADES_ASCII
-        return shades[min(int(part * len(shades)), len(shades) - 1)], Style()
     tier = max(here, key=lambda each: here[each])
+    if _is_plain(console):
+        return _letter(tier) if part >= _FEW else _letter(tier).lower(), Style()
     return " ", Style(bgcolor=_hue(tier, round(part * _LEVELS) / _LEVELS))
+
+
+def _is_plain(console: Console) -> bool:
+    return console.no_color or console.color_system is None
+
+
+def _letter(tier: str) -> str:
+    return _LETTERS.get(tier, "O")
 
 
 def _hue(tier: str, part: float) -> str:

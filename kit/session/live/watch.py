@@ -1,4 +1,4 @@
-"""`hsp watch`: reads a run that goes on, sends what it has counted to browsers, and becomes its report."""
+"""`hsp show --live`: reads a run that goes on, sends its counts to browsers, and becomes its report."""
 
 from __future__ import annotations
 

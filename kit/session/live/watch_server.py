@@ -1,4 +1,4 @@
-"""`hsp watch`: one page on this machine's loopback address, for those who know its path.
+"""`hsp show --live`: one page on this machine's loopback address, for those who know its path.
 
 A browser may be told by a hostile page to ask here, under another name that leads to 127.0.0.1. So the path
 has a random token, and a request must name the loopback address as its host. There is no other file.

@@ -271,11 +271,11 @@ _SUMS = (
     CheckId("CLOCK-STEP", "The wall clock was not set.", "Use NTP that slews."),
     CheckId(
         "TIERS-TRACED", "I/Os by tier are the tracer's.",
-        "`hsp doctor` says what the tracer lacks.",
+        "`hsp host check` says what the tracer lacks.",
     ),
     CheckId(
         "SERVER-LATENCY", "Latencies at the server are the tracer's.",
-        "`hsp doctor` says what the tracer lacks.",
+        "`hsp host check` says what the tracer lacks.",
     ),
     CheckId(
         "PART-COUNTERS", "Each part of a resumed phase has its counters.",
@@ -293,7 +293,7 @@ _PROBLEMS = (
         'Use a larger working set; give `dram` of the device, for sizes that are "auto".',
         asked_by=EACH,
     ),
-    CheckId("ERROR", "A host or a tool failed.", "Read the reason's text; `hsp doctor`."),
+    CheckId("ERROR", "A host or a tool failed.", "Read the reason's text; `hsp host check`."),
     CheckId("FAULT-EVENTS", "The server of emulated devices failed.", "Report it with the run directory."),
     CheckId("HOST-HEALTH", "A host slept, or its health is unknown.", "Disable suspend."),
     CheckId("INTERRUPTED", "The run was interrupted.", "`hsp run --resume RUN`."),
@@ -319,10 +319,10 @@ _PROBLEMS = (
     CheckId(
         "TIER-TRACER",
         "The tracer failed or its output is damaged.",
-        "`hsp doctor`; lower the load.",
+        "`hsp host check`; lower the load.",
         traced=True,
     ),
-    CheckId("UNTRACED", "The server could not be traced.", "`hsp doctor` says what the tracer lacks."),
+    CheckId("UNTRACED", "The server could not be traced.", "`hsp host check` says what the tracer lacks."),
     CheckId("WARM-UP", "The L2ARC is not warm.", "Lengthen the warm-up."),
     CheckId(UNKNOWN_ID, "A reason of an older run, or of a newer version.", "Read the reason's text."),
 )
@@ -337,17 +337,17 @@ _STORED = (
     ),
     CheckId(
         "STORED-SUMMARY", "`summary.json` says what the counts and the manifest say.",
-        "`hsp report RUN` makes it anew; ask who changed it.",
+        "`hsp show RUN` makes it anew; ask who changed it.",
     ),
 )  # fmt: skip
 _SECTIONS = {
     "The run": _WHOLE_RUN, "Each phase": _PHASE, "Sums that must close": _SUMS, "Problems": _PROBLEMS,
-    "A stored run (`hsp check`)": _STORED,
+    "A stored run (`hsp show --checks`)": _STORED,
 }  # fmt: skip
 IDS: dict[str, CheckId] = {each.id: each for part in _SECTIONS.values() for each in part}
 SUM_IDS = frozenset(each.id for each in _SUMS)
 _PROBLEM_IDS = frozenset(each.id for each in _PROBLEMS)
-# Those of stored files, which `hsp check` alone makes.
+# Those of stored files, which `hsp show --checks` alone makes.
 STORED_IDS = frozenset(each.id for each in _STORED)
 _CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+){0,5}")
 

@@ -66,7 +66,7 @@ listenToTheme();
 const events = new EventSource("events");
 events.addEventListener("open", () => say("Running", "valid"));
 events.addEventListener("phase", ({data}) => { newest = data; showNewest(); });
-events.addEventListener("error", () => say("No connection to hsp watch", "unknown"));
+events.addEventListener("error", () => say("No connection to hsp show --live", "unknown"));
 events.addEventListener("end", ({data}) => {
   events.close();
   if (data === "finished") location.reload();

@@ -1,4 +1,4 @@
-"""`hsp device emulate` around the devices' server, which is played here: this needs neither root nor ublk."""
+"""`hsp lab up --here` around the devices' server, which is played here: this needs neither root nor ublk."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") 
     monkeypatch.setattr(device.os, "geteuid", lambda: 0)
     monkeypatch.setattr(device, "_wait", lambda served: None)
     try:
-        device.emulate(tmp_path / "devices.toml")
+        device.serve(tmp_path / "devices.toml", json_output=False)
     finally:
         assert not server.running
     return server
@@ -75,5 +75,5 @@ def test_sudo_is_advised_where_there_is_one(
     monkeypatch.setattr(device.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(device.shutil, "which", lambda program: sudo)
     with pytest.raises(HostError, match="only root") as caught:
-        device.emulate(tmp_path / "devices.toml")
-    assert caught.value.hint.startswith(f"{advice} device emulate")
+        device.serve(tmp_path / "devices.toml", json_output=False)
+    assert caught.value.hint.startswith(f"{advice} lab up --here")

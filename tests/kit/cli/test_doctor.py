@@ -1,4 +1,4 @@
-"""`hsp doctor`: what is printed where, and how it ends."""
+"""`hsp host check`: what is printed where, and how it ends."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def report_of(state: Any) -> Report:
 @pytest.mark.parametrize(("state", "code"), [("fail", EXIT_HOST), ("warn", EXIT_OK), ("ok", EXIT_OK)])
 def test_the_result_is_on_stdout(real: str, state: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "diagnose", lambda targets, requirements, tell: report_of(state))
-    words = CliRunner().invoke(app, ["doctor", "--testbed", real])
+    words = CliRunner().invoke(app, ["host", "check", "--testbed", real])
     assert words.exit_code == code
     assert ("nfsd: as it is" in words.stdout) is (state != "ok")
     assert "smt: off" not in words.stdout and "nfsd" not in words.stderr
-    assert "smt: off" in CliRunner().invoke(app, ["doctor", "--testbed", real, "--verbose"]).stdout
-    data = CliRunner().invoke(app, ["doctor", "--testbed", real, "--json", "--quiet"])
+    assert "smt: off" in CliRunner().invoke(app, ["host", "check", "--testbed", real, "--verbose"]).stdout
+    data = CliRunner().invoke(app, ["host", "check", "--testbed", real, "--json", "--quiet"])
     assert (data.exit_code, data.stderr) == (code, "")
     document = json.loads(data.stdout)
     assert (document["format"], document["ready"]) == (1, code == EXIT_OK)
@@ -64,16 +64,16 @@ def test_a_testbed_in_the_lab_is_not_booted_unasked(monkeypatch: pytest.MonkeyPa
         command, "judge_lab", lambda *_: [Finding("this machine", "lab-qemu", "fail", "none")]
     )
     for more in ([], ["--boot"]):  # what cannot start is not started
-        done = CliRunner().invoke(app, ["doctor", "--testbed", str(LAB_TESTBED), "--json", *more])
+        done = CliRunner().invoke(app, ["host", "check", "--testbed", str(LAB_TESTBED), "--json", *more])
         assert done.exit_code == EXIT_HOST, done.exception
         assert [finding["check"] for finding in json.loads(done.stdout)["findings"]] == ["lab-qemu"]
 
 
 def test_usage(real: str, tmp_path: Path) -> None:
-    booted = CliRunner().invoke(app, ["doctor", "--testbed", real, "--boot"])
+    booted = CliRunner().invoke(app, ["host", "check", "--testbed", real, "--boot"])
     assert isinstance(booted.exception, ConfigError) and "--boot" in booted.exception.message
-    absent = CliRunner().invoke(app, ["doctor", "--testbed", str(tmp_path / "none.toml")])
+    absent = CliRunner().invoke(app, ["host", "check", "--testbed", str(tmp_path / "none.toml")])
     assert isinstance(absent.exception, ConfigError)
-    unknown = CliRunner().invoke(app, ["doctor", "--testbed", real, "--workload", "no-such"])
+    unknown = CliRunner().invoke(app, ["host", "check", "--testbed", real, "--workload", "no-such"])
     assert isinstance(unknown.exception, ConfigError)
-    assert CliRunner().invoke(app, ["doctor"]).exit_code == 2
+    assert CliRunner().invoke(app, ["host", "check"]).exit_code == 2

@@ -3,45 +3,91 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from rich.markup import render
 
-from kit.cli.main import EXIT_CODES, Commands, imported
+from kit.cli.main import EXIT_CODES, GROUPS, TARGETS, command_of
 from kit.cli.run import _announcement
 from kit.config.testbed import LAB_TESTBED
 from kit.session.side import Side
 from tests.conftest import Called
+from tests.reports import synthetic
 
 pytestmark = pytest.mark.any_python
+STORED_PAGE = Path(__file__).resolve().parents[3] / "docs" / "hsp.1"
 
 
 def words_of_commands() -> list[list[str]]:
-    inner = {name: getattr(imported(name), "commands", None) for name in Commands.targets}
-    return [[], *([name, *more] for name in inner for more in [[], *([each] for each in inner[name] or ())])]
+    return [[], *([group] for group in GROUPS), *(words.split() for words in TARGETS)]
 
 
 @pytest.mark.parametrize("words", words_of_commands(), ids=" ".join)
-def test_a_flag_has_no_type(hsp_here: Called, words: list[str]) -> None:
-    done = hsp_here(*words, "--help", COLUMNS="80")
-    assert done.returncode == 0 and "--help" in done.stdout
-    assert "<bool>" not in done.stdout
-    assert hsp_here(*words, "-h", COLUMNS="80").stdout == done.stdout
+def test_a_help_has_names_of_values_no_types_and_examples(hsp_here: Called, words: list[str]) -> None:
+    done = hsp_here(*words, "--help", COLUMNS="100")
+    assert done.returncode == 0 and "--help" in done.stdout and "--color" in done.stdout
+    assert not re.search(r"<(?:bool|str|int|Path|path|list|int range|file)\b|\[\]", done.stdout)
+    assert hsp_here(*words, "-h", COLUMNS="100").stdout == done.stdout
+    assert hsp_here("help", *words, COLUMNS="100").stdout.rstrip() == done.stdout.rstrip()
+    if " ".join(words) in TARGETS:
+        shown = done.stdout.partition("Examples:")[2]
+        assert 2 <= len(re.findall(r"^ +hsp ", shown, re.MULTILINE)) <= 4
+
+
+@pytest.mark.parametrize("words", [[], ["lab"], ["host"]], ids=" ".join)
+def test_without_a_command_the_help_is_the_result(hsp_here: Called, words: list[str]) -> None:
+    done = hsp_here(*words, COLUMNS="100")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == hsp_here(*words, "--help", COLUMNS="100").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["shw"], "there is no command `hsp shw`\n  what to do: did you mean `hsp show`? `hsp --help`"),
+        (["lab", "dwn"], "there is no command `hsp lab dwn`\n  what to do: did you mean `hsp lab down`?"),
+        (["run", "--testbd", "x"], "no such option: --testbd\n  what to do: did you mean --testbed? `hsp"),
+        (["plan"], "missing argument 'WORKLOAD'\n  what to do: `hsp plan --help` shows how"),
+        (["plan", "top-sped"], "there is no workload 'top-sped'\n  what to do: did you mean 'top-speeds'?"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_an_error_as_any_other(hsp_here: Called, words: list[str], said: str) -> None:
+    done = hsp_here(*words)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith(f"hsp: error: {said}")
 
 
 def test_no_word_of_a_help_is_taken_for_markup() -> None:
     """Names of tables have brackets, as rich's markup has: a backslash keeps them."""
-    commands = [imported(name) for name in Commands.targets]
-    texts = [
-        getattr(parameter, "help", None) or ""
-        for command in commands
-        for one in (command, *getattr(command, "commands", {}).values())
-        for parameter in one.params
-    ]
+    texts = [getattr(each, "help", None) or "" for words in TARGETS for each in command_of(words).params]
     assert len(texts) > 100
     assert {
         text: render(text).plain for text in texts if render(text).plain != text.replace("\\[", "[")
     } == {}
+
+
+def test_the_manual_page_is_the_help(hsp_here: Called) -> None:
+    page = hsp_here("help", "man").stdout
+    assert page == STORED_PAGE.read_text(), "run: hsp help man > docs/hsp.1"
+    assert all(f".SS hsp {words} " in page for words in TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("hsp sh", {"show"}), ("hsp lab u", {"up"}), ("hsp plan top", {"top-speeds"}),
+        ("hsp show --op", {"--open"}), ("hsp show w", {"w"}), ("hsp show 2026", {"20261121T050001Z-000001"}),
+        ("hsp show w --phase wr", {"write-slog"}), ("hsp lab fault l", {"log0"}),
+        ("hsp slog nvme-d", {"nvme-datacentre"}), ("hsp list work", {"workloads"}),
+    ],
+)  # fmt: skip
+def test_the_shell_completes(hsp_here: Called, tmp_path: Path, words: str, expected: set[str]) -> None:
+    run = tmp_path / "results" / "w" / "20261121T050001Z-000001"
+    synthetic.write(run, synthetic.manifest(), synthetic.latency())
+    done = hsp_here(
+        cwd=tmp_path, _HSP_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")),
+    )  # fmt: skip
+    assert expected <= {*done.stdout.split()}, done
 
 
 def test_exit_codes_are_a_line_each(hsp_here: Called) -> None:
@@ -62,16 +108,10 @@ def test_a_demo_says_in_a_line_what_it_does_and_how_long_that_takes() -> None:
     )
 
 
-def test_a_plan_cuts_long_commands_and_unfolds_them(
-    hsp_here: Called, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    short = hsp_here("plan", "top-speeds", COLUMNS="80").stdout.splitlines()
-    whole = hsp_here("plan", "top-speeds", "--commands", COLUMNS="80").stdout.splitlines()
-    assert hsp_here("plan", "top-speeds").stdout.splitlines() == whole, "a file gets all"
-    begin = next(n for n, line in enumerate(short) if line.startswith("commands,"))
-    assert short[: begin + 1] == whole[: begin + 1]
-    assert max(map(len, short[begin + 1 :])) <= 80 < max(map(len, whole))
-    assert "--commands shows them whole" in short[-1] and "--commands" not in whole[-1]
-    assert len(short) == len(whole) + 1
-    assert all(b.startswith(a.removesuffix(" ...")) for a, b in zip(short, whole, strict=False))
+def test_a_plan_begins_with_its_phases_and_has_commands_where_they_are_asked_for(hsp_here: Called) -> None:
+    short = hsp_here("plan", "top-speeds", COLUMNS="80").stdout
+    whole = hsp_here("plan", "top-speeds", "--commands", COLUMNS="80").stdout
+    assert re.search(r"^phase +load +block +lasts$", short, re.MULTILINE) and len(short.splitlines()) < 60
+    assert "--commands lists them" in short and "echo 67108864 > /sys/module/zfs" in whole
+    begin = whole.index("commands, in their order")
+    assert short.startswith(whole[:begin])

@@ -1,4 +1,4 @@
-"""`hsp lab device`: what a person says, and what the devices are told."""
+"""`hsp lab fault`: what a person says, and what the devices are told."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def test_faults_in_words(fault: str, duration: str, sectors: str, of: str, words
 @pytest.mark.parametrize(
     ("fault", "duration", "sectors", "of", "complaint"),
     [
-        ("explode", "", "", "any", "not a fault"),
         ("stall", "", "", "any", "--for"),
         ("stall", "-1ms", "", "any", "--for"),
         ("stall", "50", "", "any", "--for"),
@@ -33,7 +32,6 @@ def test_faults_in_words(fault: str, duration: str, sectors: str, of: str, words
         ("error", "", "8", "any", "--sectors"),
         ("error", "", "8+0", "any", "--sectors"),
         ("error", "", "8+x", "any", "--sectors"),
-        ("error", "", "0+8", "trim", "--of"),
     ],
 )
 def test_what_is_no_fault_is_refused(

@@ -1,4 +1,4 @@
-"""`hsp report`: what goes where, and what a browser is asked."""
+"""`hsp show`: what goes where, and what a browser is asked."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_result_is_on_stdout(hsp_here: Called, run: RunDir) -> None:
-    done = hsp_here("report", str(run.path))
+    done = hsp_here("show", str(run.path))
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0].startswith("VALID  4,284 of 4,284 I/Os matched")
     assert lines[-2:] == [f"run:    {run.path}", f"report: {run.report.as_uri()}"]
     assert "a%20run" in lines[-1]
-    data = hsp_here("report", str(run.path), "--json")
+    data = hsp_here("show", str(run.path), "--json")
     assert data.stdout.startswith('{\n "format": 2') and data.stderr == f"report: {run.report}\n"
 
 
 def call(run: RunDir, out: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """hsp report, its stdout as the shell writes it."""
-    script = f'exec "$0" -m kit.cli report "$1" {out}'
+    """hsp show, its stdout as the shell writes it."""
+    script = f'exec "$0" -m kit.cli show "$1" {out}'
     return subprocess.run(
         ["sh", "-c", script, sys.executable, str(run.path)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **environ}, capture_output=True, text=True,
@@ -65,7 +65,7 @@ def test_a_terminal_that_is_gone_is_no_error(run: RunDir) -> None:
     ours, theirs = os.openpty()
     os.close(ours)
     done = subprocess.run(
-        [sys.executable, "-m", "kit.cli", "report", str(run.path)],
+        [sys.executable, "-m", "kit.cli", "show", str(run.path)],
         cwd=ROOT, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
     )  # fmt: skip
     os.close(theirs)
@@ -74,11 +74,11 @@ def test_a_terminal_that_is_gone_is_no_error(run: RunDir) -> None:
 
 def test_a_terminal_without_utf8(run: RunDir) -> None:
     done = call(run, "", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0 and "141 us" in done.stdout and done.stdout.isascii()
+    assert done.returncode == 0 and "142 us" in done.stdout and done.stdout.isascii()
 
 
 def test_open_asks_the_browser(hsp_here: Called, run: RunDir, opened: list[str]) -> None:
-    done = hsp_here("report", str(run.path), "--open")
+    done = hsp_here("show", str(run.path), "--open")
     assert (done.returncode, opened, done.stderr) == (0, [run.report.as_uri()], "")
 
 
@@ -92,7 +92,7 @@ def test_without_a_display_or_as_root_by_sudo_the_address_is_said(
     if name == "SUDO_USER" and os.geteuid() != 0:
         pytest.skip("only root may be root by sudo")
     monkeypatch.setenv(name, value)
-    done = hsp_here("report", str(run.path), "--open")
+    done = hsp_here("show", str(run.path), "--open")
     assert done.returncode == 0 and not opened
     assert reason in done.stderr and f"open {run.report.as_uri()}" in done.stderr
 
@@ -101,4 +101,4 @@ def test_a_browser_that_does_not_start(
     hsp_here: Called, run: RunDir, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    assert f"open {run.report.as_uri()}" in hsp_here("report", str(run.path), "--open").stderr
+    assert f"open {run.report.as_uri()}" in hsp_here("show", str(run.path), "--open").stderr

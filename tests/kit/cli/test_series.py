@@ -1,4 +1,4 @@
-"""`hsp report`, `export`, `compare`, `list` and `run --resume` of a series, through the command line."""
+"""`hsp show`, `export`, `compare`, `list` and `run --resume` of a series, through the command line."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ def path(tmp_path):
 
 def test_report_draws_it_again(hsp_here, path, tmp_path):
     (path / "report.html").unlink()
-    done = hsp_here("report", str(path), "--json", "--junit", str(tmp_path / "junit.xml"))
+    done = hsp_here("show", str(path), "--json", "--junit", str(tmp_path / "junit.xml"))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["verdict"] == "valid"
     assert (path / "report.html").exists()
@@ -37,14 +37,14 @@ def test_report_draws_it_again(hsp_here, path, tmp_path):
 def test_report_of_an_unmet_ratio_ends_with_1(hsp_here, tmp_path):
     wish = {"axis": "io-size", "from": "512", "to": "4k", "phase": "write-slog", "layer": "nfs-server",
             "op": "write", "tier": "slog", "ratio_max": 1.1}  # fmt: skip
-    done = hsp_here("report", str(synthetic.series(tmp_path, expect=[wish])))
+    done = hsp_here("show", str(synthetic.series(tmp_path, expect=[wish])))
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
     assert "INVALID" in said and "expected at most 1.1" in said
 
 
 def test_export_is_one_table(hsp_here, path):
-    done = hsp_here("export", str(path), "--format", "csv")
+    done = hsp_here("show", str(path), "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [row["io-size"] for row in rows if row["layer"] == "client"] == ["512", "4k", "128k", "512"]
 
@@ -52,9 +52,9 @@ def test_export_is_one_table(hsp_here, path):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["export", "--format", "openmetrics"], "exported whole"),
-        (["export", "--format", "csv", "--phase", "read"], "exported whole"),
-        (["report", "--reference", "x.toml"], "--reference is for a run"),
+        (["show", "--format", "openmetrics"], "exported whole"),
+        (["show", "--format", "csv", "--phase", "read"], "exported whole"),
+        (["show", "--reference", "x.toml"], "--reference is for a run"),
         (["run", "--resume"], "is complete"),
     ],
 )
@@ -70,7 +70,7 @@ def test_compare_takes_one_series_a_side(hsp_here, path, tmp_path):
         done = hsp_here("compare", *side)
         assert done.returncode == 2 and "one other series" in done.stderr
     done = hsp_here("compare", str(path), "--", str(path), "--across", "versions")
-    assert done.returncode == 2 and "--across and --markdown are for runs" in done.stderr
+    assert done.returncode == 2 and "--across and --worse-than are for runs" in done.stderr
 
 
 def kernel_of(series, kernel):
@@ -86,13 +86,13 @@ def test_two_series_make_one_page_with_what_differs(hsp_here, path, tmp_path):
     kernel_of(path, "6.12")
     kernel_of(other, "6.1-<i>x")
     html = tmp_path / "both.html"
-    done = hsp_here("compare", str(path), "--", str(other), "--html", str(html), "--json")
+    done = hsp_here("compare", str(path), "--", str(other), "-o", str(html), "--json")
     assert done.returncode == 0, done.stderr
     page = html.read_text()
     assert "A: kernel 6.12" in page and "B: kernel 6.1-&lt;i&gt;x" in page and "<i>x" not in page
     assert "Across versions.kernel: A has" in page
     assert page.count('<th scope="row">') == len(json.loads(done.stdout)["rows"]) > 10
-    assert f"page: {html}" in done.stderr
+    assert f"html: {html}" in done.stderr
 
 
 def test_list_has_series_and_runs(hsp_here, path):
@@ -148,7 +148,9 @@ def test_plan_lists_cells_and_shows_one_build(hsp_here, tmp_path):
     assert "written before anything is measured, by all builds:\n  " in shown.stdout
     assert "written before" not in hsp_here("plan", "addresses").stdout, "nothing is"
     assert "s if its SSDs are aged anew" in shown.stdout.split("time on this machine")[1]
-    assert "zpool create" in hsp_here("plan", str(tmp_path / "w.toml"), "--build", "base").stdout
+    assert (
+        "zpool create" in hsp_here("plan", str(tmp_path / "w.toml"), "--build", "base", "--commands").stdout
+    )
     refused = hsp_here("plan", str(tmp_path / "w.toml"), "--build", "bas")
     assert refused.returncode == 2 and "there are: base" in refused.stderr
 

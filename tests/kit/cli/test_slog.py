@@ -12,10 +12,10 @@ from tests.conftest import Called
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("log0", "--json", "--row"), "both print on stdout"),
+        (("log0", "--json", "--format", "row"), "leave out one of them"),
         (("log9",), "the lab has no device 'log9'"),
-        (("nvme-consumer", "--writes", "99"), "Invalid value for '--writes'"),
-        (("nvme-consumer", "--state", "new"), "Invalid value for '--state'"),
+        (("nvme-consumer", "--writes", "99"), "invalid value for '--writes'"),
+        (("nvme-consumer", "--state", "new"), "invalid value for '--state'"),
         (("log0", "--erase-serial", "S1"), "its devices are emulated"),
         (("log0", "--testbed", "gone.toml"), "gone.toml"),
     ],

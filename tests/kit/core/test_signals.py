@@ -87,7 +87,7 @@ def test_a_command_that_is_ended_says_interrupted(tmp_path: Path, number: signal
         testbed.write_text(
             f'name = "t"\n[server]\nhost = "none"\nexport = "nas:/x"\n[[client]]\nhost = "{host}"\n'
         )
-        argv = [sys.executable, "-m", "kit.cli", "doctor", "--testbed", os.fspath(testbed)]
+        argv = [sys.executable, "-m", "kit.cli", "host", "check", "--testbed", os.fspath(testbed)]
         doctor = subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         silent.settimeout(60)
         connection, _ = silent.accept()

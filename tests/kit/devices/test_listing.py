@@ -1,4 +1,4 @@
-"""kit.devices.listing: the output of `hsp devices`, and the table for a testbed."""
+"""kit.devices.listing: the output of `hsp host disks`, and the table for a testbed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_hostile_names_are_inert(model: str, serial: str) -> None:
         entry["model"], entry["serial"] = model, serial
     facts["tools"]["lsblk"]["out"] = json.dumps(lsblk)
     for disk in list_devices(ScriptedHost(default=facts)):
-        shown = describe(disk)
+        shown = describe(disk, all_=True)
         assert all(safe_text(line) == line for line in shown.splitlines())
         assert len(shown.splitlines()) == 2 + (1 if disk.available else 1 + len(told(disk)))
         block = device_block(disk)

@@ -172,7 +172,7 @@ def test_a_connection_that_breaks_as_a_channel_opens_is_a_lost_host(
 
 
 def test_threads_that_come_first_at_once_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`hsp doctor` logs in to all hosts at once: a connection of another loop cannot be waited for."""
+    """`hsp host check` logs in to all hosts at once: a connection of another loop cannot be waited for."""
     made = ssh.asyncio.new_event_loop
 
     def slowly() -> asyncio.AbstractEventLoop:

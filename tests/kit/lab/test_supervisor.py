@@ -59,7 +59,7 @@ def states() -> list[str]:
     return [lab["state"] for lab in running_labs()]
 
 
-# What `hsp lab status` does first, in a process that sees /proc for the first time.
+# What `hsp list labs` does first, in a process that sees /proc for the first time.
 LOOK = "from kit.lab.guest import running_labs; print([lab['state'] for lab in running_labs()])"
 FRESH_PROC = ["unshare", "--mount", "sh", "-c", 'mount -t proc proc /proc && exec "$@"', "sh"]
 OTHER_PIDS = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]

@@ -86,7 +86,7 @@ def test_pending_undos_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [left.path for left in clean.unfinished(tmp_path)] == [run]
     told: list[str] = []
     progress = Progress(quiet=True)
-    monkeypatch.setattr(progress, "part", told.append)
+    monkeypatch.setattr(progress, "detail", told.append)
     done = clean.clean(run, progress)
     assert (done.undone, done.left, done.unreachable) == (2, [], [])
     assert told == [f"remove {DIRECTORY}"] * 2
@@ -234,7 +234,7 @@ def test_one_unreadable_journal_stops_no_other(tmp_path: Path, monkeypatch: pyte
     (damaged / "journal.jsonl").write_text("{}\n")
     result = CliRunner().invoke(app, ["clean", "--quiet", "--results", str(tmp_path)])
     assert result.exit_code == 2 and f"{damaged}/journal.jsonl:1" in result.stderr
-    assert f"{run}: 2 undone" in result.stderr and read_journal(run / "journal.jsonl").finished
+    assert f"{run}: 2 undone" in result.stdout and read_journal(run / "journal.jsonl").finished
 
 
 def test_a_live_run_is_passed_over_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_what_is_on_a_host_that_is_not_reached_is_not_known(
     World(monkeypatch, nas=machine(token))
     result = CliRunner().invoke(app, ["clean", "--quiet", str(run)])
     assert result.exit_code == 5
-    assert "clean" not in result.stderr.splitlines()[-1] and "not reached: ssh://c1" in result.stderr
+    assert "clean" not in result.stdout.splitlines()[-1] and "not reached: ssh://c1" in result.stderr
 
 
 def test_undos_in_the_lab_need_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

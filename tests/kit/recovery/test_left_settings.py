@@ -61,7 +61,17 @@ def test_what_is_damaged_or_not_known_says_nothing(run: Path) -> None:
     assert list(left_on({"ssh://nas"})) == []
 
 
-@pytest.mark.parametrize("command", [("devices",), ("doctor",), ("run", "top-speeds")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("devices",),
+        (
+            "host",
+            "check",
+        ),
+        ("run", "top-speeds"),
+    ],
+)
 def test_each_command_that_contacts_the_server_says_it(
     hsp_here: Called, run: Path, tmp_path: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

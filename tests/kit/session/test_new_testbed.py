@@ -141,7 +141,7 @@ def test_the_files_are_planned_as_they_are(
         (("--candidates", "sdx", "--server", "none"), "machines of your own"),
         (("--candidates", "sdx", "--client", "lab"), "machines of your own"),
         (("--candidates", "sdx", "--name", "A b"), "is not a name"),
-        (("--candidates",), "Missing argument"),
+        (("--candidates",), "missing argument"),
     ],
 )
 def test_what_is_wrong_is_said_before_a_machine_is_reached(

@@ -41,7 +41,9 @@ def toml(path):
 @pytest.mark.parametrize("name", schemas.names())
 def test_published_schemas_are_those_of_the_models(name):
     published = json.loads((PUBLISHED / schemas.file_name(name)).read_text())
-    assert published == json.loads(json.dumps(schemas.schema(name))), "run: hsp schema --all docs/schemas"
+    assert published == json.loads(json.dumps(schemas.schema(name))), (
+        "run: hsp help schema --all docs/schemas"
+    )
 
 
 def test_nothing_else_is_published():
@@ -121,13 +123,13 @@ def test_a_sheet_and_its_need(tmp_path):
 
 
 def test_command(tmp_path, hsp_here):
-    assert hsp_here("schema", "--all", str(tmp_path)).returncode == 0
+    assert hsp_here("help", "schema", "--all", str(tmp_path)).returncode == 0
     assert len(list(tmp_path.iterdir())) == len(schemas.names())
-    done = hsp_here("schema", "summary")
+    done = hsp_here("help", "schema", "summary")
     assert json.loads(done.stdout)["title"] == "hsp: summary.json of a run"
-    assert "testbed" in hsp_here("schema").stdout
-    refused = hsp_here("schema", "nope")
+    assert "testbed" in hsp_here("help", "schema").stdout
+    refused = hsp_here("help", "schema", "nope")
     assert refused.returncode == 2 and "there are: manifest" in refused.stderr
-    assert hsp_here("schema", "--all", str(tmp_path / "none")).returncode == 2
+    assert hsp_here("help", "schema", "--all", str(tmp_path / "none")).returncode == 2
     with pytest.raises(ConfigError):
         schemas.schema("nope")

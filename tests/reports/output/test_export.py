@@ -120,20 +120,20 @@ def hsp(*options):
 def test_command_writes_the_file(tmp_path, hsp_here):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
     target = tmp_path / "out.csv"
-    done = hsp("export", run.path, "--format", "csv", "--phase", "read", "-o", target)
+    done = hsp("show", run.path, "--format", "csv", "--phase", "read", "-o", target)
     assert done.returncode == 0 and done.stdout == b""
     assert pl.read_csv(target)["phase"].unique().to_list() == ["read"]
-    done = hsp_here("export", str(run.path), "--format", "openmetrics", "--totals")
+    done = hsp_here("show", str(run.path), "--format", "openmetrics", "--totals")
     assert done.returncode == 0 and families(done.stdout)["hsp_latency_seconds"]
-    done = hsp_here("export", str(run.path), "--format", "csv", "--phase", "a\x1b[2Jb")
+    done = hsp_here("show", str(run.path), "--format", "csv", "--phase", "a\x1b[2Jb")
     assert done.returncode == 2 and "\x1b" not in done.stderr and "it has: read" in done.stderr
-    assert hsp_here("export", str(tmp_path / "none"), "--format", "csv").returncode == 2
-    assert hsp_here("export", str(run.path), "--format", "xml").returncode == 2
+    assert hsp_here("show", str(tmp_path / "none"), "--format", "csv").returncode == 2
+    assert hsp_here("show", str(run.path), "--format", "xml").returncode == 2
 
 
 def test_command_writes_percentiles_of_each_interval(tmp_path, hsp_here):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
-    done = hsp("export", run.path, "--format", "csv", "--percentiles", "--layer", "client")
+    done = hsp("show", run.path, "--format", "csv", "--percentiles", "--layer", "client")
     assert done.returncode == 0
     rows = pl.read_csv(io.BytesIO(done.stdout))
     counted = synthetic.latency().filter(pl.col("layer") == "client")
@@ -141,7 +141,7 @@ def test_command_writes_percentiles_of_each_interval(tmp_path, hsp_here):
     assert rows.height == counted.select("phase", "op", "time_ns").n_unique()
     target = tmp_path / "out.parquet"
     words = ["--format", "parquet", "--percentiles", "-o", str(target)]
-    assert hsp_here("export", str(run.path), *words).returncode == 0
+    assert hsp_here("show", str(run.path), *words).returncode == 0
     assert "p99_ns" in pl.read_parquet(target).columns
-    refused = hsp_here("export", str(run.path), "--format", "openmetrics", "--percentiles")
+    refused = hsp_here("show", str(run.path), "--format", "openmetrics", "--percentiles")
     assert refused.returncode == 2 and "leave out --percentiles" in refused.stderr

@@ -203,15 +203,15 @@ def test_options_that_do_not_fit_are_refused(tmp_path, hsp_here):
         (["--format", "openmetrics", "--every", "1us"], "1ms or more"),
         (["--format", "openmetrics", "--per-octave", "5"], "1, 2, 4, 8, 16 or 32"),
     ):
-        done = hsp_here("export", str(run.path), *options)
+        done = hsp_here("show", str(run.path), *options)
         assert done.returncode == 2 and words in done.stderr, done.stderr
-    done = hsp_here("export", str(run.path), "--format", "openmetrics", "--every", "4s", "--per-octave", "2")
+    done = hsp_here("show", str(run.path), "--format", "openmetrics", "--every", "4s", "--per-octave", "2")
     assert done.returncode == 0 and done.stdout.endswith("# EOF\n")
 
 
 def test_a_run_without_a_summary_has_its_labels(tmp_path, hsp_here):
     run, _ = run_file(tmp_path)
-    done = hsp_here("export", str(run.path), "--format", "openmetrics", "--phase", "read")
+    done = hsp_here("show", str(run.path), "--format", "openmetrics", "--phase", "read")
     assert 'hsp_run_info{run="20261121T053000Z-ab12cd",workload="top-speeds",verdict=' in done.stdout
     assert 'hsp_latency_seconds_bucket{run="20261121T053000Z-ab12cd",phase="read"' in done.stdout
 

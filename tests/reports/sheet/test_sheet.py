@@ -349,7 +349,7 @@ def test_the_command_prints_and_ends_with_its_code(made, hsp_here):
     command = [sys.executable, "-m", "kit.cli", "sheet", *paths, "--need", str(need(folder))]
     root = Path(__file__).parents[3]
     ran = subprocess.run(
-        [*command, "--json", "--html", str(folder / "sheet.html")], capture_output=True, cwd=root, check=False
+        [*command, "--json", "-o", str(folder / "sheet.html")], capture_output=True, cwd=root, check=False
     )
     assert ran.returncode == 0, ran.stderr
     printed = json.loads(ran.stdout)

@@ -1,4 +1,4 @@
-"""Each message replaced by its id: verdict, exit code, JUnit, `hsp check`, known and trend are the same."""
+"""Each message replaced by its id: verdict, exit code, JUnit, checks, known and trend are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hsp compare` and the new options of `hsp report`, through the command line."""
+"""`hsp compare` and the new options of `hsp show`, through the command line."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def with_machines(manifest):
 
 def test_what_the_machines_say_is_reported(hsp, make_run):
     run = make_run("a", 1, with_machines)
-    code, _, err = hsp("report", run)
+    code, _, err = hsp("show", run)
     assert code == 0, err
     html = Path(run, "report.html").read_text()
     assert "wall clock of lab set by -0.300000 s" in str(drawn.specs(html))
@@ -64,7 +64,7 @@ def test_a_step_of_more_than_a_second_makes_a_stored_run_unknown(hsp, make_run):
         manifest["phases"][1]["checks"][-1] |= {"found": 3_600_000_000, "ok": False}
 
     run = make_run("a", 1, stepped)
-    hsp("report", run)
+    hsp("show", run)
     summary = json.loads(Path(run, "summary.json").read_text())
     assert summary["verdict"] == "unknown"
     assert "wall clock step of lab, in us" in summary["reasons"][0]
@@ -129,7 +129,7 @@ def phases_run(make_run):
 def test_two_phases_of_one_run(hsp, phases_run, tmp_path):
     run = phases_run("a")
     page = tmp_path / "page.html"
-    code, out, err = hsp("compare", f"{run}:read", "--", f"{run}:write-slog", "--json", "--html", str(page))
+    code, out, err = hsp("compare", f"{run}:read", "--", f"{run}:write-slog", "--json", "-o", str(page))
     assert code == 0, err
     result = json.loads(out)
     assert result["phases"] == {"a": "read", "b": "write-slog"}
@@ -275,7 +275,8 @@ def test_imports_are_compared_with_imports_and_it_is_said_what_they_do_not_tell(
         [IMPORTED, f"When the runs were measured is not known: if not in turn, {order.LOOKS_THE_SAME}."],
     )
     page = tmp_path / "page.html"
-    code, out, err = hsp("compare", *a, "--", *slower, "--html", str(page))
+    assert hsp("compare", *a, "--", *slower, "-o", str(page))[:2] == (0, "")
+    code, out, err = hsp("compare", *a, "--", *slower)
     assert code == 0 and re.search(r"p50 .*1\.[12]\d* .* difference shown", out), out
     assert IMPORTED in out and IMPORTED in page.read_text()
     # What was measured is another kind of run; so are other logs, and what has more against it.
@@ -316,8 +317,8 @@ def test_the_remedy_can_be_pasted(hsp, make_run):
 
 def test_a_report_of_what_is_unknown_is_an_error_only_to_a_ci_server(hsp, make_run, tmp_path):
     run = make_run("a", 1, lambda m: m.update(problems=synthetic.problems("the server rebooted")))
-    assert hsp("report", run)[0] == 0
-    assert hsp("report", run, "--junit", str(tmp_path / "j.xml"))[0] == 3
+    assert hsp("show", run)[0] == 0
+    assert hsp("show", run, "--junit", str(tmp_path / "j.xml"))[0] == 3
 
 
 def test_a_run_counts_once(hsp, make_run, tmp_path):
@@ -346,9 +347,9 @@ def test_a_run_counts_once(hsp, make_run, tmp_path):
 def test_a_damaged_manifest_is_no_traceback(hsp, make_run, tmp_path, damage):
     a, b = make_run("a", 1, lambda m: m.update(damage)), make_run("b", 2)
     for arguments in (
-        ("compare", a, "--", b, "--html", str(tmp_path / "x.html")),
+        ("compare", a, "--", b, "-o", str(tmp_path / "x.html")),
         ("compare", b, "--", a),
-        ("report", a, "--junit", str(tmp_path / "x.xml")),
+        ("show", a, "--junit", str(tmp_path / "x.xml")),
     ):
         assert hsp(*arguments)[0] in (0, 2, 3)
 
@@ -356,12 +357,13 @@ def test_a_damaged_manifest_is_no_traceback(hsp, make_run, tmp_path, damage):
 def test_a_run_on_both_sides_is_told(hsp, make_run, tmp_path):
     a, b, c = make_run("a"), make_run("b", 2), make_run("c", 3)
     page = tmp_path / "x.html"
-    code, out, _ = hsp("compare", a, b, "--", b, c, "--html", str(page))
+    assert hsp("compare", a, b, "--", b, c, "-o", str(page))[:2] == (0, "")
+    code, out, _ = hsp("compare", a, b, "--", b, c)
     html = page.read_text("utf-8")
     assert "On both sides, which hides differences: b." in html
     assert "Student&#39;s t over runs, with the freedom of the smaller side" in html
     assert code == 0 and "On both sides, which hides differences: b." in out
-    code, out, _ = hsp("compare", a, "--", b, "--markdown")
+    code, out, _ = hsp("compare", a, "--", b, "--format", "markdown")
     assert "both sides" not in out and "A: 1 run, B: 1 run." in out
 
 
@@ -370,15 +372,15 @@ def test_times_beyond_64_bits_are_no_traceback(hsp, make_run, tmp_path):
         manifest["phases"][0]["start_ns"] = 2**63
 
     a, b = make_run("a", 1, change), make_run("b", 2, change)
-    code, _, err = hsp("compare", a, "--", b, "--html", str(tmp_path / "x.html"))
+    code, _, err = hsp("compare", a, "--", b, "-o", str(tmp_path / "x.html"))
     assert code == 2 and "is damaged" in err
 
 
 def test_markdown_alone_on_stdout(hsp, make_run):
     a, b = make_run("a"), make_run("b", 2)
-    code, out, _ = hsp("compare", a, "--", b, "--markdown")
+    code, out, _ = hsp("compare", a, "--", b, "--format", "markdown")
     assert code == 0 and out.startswith("**") and "| phase |" in out
-    assert hsp("compare", a, "--", b, "--markdown", "--json")[0] == 2
+    assert hsp("compare", a, "--", b, "--format", "markdown", "--json")[0] == 2
 
 
 def test_html_of_a_comparison(hsp, make_run, tmp_path):
@@ -391,7 +393,7 @@ def test_html_of_a_comparison(hsp, make_run, tmp_path):
 
     runs = [make_run(name, seed, hostile) for seed, name in enumerate("abcd")]
     page = tmp_path / "page.html"
-    assert hsp("compare", *runs[:2], "--", *runs[2:], "--html", str(page))[0] == 0
+    assert hsp("compare", *runs[:2], "--", *runs[2:], "-o", str(page))[0] == 0
     html = page.read_text("utf-8")
     assert "<img src=x" not in html and "default-src 'none'" in html
     assert not re.search(r"<(script|img|iframe|link)[^>]+(src|href)=[\"']?https?:", html)
@@ -412,7 +414,7 @@ def test_html_of_a_comparison(hsp, make_run, tmp_path):
         ]
         sums = [drawn.typed(trace["customdata"]).sum() for trace in (a, b, difference)]
         assert sums == [sum(ios[:2]) / 2, sum(ios[2:]) / 2, (sum(ios[2:]) - sum(ios[:2])) / 2]
-    assert hsp("compare", runs[0], "--", runs[1], "--html", str(tmp_path / "no" / "x.html"))[0] == 2
+    assert hsp("compare", runs[0], "--", runs[1], "-o", str(tmp_path / "no" / "x.html"))[0] == 2
 
 
 def test_report_with_ones_own_reference_and_junit(hsp, make_run, tmp_path):
@@ -421,7 +423,7 @@ def test_report_with_ones_own_reference_and_junit(hsp, make_run, tmp_path):
     mine.write_text(
         'title = "my <SSD>"\nsource = "me"\n[[ranges]]\nop="read"\ntier="l2arc"\nrange_us=[1, 2]\n'
     )
-    code, out, _ = hsp("report", run, "--json", "--reference", str(mine), "--junit", str(junit))
+    code, out, _ = hsp("show", run, "--json", "--reference", str(mine), "--junit", str(junit))
     assert code == 1
     result = json.loads(out)
     assert result["reference"]["name"] == "mine" and result["verdict"] == "invalid"
@@ -434,16 +436,16 @@ def test_report_with_ones_own_reference_and_junit(hsp, make_run, tmp_path):
     assert "my SSD" in figures and "<SSD>" not in html + figures
     assert 'id="bands"' in html
     # Without the option it is the workload's again.
-    assert json.loads(hsp("report", run, "--json")[1])["reference"]["name"] == "sun-7410-2009"
+    assert json.loads(hsp("show", run, "--json")[1])["reference"]["name"] == "sun-7410-2009"
 
 
 def test_report_refuses_a_bad_reference_and_a_bad_place(hsp, make_run, tmp_path):
     run = make_run("a")
     bad = tmp_path / "bad.toml"
     bad.write_text('title = "x"\nsource = "x"\n[[ranges]]\nop = "read"\ntier = "l2ark"\nrange_us = [1, 2]\n')
-    code, _, err = hsp("report", run, "--reference", str(bad))
+    code, _, err = hsp("show", run, "--reference", str(bad))
     assert code == 2 and "bad.toml:5" in err and "tier" in err
-    assert hsp("report", run, "--reference", str(tmp_path / "none.toml"))[0] == 2
-    assert hsp("report", run, "--junit", str(tmp_path))[0] == 2
-    assert hsp("report", run, "--junit", str(tmp_path / "no" / "j.xml"))[0] == 2
+    assert hsp("show", run, "--reference", str(tmp_path / "none.toml"))[0] == 2
+    assert hsp("show", run, "--junit", str(tmp_path))[0] == 2
+    assert hsp("show", run, "--junit", str(tmp_path / "no" / "j.xml"))[0] == 2
     assert not (tmp_path / "a" / "summary.json").exists()

@@ -29,7 +29,7 @@ def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> N
     assert (tmp_path / summary["path"]).resolve() == run.resolve()
     names = {p.name for p in run.iterdir()}
     assert {"manifest.json", "latency.parquet", "summary.json", "report.html"} <= names
-    again = hsp("report", str(run), "--json", cwd=tmp_path)
+    again = hsp("show", str(run), "--json", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["reasons"] == summary["reasons"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from kit.store.json_file import read_json, write_json
 from tests.conftest import Called
 from tests.reports import synthetic
 
+ROOT = Path(__file__).resolve().parents[4]
 RUNS = [f"2026112{day}T053000Z-ab12cd" for day in range(1, 5)]
 
 
@@ -53,16 +57,70 @@ def listed(hsp_here: Called, results: Path) -> list[dict[str, Any]]:
 def test_the_newest_is_first(hsp_here: Called, results: Path) -> None:
     done = hsp_here("list", "--results", os.fspath(results))
     assert (done.returncode, done.stderr) == (0, "")
-    first = done.stdout.split("\n\n")[0].splitlines()
-    assert first == [
-        f"VALID  top-speeds  2026-11-24 05:30:02 UTC  {RUNS[3]}",
-        "  Median latency of reads: SSD cache (L2ARC) 141 µs, disk 5.05 ms, 36 times",
-        "    longer; of writes: log SSD (SLOG) 141 µs, disk 5.05 ms, 36 times longer.",
-        f"  {results}/top-speeds/{RUNS[3]}",
-    ]
+    # In a pipe: a row a run, whole.
+    first = done.stdout.splitlines()[0].split("\t")
+    assert first[:3] == ["VALID", "top-speeds", "2026-11-24T05:30:02Z"]
+    assert first[3].startswith("dram 6.17 µs, l2arc 142 µs, disk 5.05 ms; slog 142 µs")
+    assert first[4] == f"{results}/top-speeds/{RUNS[3]}" and len(done.stdout.splitlines()) == len(RUNS)
     runs = listed(hsp_here, results)
     assert [run["run"] for run in runs] == RUNS[::-1]
     assert {run["verdict"] for run in runs} == {"valid"} and not any(run["problem"] for run in runs)
+
+
+def test_runs_are_chosen_and_named(hsp_here: Called, results: Path) -> None:
+    here = ["--results", os.fspath(results)]
+    done = hsp_here("list", "-n", "1", "--workload", "ageing", "--verdict", "valid", *here)
+    assert [line.split("\t")[4] for line in done.stdout.splitlines()] == [f"{results}/ageing/{RUNS[2]}"]
+    assert hsp_here("list", "--verdict", "invalid", *here).stdout == ""
+    for words, run in (([], RUNS[3]), (["ageing"], RUNS[2]), ([RUNS[1][:8]], RUNS[1])):
+        assert f"/{run}\n" in hsp_here("show", *words, *here).stdout
+    for name, said in (
+        ("2026112", "4 runs begin with '2026112'"), ("ageing-", "did you mean ageing?"),
+        ("nothing", "no such run directory, nor a workload"),
+    ):  # fmt: skip
+        done = hsp_here("show", name, *here)
+        assert done.returncode == 2 and said in done.stderr
+
+
+def test_on_a_terminal_a_run_is_a_row_with_its_verdict_in_colour(
+    results: Path,
+) -> None:
+    done = on_a_terminal("list", "--results", os.fspath(results))
+    head, *rows = done.splitlines()
+    assert head.split() == ["verdict", "workload", "age", "p50", "run"] and len(rows) == len(RUNS)
+    assert rows[0].startswith("\x1b[32mVALID\x1b[0m") and max(map(len, rows)) <= 80 + len("\x1b[32m\x1b[0m")
+    for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in on_a_terminal("list", "--results", os.fspath(results), **more)
+    assert "\x1b" not in on_a_terminal("list", "--results", os.fspath(results), "--color", "never")
+
+
+def on_a_terminal(*words: str, **environ: str) -> str:
+    """What a process writes to a terminal of 80 columns."""
+    ours, theirs = os.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "kit.cli", *words], stdout=theirs, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.fspath(ROOT), "TERM": "xterm", "COLUMNS": "80", **environ},
+    )  # fmt: skip
+    os.close(theirs)
+    text = b""
+    # Where the other end is closed, Linux says EIO.
+    with contextlib.suppress(OSError):
+        while more := os.read(ours, 65536):
+            text += more
+    os.close(ours)
+    assert done.wait(60) == 0
+    return text.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(("kind", "said"), [
+    ("workloads", "top-speeds\t2 min\tHybrid storage pool: top speeds\n"),
+    ("presets", "disk-7200\t"), ("labs", "image: "),
+])  # fmt: skip
+def test_other_lists(hsp_here: Called, kind: str, said: str) -> None:
+    done = hsp_here("list", kind)
+    assert (done.returncode, done.stderr) == (0, "") and said in done.stdout
+    refused = hsp_here("list", kind, "-n", "3")
+    assert refused.returncode == 2 and "are for runs" in refused.stderr
 
 
 def test_the_directory_of_the_runs_can_be_named_too(hsp_here: Called, results: Path) -> None:
@@ -83,7 +141,7 @@ def test_a_run_that_has_not_ended_and_one_that_was_not_analysed(hsp_here: Called
     killed, fresh, *_ = listed(hsp_here, results)
     assert killed["verdict"] is None and "has not ended" in killed["sentence"]
     assert killed["started_utc"] == "2026-11-24T05:30:00Z"
-    assert fresh["verdict"] is None and f"hsp report {fresh['path']}" in fresh["sentence"]
+    assert fresh["verdict"] is None and f"hsp show {fresh['path']}" in fresh["sentence"]
 
 
 def damage(results: Path, victim: Path) -> dict[str, str]:

@@ -40,7 +40,7 @@ def stored(tmp_path_factory):
 def test_a_directory_of_runs_is_a_trend_and_a_slower_firmware_is_named(hsp, stored, tmp_path):
     page, junit = tmp_path / "trend.html", tmp_path / "trend.xml"
     code, out, err = hsp(
-        "trend", str(stored), "--json", "--html", str(page), "--junit", str(junit), "--worse-than", "10%"
+        "trend", str(stored), "--json", "-o", str(page), "--junit", str(junit), "--worse-than", "10%"
     )
     assert code == 1, err
     result = json.loads(out)
@@ -65,9 +65,9 @@ def test_text_for_people_by_time_and_by_version(hsp, stored):
     assert (
         code == 0 and "write-slog: p50 of writes" in out and "(firmware of log0 1.0" in " ".join(out.split())
     )
-    code, out, _ = hsp("trend", str(stored), "--by", "version", "--csv")
+    code, out, _ = hsp("trend", str(stored), "--by", "version", "--format", "csv")
     assert code == 0 and ",1.1,write-slog,nfs-server,write,slog,p50," in out
-    code, out, _ = hsp("trend", str(stored), "--markdown")
+    code, out, _ = hsp("trend", str(stored), "--format", "markdown")
     assert code == 0 and out.startswith("Synthetic run\n\n**") and "| write\\-slog |" in out
 
 
@@ -88,7 +88,7 @@ def test_what_is_asked_wrongly_is_refused(hsp, stored, tmp_path):
         ([f"{run}:write-slog", str(run)], "a trend is of whole runs"),
         ([str(tmp_path)], "no directory of them"),
         ([str(stored), "--worse-than", "much"], "--worse-than 10%"),
-        ([str(stored), "--json", "--csv"], "choose one"),
+        ([str(stored), "--json", "--format", "csv"], "leave out one"),
         ([str(stored), "--figure", "write-slog:p50"], "--worse-than 10%"),
         ([str(stored), "--worse-than", "10%", "--figure", "write-slog:l2arc:p50"], "write-slog:slog:p50"),
     ):

@@ -1,4 +1,4 @@
-"""What `hsp lab prune` removes from the cache, and what it must never touch."""
+"""What `hsp clean --cache` removes from the cache, and what it must never touch."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_the_image_of_a_running_lab_stays_until_the_lab_has_ended(cache: Path, h
     lab = _Supervisor(files={}, argv=["sleep", "120"], info={"image": os.fspath(place)})
     try:
         assert [found["image"] for found in running_labs()] == [os.fspath(place)]
-        done = hsp_here("lab", "prune", "--json")
+        done = hsp_here("clean", "--cache", "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {
             "dry_run": False, "bytes": 0, "removed": [], "kept": {os.fspath(place): "a running lab uses it"},
@@ -160,22 +160,21 @@ def test_the_image_of_a_running_lab_stays_until_the_lab_has_ended(cache: Path, h
         assert (place / "root.img").exists()
     finally:
         lab.close()
-    done = hsp_here("lab", "prune")
+    done = hsp_here("clean", "--cache")
     assert done.returncode == 0, done.stderr
-    assert f"removed: {place} (image of another version" in done.stderr
+    assert f"removed: {place} (image of another version" in done.stdout
     assert not place.exists()
 
 
 def test_the_command_tells_paths_and_bytes(cache: Path, hsp_here: Called) -> None:
     tar = modules(cache, OTHER)
     used_bytes = tar.stat().st_blocks * 512
-    planned = hsp_here("lab", "prune", "--dry-run")
+    planned = hsp_here("clean", "--cache", "--dry-run")
     assert planned.returncode == 0, planned.stderr
-    assert planned.stdout == ""
-    assert f"would remove: {tar} (modules of another version, {used_bytes} bytes)" in planned.stderr
-    assert f"{used_bytes} bytes would be freed" in planned.stderr
+    assert f"would remove: {tar} (modules of another version, {used_bytes} bytes)" in planned.stdout
+    assert f"{used_bytes} bytes would be freed" in planned.stdout
     assert tar.exists()
-    done = json.loads(hsp("lab", "prune", "--json").stdout)
+    done = json.loads(hsp("clean", "--cache", "--json").stdout)
     assert done["bytes"] == used_bytes
     assert done["removed"] == [
         {"path": os.fspath(tar), "what": "modules of another version", "bytes": used_bytes}
@@ -206,15 +205,15 @@ def test_of_a_link_only_the_link_goes(cache: Path, tmp_path: Path) -> None:
 
 
 def test_without_a_cache_there_is_nothing_and_none_is_made(cache: Path, hsp_here: Called) -> None:
-    done = hsp_here("lab", "prune")
-    assert (done.returncode, done.stderr) == (0, "0 bytes freed\n")
+    done = hsp_here("clean", "--cache")
+    assert (done.returncode, done.stdout) == (0, "0 bytes freed\n")
     assert not cache.exists()
 
 
 def test_a_cache_that_is_no_directory_is_named(cache: Path, hsp_here: Called) -> None:
     cache.mkdir(parents=True)
     (cache / "images").touch()
-    done = hsp_here("lab", "prune")
+    done = hsp_here("clean", "--cache")
     assert done.returncode == 5, done.stderr
     assert os.fspath(cache / "images") in done.stderr
 
@@ -228,7 +227,7 @@ def test_what_is_mounted_in_a_leftover_is_not_emptied(cache: Path, hsp_here: Cal
     try:
         (mounted / "file").write_text("mine")
         tar = modules(cache, OTHER)
-        done = hsp_here("lab", "prune")
+        done = hsp_here("clean", "--cache")
         assert done.returncode == 5, done.stderr
         assert f"{work}: {mounted} is mounted in it" in done.stderr
         assert (mounted / "file").read_text() == "mine"

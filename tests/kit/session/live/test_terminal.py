@@ -52,7 +52,16 @@ def test_the_view_fits_into_the_terminal_and_names_each_tier(run):
 def test_cells_have_the_hue_of_their_tier_and_letters_where_there_are_no_colours(run):
     assert re.search(r"\x1b\[(?:48;|4[0-7]m|10[0-7]m)", shown(run, color_system="truecolor"))
     plain = shown(run, no_color=True)
-    assert "[48;" not in plain and re.search("[░▒▓█]", plain)
+    assert "[48;" not in plain
+    # Each tier has a letter of its own, which the table explains.
+    of_tiers = dict(re.findall(r"^([A-Z]) (\S+).*, reads", plain, re.MULTILINE))
+    assert of_tiers == {"A": "DRAM", "C": "SSD", "D": "disk", "O": "disk,"}
+    assert all(re.search(f"^ .*[{each}{each.lower()}]", plain, re.MULTILINE) for each in "ACD")
+
+
+def test_the_lowest_row_says_that_it_has_what_is_faster(run):
+    plain = shown(run, no_color=True, width=80, height=16)
+    assert re.findall(r"^ *(<= [0-9.]+ \S+)", plain, re.MULTILINE)
 
 
 def test_a_terminal_gets_the_view_below_the_step(run, monkeypatch):

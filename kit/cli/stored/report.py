@@ -1,0 +1,87 @@
+"""Analyse and draw a stored run or series again, from its files alone."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from pathlib import Path
+
+import typer
+
+import reports
+from kit.cli.result import Result, as_json
+from kit.cli.usage import loaded
+from kit.config.toml import load
+from kit.core.errors import ConfigError
+from kit.core.output import say
+from kit.session.presentation import code_of, code_of_series, result_text, series_text, write_junit
+from kit.store.checks.known import Known
+from kit.store.manifest import read_manifest
+from kit.store.run_directory import named_run
+from kit.store.series import is_series, named_series
+from reports.published.references import Document
+
+
+def report(
+    run: Path, result: Result, reference: Path | None, known: Path | None, junit: Path | None, open_: bool
+) -> None:
+    """Write it as text, JSON or page. Ends with the verdict's exit code. Raises ConfigError, HostError."""
+    if is_series(run):
+        if reference or known:
+            option = "--reference" if reference else "--known"
+            raise ConfigError(f"{option} is for a run", "leave it out: a series has that of its workload")
+        _report_series(named_series(run), result, junit, open_)
+        return
+    document = load(reference, Document) if reference else None
+    ranges = document.reference(reference.stem) if document and reference else None
+    run_dir = named_run(run)
+    failures: tuple[Known, ...] = ()
+    if known:
+        # So late because it knows plans, which take long to load.
+        known_of = loaded("kit.session.rejudged").known_of
+        failures = known_of(known, read_manifest(run_dir))
+    analysed = reports.analyse(run_dir, ranges, document.setup if document else None, failures)
+    summary = analysed.summary
+    write_junit(junit, summary)
+    result.write({
+        "text": lambda width: result_text(analysed, run_dir, width),
+        "json": lambda _: as_json(summary.as_json()),
+        "html": lambda _: run_dir.report.read_bytes(),
+    })  # fmt: skip
+    _end(run_dir.report, result, open_)
+    if junit or summary.verdict == "invalid":
+        raise typer.Exit(code_of(summary))
+
+
+def _report_series(path: Path, result: Result, junit: Path | None, open_: bool) -> None:
+    """Analyse and draw a series again."""
+    series = reports.analyse_series(path)
+    page = path / "report.html"
+    # First: standard output may have no room.
+    write_junit(junit, series)
+    result.write({
+        "text": lambda width: series_text(series, path, width),
+        "json": lambda _: as_json(series.as_json()),
+        "html": lambda _: page.read_bytes(),
+    })  # fmt: skip
+    _end(page, result, open_)
+    if junit or series.verdict == "invalid":
+        raise typer.Exit(code_of_series(series))
+
+
+def _end(report: Path, result: Result, open_: bool) -> None:
+    """Say where the report is; open it in the user's browser, or say why not."""
+    if "text" not in result.kinds:
+        say(f"report: {report}")
+    if not open_:
+        return
+    url = report.absolute().as_uri()
+    if os.geteuid() == 0 and "SUDO_USER" in os.environ:
+        reason = "not opened: a browser should not run as root"
+    elif not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        reason = "not opened: this session has no display"
+    elif not webbrowser.open(url):
+        reason = "not opened: no browser was found"
+    else:
+        return
+    say(f"{reason}; open {url}")

@@ -1,0 +1,87 @@
+"""RUN on the command line: a path, the start of an id, a workload (its latest), or nothing (the newest)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from kit.core.errors import ConfigError
+from kit.core.seed import RUN_ID
+from kit.core.text import safe_text
+
+_MOST_NAMED = 5
+_SERIES = "series-"
+_RUN_ID = re.compile(f"(?:{_SERIES})?{RUN_ID}")
+
+
+def find_run(name: str | None, results: Path) -> Path:
+    """The directory of a run or series. Raises ConfigError where it is not told which."""
+    path = Path(name or "")
+    if name and ("/" in name or os.path.lexists(path)):
+        return path
+    known = stored_ids(results)
+    if not name:
+        if not known:
+            raise ConfigError(f"no runs in {results}", "`hsp demo` makes one; --results names another place")
+        return known[max(known, key=_time)]
+    if found := _of_workload(results / name):
+        return found
+    begun = sorted(each for each in known if name in (each[: len(name)], _time(each)[: len(name)]))
+    if len(begun) == 1:
+        return known[begun[0]]
+    shown = safe_text(name[:64])
+    if begun:
+        raise ConfigError(
+            f"{len(begun)} runs begin with '{shown}'", f"such as {', '.join(begun[-_MOST_NAMED:])}"
+        )
+    names = [*known, *(each.name for each in _folders(results))]
+    close = [f"did you mean {each}? " for each in get_close_matches(name[:64], names, 1)]
+    raise ConfigError(
+        f"{shown}: no such run directory, nor a workload or the beginning of an id in {results}",
+        f"{''.join(close)}`hsp list` shows the runs",
+    )
+
+
+def find_phase(name: str, results: Path) -> str:
+    """RUN or RUN:PHASE with the path of the run."""
+    if "/" in name or os.path.lexists(name):
+        return name
+    run, colon, phase = name.partition(":")
+    return f"{find_run(run, results)}{colon}{phase}"
+
+
+def stored_ids(results: Path) -> dict[str, Path]:
+    """Paths of all runs and series in `results` and one level below, by id. Links are not followed."""
+    return {each.name: each for each in _run_folders(results)}
+
+
+def _run_folders(results: Path) -> Iterator[Path]:
+    for folder in _folders(results):
+        if _RUN_ID.fullmatch(folder.name):
+            yield folder
+        else:
+            yield from (each for each in _folders(folder) if _RUN_ID.fullmatch(each.name))
+
+
+def _of_workload(folder: Path) -> Path | None:
+    latest = folder / "latest"
+    if latest.is_symlink():
+        return latest
+    runs = [each for each in _folders(folder) if _RUN_ID.fullmatch(each.name)]
+    return max(runs, key=lambda each: _time(each.name), default=None)
+
+
+def _time(name: str) -> str:
+    """An id begins with its time, that of a series behind a word."""
+    return name.removeprefix(_SERIES)
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        with os.scandir(path) as entries:
+            return [Path(each.path) for each in entries if each.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
