@@ -97,7 +97,7 @@ def test_every_tier_that_a_run_can_have_is_drawn_with_all_its_ios(tmp_path: Path
     for spec in maps:
         (trace,) = drawn.heat_maps(spec)
         of_phase = frame.filter(pl.col("phase") == spec["link"])["count"].sum()
-        assert drawn.typed(trace["customdata"]).sum() == of_phase
+        assert drawn.typed(trace["customdata"]).sum(dtype=float) == pytest.approx(of_phase, rel=1e-6)
         assert sum(drawn.counts(cells[spec["cells"]], name).values()) == of_phase
 
 
@@ -129,7 +129,7 @@ def test_a_million_ios_a_second_for_a_day_are_a_small_page(tmp_path: Path) -> No
     (block,) = drawn.cells(html).values()
     assert sum(drawn.counts(block, "slog").values()) == total
     for trace in (t for spec in drawn.specs(html) for t in drawn.heat_maps(spec)):
-        assert drawn.typed(trace["customdata"]).sum() == total
+        assert drawn.typed(trace["customdata"]).sum(dtype=float) == pytest.approx(total, rel=1e-6)
 
 
 @pytest.mark.parametrize("counts", [[1 << 62] * 3, [(1 << 63) - 1, 5]])

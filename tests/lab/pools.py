@@ -42,7 +42,7 @@ def dataset(
         guest.run(["dd", "if=/dev/urandom", f"of={path}/file", *file.split()])
         guest.run(["chmod", "0666", f"{path}/file"])
     yield built, path
-    pool.destroy_pool(guest, built)
+    pool.remove(guest, built.name, "run-1", str(built.guid), ())
 
 
 @contextlib.contextmanager

@@ -212,7 +212,7 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
             write_tunable(server, name, value)
         nfs_mount.unmount(client.host, "/mnt/reads")
         nfs_export.unexport(server, path, client.address)
-        pool.destroy_pool(server, built)
+        pool.remove(server, built.name, "run-1", str(built.guid), ())
     assert (cold.hits, cold.misses) == (0, 200)
     # What the dbuf cache has is no read of the ARC.
     assert warm.misses == 0 and warm.hits <= 200

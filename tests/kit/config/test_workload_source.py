@@ -151,7 +151,10 @@ def test_a_mistake_is_placed(tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("base", "message"),
     [
-        ('"top-speed"', "mine.toml:1: base: there is no workload 'top-speed'; the kit has: addresses"),
+        (
+            '"top-speed"',
+            "mine.toml:1: base: there is no workload 'top-speed'; did you mean 'top-speeds'? the kit has: ",
+        ),
         ("7", "mine.toml:1: base: expected the name of a workload or of a .toml file, found the integer 7"),
         ('"other.toml"', "mine.toml:1: base: other.toml: no such file"),
         ('"./mine.toml"', "mine.toml:1: base: ./mine.toml is based on this file itself"),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.any_python
 
 PRINT = (
     "from kit.cli import main; from kit.core import output; "
-    "main.app = lambda: output.emit_json({'a': 1}); main.main()"
+    "main.app = lambda **_: output.emit_json({'a': 1}); main.main()"
 )
 
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_written_does_not_become_exit_code_120(words: str, full: 
 
 
 def test_an_unexpected_error_is_not_a_failed_expectation() -> None:
-    code = "from kit.cli import main; main.app = lambda: {}['foreign\\x1b[2J']; main.main()"
+    code = "from kit.cli import main; main.app = lambda **_: {}['foreign\\x1b[2J']; main.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 5 and "Traceback" in done.stderr
     assert "error: a defect of hsp" in done.stderr and "KeyError" in done.stderr

@@ -32,7 +32,7 @@ from kit.core.output import say
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 
-def work():
+def work(**_):
     made, progress = Path(sys.argv[1]), Progress()
     try:
         with progress.step("measuring"):
@@ -152,7 +152,7 @@ def test_interrupts_work_again_afterwards() -> None:
 def test_in_another_thread_nothing_is_changed() -> None:
     before, seen = signal.getsignal(signal.SIGINT), []
 
-    def work() -> None:
+    def work(**_) -> None:
         with ignore_interrupts(lambda text: None):
             seen.append(signal.getsignal(signal.SIGINT))
 

@@ -140,16 +140,18 @@ def test_a_testbed_with_impossible_devices_is_refused(
 
 
 def test_the_presets_are_listed_and_an_unknown_one_exits_2(hsp_here: Called, tmp_path: Path) -> None:
-    listed = hsp_here("device", "presets")
+    listed = hsp_here("list", "presets")
     assert listed.returncode == 0
     assert "nvme-consumer" in listed.stdout and "disk-7200" in listed.stdout
-    done = hsp_here("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("nvme-consumer", "nvme"))))
+    done = hsp_here(
+        "lab", "up", "--here", os.fspath(written(tmp_path, GOOD.replace("nvme-consumer", "nvme")))
+    )
     assert done.returncode == 2
     assert "known presets" in done.stderr
 
 
 def test_more_than_the_machine_has_is_refused(hsp_here: Called, tmp_path: Path) -> None:
-    done = hsp_here("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("64MiB", "64TiB"))))
+    done = hsp_here("lab", "up", "--here", os.fspath(written(tmp_path, GOOD.replace("64MiB", "64TiB"))))
     assert done.returncode == 5
     assert "memory free" in done.stderr
 
@@ -157,7 +159,7 @@ def test_more_than_the_machine_has_is_refused(hsp_here: Called, tmp_path: Path) 
 def test_without_ublk_it_says_what_is_missing(tmp_path: Path) -> None:
     if Path("/dev/ublk-control").exists() and os.geteuid() == 0:
         pytest.skip("this machine could really do it")
-    done = hsp("device", "emulate", os.fspath(written(tmp_path, GOOD)))
+    done = hsp("lab", "up", "--here", os.fspath(written(tmp_path, GOOD)))
     assert done.returncode == 5
     assert "root" in done.stderr or "ublk" in done.stderr
 

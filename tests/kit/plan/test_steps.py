@@ -165,7 +165,7 @@ def call(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_and_its_json() -> None:
-    told = call("top-speeds", "--testbed", os.fspath(EXAMPLE))
+    told = call("top-speeds", "--testbed", os.fspath(EXAMPLE), "--commands")
     assert told.returncode == 0, told.stderr
     for text in ("V1GABCDE", "--erase-serial S64FNE0R900001", "zpool create", "1.921 TB"):
         assert text in told.stdout

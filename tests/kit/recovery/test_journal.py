@@ -147,7 +147,7 @@ def test_teardown_goes_on_after_a_failure_and_reports_it(path: Path) -> None:
     assert {"step": "undo: undo dataset", "state": "failed", "error": "busy"} in lines(path)
     record = read_journal(path)
     assert not record.finished
-    assert [undo.kind for undo in record.pending] == ["show", "dataset"]
+    assert [undo.kind for undo in record.pending] == ["export", "dataset"]
 
 
 @pytest.mark.parametrize(

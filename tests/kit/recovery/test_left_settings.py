@@ -64,7 +64,7 @@ def test_what_is_damaged_or_not_known_says_nothing(run: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("devices",),
+        ("host", "disks"),
         (
             "host",
             "check",

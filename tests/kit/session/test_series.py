@@ -105,8 +105,8 @@ def test_the_spread_over_runs() -> None:
         (["--versus-workload", "top-speeds", "--until", "5"], "not a width"),
         (["--versus", "/nonexistent.toml", "--repeat", "2"], "/nonexistent.toml"),
         (["--versus-workload", "nonesuch", "--repeat", "2"], "nonesuch"),
-        (["--repeat", "0"], "Error"),
-        (["--repeat", "101"], "Error"),
+        (["--repeat", "0"], "greater than or equal to 1"),
+        (["--repeat", "101"], "less than or equal to 100"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_built(

@@ -168,7 +168,7 @@ def test_what_is_printed_has_run_date_and_verdict_in_its_margin(tmp_path):
     title = 'x"; } body { display: none }</style><b>'
     html = page(tmp_path, {**synthetic.manifest(), "title": title}, synthetic.latency())
     [margin] = re.findall(r'@bottom-left \{ content: "(.*?)";', html)
-    assert "run 20261121T053000Z-ab12cd, 2026-11-21; verdict: valid" in margin
+    assert "run 20261121T053000Z-ab12cd, 2026-11-21 05:30 UTC; verdict: valid" in margin
     assert not set(margin) & set('"<>{}')
 
 
