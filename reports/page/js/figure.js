@@ -169,7 +169,9 @@ const pressables = target => target.querySelectorAll(".legendtoggle").forEach(pr
 
 export async function draw(figure) {
   const {target, spec: {about}, link} = figure;
-  const data = shaded(figure).map(painted), hasBar = target.clientWidth >= NARROW_PX;
+  const hasBar = target.clientWidth >= NARROW_PX;
+  // A small screen has no words beside the bars, and no lines to them.
+  const data = shaded(figure).filter(({meta}) => hasBar || isPrinting() || !meta?.beside).map(painted);
   await Plotly.react(target, data, layoutOf(figure), {...CONFIG, displayModeBar: hasBar ? "hover" : false});
   const caption = target.closest("figure").querySelector("figcaption");
   figure.caption ??= caption.textContent.slice(about.cell?.length ?? 0);

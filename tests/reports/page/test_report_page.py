@@ -168,7 +168,7 @@ def test_what_is_printed_has_run_date_and_verdict_in_its_margin(tmp_path):
     title = 'x"; } body { display: none }</style><b>'
     html = page(tmp_path, {**synthetic.manifest(), "title": title}, synthetic.latency())
     [margin] = re.findall(r'@bottom-left \{ content: "(.*?)";', html)
-    assert "run 20261121T053000Z-ab12cd, 2026-11-21; verdict: valid" in margin
+    assert "run 20261121T053000Z-ab12cd, 2026-11-21 05:30 UTC; verdict: valid" in margin
     assert not set(margin) & set('"<>{}')
 
 
@@ -191,7 +191,7 @@ def test_a_failed_limit_is_a_line_in_the_maps_of_its_tier_alone(tmp_path):
         for spec in drawn.specs(html)
     }
     assert {title for title, found in named.items() if found} == {
-        "Latency by tier", "512 B read", "512 B read: SSD cache (L2ARC)", "512 B read: percentiles over time"
+        "512 B read", "512 B read: SSD cache (L2ARC)", "512 B read: percentiles over time"
     }  # fmt: skip
 
 
