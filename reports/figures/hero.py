@@ -312,9 +312,7 @@ def _text(bar: _Bar, source: str) -> list[str]:
         f"95 %: {format_latency_range(*span_us)}{phases}",
     ]
     if span := _published(line):
-        share = (
-            f"; {100 * line.inside:.1f} % of I/Os inside" if line.inside is not None and len(bar) == 1 else ""
-        )
+        share = f"; {100 * line.inside:.1f} % inside" if line.inside is not None and len(bar) == 1 else ""
         rows.append(f"{_safe(source)}: {format_latency_range(*span)}{share}")
     return rows
 
