@@ -110,7 +110,7 @@ class _Drawn:
 
 def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
     """The heat map of each panel, with its axis of time and its title."""
-    drawn = _Drawn([], {}, [], {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []}, [])
+    drawn = _Drawn([], {}, [], {"margin": {"l": 46, "r": 4, "t": 20, "b": _BOTTOM_PX}, "annotations": []}, [])
     wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
@@ -128,10 +128,14 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
         }  # fmt: skip
         drawn.narrow[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
         small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
+        drawn.narrow["margin"]["t"] = max(drawn.narrow["margin"]["t"], 12 * small.count("<br>") + 20)
         small_title = {**figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}}
         drawn.narrow["annotations"].append(small_title)
-        title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
-        drawn.limits.extend(figure.limit_line(us, limit, f"x{name}") for us, limit in panel.limits)
+        limits = [figure.limit_line(us, limit, f"x{name}") for us, limit in panel.limits]
+        # Beside its line the name would lie on the cells that are above it.
+        named = [panel.title, *(f"({each.pop('label')['text']})" for each in limits)]
+        title = _wrapped(" ".join(named), int((domain[1] - domain[0]) * _LETTERS))
+        drawn.limits.extend(limits)
         drawn.titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
     return drawn
 
@@ -250,7 +254,7 @@ def _points(
         made.append({
             "type": "scatter", "mode": "lines", "x": [place, right], "y": [_middle_us(bar) / 1e6, end],
             "xaxis": f"x{axis}", "yaxis": "y", "showlegend": False, "hoverinfo": "skip",
-            "meta": {"tier": hue}, "line": {"color": colour, "width": 1},
+            "meta": {"tier": hue, "beside": True}, "line": {"color": colour, "width": 1},
         })  # fmt: skip
         made.append({
             "type": "bar", "x": [place], "base": [low], "y": [high - low], "width": 0.5, "xaxis": f"x{axis}",
@@ -301,14 +305,14 @@ def _text(bar: _Bar, source: str) -> list[str]:
     medians = [each.row.p50_us for each in bar if each.row.p50_us is not None]
     p50 = f"p50 {format_latency_range(min(medians), max(medians))}" if medians else f"{row.count:,} I/Os"
     phases = f"; {len(bar)} phases" if len(bar) > 1 else ""
+    # Without tiers, phases are told apart.
+    name = line.phase if row.tier == "all" else line.name
     rows = [
-        f"<b>{_safe(line.name)}</b>, {_safe(op_name(row.op))}: {p50}",
+        f"<b>{_safe(name)}</b>, {_safe(op_name(row.op))}: {p50}",
         f"95 %: {format_latency_range(*span_us)}{phases}",
     ]
     if span := _published(line):
-        share = (
-            f"; {100 * line.inside:.1f} % of I/Os inside" if line.inside is not None and len(bar) == 1 else ""
-        )
+        share = f"; {100 * line.inside:.1f} % inside" if line.inside is not None and len(bar) == 1 else ""
         rows.append(f"{_safe(source)}: {format_latency_range(*span)}{share}")
     return rows
 

@@ -219,8 +219,9 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
         table += [[*about, trace["name"], x, "" if y is None else round(y * 1e6, 4)] for x, y in points]
     name = f"{subject.name}: percentiles over time"
     return Figure(
-        name, data, layout, caption, link=subject.phase, about=_about(subject, ""), csv=table, narrow=_NARROW
-    )
+        name, data, layout, caption, link=subject.phase, about=_about(subject, ""), csv=table,
+        narrow={**_NARROW, "legend": {**_NARROW["legend"], "y": -0.3}},
+    )  # fmt: skip
 
 
 def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float | None], list[float | None]]]:

@@ -89,14 +89,15 @@ def _notes(result: Comparison, unit: str = "") -> list[str]:
 def _cells(row: ComparedRow) -> Row:
     names = [str(getattr(row, name)) for name in _HEAD[:5]]
     words = _words(row) + (f": {row.withheld}" if row.withheld else "")
-    return [*names, _number(row.a), _number(row.b), _number(row.ratio), _interval(row), words]
+    return [*names, _number(row.a), _number(row.b), _number(row.ratio), interval(row), words]
 
 
 def _words(row: ComparedRow) -> str:
     return SHOWN.get(str(row.words), str(row.words))
 
 
-def _interval(row: ComparedRow) -> str:
+def interval(row: ComparedRow) -> str:
+    """Of the ratio; "" where there is none."""
     if row.interval and is_too_wide(row.interval):
         return "not known"
     return " to ".join(map(_number, row.interval or ()))

@@ -6,6 +6,7 @@ from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
 from reports.comparison.compare import SHOWN, answer, csv, largest
 from reports.figures.runs import comparison
+from reports.output.comparison_table import interval
 from reports.page import document
 
 
@@ -26,6 +27,7 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
         answer=answer(result),
         figures=figures,
         shown_words=SHOWN,
+        interval=interval,
         across=differences(result.across),
         csv=csv(result),
     )

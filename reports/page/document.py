@@ -27,7 +27,6 @@ from reports.figures.text import plotly_text
 from reports.page import filters
 from reports.page.plotly_bundle import plotly_js
 from reports.page.script import script
-from reports.statistics.quantiles import NARROW
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -115,7 +114,7 @@ def render(
     """
     quantiles = [{"name": name, "q": q, "needed": sample_needed(q)} for name, q in _QUANTILES.items()]
     settings = {
-        "themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW, "stamp": stamp, "run": run,
+        "themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "stamp": stamp, "run": run,
     }  # fmt: skip
     return _environment().get_template(template).render(
         palette=palette,

@@ -273,15 +273,15 @@ _WHERE: dict[bool | None, str] = {True: EMULATED, False: "Real hardware"}
 
 def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str]:
     """What a figure needs to stand alone, in lines: run, verdict, tiers, publication, version."""
-    where = "Imported" if manifest.import_ else _WHERE.get(manifest.testbed.emulated, "")
+    where = "" if manifest.import_ else _WHERE.get(manifest.testbed.emulated, "")
     shown = summary.reference and any(line.row.published for line in headline.lines)
-    published = f"Published: {summary.reference.source}" if summary.reference and shown else ""
+    published = f". Published: {summary.reference.source}" if summary.reference and shown else ""
     version = (summary.versions or {}).get("hsp", "")
     begun = f", {manifest.started_utc[:16].replace('T', ' ')} UTC" if manifest.started_utc else ""
     lines = [
         f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}{begun}; "
         f"{'imported' if manifest.import_ and summary.by_nature else f'verdict: {summary.verdict}'}",
-        "; ".join(filter(None, (where, f"hsp {version}. {published}"))),
+        "; ".join(filter(None, (where, f"hsp {version}{published}"))),
     ]
     tiers = [f"{each.name} p50 {each.p50}{_range(each)}" for each in headline.lines[: 2 * _A_LINE]]
     lines += ["; ".join(tiers[at : at + _A_LINE]) for at in range(0, len(tiers), _A_LINE)]

@@ -16,7 +16,7 @@ def aged():
     spread = 1 + np.random.default_rng(3).random(4000)
     points = [
         point(stage, op, 4096, number << 30, (9e4 * (1 + number) * spread).astype(np.int64), Clock())
-        for number, stage in enumerate(("purge", "fill 1", "fill 2"))
+        for number, stage in enumerate(("purge", "fill 1", "round 1"))
         for op in ("write", "read")
     ]
     return frame("log0", "log", 1 << 30, points)

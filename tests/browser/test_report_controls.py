@@ -56,6 +56,14 @@ def test_tiers_are_toggled_by_the_legend_and_stay_so(page):
     assert page.evaluate(shown) == ["legendonly", True, True]
 
 
+def test_percentiles_are_the_same_in_the_table_of_a_figure_and_of_the_page(page):
+    cells = "[...{}.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+    numbers = page.evaluate(cells.format("document.querySelector('[aria-label=\"Latency of each tier\"]')"))
+    beside = page.evaluate(cells.format(f"{plot(READ)}.closest('figure')"))
+    shown = {tier: rest[3:6] for tier, *rest in beside[:3]}
+    assert shown == {tier: rest[5:8] for _, tier, *rest in numbers[:3]} and len(shown) == 3
+
+
 def test_a_range_is_selected_in_all_figures_of_its_phase(page, show, tmp_path):
     drag(page, READ, (10.1, 1e-3), (19.9, 1e-4))
     until(page, f"{HASH}.startsWith('#read:10')")

@@ -22,6 +22,8 @@ def test_one_finger_scrolls_the_page_on_every_kind_of_figure_and_rows_are_cards(
     assert page.evaluate(f"{cells}.map(c => c.dataset.label)")[:3] == ["Tier", "I/Os", "Share"]
     right = page.evaluate(f"Math.max(...{cells}.map(c => c.getBoundingClientRect().right))")
     assert right <= 360 and violations(page) == []
+    # No lines lead to words that are not there.
+    assert page.evaluate(f"{plot(HERO)}._fullData.every(trace => !trace.meta?.beside)")
 
 
 def test_an_item_of_the_legend_is_a_button_for_the_keyboard(opened):

@@ -77,3 +77,15 @@ def test_the_keyboard_sorts_the_table_of_all_figures(show, pages):
         "[...document.querySelectorAll('nav a')].every(a => document.querySelector(a.getAttribute('href')))"
     )
     assert reached
+
+
+def test_ratios_of_p50_and_p99_do_not_lie_on_each_other(show, pages):
+    page = show(pages / "time.html")
+    boxes = page.evaluate(f"""[...{plot(TITLE)}.querySelectorAll('.textpoint')].map(text => {{
+        const {{left, right, top, bottom}} = text.getBoundingClientRect();
+        return [left, right, top, bottom];
+    }})""")
+    assert len(boxes) == 4
+    for number, (left, right, top, bottom) in enumerate(boxes):
+        for a, b, c, d in boxes[number + 1 :]:
+            assert right <= a or b <= left or bottom <= c or d <= top

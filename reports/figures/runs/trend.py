@@ -126,7 +126,8 @@ def _rings(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
         "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
         "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
         "text": [f"\N{MULTIPLICATION SIGN}{change.ratio:.3g}" for change in changes],
-        "textposition": "top right", "cliponaxis": False,
+        "textposition": f"{'bottom' if line.key[-1] == 'p99' else 'top'} right",
+        "cliponaxis": False,
         "hovertemplate": "%{text}<extra>change point</extra>",
     }  # fmt: skip
 

@@ -1,6 +1,5 @@
 // The stored counts behind a figure, and what is computed from them. No drawing here.
 import {numbers} from "./encoding.js";
-import {NARROW} from "./settings.js";
 
 // Of each tier: starts[c] to starts[c + 1] are the entries of column c; row and count of each entry.
 export async function openCells(raw) {
@@ -51,22 +50,13 @@ export function lengthOf(cells, [first, last]) {
   return Math.max(end - first * cells.width_s, cells.width_s * 1e-3);
 }
 
-// In microseconds; null where the sample is too small. As reports/statistics/quantiles.py: the middle of the
-// whole nanoseconds of a bin as narrow as the kit's, which is at most 1/64 off; wider bins are interpolated.
-export function percentile(cells, counts, total, {q, needed}) {
+// In microseconds; null where the sample is too small. Interpolated in its bin, as interpolated_us() of
+// reports/statistics/quantiles.py: the last latency of a bin is a nanosecond below its upper edge.
+export function percentile({edges_us}, counts, total, {q, needed}) {
   if (total < needed) return null;
-  let seen = 0, last = null;
-  for (let r = 0; r < counts.length; r++) {
-    if (!counts[r]) continue;
-    const low = cells.edges_us[r], high = cells.edges_us[r + 1];
-    if (seen + counts[r] >= q * total) {
-      const narrow = high - low <= Math.max(0.001, low * NARROW) * (1 + 1e-9);
-      return narrow ? (low + high - 0.001) / 2 : low + (high - low) * (q * total - seen) / counts[r];
-    }
-    seen += counts[r];
-    last = high;
-  }
-  return last;
+  let upto = 0;
+  const r = counts.findIndex(n => (upto += n) >= Math.ceil(q * total)), low = edges_us[r];
+  return low + (edges_us[r + 1] - 0.001 - low) * (q * total - upto + counts[r]) / counts[r];
 }
 
 // A heat map's x, y (seconds), z (log10 of the density) and counts, bin by bin, of the part in view.

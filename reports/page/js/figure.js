@@ -50,7 +50,7 @@ function selected({spec, link: {range, band}}) {
 }
 
 // Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them.
-function labelled(layout, drawn) {
+function ticked(layout, drawn) {
   for (const [name, axis] of Object.entries(layout)) {
     if (!/^[xy]axis/.test(name) || axis.type !== "log" || axis.tickvals) continue;
     const [low, high] = drawn?.[name]?.range ?? axis.range ?? [0, 1], decades = high - low;
@@ -71,7 +71,7 @@ export function layoutOf(figure, isWide = isPrinting()) {
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
   if (layout.yaxis) layout.yaxis.uirevision = String(figure.heights);
   if (figure.heights) layout.yaxis.range = figure.heights;
-  labelled(layout, target._fullLayout);
+  ticked(layout, target._fullLayout);
   if (link.waited && layout.xaxis2) layout.xaxis2.title.text = WAIT_RATE;
   if (isPrinting()) {
     // Two maps fill a page; nothing is longer than one.
@@ -169,7 +169,9 @@ const pressables = target => target.querySelectorAll(".legendtoggle").forEach(pr
 
 export async function draw(figure) {
   const {target, spec: {about}, link} = figure;
-  const data = shaded(figure).map(painted), hasBar = target.clientWidth >= NARROW_PX;
+  const hasBar = target.clientWidth >= NARROW_PX;
+  // A small screen has no words beside the bars, and no lines to them.
+  const data = shaded(figure).filter(({meta}) => hasBar || isPrinting() || !meta?.beside).map(painted);
   await Plotly.react(target, data, layoutOf(figure), {...CONFIG, displayModeBar: hasBar ? "hover" : false});
   const caption = target.closest("figure").querySelector("figcaption");
   figure.caption ??= caption.textContent.slice(about.cell?.length ?? 0);

@@ -79,10 +79,12 @@ def test_one_tier_of_several_phases_is_one_bar_with_all_medians() -> None:
 def test_a_limit_that_does_not_hold_is_a_line_in_its_panel() -> None:
     panels, lines = parts()
     panels[1] = replace(panels[1], limits=[(150.0, "p99")])
-    shapes = opened(hero.hero(panels, lines, "2009")).layout["shapes"]
-    [limit] = [shape for shape in shapes if shape["type"] == "line"]
+    layout = opened(hero.hero(panels, lines, "2009")).layout
+    [limit] = [shape for shape in layout["shapes"] if shape["type"] == "line"]
     assert (limit["xref"], limit["y0"], limit["y1"]) == ("x2 domain", 150e-6, 150e-6)
-    assert limit["label"]["text"] == "limit p99 150 µs"
+    # On the line its name would lie on cells.
+    titles = [each["text"].replace("<br>", " ") for each in layout["annotations"]]
+    assert "label" not in limit and [text for text in titles if text.endswith("(limit p99 150 µs)")]
 
 
 def domains(figure: Figure) -> list[list[float]]:
@@ -223,3 +225,9 @@ def test_a_tier_that_has_no_bar_has_its_name() -> None:
     rare = Panel("rare", heat_map.grid(frame, Times.of(READ)))
     (trace,) = drawn.heat_maps(hero.hero([rare], lines, "2009").spec)
     assert trace["name"] == "disk, metadata first" and trace["hovertemplate"].startswith(trace["name"])
+
+
+def test_phases_whose_tiers_are_unknown_are_named_beside_their_bars() -> None:
+    lines = [replace(line("all", us, (us - 5, us + 5)), phase=f"at {us}") for us in (100, 900)]
+    texts = [each["text"] for each in words(opened(hero.hero([], lines, "2009")))]
+    assert [text.split(",")[0] for text in texts] == ["<b>at 100</b>", "<b>at 900</b>"]

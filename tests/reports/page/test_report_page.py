@@ -191,7 +191,7 @@ def test_a_failed_limit_is_a_line_in_the_maps_of_its_tier_alone(tmp_path):
         for spec in drawn.specs(html)
     }
     assert {title for title, found in named.items() if found} == {
-        "Latency by tier", "512 B read", "512 B read: SSD cache (L2ARC)", "512 B read: percentiles over time"
+        "512 B read", "512 B read: SSD cache (L2ARC)", "512 B read: percentiles over time"
     }  # fmt: skip
 
 

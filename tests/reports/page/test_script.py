@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from reports.page.script import joined, script
@@ -12,6 +14,14 @@ def test_the_page_has_one_script_without_import_or_export():
     words = ("async function numbers", "function openCells", "await openLibrary()")
     places = [text.index(word) for word in words]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("entry", ["main.js", "live.js"])
+def test_no_two_modules_declare_one_name(entry):
+    """A browser would refuse the whole script."""
+    pattern = r"^(?:const|let|class|(?:async )?function\*?) (\w+)"
+    names = re.findall(pattern, script(entry), re.MULTILINE)
+    assert len(names) > 5 and sorted(names) == sorted(set(names))
 
 
 def test_each_module_comes_once_behind_what_it_imports():
