@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import typer
-
+from kit.cli.options import output
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_text, say, write_target
 from kit.core.terminal import terminal_width
@@ -26,19 +25,18 @@ _FOR_FILES = ("html", "parquet")
 
 OutputOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", rich_help_panel="Output", show_default=False,
+    output(
+        "--output",
+        "-o",
+        metavar="FILE",
         help="Write there, not on stdout; its ending says the format. Repeatable.",
     ),
-]  # fmt: skip
+]
 
 
 def format_option(kinds: object) -> Any:
     """--format for the members of a Literal."""
-    names = ", ".join(get_args(kinds))
-    return typer.Option(
-        "--format", metavar="FORMAT", rich_help_panel="Output", show_default=False, help=f"One of {names}."
-    )
+    return output("--format", metavar="FORMAT", help=f"One of {', '.join(get_args(kinds))}.")
 
 
 # How the result is made in each format.

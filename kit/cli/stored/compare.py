@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
-from kit.cli import complete
-from kit.cli.options import AllOption, FigureOption, JsonOption, ResultsOption, WorseThanOption, part_of
+from kit.cli.options import RUN, AllOption, FigureOption, JsonOption, ResultsOption, WorseThanOption, part_of
 from kit.cli.result import OutputOption, Result, as_json, format_option
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
 from kit.core.output import say
@@ -53,7 +52,6 @@ AcrossOption = Annotated[
     typer.Option(
         "--across",
         metavar="KEY",
-        show_default=False,
         help="A and B may differ in this and in all keys below it, e.g. versions.zfs. Repeatable.",
     ),
 ]
@@ -62,11 +60,7 @@ AcrossOption = Annotated[
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            help="Those of A, then --, then those of B. RUN:PHASE is one phase of a run.",
-            metavar="RUN",
-            autocompletion=complete.runs,
-        ),
+        RUN(help="Those of A, then --, then those of B. RUN:PHASE is one phase of a run."),
     ],
     across: AcrossOption = None,
     baseline: Annotated[

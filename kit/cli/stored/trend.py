@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from kit.cli import complete
 from kit.cli.options import (
+    RUN,
     AllOption,
     FigureOption,
     JsonOption,
@@ -36,18 +36,8 @@ Format = Literal["text", "json", "markdown", "csv", "html"]
 _MOST_REASONS = 10
 
 
-RunsArgument = Annotated[
-    list[str],
-    typer.Argument(
-        help="Workloads (all their runs), runs, series, or directories of them.",
-        metavar="RUN",
-        autocompletion=complete.runs,
-    ),
-]
-
-
 def trend(
-    runs: RunsArgument,
+    runs: Annotated[list[str], RUN(help="Workloads (all their runs), runs, series, or directories of them.")],
     by: Annotated[
         Literal["time", "version"],
         typer.Option("--by", help="Along the axis: time, or versions in the order in which they came."),
@@ -57,7 +47,6 @@ def trend(
         typer.Option(
             "--across",
             metavar="KEY",
-            show_default=False,
             help="Runs may differ in this and all keys below it; it is marked. Repeatable.",
         ),
     ] = None,
