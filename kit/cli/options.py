@@ -123,6 +123,14 @@ DeviceArgument = Annotated[
 _testbed = partial(typer.Option, "--testbed", metavar="FILE", help="Server, clients and devices.")
 TestbedOption = Annotated[Path, _testbed()]
 LabTestbedOption = Annotated[Path | None, _testbed(show_default="the built-in lab")]
+AcrossOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--across",
+        metavar="KEY",
+        help="Runs may differ in this and all keys below it, e.g. versions.zfs. Repeatable.",
+    ),
+]
 WorseThanOption = Annotated[
     str | None,
     typer.Option(

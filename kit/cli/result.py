@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,8 +90,3 @@ def _write(content: str | bytes, kind: str, file: Path | None) -> None:
         return
     write_target(file, content.encode() if isinstance(content, str) else content)
     say(f"{kind}: {file}")
-
-
-def as_json(value: Any) -> str:
-    """The text of a JSON document."""
-    return json.dumps(value, indent=1, allow_nan=False) + "\n"

@@ -194,7 +194,8 @@ def run(
     )  # fmt: skip
     b = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
-    _note_live(live and (planned is not None or has_b or count > 1))
+    if live and (planned is not None or has_b or count > 1):
+        Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
     if planned is not None:
         raise typer.Exit(measure_sweep(
             side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
@@ -207,11 +208,6 @@ def run(
         _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
         json_output, Progress(), erase, asked, junit,
     ))  # fmt: skip
-
-
-def _note_live(unseen: bool) -> None:
-    if unseen:
-        Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
 
 
 def _told(planned: SweepPlan) -> Progress:

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from kit.cli.options import RUN, AllOption, JsonOption, ResultsOption
-from kit.cli.result import OutputOption, Result, as_json, format_option
+from kit.cli.result import OutputOption, Result, format_option
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
+from kit.core.output import as_json
 from kit.session.sheet import buyers_sheet
 from kit.store.run_name import find_run
 from reports.output import sheet_table
