@@ -50,7 +50,7 @@ function selected({spec, link: {range, band}}) {
 }
 
 // Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them.
-function labelled(layout, drawn) {
+function setTicks(layout, drawn) {
   for (const [name, axis] of Object.entries(layout)) {
     if (!/^[xy]axis/.test(name) || axis.type !== "log" || axis.tickvals) continue;
     const [low, high] = drawn?.[name]?.range ?? axis.range ?? [0, 1], decades = high - low;
@@ -71,7 +71,7 @@ export function layoutOf(figure, isWide = isPrinting()) {
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
   if (layout.yaxis) layout.yaxis.uirevision = String(figure.heights);
   if (figure.heights) layout.yaxis.range = figure.heights;
-  labelled(layout, target._fullLayout);
+  setTicks(layout, target._fullLayout);
   if (link.waited && layout.xaxis2) layout.xaxis2.title.text = WAIT_RATE;
   if (isPrinting()) {
     // Two maps fill a page; nothing is longer than one.

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from reports.page.script import joined, script
@@ -12,6 +14,12 @@ def test_the_page_has_one_script_without_import_or_export():
     words = ("async function numbers", "function openCells", "await openLibrary()")
     places = [text.index(word) for word in words]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("entry", ["main.js", "live.js"])
+def test_no_name_is_declared_twice_in_the_scope_of_all_modules(entry):
+    names = re.findall(r"^(?:const|let|class|(?:async )?function) (\w+)", script(entry), re.MULTILINE)
+    assert len(names) > 50 and sorted(names) == sorted(set(names))
 
 
 def test_each_module_comes_once_behind_what_it_imports():
