@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli import complete
-from kit.cli.options import SAFETY, JsonOption, ResultsOption
+from kit.cli.options import RUN, JsonOption, ResultsOption, safety
 from kit.cli.usage import loaded
 from kit.core.errors import EXIT_HOST, EXIT_OK, EXIT_SAFETY, EXIT_USAGE, ConfigError, KitError, SafetyRefusal
 from kit.core.output import emit_json, emit_text, say, say_error
@@ -22,23 +21,16 @@ from kit.store.run_name import find_run
 
 AgreeOption = Annotated[
     str,
-    typer.Option(
-        "--agree", metavar="RUN-ID", rich_help_panel=SAFETY,
+    safety(
+        "--agree",
+        metavar="RUN-ID",
         help="Confirm cleaning up a run that this machine's kit did not make.",
     ),
-]  # fmt: skip
+]
 
 
 def clean_command(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RUN",
-            autocompletion=complete.runs,
-            show_default="all unfinished runs of this machine",
-            help="A workload (its latest run), the beginning of an id, or a directory.",
-        ),
-    ] = None,
+    run: Annotated[str | None, RUN(show_default="all unfinished runs of this machine")] = None,
     cache: Annotated[
         bool, typer.Option("--cache", help="Instead: images of the lab that this version does not use.")
     ] = False,

@@ -1,4 +1,7 @@
-"""What the shell's Tab key completes: workloads, runs, phases, presets and devices."""
+"""What the shell's Tab key completes: workloads, runs, phases, presets and devices.
+
+Typer leaves out what does not begin with the word; the shell itself completes files.
+"""
 
 from __future__ import annotations
 
@@ -16,54 +19,49 @@ _KIT = Path(__file__).parents[1]
 _MOST_BYTES = 16 << 20
 
 
-def workloads(incomplete: str) -> Iterator[tuple[str, str]]:
-    """Those of the kit, with their titles; the shell itself completes files."""
-    for path in sorted((_KIT.parent / "workloads").glob(f"{_safe(incomplete)}*.toml")):
-        yield path.stem, str(_read(path).get("title", ""))
+def workloads() -> Iterator[tuple[str, str]]:
+    """Those of the kit, with their titles."""
+    return _titles(_KIT.parent / "workloads")
 
 
-def runs(context: typer.Context, incomplete: str) -> Iterator[str]:
+def runs(context: typer.Context) -> Iterator[str]:
     """Workloads that have runs, and ids of runs, the newest first."""
     ids = stored_ids(_results(context))
-    names = dict.fromkeys(path.parent.name for path in ids.values())
-    yield from (name for name in (*names, *sorted(ids, reverse=True)) if name.startswith(incomplete))
+    yield from dict.fromkeys(path.parent.name for path in ids.values())
+    yield from sorted(ids, reverse=True)
 
 
-def phases(context: typer.Context, incomplete: str) -> Iterator[str]:
+def phases(context: typer.Context) -> Iterator[str]:
     """Of the run that is named, or the newest."""
     named = context.params.get("runs") or [None]
-    for phase in _read(find_run(named[0], _results(context)) / "manifest.json").get("phases", ()):
-        if incomplete == phase["name"][: len(incomplete)]:
-            yield phase["name"]
+    manifest = _read(find_run(named[0], _results(context)) / "manifest.json")
+    yield from (phase["name"] for phase in manifest.get("phases", ()))
 
 
-def presets(incomplete: str) -> Iterator[tuple[str, str]]:
+def presets() -> Iterator[tuple[str, str]]:
     """The kit's models of devices."""
-    for path in sorted((_KIT / "emulation" / "presets").glob(f"{_safe(incomplete)}*.toml")):
-        yield path.stem, str(_read(path).get("title", ""))
+    return _titles(_KIT / "emulation" / "presets")
 
 
-def devices(context: typer.Context, incomplete: str) -> Iterator[str]:
+def devices(context: typer.Context) -> Iterator[str]:
     """Those of the testbed, or of the lab."""
     testbed = Path(context.params.get("testbed") or _KIT / "lab" / "testbed.toml")
-    for device in _read(testbed).get("device", ()):
-        if incomplete == device["name"][: len(incomplete)]:
-            yield device["name"]
+    yield from (device["name"] for device in _read(testbed).get("device", ()))
 
 
-def devices_or_presets(context: typer.Context, incomplete: str) -> Iterator[str]:
+def devices_or_presets(context: typer.Context) -> Iterator[str]:
     """What `hsp slog` measures."""
-    yield from devices(context, incomplete)
-    yield from (name for name, _ in presets(incomplete))
+    yield from devices(context)
+    yield from (name for name, _ in presets())
 
 
 def _results(context: typer.Context) -> Path:
     return Path(context.params.get("results") or "results")
 
 
-def _safe(incomplete: str) -> str:
-    """A name and nothing that a pattern of files would act on."""
-    return "".join(letter for letter in incomplete if letter.isalnum() or letter in "-_")
+def _titles(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.glob("*.toml")):
+        yield path.stem, str(_read(path).get("title", ""))
 
 
 def _read(path: Path) -> Any:

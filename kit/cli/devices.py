@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from kit.cli import complete
-from kit.cli.options import AllOption, JsonOption, OneSerialOption, ResultsOption, TestbedOption
+from kit.cli.options import (
+    AllOption,
+    DeviceArgument,
+    JsonOption,
+    OneSerialOption,
+    ResultsOption,
+    TestbedOption,
+)
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
@@ -55,10 +58,7 @@ def disks(
 
 
 def wipe_command(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="DEVICE", help="Its name in the testbed.", autocompletion=complete.devices),
-    ],
+    name: DeviceArgument,
     testbed: TestbedOption,
     erase_serial: OneSerialOption = None,
     results: ResultsOption = Path("results"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.text import Text
 from kit import __version__
 from kit.cli.main import EXIT_CODES, TARGETS, command_of
 from kit.core.errors import ConfigError
-from kit.core.output import emit, emit_json, emit_text, say, write_target
+from kit.core.output import as_json, emit, emit_json, emit_text, say, write_target
 from kit.session import schemas
 
 # What groff would take for its own.
@@ -46,18 +45,8 @@ def help_command(
     elif first == "man" and not rest:
         emit("".join(f"{line}\n" for line in _page(context.find_root())))
     else:
-        _of_command(context.find_root(), words or [])
-
-
-def _of_command(root: Any, words: list[str]) -> None:
-    """Print what --help prints. Raises ConfigError for a command that there is not."""
-    for word in words:
-        _, command, _ = root.command.resolve_command(root, [word])
-        if not hasattr(command, "commands") and word != words[-1]:
-            raise ConfigError(f"`{root.command_path} {word}` has no commands", f"`hsp help {word}` shows it")
-        root = typer.Context(command, info_name=word, parent=root)
-    # Typer prints it by itself.
-    root.get_help()
+        root: Any = context.find_root().command
+        root.main([*(words or []), "--help"], prog_name="hsp", standalone_mode=False)
 
 
 def _schema(names: list[str], folder: Path | None) -> None:
@@ -67,8 +56,7 @@ def _schema(names: list[str], folder: Path | None) -> None:
         if not folder.is_dir():
             raise ConfigError(f"{folder} is no directory", "make it first, or name another")
         for each in schemas.names():
-            text = json.dumps(schemas.schema(each), indent=1) + "\n"
-            write_target(folder / schemas.file_name(each), text.encode())
+            write_target(folder / schemas.file_name(each), as_json(schemas.schema(each)).encode())
         say(f"{len(schemas.names())} schemas are in {folder}")
     elif not names:
         emit_text(f"{each:10} {title}" for each, title in schemas.names().items())

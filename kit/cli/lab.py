@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from kit.cli import complete
-from kit.cli.options import JsonOption, KernelOption, PinOption, SuiteOption, duration_ns
+from kit.cli.options import DeviceArgument, JsonOption, KernelOption, PinOption, SuiteOption, duration_ns
 from kit.cli.usage import loaded
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.core.clock import Clock
@@ -217,10 +216,7 @@ def down() -> None:
 
 
 def fault(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="DEVICE", help="Its name in the testbed.", autocompletion=complete.devices),
-    ],
+    name: DeviceArgument,
     what: Annotated[
         Literal["power-loss", "stall", "fail", "error", "heal"],
         typer.Argument(metavar="FAULT", help="power-loss, stall, fail, error or heal."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,40 +22,24 @@ from kit.setup.remote_site import open_server
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
 
 
+_candidate = partial(typer.Option, rich_help_panel="Drives to choose from")
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-C", metavar="DIR", help="Where to write it.")]
-CANDIDATES = "Drives to choose from"
-
-
-CandidatesOption = Annotated[
-    bool, typer.Option("--candidates", rich_help_panel=CANDIDATES, help="They are: which one to buy?")
-]
+CandidatesOption = Annotated[bool, _candidate("--candidates", help="They are: which one to buy?")]
 RoleOption = Annotated[
-    Literal["log", "cache"],
-    typer.Option("--role", rich_help_panel=CANDIDATES, help="What they would be: log device or L2ARC."),
+    Literal["log", "cache"], _candidate("--role", help="What they would be: log device or L2ARC.")
 ]
 DataOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--data", metavar="DEVICE", rich_help_panel=CANDIDATES, show_default="free disks",
-        help="A disk for data. Repeatable.",
-    ),
-]  # fmt: skip
+    _candidate("--data", metavar="DEVICE", show_default="free disks", help="A disk for data. Repeatable."),
+]
 ServerOption = Annotated[
-    str,
-    typer.Option(
-        "--server", metavar="HOST", rich_help_panel=CANDIDATES, help="It has the disks: ssh://USER@HOST."
-    ),
+    str, _candidate("--server", metavar="HOST", help="It has the disks: ssh://USER@HOST.")
 ]
 ClientOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--client", metavar="HOST", rich_help_panel=CANDIDATES, show_default="local",
-        help="A machine that mounts. Repeatable.",
-    ),
-]  # fmt: skip
-NameOption = Annotated[
-    str, typer.Option("--name", metavar="NAME", rich_help_panel=CANDIDATES, help="Of the files.")
+    _candidate("--client", metavar="HOST", show_default="local", help="A machine that mounts. Repeatable."),
 ]
+NameOption = Annotated[str, _candidate("--name", metavar="NAME", help="Of the files.")]
 
 
 def new(

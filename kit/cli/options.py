@@ -1,9 +1,10 @@
-"""Options of several commands, and durations in options."""
+"""Options and arguments of several commands, and durations in options."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,65 +17,48 @@ from kit.core.units import parse_duration_ns
 
 # Panels of the help; "Options" is Typer's own.
 A_AND_B = "A and B"
-LAB = "Lab"
-OUTPUT = "Output"
 SAFETY = "Safety"
-SWEEP = "Sweep"
+_lab = partial(typer.Option, rich_help_panel="Lab")
+output = partial(typer.Option, rich_help_panel="Output")
+safety = partial(typer.Option, rich_help_panel=SAFETY)
+sweep = partial(typer.Option, rich_help_panel="Sweep")
 _PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%?")
+_ERASE = "Confirm erasing this device"
 
-JsonOption = Annotated[
-    bool,
-    typer.Option("--json", rich_help_panel=OUTPUT, help="JSON on stdout, and nothing else there."),
-]
-OneSerialOption = Annotated[
-    str | None,
-    typer.Option(
-        "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY, help="Confirm erasing this device."
-    ),
-]
+JsonOption = Annotated[bool, output("--json", help="JSON on stdout, and nothing else there.")]
+OneSerialOption = Annotated[str | None, safety("--erase-serial", metavar="SERIAL", help=f"{_ERASE}.")]
 EraseSerialOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY,
-        help="Confirm erasing this device (repeatable).",
-    ),
-]  # fmt: skip
-ResultsOption = Annotated[
-    Path,
-    typer.Option("--results", metavar="DIR", rich_help_panel=OUTPUT, help="Where runs are stored."),
+    list[str] | None, safety("--erase-serial", metavar="SERIAL", help=f"{_ERASE} (repeatable).")
 ]
-SuiteOption = Annotated[
-    str,
-    typer.Option("--suite", metavar="NAME", rich_help_panel=LAB, help="The Debian release of the guest."),
-]
+ResultsOption = Annotated[Path, output("--results", metavar="DIR", help="Where runs are stored.")]
+SuiteOption = Annotated[str, _lab("--suite", metavar="NAME", help="The Debian release of the guest.")]
 PinOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--pin", metavar="PACKAGE", rich_help_panel=LAB,
+    _lab(
+        "--pin",
+        metavar="PACKAGE",
         help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports. Repeatable.",
     ),
-]  # fmt: skip
+]
 KernelOption = Annotated[
     str,
-    typer.Option(
-        "--kernel", metavar="NAME", rich_help_panel=LAB,
+    _lab(
+        "--kernel",
+        metavar="NAME",
         help="The kernel of the guest, as its package is called behind linux-image-.",
     ),
-]  # fmt: skip
+]
 JunitOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--junit", metavar="FILE", rich_help_panel=OUTPUT,
-        help="Also write a JUnit XML file, for a CI server.",
-    ),
-]  # fmt: skip
+    Path | None, output("--junit", metavar="FILE", help="Also write a JUnit XML file, for a CI server.")
+]
 KnownOption = Annotated[
     Path | None,
-    typer.Option(
-        "--known", metavar="FILE", rich_help_panel=OUTPUT,
+    output(
+        "--known",
+        metavar="FILE",
         help="A file of \\[\\[known]] failures, beside the workload's: they do not fail the exit code.",
     ),
-]  # fmt: skip
+]
 
 
 def _seed(text: str) -> int:
@@ -86,69 +70,72 @@ def _seed(text: str) -> int:
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        "--seed", parser=_seed, metavar="N", show_default=False,
+        "--seed",
+        parser=_seed,
+        metavar="N",
         help="Random numbers as in another run or series: the seed in its manifest. Default: a new seed.",
     ),
-]  # fmt: skip
+]
 AgeAgainOption = Annotated[
-    bool,
-    typer.Option(
-        "--age-again", rich_help_panel=LAB,
-        help="Age the lab's SSDs again, even if an earlier run has aged them.",
-    ),
-]  # fmt: skip
-ONLY_HELP = "Measure only these cells of a sweep and the base, e.g. 'threads=*'. Repeatable."
+    bool, _lab("--age-again", help="Age the lab's SSDs again, even if an earlier run has aged them.")
+]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="CELL", rich_help_panel=SWEEP, help=ONLY_HELP, show_default=False),
+    sweep(
+        "--only",
+        metavar="CELL",
+        help="Measure only these cells of a sweep and the base, e.g. 'threads=*'. Repeatable.",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", rich_help_panel=SWEEP, show_default=False,
+    sweep(
+        "--set",
+        metavar="KEY=VALUE",
         help="Another value of a key that can be swept, e.g. job.bs=4k. Repeatable.",
     ),
-]  # fmt: skip
+]
 LengthOption = Annotated[
     str | None,
     typer.Option(
-        "--length", metavar="LENGTH", show_default="full",
+        "--length",
+        metavar="LENGTH",
+        show_default="full",
         help="smoke, sanity or full: as long as the workload's \\[lengths.LENGTH] says.",
     ),
-]  # fmt: skip
-QuickOption = Annotated[
-    bool,
-    typer.Option("--quick", rich_help_panel=SWEEP, help="Only the cells that the workload declares for it."),
 ]
-AllOption = Annotated[
-    bool,
-    typer.Option("--all", "--verbose", "-v", rich_help_panel=OUTPUT, help="Also what passed, or is alike."),
+QuickOption = Annotated[bool, sweep("--quick", help="Only the cells that the workload declares for it.")]
+AllOption = Annotated[bool, output("--all", "--verbose", "-v", help="Also what passed, or is alike.")]
+WORKLOAD = typer.Argument(
+    metavar="WORKLOAD",
+    autocompletion=complete.workloads,
+    help="A workload of the kit (hsp list workloads), or a .toml file.",
+)
+RUN = partial(
+    typer.Argument,
+    metavar="RUN",
+    autocompletion=complete.runs,
+    help="A workload (its latest run), the beginning of an id, or a directory.",
+)
+DeviceArgument = Annotated[
+    str, typer.Argument(metavar="DEVICE", help="Its name in the testbed.", autocompletion=complete.devices)
 ]
-WorkloadArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="WORKLOAD", autocompletion=complete.workloads,
-        help="A workload of the kit (hsp list workloads), or a .toml file.",
-    ),
-]  # fmt: skip
-TestbedOption = Annotated[
-    Path,
-    typer.Option("--testbed", metavar="FILE", help="Server, clients and devices."),
-]
-LabTestbedOption = Annotated[
-    Path | None,
+_testbed = partial(typer.Option, "--testbed", metavar="FILE", help="Server, clients and devices.")
+TestbedOption = Annotated[Path, _testbed()]
+LabTestbedOption = Annotated[Path | None, _testbed(show_default="the built-in lab")]
+AcrossOption = Annotated[
+    list[str] | None,
     typer.Option(
-        "--testbed", metavar="FILE", help="Server, clients and devices.", show_default="the built-in lab"
+        "--across",
+        metavar="KEY",
+        help="Runs may differ in this and all keys below it, e.g. versions.zfs. Repeatable.",
     ),
-]  # fmt: skip
-
-
+]
 WorseThanOption = Annotated[
     str | None,
     typer.Option(
         "--worse-than",
         metavar="PERCENT",
-        show_default=False,
         help="Exit code 1 if a figure is slower now than before by more, as in 10%; 3 if not known.",
     ),
 ]
@@ -157,7 +144,6 @@ FigureOption = Annotated[
     typer.Option(
         "--figure",
         metavar="NAME",
-        show_default=False,
         help="Figure that --worse-than is for, as write-slog:slog:p99, or write-slog:p99. Repeatable.",
     ),
 ]

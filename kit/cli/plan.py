@@ -7,18 +7,16 @@ import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from kit.cli.options import (
-    OUTPUT,
-    SWEEP,
+    WORKLOAD,
     JsonOption,
     LabTestbedOption,
     LengthOption,
     OnlyOption,
     QuickOption,
     SetOption,
-    WorkloadArgument,
+    output,
+    sweep,
 )
 from kit.cli.plan_sweep import duration_text, files_of, kept_lines, sweep_json, sweep_lines
 from kit.config.lengths import as_set
@@ -45,18 +43,15 @@ from kit.zfs.pool import record_bytes
 
 
 def plan_command(
-    workload: WorkloadArgument,
+    workload: Annotated[str, WORKLOAD],
     testbed: LabTestbedOption = None,
-    commands_: Annotated[
-        bool, typer.Option("--commands", rich_help_panel=OUTPUT, help="Also each command, by step and host.")
-    ] = False,
+    commands_: Annotated[bool, output("--commands", help="Also each command, by step and host.")] = False,
     only: OnlyOption = None,
     sets: SetOption = None,
     length: LengthOption = None,
     quick: QuickOption = False,
     build: Annotated[
-        str | None,
-        typer.Option("--build", metavar="NAME", rich_help_panel=SWEEP, help="One build of a sweep, whole."),
+        str | None, sweep("--build", metavar="NAME", help="One build of a sweep, whole.")
     ] = None,
     json_output: JsonOption = False,
 ) -> None:

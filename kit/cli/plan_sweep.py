@@ -69,8 +69,9 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
         needs = {"phase": "a phase a value", "build": "a pool a value", "nothing": "phases of the workload"}
         yield f"  {name}: {', '.join(axis.keys)} = {', '.join(axis.values)} ({needs[axis.kind]}{phases})"
     yield ""
-    measured, cells = counted(len(planned.cells), "measurement"), counted(_cell_count(planned), "cell")
-    yield f"{measured} of {cells}, {counted(len(planned.builds), 'build')}:"
+    cells = {(cell.name, cell.phase) for cell in planned.cells}
+    measured = f"{counted(len(planned.cells), 'measurement')} of {counted(len(cells), 'cell')}"
+    yield f"{measured}, {counted(len(planned.builds), 'build')}:"
     for build, times_s in zip(planned.builds, build_seconds(planned), strict=True):
         yield f"  {build.name}: {duration_text(*times_s)}"
         for name in _of_no_cell(build):
@@ -126,10 +127,6 @@ def _of_no_cell(build: Build) -> list[str]:
     """Phases that are no cells: those of `also`, one for each device where they take these in turn."""
     cells = {cell.in_run for cell in build.cells}
     return [phase.name for phase in build.plan.workload.phase if phase.name not in cells]
-
-
-def _cell_count(planned: SweepPlan) -> int:
-    return len({(cell.name, cell.phase) for cell in planned.cells})
 
 
 def total_seconds(planned: SweepPlan) -> tuple[float, float]:

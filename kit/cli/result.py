@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import typer
-
+from kit.cli.options import output
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_text, say, write_target
 from kit.core.terminal import terminal_width
@@ -26,19 +24,18 @@ _FOR_FILES = ("html", "parquet")
 
 OutputOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", rich_help_panel="Output", show_default=False,
+    output(
+        "--output",
+        "-o",
+        metavar="FILE",
         help="Write there, not on stdout; its ending says the format. Repeatable.",
     ),
-]  # fmt: skip
+]
 
 
 def format_option(kinds: object) -> Any:
     """--format for the members of a Literal."""
-    names = ", ".join(get_args(kinds))
-    return typer.Option(
-        "--format", metavar="FORMAT", rich_help_panel="Output", show_default=False, help=f"One of {names}."
-    )
+    return output("--format", metavar="FORMAT", help=f"One of {', '.join(get_args(kinds))}.")
 
 
 # How the result is made in each format.
@@ -93,8 +90,3 @@ def _write(content: str | bytes, kind: str, file: Path | None) -> None:
         return
     write_target(file, content.encode() if isinstance(content, str) else content)
     say(f"{kind}: {file}")
-
-
-def as_json(value: Any) -> str:
-    """The text of a JSON document."""
-    return json.dumps(value, indent=1, allow_nan=False) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -41,67 +42,61 @@ ResumeOption = Annotated[
         "--resume", metavar="RUN", help="Resume an interrupted run or series.", autocompletion=complete.runs
     ),
 ]
+_a_and_b = partial(typer.Option, rich_help_panel=options.A_AND_B)
 CountOption = Annotated[
     int,
-    typer.Option(
-        "--repeat", min=1, max=_MAX_RUNS, metavar="N", rich_help_panel=options.A_AND_B,
+    _a_and_b(
+        "--repeat",
+        min=1,
+        max=_MAX_RUNS,
+        metavar="N",
         help="Runs of each side, interleaved ABBA; of a sweep, rounds of all its cells.",
     ),
-]  # fmt: skip
+]
 VersusOption = Annotated[
     Path | None,
-    typer.Option(
-        "--versus", metavar="TESTBED", rich_help_panel=options.A_AND_B,
-        help="B: the same workload on this testbed.",
-    ),
-]  # fmt: skip
+    _a_and_b("--versus", metavar="TESTBED", help="B: the same workload on this testbed."),
+]
 VersusWorkloadOption = Annotated[
     str | None,
-    typer.Option(
-        "--versus-workload", metavar="WORKLOAD", rich_help_panel=options.A_AND_B,
-        help="B: this workload instead.", autocompletion=complete.workloads,
+    _a_and_b(
+        "--versus-workload",
+        metavar="WORKLOAD",
+        help="B: this workload instead.",
+        autocompletion=complete.workloads,
     ),
-]  # fmt: skip
+]
 UntilOption = Annotated[
     str | None,
-    typer.Option(
-        "--until", metavar="WIDTH", rich_help_panel=options.A_AND_B,
-        help="Stop when each p50 ratio is this precise, e.g. 5%.",
-    ),
-]  # fmt: skip
+    _a_and_b("--until", metavar="WIDTH", help="Stop when each p50 ratio is this precise, e.g. 5%."),
+]
 AcrossOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--across", metavar="KEY", rich_help_panel=options.A_AND_B,
-        help="A and B may differ in this. Repeatable.",
-    ),
-]  # fmt: skip
+    _a_and_b("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
+]
 AgreeOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--agree", metavar="CODE", rich_help_panel=options.SAFETY, show_default=False,
+    options.safety(
+        "--agree",
+        metavar="CODE",
         help="Agree to what hsp has shown: commands of a testbed, or the id of a run to resume. Repeatable.",
     ),
-]  # fmt: skip
+]
 BesideOption = Annotated[
     bool,
-    typer.Option(
-        "--beside-other-pools", rich_help_panel=options.SAFETY,
+    options.safety(
+        "--beside-other-pools",
         help="Change settings of all pools (a smaller ARC, no flushes) although others are imported.",
     ),
-]  # fmt: skip
+]
 CutOption = Annotated[
     bool,
-    typer.Option(
-        "--cut-other-pools", rich_help_panel=options.SAFETY,
-        help="Let other imported pools lose their power with the server.",
-    ),
-]  # fmt: skip
+    options.safety("--cut-other-pools", help="Let other imported pools lose their power with the server."),
+]
 DespiteOption = Annotated[
     bool,
     typer.Option(
-        "--despite-warm-up",
-        help="Measure although the L2ARC is not warm; the verdict is then unknown.",
+        "--despite-warm-up", help="Measure although the L2ARC is not warm; the verdict is then unknown."
     ),
 ]
 ObserverOption = Annotated[
@@ -111,19 +106,9 @@ ObserverOption = Annotated[
         help="After the phases, measure what the tracer adds to reads from DRAM: some minutes.",
     ),
 ]
-WorkloadArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="WORKLOAD", show_default=False, autocompletion=complete.workloads,
-        help="A workload of the kit (hsp list workloads), or a .toml file.",
-    ),
-]  # fmt: skip
 LiveOption = Annotated[
     bool,
-    typer.Option(
-        "--live",
-        help="Show each phase while it runs, on a terminal and for `hsp show --live`.",
-    ),
+    typer.Option("--live", help="Show each phase while it runs, on a terminal and for `hsp show --live`."),
 ]
 
 
@@ -163,7 +148,7 @@ def _announcement(side: Side) -> str:
 
 
 def run(
-    workload: WorkloadArgument = None,
+    workload: Annotated[str | None, options.WORKLOAD] = None,
     testbed: options.LabTestbedOption = None,
     erase_serial: options.EraseSerialOption = None,
     agree: AgreeOption = None,
@@ -209,7 +194,8 @@ def run(
     )  # fmt: skip
     b = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
-    _note_live(live and (planned is not None or has_b or count > 1))
+    if live and (planned is not None or has_b or count > 1):
+        Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
     if planned is not None:
         raise typer.Exit(measure_sweep(
             side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
@@ -222,11 +208,6 @@ def run(
         _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
         json_output, Progress(), erase, asked, junit,
     ))  # fmt: skip
-
-
-def _note_live(unseen: bool) -> None:
-    if unseen:
-        Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
 
 
 def _told(planned: SweepPlan) -> Progress:

@@ -9,7 +9,6 @@ import typer
 
 from kit.cli import complete
 from kit.cli.options import (
-    OUTPUT,
     EraseSerialOption,
     JsonOption,
     KernelOption,
@@ -18,6 +17,7 @@ from kit.cli.options import (
     ResultsOption,
     SeedOption,
     SuiteOption,
+    output,
 )
 from kit.cli.result import Result
 from kit.core.output import emit_json, emit_text, say
@@ -44,12 +44,7 @@ DevicesArgument = Annotated[
 
 FormatOption = Annotated[
     Literal["text", "json", "row"] | None,
-    typer.Option(
-        "--format",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-        help="What to print; row: a line of JSON to share, without serial and host.",
-    ),
+    output("--format", help="What to print; row: a line of JSON to share, without serial and host."),
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kit.cli.options import output
 from kit.core.errors import ConfigError
 from kit.core.signals import interrupt_waits
 from kit.core.terminal import TERMINAL, Color
@@ -66,18 +67,18 @@ def shared_options() -> tuple[Any, ...]:
     def _shared(
         quiet: Annotated[
             bool,
-            typer.Option(
-                "--quiet", "-q", rich_help_panel="Output", callback=_set_quiet, expose_value=False,
-                help="No progress on stderr.",
-            ),
+            output("--quiet", "-q", callback=_set_quiet, expose_value=False, help="No progress on stderr."),
         ] = False,
         color: Annotated[
             Color,
-            typer.Option(
-                "--color", rich_help_panel="Output", callback=_set_color, is_eager=True, expose_value=False,
+            output(
+                "--color",
+                callback=_set_color,
+                is_eager=True,
+                expose_value=False,
                 help="Colours on a terminal; auto: unless NO_COLOR is set.",
             ),
         ] = "auto",
-    ) -> None: ...  # fmt: skip
+    ) -> None: ...
 
     return tuple(typer.main.get_command(made).params)

@@ -23,9 +23,14 @@ _OF_THE_SYSTEM = frozenset({"/dev", "/dev/fd", "/dev/pts", "/proc/self/fd"})
 _UNWRITABLE = (OSError, RuntimeError, ValueError, AttributeError)
 
 
+def as_json(value: Any) -> str:
+    """The text of a JSON document."""
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
+
+
 def emit_json(value: Any) -> None:
     """Write a value as JSON to stdout. Raises HostError."""
-    emit(json.dumps(value, indent=1, allow_nan=False) + "\n")
+    emit(as_json(value))
 
 
 def emit_text(lines: Iterable[str | tuple[str, ...]]) -> None:

@@ -16,6 +16,7 @@ from kit.core.text import NO_BREAK, csv_text, glued, markdown_text, safe_text, w
 
 Row = Sequence[str | float]
 LEAST_WIDTH = 24
+_LEAST_CUT = 12
 _CONSOLE = Console(file=io.StringIO(), color_system=None, force_jupyter=False, legacy_windows=False)
 
 
@@ -25,12 +26,14 @@ class Table:
 
     `head`: may have a second line, such as the name of a group above that of its first column. `numeric`:
     columns that are aligned at the right and never wrapped. `spare`: what a narrow terminal does not show.
+    `cut`: the column that is shortened before any other is wrapped, so that a row is a line.
     """
 
     head: Sequence[str]
     rows: Sequence[Row | str]
     numeric: Collection[int] = ()
     spare: int | None = None
+    cut: int | None = None
 
     def lines(self, width: int, indent: str = "") -> Iterator[str]:
         """Lines of at most `width` columns, except for words that are longer.
@@ -78,6 +81,7 @@ class Table:
             texts = {n: [line for row in rows for line in row[n].split("\n")] for n in numbers}
             widths = {n: max(map(cell_len, texts[n])) for n in numbers}
             least = {n: max(map(_least, texts[n])) for n in numbers if wraps and n not in self.numeric}
+            least |= {n: _LEAST_CUT for n in numbers if n == self.cut}
             room = width - len(numbers) + 1
             while sum(widths.values()) > room and any(widths[n] > least[n] for n in least):
                 widths[max(least, key=lambda n: widths[n] - least[n])] -= 1
@@ -93,6 +97,8 @@ class Table:
             right = n in self.numeric
             lead, text = _split(cells[n])
             fits = right or cell_len(lead + text) <= width
+            if n == self.cut and not fits:
+                text, fits = f"{text[: width - 3]}...", True
             parts = text.replace(NO_BREAK, " ").split("\n") if fits else wrapped(text, width - len(lead))
             above = "\n" * (deepest - cells[n].count("\n"))
             texts.append(Text(above + "\n".join(" " * gap + lead + part for part in parts)))

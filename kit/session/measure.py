@@ -14,7 +14,7 @@ from typing import Any
 
 import reports
 from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError, SafetyRefusal
-from kit.core.output import check_target, say
+from kit.core.output import check_target, emit_json, say
 from kit.core.own_file import own_directory
 from kit.core.progress import Progress
 from kit.doctor import of_run
@@ -30,7 +30,7 @@ from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.live.terminal import LiveView, why_off
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
-from kit.session.presentation import code_of, print_json, print_result, write_junit
+from kit.session.presentation import code_of, print_result, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
@@ -211,7 +211,8 @@ def _create_run(results: Path, plan: Plan, asked: Asked) -> run_directory.RunDir
 
 def _present(measured: Measured, json_output: bool) -> None:
     if json_output:
-        print_json(measured.summary, measured.run_dir)
+        emit_json(measured.summary.as_json())
+        say(f"report: {measured.run_dir.report}")
     else:
         print_result(measured.analysed, measured.run_dir, measured.told)
     if line := next_command(measured.summary, measured.run_dir.path, measured.code, measured.failure):

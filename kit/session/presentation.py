@@ -48,12 +48,6 @@ def print_result(analysed: reports.Analysed, run: RunDir, told: Collection[str] 
     emit_text(result_text(analysed, run, terminal_width(), told))
 
 
-def print_json(summary: Summary, run: RunDir) -> None:
-    """Print the summary as JSON on stdout, nothing else there. Raises HostError."""
-    emit_json(summary.as_json())
-    say(f"report: {run.report}")
-
-
 def write_junit(path: Path | None, judged: Summary | Series) -> None:
     """Write a summary or series as a JUnit file if there is a path. Raises HostError."""
     if path:

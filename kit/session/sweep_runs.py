@@ -32,7 +32,7 @@ from kit.session.side import Side
 from kit.store import series as store
 from kit.store.checks.known import Known
 from kit.store.json_file import read_json
-from kit.store.manifest import Manifest, read_manifest
+from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, SeriesRun
 
@@ -252,13 +252,10 @@ def _ended(run: RunDir) -> bool:
     """Whether it needs nothing more than to be read."""
     try:
         manifest = read_manifest(run)
-        return manifest.ended is True and read_journal(run.journal).finished and not _interrupted(manifest)
+        interrupted = any(problem.code in ("interrupted", "error") for problem in manifest.problems)
+        return manifest.ended is True and read_journal(run.journal).finished and not interrupted
     except ConfigError:
         return False
-
-
-def _interrupted(manifest: Manifest) -> bool:
-    return any(problem.code in ("interrupted", "error") for problem in manifest.problems)
 
 
 def _record(ongoing: reports.OngoingSeries, mark: SeriesMark, measured: Measured) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -54,24 +54,30 @@ def find_phase(name: str, results: Path) -> str:
 
 
 def stored_ids(results: Path) -> dict[str, Path]:
-    """Paths of all runs and series in `results` and one level below, by id. Links are not followed."""
-    return {each.name: each for each in _run_folders(results)}
+    """Paths of all runs and series in `results` and one level below, by id."""
+    return {each.name: each for each in run_folders(results, _has_id)}
 
 
-def _run_folders(results: Path) -> Iterator[Path]:
-    for folder in _folders(results):
-        if _RUN_ID.fullmatch(folder.name):
-            yield folder
-        else:
-            yield from (each for each in _folders(folder) if _RUN_ID.fullmatch(each.name))
+def run_folders(
+    results: Path, is_run: Callable[[Path], bool], left_out: Callable[[Path, OSError], None] | None = None
+) -> Iterator[Path]:
+    """Directories of runs in `results` and one level below. Links are not followed.
+
+    `left_out`: called with what cannot be read.
+    """
+    for folder in _folders(results, left_out):
+        yield from [folder] if is_run(folder) else filter(is_run, _folders(folder, left_out))
+
+
+def _has_id(path: Path) -> bool:
+    return _RUN_ID.fullmatch(path.name) is not None
 
 
 def _of_workload(folder: Path) -> Path | None:
     latest = folder / "latest"
     if latest.is_symlink():
         return latest
-    runs = [each for each in _folders(folder) if _RUN_ID.fullmatch(each.name)]
-    return max(runs, key=lambda each: _time(each.name), default=None)
+    return max(filter(_has_id, _folders(folder)), key=lambda each: _time(each.name), default=None)
 
 
 def _time(name: str) -> str:
@@ -79,9 +85,12 @@ def _time(name: str) -> str:
     return name.removeprefix(_SERIES)
 
 
-def _folders(path: Path) -> list[Path]:
+def _folders(path: Path, left_out: Callable[[Path, OSError], None] | None = None) -> list[Path]:
+    """By name."""
     try:
         with os.scandir(path) as entries:
-            return [Path(each.path) for each in entries if each.is_dir(follow_symlinks=False)]
-    except OSError:
+            return sorted(Path(each.path) for each in entries if each.is_dir(follow_symlinks=False))
+    except OSError as error:
+        if left_out and not isinstance(error, FileNotFoundError):
+            left_out(path, error)
         return []

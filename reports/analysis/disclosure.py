@@ -33,10 +33,11 @@ def describe(manifest: Manifest) -> Disclosure | None:
     """What the manifest has; None for an import."""
     if manifest.import_:
         return None
+    wall = _UNKNOWN if manifest.wall_s is None else f"{manifest.wall_s:.0f} s"
     return Disclosure(
         stable_storage=tuple(_stable_storage(manifest)),
         materials=tuple(_materials(manifest)),
-        dates=(("Started", manifest.started_utc or _UNKNOWN), ("Wall time", _wall(manifest))),
+        dates=(("Started", manifest.started_utc or _UNKNOWN), ("Wall time", wall)),
     )
 
 
@@ -155,7 +156,3 @@ def _dram(probe: DramProbe) -> str:
 def _memory(size: int | None) -> str:
     """To a tenth of a GiB: the kernel keeps an odd part of each machine's memory."""
     return _UNKNOWN if size is None else f"{size / (1 << 30):.1f} GiB"
-
-
-def _wall(manifest: Manifest) -> str:
-    return f"{manifest.wall_s:.0f} s" if manifest.wall_s is not None else _UNKNOWN

@@ -254,9 +254,12 @@ def _compared(line: Line, phase: str) -> str:
 
 
 def _times(ratio: float) -> str:
-    """How many times longer, in two digits; 1.1 times as long is not 1.1 times longer."""
-    value = f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
-    return f"{value} times {'longer' if ratio >= 2 else 'as long'}"
+    """How many times longer; 1.1 times as long is not 1.1 times longer."""
+    return f"{two_digits(ratio)} times {'longer' if ratio >= 2 else 'as long'}"
+
+
+def two_digits(ratio: float) -> str:
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
 
 
 def _modes(summary: Summary) -> str:

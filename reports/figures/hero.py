@@ -73,7 +73,9 @@ def hero(
     beside = {"domain": bars, "anchor": "y", "visible": False, "range": [-0.5, right], "fixedrange": True}
     drawn.narrow[f"xaxis{last}"] = {"domain": [1 - _NARROW_BARS, 1]}
     shapes = [
-        shape for bar, place in zip(merged, places, strict=True) for shape in _bar(bar[0], place, last, low)
+        _box(span, place, last, low)
+        for bar, place in zip(merged, places, strict=True)
+        if (span := _published(bar[0]))
     ]
     heights = _heights(merged, low, high)
     words = _words(merged, heights, bars[1] + 0.012, source)
@@ -185,7 +187,7 @@ def _span_s(panels: Sequence[Panel], lines: Sequence[Line]) -> tuple[float, floa
     return low / 1.6e6, max([low * 10, *(span[1] for span in spans)]) * 1.6 / 1e6
 
 
-def _published(line: Line) -> tuple[float, float] | None:
+def _published(line: Line) -> Span | None:
     return line.row.published.range_us if line.row.published else None
 
 
@@ -227,17 +229,14 @@ def _places(bars: Sequence[_Bar]) -> list[int]:
     return places
 
 
-def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Layout]:
+def _box(span: Span, place: int, axis: str, low_s: float) -> Layout:
     """The published range as a dotted box around this run's."""
-    common: Layout = {"type": "rect", "xref": f"x{axis}", "yref": "y", "layer": "below"}
-    made: list[Layout] = []
-    if span := _published(line):
-        made.append({
-            **common, "x0": place - 0.42, "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s),
-            "y1": span[1] / 1e6, "fillcolor": palette.PUBLISHED_FILL,
-            "line": {"color": palette.PUBLISHED, "width": 1.6, "dash": "dot"},
-        })  # fmt: skip
-    return made
+    return {
+        "type": "rect", "xref": f"x{axis}", "yref": "y", "layer": "below", "x0": place - 0.42,
+        "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s), "y1": span[1] / 1e6,
+        "fillcolor": palette.PUBLISHED_FILL,
+        "line": {"color": palette.PUBLISHED, "width": 1.6, "dash": "dot"},
+    }  # fmt: skip
 
 
 def _points(
@@ -277,13 +276,12 @@ def _heights(bars: Sequence[_Bar], low_s: float, high_s: float) -> list[float]:
         np.log(max(_middle_us(bar) / 1e6 / low_s, 1.0)) / np.log(high_s / low_s) * inner for bar in bars
     ]
     order = sorted(range(len(bars)), key=lambda number: wanted[number])
-    step = _WORDS_PX
     heights: list[float] = []
     for number in order:
-        heights.append(max(float(wanted[number]), heights[-1] + step if heights else step / 2))
-    over = max(0.0, (heights[-1] if heights else 0) + step / 2 - inner)
+        heights.append(max(float(wanted[number]), heights[-1] + _WORDS_PX if heights else _WORDS_PX / 2))
+    over = max(0.0, (heights[-1] if heights else 0) + _WORDS_PX / 2 - inner)
     for number in range(len(heights) - 1, -1, -1):
-        limit = heights[number + 1] - step if number + 1 < len(heights) else inner - step / 2
+        limit = heights[number + 1] - _WORDS_PX if number + 1 < len(heights) else inner - _WORDS_PX / 2
         heights[number] = min(heights[number], limit) if over else heights[number]
     return [heights[order.index(number)] / inner for number in range(len(bars))]
 

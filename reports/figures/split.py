@@ -35,7 +35,8 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
     words = [
         {"x": 0, "y": place + _BAR / 2 + 0.02, "xref": "x", "yref": "y", "xanchor": "left",
          "yanchor": "bottom", "align": "left", "showarrow": False, "borderpad": 0, "font": {"size": 12},
-         "text": f"<b>{plotly_text(phase.phase)}</b><br>{plotly_text(_name(tier))}"}
+         "text": f"<b>{plotly_text(phase.phase)}</b><br>{tier.op}s, {plotly_text(tier_name(tier.tier))}, "
+                 f"{format_latency(tier.mean_us)}"}
         for place, (phase, tier) in enumerate(rows)
     ]  # fmt: skip
     legend: Layout = {
@@ -72,7 +73,3 @@ def _trace(part: Part, tiers: Sequence[SplitTier]) -> Trace:
         "customdata": [format_latency(each.mean_us) if each else "" for each in of],
         "hovertemplate": "%{fullData.name}: %{customdata}, %{x:.1%}<extra></extra>",
     }  # fmt: skip
-
-
-def _name(tier: SplitTier) -> str:
-    return f"{tier.op}s, {tier_name(tier.tier)}, {format_latency(tier.mean_us)}"

@@ -39,7 +39,7 @@ def thumbnail(grid: Grid, size: tuple[int, int] = _SIZE) -> str:
             continue
         strength = np.log1p(image) / np.log1p(image.max())
         # The middle of the light theme's scale is seen on both.
-        pixels[used, :3] = _rgb(str(palette.scale(tier)[0][1]))
+        pixels[used, :3] = list(bytes.fromhex(str(palette.scale(tier)[0][1])[1:]))
         pixels[..., 3] = np.maximum(pixels[..., 3], np.where(used, 90 + 165 * strength, 0).astype(np.uint8))
     return "data:image/png;base64," + base64.b64encode(_png(pixels[::-1])).decode()
 
@@ -49,10 +49,6 @@ def _merged(counts: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float
     starts = np.arange(width) * counts.shape[1] // width
     merged: npt.NDArray[np.float64] = np.add.reduceat(counts, starts, axis=1)
     return merged
-
-
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 def _png(pixels: Pixels) -> bytes:

@@ -8,11 +8,11 @@ from kit.core.table import Row, Table
 from kit.core.text import counted, markdown_text, prose
 from kit.core.units import format_latency
 from kit.store.parts.comparison import ComparedRow, Comparison
+from reports.analysis.import_source import LAYERS
 from reports.analysis.tier_names import EMULATED, op_name, tier_name
 from reports.comparison.comparability import differences
 from reports.comparison.compare import DIFFERENCE, SHOWN, answer
 from reports.statistics.ratios import is_too_wide
-from reports.trend.sentences import LAYERS
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
 # Of runs that are too few to be judged.

@@ -103,7 +103,8 @@ def openmetrics(frame: pl.DataFrame, summary: Summary | None, times: Times | Non
         stamps, begin_ns, step_ns = _steps(rows, name, len(edges), times)
         for key, mine in rows.group_by(*_LABELS, maintain_order=True):
             labels = dict(zip(_LABELS, map(str, key), strict=True))
-            begins = [f"{_METRIC}_bucket{_labelled({**run, **labels, 'le': le})} " for le in _limits(edges)]
+            limits = [*map(_seconds, edges.tolist()), "+Inf"]
+            begins = [f"{_METRIC}_bucket{_labelled({**run, **labels, 'le': le})} " for le in limits]
             counts = np.zeros((len(stamps), len(edges)), dtype=np.int64)
             when = mine["time_ns"].to_numpy()
             at = (when - begin_ns) // step_ns + 1 if step_ns else np.zeros_like(when)
@@ -151,11 +152,6 @@ def _points(begins: Sequence[str], stamps: Sequence[str], counts: IntArray) -> I
     for stamp, row in zip(stamps, counts.tolist(), strict=True):
         values = [*row, row[-1] if row else 0]
         yield "".join(f"{begin}{value}{stamp}\n" for begin, value in zip(begins, values, strict=True))
-
-
-def _limits(edges: IntArray) -> Iterator[str]:
-    yield from map(_seconds, edges.tolist())
-    yield "+Inf"
 
 
 def _stamp(unix_ns: int) -> str:

@@ -11,7 +11,7 @@ from kit.core.units import format_latency, format_latency_range
 from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use, split
 from reports.analysis.answer import is_told
-from reports.analysis.headline import Headline, Line, matched
+from reports.analysis.headline import Headline, Line, matched, two_digits
 from reports.analysis.tier_names import EMULATED, tier_name
 from reports.verdict import recovery
 
@@ -44,8 +44,8 @@ def result_lines(
     if any(line.inside is not None for line in headline.lines) and summary.reference:
         yield from prose([f"published: {summary.reference.title}"], width)
     yield from prose((*headline.unpublished, *_by_counters(summary)), width)
-    more = (*_faults(summary), *split.sentences(summary.split))
-    yield from prose(_besides(headline, more), width, "- ")
+    faults = (*recovery.sentences(summary.faults), *recovery.check_sentences(summary.fault_checks))
+    yield from prose(_besides(headline, (*faults, *split.sentences(summary.split))), width, "- ")
     yield from prose(filter(None, [observer_effect.sentence(summary.observer_effect)]), width)
     yield from prose((*resource_use.sentences(summary.use), *findings), width, "! ")
 
@@ -61,12 +61,6 @@ def _by_counters(summary: Summary) -> Iterator[str]:
         if shares := phase.shares:
             for tier, count in shares.counts.items():
                 yield f"{phase.phase}: {count:,} {shares.unit} from {tier_name(tier)}, by counters"
-
-
-def _faults(summary: Summary) -> Iterator[str]:
-    """Declared faults and events, and their results."""
-    yield from recovery.sentences(summary.faults)
-    yield from recovery.check_sentences(summary.fault_checks)
 
 
 def _verdict(summary: Summary, headline: Headline) -> str:
@@ -109,7 +103,7 @@ def _cells(line: Line, with_op: bool) -> tuple[str, ...]:
         f" {name}", f"{row.count:,}", _percentile(row.p50_us), _percentile(row.p99_us),
         _range(row.range_us), _range(row.published.range_us) if row.published else "",
         "" if line.inside is None else f"{100 * line.inside:.0f} %",
-        f"{_ratio(line.times_of[1])}x {line.times_of[0].upper()}" if line.times_of else "",
+        f"{two_digits(line.times_of[1])}x {line.times_of[0].upper()}" if line.times_of else "",
     )  # fmt: skip
 
 
@@ -119,10 +113,6 @@ def _percentile(value_us: float | None) -> str:
 
 def _range(range_us: Sequence[float]) -> str:
     return format_latency_range(*range_us).replace(" to ", "\N{EN DASH}")
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
 def _bands(summary: Summary, line: Line) -> Iterator[Row | str]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from kit.core.table import Row, Table
 from kit.core.text import markdown_text, prose, wrapped
+from reports.analysis.import_source import LAYERS
 from reports.analysis.tier_names import EMULATED, tier_name
 from reports.output.junit import add_outcome, case, document
 from reports.trend.analyse import Trend
 from reports.trend.gate import Gate, failed, left_open
-from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of, sentences, statement
+from reports.trend.sentences import headline, method, places, remarks, row_of, sentences, statement
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "now/past", "told")
 _CSV_HEAD = "run started_utc label phase layer op tier figure unit value low high used change_before".split()

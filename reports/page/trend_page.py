@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from reports.analysis.import_source import LAYERS
 from reports.figures.runs import trend as figures
 from reports.page import document
 from reports.trend.analyse import Trend
 from reports.trend.gate import Gate, reasons, verdict
-from reports.trend.sentences import LAYERS, headline, method, places, remarks, row_of
+from reports.trend.sentences import headline, method, places, remarks, row_of
 
 
 @document.damage_refused("a run of the trend", "look at each run with `hsp show`")

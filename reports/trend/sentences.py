@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kit.core.units import format_latency
 from kit.store.labels import ios_words
 from kit.store.summary import Range
+from reports.analysis.import_source import LAYERS
 from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics.change_points import ALPHA
 from reports.statistics.ratios import around
@@ -18,7 +19,6 @@ from reports.trend.analyse import ChangePoint, Line, Trend, quiet_marks
 from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Key
 
-LAYERS = {"nfs-server": "NFS server", "client": "clients", "device": "devices", "vdev": "vdevs"}
 _FIGURES = {RATE: "I/Os a second", BYTES: "MB/s"}
 # Below a change of this factor, percents; from it on, "times".
 _PERCENTS = 1.5

@@ -56,12 +56,8 @@ def _change(drift: SoakDrift) -> str:
             f"{100 * (drift.ratio - 1):+.1f} %",
             f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %",
         )
-    return f"{found}{_at(drift)} (within this run: {within})"
-
-
-def _at(drift: SoakDrift) -> str:
-    """Which row."""
-    return f" from {format_duration_ns(round((drift.at_s or 0) * 1e9))} on"
+    at = format_duration_ns(round((drift.at_s or 0) * 1e9))
+    return f"{found} from {at} on (within this run: {within})"
 
 
 def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
-from kit.cli.result import Result, as_json
+from kit.cli.result import Result
 from kit.core.errors import ConfigError
-from kit.core.output import say_error, write_target
+from kit.core.output import as_json, say_error, write_target
 from kit.core.text import wrapped
 from kit.recovery.clean import is_made
 from kit.session.rejudged import Rejudged, known_of_all, rejudged, unreadable

@@ -8,11 +8,19 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
-from kit.cli import complete
-from kit.cli.options import AllOption, FigureOption, JsonOption, ResultsOption, WorseThanOption, part_of
-from kit.cli.result import OutputOption, Result, as_json, format_option
+from kit.cli.options import (
+    RUN,
+    AcrossOption,
+    AllOption,
+    FigureOption,
+    JsonOption,
+    ResultsOption,
+    WorseThanOption,
+    part_of,
+)
+from kit.cli.result import OutputOption, Result, format_option
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
-from kit.core.output import say
+from kit.core.output import as_json, say
 from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
@@ -48,25 +56,10 @@ class SplitCommand(TyperCommand):
 SETTINGS = {"compare": {"cls": SplitCommand}}
 
 
-AcrossOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--across",
-        metavar="KEY",
-        show_default=False,
-        help="A and B may differ in this and in all keys below it, e.g. versions.zfs. Repeatable.",
-    ),
-]
-
-
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            help="Those of A, then --, then those of B. RUN:PHASE is one phase of a run.",
-            metavar="RUN",
-            autocompletion=complete.runs,
-        ),
+        RUN(help="Those of A, then --, then those of B. RUN:PHASE is one phase of a run."),
     ],
     across: AcrossOption = None,
     baseline: Annotated[

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import reports
+from kit.cli.options import duration_ns
 from kit.cli.result import Result
 from kit.core.bins import BINS_PER_OCTAVE
 from kit.core.errors import ConfigError
-from kit.core.units import parse_duration_ns
 from kit.store import tables
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir, named_run
@@ -80,10 +80,7 @@ def _every_ns(every: str | None, totals: bool) -> int:
         raise ConfigError("--every and --totals: totals have no steps", "leave out one of them")
     if every is None:
         return 0
-    try:
-        every_ns = parse_duration_ns(every)
-    except ValueError as error:
-        raise ConfigError(f"--every: {error}", "such as --every 15s") from None
+    every_ns = duration_ns("--every", every)
     if every_ns < 10**6:
         raise ConfigError(f"--every {every}: Prometheus has times of 1 ms", "give 1ms or more")
     return every_ns

@@ -151,11 +151,6 @@ def _import(
             analysed = reports.analyse(run)
         run_directory.point_latest(run)
     except BaseException:
-        _remove_run(run)
+        shutil.rmtree(run.path, ignore_errors=True)
         raise
     return imported, run, analysed
-
-
-def _remove_run(run: run_directory.RunDir) -> None:
-    """Remove an incomplete run."""
-    shutil.rmtree(run.path, ignore_errors=True)

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from kit.recovery.clean import is_made
 from kit.store.baselines import read_baselines, run_of_baseline
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
+from kit.store.run_name import run_folders
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import Summary, read_summary
 from reports.analysis.headline import sentence
@@ -87,15 +88,21 @@ def list_command(
       hsp list | awk -F'\\t' '$1 == "INVALID" {print $5}'
     """
     if kind == "runs":
-        found = map(_listed, _directories(results))
+        found = map(_listed, run_folders(results, _is_run, _say_left_out))
         wanted = (r for r in found if workload in (None, r.workload) and verdict in (None, r.verdict))
         _show_runs(
             sorted(wanted, key=lambda r: r.started_utc or "", reverse=True)[:number], results, json_output
         )
     elif number or workload or verdict:
         raise ConfigError("-n, --workload and --verdict are for runs", "leave them out")
+    elif kind == "labs":
+        loaded("kit.cli.lab").status(json_output)
     else:
-        _OTHERS[kind](results, json_output)
+        document, head, rows = _OTHERS[kind](results)
+        if json_output:
+            emit_json(document)
+        else:
+            _emit_table(head, rows)
 
 
 def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool) -> None:
@@ -114,36 +121,14 @@ def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool) -> None
 def _emit_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on a terminal, `_CUT` shortened; in a pipe a line a row, columns separated by tabs, no head."""
     if sys.stdout.isatty():
-        at = head.index(_CUT) if _CUT in head else None
-        if at is not None:
-            others = sum(max(len(row[n]) for row in (head, *rows)) + 2 for n in range(len(head)) if n != at)
-            room = max(terminal_width() - others, 12)
-            rows = [[*row[:at], _cut(row[at], room), *row[at + 1 :]] for row in rows]
-        emit_text(Table(head, rows).lines(terminal_width()) if rows else ())
+        cut = head.index(_CUT) if _CUT in head else None
+        emit_text(Table(head, rows, cut=cut).lines(terminal_width()) if rows else ())
     else:
         emit_text(tuple(row) for row in rows)
 
 
-def _directories(results: Path) -> Iterator[Path]:
-    """Directories of runs in `results` and one level below. Links are not followed."""
-    for path in _folders(results):
-        if _is_run(path):
-            yield path
-        else:
-            yield from filter(_is_run, _folders(path))
-
-
-def _folders(path: Path) -> list[Path]:
-    """The directories in `path`, by name. Says what cannot be read."""
-    try:
-        with os.scandir(path) as entries:
-            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        say(f"left out: {path}: {error.strerror}")
-        return []
-    return [path / name for name in sorted(names)]
+def _say_left_out(path: Path, error: OSError) -> None:
+    say(f"left out: {path}: {error.strerror}")
 
 
 def _is_run(path: Path) -> bool:
@@ -195,10 +180,6 @@ def _time(name: str) -> str | None:
     return f"{name[:4]}-{name[4:6]}-{name[6:11]}:{name[11:13]}:{name[13:15]}Z"
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 3]}..."
-
-
 def _row(run: Listed) -> tuple[str, ...]:
     state = "damaged" if run.problem else run.verdict or "no result"
     on_terminal = sys.stdout.isatty()
@@ -232,7 +213,11 @@ def _p50s(summary: Summary) -> str:
     return "; ".join(texts[:_MOST_SHOWN])
 
 
-def _list_workloads(results: Path, json_output: bool) -> None:
+# What is listed: as JSON, and as the head and the rows of a table.
+_Listing = tuple[dict[str, Any], Sequence[str], Sequence[Sequence[str]]]
+
+
+def _list_workloads(results: Path) -> _Listing:
     """The kit's, with their titles and what they take in the lab, as far as that is known."""
     found: list[dict[str, Any]] = []
     for name in sorted(path.stem for path in WORKLOADS.glob("*.toml")):
@@ -242,13 +227,10 @@ def _list_workloads(results: Path, json_output: bool) -> None:
         except ConfigError as error:
             title, minutes = error.message, None
         found.append({"name": name, "title": title, "lab_minutes": minutes})
-    if json_output:
-        emit_json({"format": 1, "workloads": found})
-        return
     rows = [
         (e["name"], "" if e["lab_minutes"] is None else f"{e['lab_minutes']} min", e["title"]) for e in found
     ]
-    _emit_table(("workload", "in the lab", "title"), rows)
+    return {"format": 1, "workloads": found}, ("workload", "in the lab", "title"), rows
 
 
 def _minutes(side: Any) -> tuple[str, int | None]:
@@ -263,17 +245,15 @@ def _minutes(side: Any) -> tuple[str, int | None]:
     return title, None if seconds is None else max(1, round(seconds / 60))
 
 
-def _list_presets(results: Path, json_output: bool) -> None:
+def _list_presets(results: Path) -> _Listing:
     """The kit's own device models, with their sources."""
     model = loaded("kit.config.device_model")
     models = {name: model.find_preset(name) for name in model.preset_names()}
-    if json_output:
-        emit_json({name: each.model_dump(mode="json") for name, each in models.items()})
-    else:
-        _emit_table(("preset", "device"), [(name, each.title) for name, each in models.items()])
+    document = {name: each.model_dump(mode="json") for name, each in models.items()}
+    return document, ("preset", "device"), [(name, each.title) for name, each in models.items()]
 
 
-def _list_baselines(results: Path, json_output: bool) -> None:
+def _list_baselines(results: Path) -> _Listing:
     """Those of a results directory, and whether their runs are there."""
     entries = []
     for name, each in sorted(read_baselines(results).items()):
@@ -282,20 +262,10 @@ def _list_baselines(results: Path, json_output: bool) -> None:
         except ConfigError:
             found = None
         entries.append({"name": name, **each.as_json(), "found": found})
-    if json_output:
-        emit_json({"format": 1, "baselines": entries})
-        return
     if not entries:
         say(f"no baselines in {results}")
     rows = [(e["name"], e["run"], e["set_utc"], e["found"] or f"GONE: {e['path']}") for e in entries]
-    _emit_table(("baseline", "run", "set", "path"), rows)
+    return {"format": 1, "baselines": entries}, ("baseline", "run", "set", "path"), rows
 
 
-def _list_labs(results: Path, json_output: bool) -> None:
-    """The guest's image, and the labs that are up."""
-    loaded("kit.cli.lab").status(json_output)
-
-
-_OTHERS = {
-    "workloads": _list_workloads, "presets": _list_presets, "baselines": _list_baselines, "labs": _list_labs,
-}  # fmt: skip
+_OTHERS = {"workloads": _list_workloads, "presets": _list_presets, "baselines": _list_baselines}

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from functools import partial
 from pathlib import Path
 
 import typer
 
 import reports
-from kit.cli.result import Result, as_json
+from kit.cli.result import Result
 from kit.cli.usage import loaded
 from kit.config.toml import load
 from kit.core.errors import ConfigError
-from kit.core.output import say
+from kit.core.output import as_json, say
 from kit.session.presentation import code_of, code_of_series, result_text, series_text, write_junit
 from kit.store.checks.known import Known
 from kit.store.manifest import read_manifest
-from kit.store.run_directory import named_run
-from kit.store.series import is_series, named_series
+from kit.store.run_directory import RunDir, named_run
+from kit.store.series import Series, is_series, named_series
+from kit.store.summary import Summary
 from reports.published.references import Document
 
 
@@ -26,47 +28,39 @@ def report(
     run: Path, result: Result, reference: Path | None, known: Path | None, junit: Path | None, open_: bool
 ) -> None:
     """Write it as text, JSON or page. Ends with the verdict's exit code. Raises ConfigError, HostError."""
+    judged: Series | Summary
     if is_series(run):
         if reference or known:
             option = "--reference" if reference else "--known"
             raise ConfigError(f"{option} is for a run", "leave it out: a series has that of its workload")
-        _report_series(named_series(run), result, junit, open_)
-        return
-    document = load(reference, Document) if reference else None
-    ranges = document.reference(reference.stem) if document and reference else None
-    run_dir = named_run(run)
-    failures: tuple[Known, ...] = ()
-    if known:
-        # So late because it knows plans, which take long to load.
-        known_of = loaded("kit.session.rejudged").known_of
-        failures = known_of(known, read_manifest(run_dir))
-    analysed = reports.analyse(run_dir, ranges, document.setup if document else None, failures)
-    summary = analysed.summary
-    write_junit(junit, summary)
-    result.write({
-        "text": lambda width: result_text(analysed, run_dir, width),
-        "json": lambda _: as_json(summary.as_json()),
-        "html": lambda _: run_dir.report.read_bytes(),
-    })  # fmt: skip
-    _end(run_dir.report, result, open_)
-    if junit or summary.verdict == "invalid":
-        raise typer.Exit(code_of(summary))
-
-
-def _report_series(path: Path, result: Result, junit: Path | None, open_: bool) -> None:
-    """Analyse and draw a series again."""
-    series = reports.analyse_series(path)
-    page = path / "report.html"
+        path = named_series(run)
+        judged = series = reports.analyse_series(path)
+        page, text, code = path / "report.html", partial(series_text, series, path), code_of_series(series)
+    else:
+        run_dir = named_run(run)
+        analysed = _analysed(run_dir, reference, known)
+        judged = summary = analysed.summary
+        page, text, code = run_dir.report, partial(result_text, analysed, run_dir), code_of(summary)
     # First: standard output may have no room.
-    write_junit(junit, series)
+    write_junit(junit, judged)
     result.write({
-        "text": lambda width: series_text(series, path, width),
-        "json": lambda _: as_json(series.as_json()),
+        "text": text,
+        "json": lambda _: as_json(judged.as_json()),
         "html": lambda _: page.read_bytes(),
     })  # fmt: skip
     _end(page, result, open_)
-    if junit or series.verdict == "invalid":
-        raise typer.Exit(code_of_series(series))
+    if junit or judged.verdict == "invalid":
+        raise typer.Exit(code)
+
+
+def _analysed(run: RunDir, reference: Path | None, known: Path | None) -> reports.Analysed:
+    document = load(reference, Document) if reference else None
+    ranges = document.reference(reference.stem) if document and reference else None
+    failures: tuple[Known, ...] = ()
+    if known:
+        # So late because it knows plans, which take long to load.
+        failures = loaded("kit.session.rejudged").known_of(known, read_manifest(run))
+    return reports.analyse(run, ranges, document.setup if document else None, failures)
 
 
 def _end(report: Path, result: Result, open_: bool) -> None:

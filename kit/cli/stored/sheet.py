@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from kit.cli import complete
-from kit.cli.options import AllOption, JsonOption, ResultsOption
-from kit.cli.result import OutputOption, Result, as_json, format_option
+from kit.cli.options import RUN, AllOption, JsonOption, ResultsOption
+from kit.cli.result import OutputOption, Result, format_option
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
+from kit.core.output import as_json
 from kit.session.sheet import buyers_sheet
 from kit.store.run_name import find_run
 from reports.output import sheet_table
@@ -23,11 +23,7 @@ Format = Literal["text", "json", "markdown", "html"]
 def sheet(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            help="Series with an axis of devices, runs (a candidate each), results of `hsp slog`.",
-            metavar="RUN",
-            autocompletion=complete.runs,
-        ),
+        RUN(help="Series with an axis of devices, runs (a candidate each), results of `hsp slog`."),
     ],
     need: Annotated[
         Path, typer.Option("--need", metavar="FILE", help="What you need (docs/sheet.md has its keys).")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from kit.cli import complete
-from kit.cli.options import AllOption, JsonOption, JunitOption, KnownOption, ResultsOption
+from kit.cli.options import RUN, AllOption, JsonOption, JunitOption, KnownOption, ResultsOption
 from kit.cli.result import OutputOption, Result, format_option
 from kit.cli.usage import loaded
 from kit.core.errors import ConfigError
@@ -16,8 +17,9 @@ from kit.core.output import check_target
 from kit.store.run_name import find_run
 
 Format = Literal["text", "json", "html", "csv", "parquet", "openmetrics"]
-COUNTS = "Counts (csv, parquet, openmetrics)"
 _COUNTS = ("csv", "parquet", "openmetrics")
+
+_counts = partial(typer.Option, rich_help_panel="Counts (csv, parquet, openmetrics)")
 
 ReferenceOption = Annotated[
     Path | None,
@@ -25,51 +27,28 @@ ReferenceOption = Annotated[
 ]
 PhaseOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--phase", metavar="NAME", rich_help_panel=COUNTS, show_default=False,
-        help="Only this phase. Repeatable.", autocompletion=complete.phases,
-    ),
-]  # fmt: skip
+    _counts("--phase", metavar="NAME", help="Only this phase. Repeatable.", autocompletion=complete.phases),
+]
 LayerOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--layer", metavar="NAME", rich_help_panel=COUNTS, show_default=False,
-        help="Only this layer. Repeatable.",
-    ),
-]  # fmt: skip
+    list[str] | None, _counts("--layer", metavar="NAME", help="Only this layer. Repeatable.")
+]
 PercentilesOption = Annotated[
-    bool,
-    typer.Option(
-        "--percentiles", rich_help_panel=COUNTS, help="p50, p95, p99 and p99.9 of each interval instead."
-    ),
+    bool, _counts("--percentiles", help="p50, p95, p99 and p99.9 of each interval instead.")
 ]
-TotalsOption = Annotated[
-    bool,
-    typer.Option(
-        "--totals", rich_help_panel=COUNTS, help="OpenMetrics: one histogram a phase, without times."
-    ),
-]
+TotalsOption = Annotated[bool, _counts("--totals", help="OpenMetrics: one histogram a phase, without times.")]
 EveryOption = Annotated[
     str | None,
-    typer.Option(
-        "--every", metavar="DURATION", rich_help_panel=COUNTS,
-        help="OpenMetrics: the length of a step, such as 15s.",
-    ),
-]  # fmt: skip
+    _counts("--every", metavar="DURATION", help="OpenMetrics: the length of a step, such as 15s."),
+]
 PerOctaveOption = Annotated[
-    int | None,
-    typer.Option(
-        "--per-octave", metavar="N", rich_help_panel=COUNTS, help="OpenMetrics: bins an octave, 1 to 32."
-    ),
+    int | None, _counts("--per-octave", metavar="N", help="OpenMetrics: bins an octave, 1 to 32.")
 ]
 
 
 def show(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="RUN",
-            autocompletion=complete.runs,
+        RUN(
             show_default="the newest",
             help="A workload (its latest run), the start of an id, or a directory. Several with --checks.",
         ),

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kit.cli import complete
-from kit.cli.options import JsonOption, ResultsOption
+from kit.cli.options import RUN, JsonOption, ResultsOption
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.core.output import emit_json, emit_text
 from kit.core.units import utc_now
@@ -18,14 +17,7 @@ from kit.store.run_name import find_phase
 
 
 def tag(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="A workload (its latest run), the beginning of an id, or a directory.",
-            autocompletion=complete.runs,
-        ),
-    ],
+    run: Annotated[str, RUN()],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The baseline's name.")] = DEFAULT,
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from kit.cli import complete
 from kit.cli.options import (
+    RUN,
+    AcrossOption,
     AllOption,
     FigureOption,
     JsonOption,
@@ -19,9 +20,9 @@ from kit.cli.options import (
     WorseThanOption,
     part_of,
 )
-from kit.cli.result import OutputOption, Result, as_json, format_option
+from kit.cli.result import OutputOption, Result, format_option
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
-from kit.core.output import check_target, say, say_error, write_target
+from kit.core.output import as_json, check_target, say, say_error, write_target
 from kit.session.trend import points_of
 from kit.store.run_name import find_phase
 from reports.output import trend_table
@@ -36,31 +37,13 @@ Format = Literal["text", "json", "markdown", "csv", "html"]
 _MOST_REASONS = 10
 
 
-RunsArgument = Annotated[
-    list[str],
-    typer.Argument(
-        help="Workloads (all their runs), runs, series, or directories of them.",
-        metavar="RUN",
-        autocompletion=complete.runs,
-    ),
-]
-
-
 def trend(
-    runs: RunsArgument,
+    runs: Annotated[list[str], RUN(help="Workloads (all their runs), runs, series, or directories of them.")],
     by: Annotated[
         Literal["time", "version"],
         typer.Option("--by", help="Along the axis: time, or versions in the order in which they came."),
     ] = "time",
-    across: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--across",
-            metavar="KEY",
-            show_default=False,
-            help="Runs may differ in this and all keys below it; it is marked. Repeatable.",
-        ),
-    ] = None,
+    across: AcrossOption = None,
     worse_than: WorseThanOption = None,
     figure: FigureOption = None,
     last: Annotated[

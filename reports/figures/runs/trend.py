@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from reports.analysis.import_source import LAYERS
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
@@ -15,7 +16,7 @@ from reports.figures.text import plotly_text
 from reports.trend.analyse import Line, Trend
 from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Measured
-from reports.trend.sentences import LAYERS, name_of, value_text
+from reports.trend.sentences import name_of, value_text
 
 # From bottom to top: the rate, and latency above it.
 _RATE, _LATENCY = (0.0, 0.27), (0.38, 1.0)

@@ -1,11 +1,11 @@
 // The page of a run that goes on: each event of the server brings the figure and the numbers so far.
 import {openCells} from "./cells.js";
-import {controls} from "./controls.js";
 import {inflate} from "./encoding.js";
 import {draw, listenToTheme} from "./figure.js";
 import {cursor} from "./keys.js";
 import {begin, figures, openLibrary} from "./library.js";
 import {announce, element} from "./page.js";
+import {controls} from "./saving.js";
 
 const target = document.getElementById("live-figure"), box = target.closest("figure");
 const state = document.getElementById("live-state");

@@ -1,11 +1,11 @@
 // Opens a page: inflates what it holds, draws each figure when its turn comes, answers theme and printer.
 import {openCells} from "./cells.js";
-import {controls} from "./controls.js";
 import {inflate} from "./encoding.js";
 import {draw, listenToTheme, repaint} from "./figure.js";
 import {cursor} from "./keys.js";
 import {begin, beginNow, figures, openLibrary} from "./library.js";
 import {pause, setPrinting} from "./page.js";
+import {controls} from "./saving.js";
 import {fromAddress, listen, rangePanel, select, tell} from "./selection.js";
 import {labelled, sortable} from "./sorting.js";
 

@@ -1,9 +1,10 @@
-// Saves a figure so that it stands alone: PNG, SVG in vectors, or its numbers as CSV.
+// The controls at the upper right of a figure: what its colours count, exact bins, and saving it so that it
+// stands alone: PNG, SVG in vectors, or its numbers as CSV.
 import {columnsOf} from "./cells.js";
-import {csvText} from "./csv.js";
 import {layoutOf} from "./figure.js";
 import {begin} from "./library.js";
 import {element, seconds} from "./page.js";
+import {turn} from "./selection.js";
 import {RUN, STAMP} from "./settings.js";
 import {WAITED} from "./shading.js";
 
@@ -75,6 +76,24 @@ async function picture(figure, format) {
     scale: format === "png" ? 2 : 1});
 }
 
+// Tables as CSV that no spreadsheet takes for formulas.
+const FORMULA = /^(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])/;
+// eslint-disable-next-line no-control-regex -- control characters are what is looked for
+const CONTROLS = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+function csvCell(value) {
+  // To nine digits: edges of bins are whole nanoseconds, and 5.5040000000000004 is none.
+  if (Number.isInteger(value)) return String(value);
+  if (typeof value === "number") return String(Number(value.toPrecision(9)));
+  let text = String(value ?? "");
+  text = (FORMULA.test(text) ? "'" : "") + text.replace(CONTROLS, "?");
+  return /[",]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+}
+
+function csvText(rows) {
+  return rows.map(row => row.map(csvCell).join(",") + "\r\n").join("");
+}
+
 // The stored counts of what is selected; a figure without them has a table of its own.
 function rowsOf(figure) {
   const {cells, spec, link} = figure, {phase, layer, op, histogram, tier: only} = spec.about;
@@ -103,7 +122,7 @@ function table(figure) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
-export function saving(figure) {
+function saving(figure) {
   const button = (label, work) => element("button", {type: "button", textContent: label, onclick: work,
     "aria-label": `Save as ${label}: ${figure.spec.title}`});
   const buttons = [button("PNG", () => picture(figure, "png")), button("SVG", () => picture(figure, "svg"))];
@@ -112,4 +131,18 @@ export function saving(figure) {
     element("div", {}, ...buttons));
   box.addEventListener("focusout", event => { box.open &&= box.contains(event.relatedTarget); });
   return box;
+}
+
+export function controls(figure) {
+  const isMap = figure.spec.data.some(trace => trace.type === "heatmap"), merges = figure.cells && isMap;
+  const switches = merges ? [option(figure, "waited", "time waited"), option(figure, "exactly", "exact bins")]
+    : [];
+  return element("div", {className: "controls"}, ...switches, saving(figure));
+}
+
+// A box that is checked while `name` is true of all figures of the phase.
+function option({link}, name, label) {
+  const box = element("input", {type: "checkbox", name, checked: Boolean(link[name])});
+  box.addEventListener("change", () => turn(link, name, box.checked));
+  return element("label", {}, box, ` ${label}`);
 }
