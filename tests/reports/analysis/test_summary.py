@@ -12,7 +12,7 @@ from kit.core.errors import ConfigError
 from kit.core.sample_size import sample_needed
 from kit.store.tables import LATENCY_SCHEMA
 from reports.statistics import quantiles
-from tests.reports.synthetic import summarise
+from tests.reports.synthetic import latency, manifest, summarise
 
 
 @st.composite
@@ -409,3 +409,11 @@ def test_outside_the_published_range(synthetic):
     result = summarise(frame, synthetic.manifest(frame))
     assert result["verdict"] == "invalid"
     assert "137-181" in result["reasons"][0]
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_run_that_measured_nothing_does_not_say_what_its_latencies_mean(measured):
+    found = {"host": "nas", "check": "load", "state": "warn", "found": "5", "meaning": "Slow.", "remedy": ""}
+    whole, frame = manifest() | {"findings": [found]}, latency()
+    made = summarise(frame, whole) if measured else summarise(frame.clear(), whole | {"phases": []})
+    assert ("nas: load: 5. Slow." in made["notes"]) == measured
