@@ -411,9 +411,15 @@ def test_outside_the_published_range(synthetic):
     assert "137-181" in result["reasons"][0]
 
 
-@pytest.mark.parametrize("measured", [True, False])
-def test_a_run_that_measured_nothing_does_not_say_what_its_latencies_mean(measured):
+@pytest.mark.parametrize("measured", ["all", "no I/O", "no phase"])
+def test_a_run_that_measured_nothing_says_so_and_not_what_its_latencies_mean(measured):
     found = {"host": "nas", "check": "load", "state": "warn", "found": "5", "meaning": "Slow.", "remedy": ""}
     whole, frame = manifest() | {"findings": [found]}, latency()
-    made = summarise(frame, whole) if measured else summarise(frame.clear(), whole | {"phases": []})
-    assert ("nas: load: 5. Slow." in made["notes"]) == measured
+    if measured != "all":
+        frame = frame.clear()
+        none = {"client_ios": 0, "server_ios": 0}
+        whole["phases"] = [phase | none for phase in whole["phases"]] if measured == "no I/O" else []
+    made = summarise(frame, whole)
+    assert ("nas: load: 5. Slow." in made["notes"]) == (measured == "all")
+    said = " ".join(made["reasons"])
+    assert "the phase is from" not in said and ("has no I/O" in said) == (measured == "no I/O")
