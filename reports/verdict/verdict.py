@@ -79,7 +79,8 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
     spans = intervals.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
     seen = {phase: (first, last) for phase, first, last in spans.iter_rows()}
     for phase in manifest.phases:
-        if phase.name not in seen:  # that it has no I/O is a reason of its own
+        if phase.name not in seen:
+            yield Outcome.absent("PHASE-TIMES", "not available", "the phase has no I/O", phase.name)
             continue
         first, last = seen[phase.name]
         end_ns = last + phase.interval_ns
