@@ -134,7 +134,15 @@ def reasons(inventory: Inventory, spec: DeviceSpec, others: Sequence[DeviceSpec]
     listed += _duplicate_reasons(inventory, node, others)
     listed += device_reasons(inventory, node)
     listed += _sibling_reasons(inventory, node, others, listed)
-    return tuple(dict.fromkeys(listed))
+    return _without_consequences(listed)
+
+
+def _without_consequences(listed: Sequence[Reason]) -> tuple[Reason, ...]:
+    """A path that multipathd has joined is busy, open and without a link for this reason alone: said once."""
+    joined = [reason for reason in listed if reason.code is Code.MULTIPATH][:1]
+    follow = (Code.MULTIPATH, Code.BUSY, Code.NO_ID, Code.KERNEL_NAME)
+    others = (each for each in listed if each.code not in follow and "(multipathd) has" not in each.text)
+    return tuple(dict.fromkeys([*joined, *others] if joined else listed))
 
 
 def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> Iterator[Reason]:
@@ -173,11 +181,8 @@ def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Ite
         if is_joined:  # its other facts are those of its paths
             return
     if spec.serial is None and not spec.trusted:
-        yield Reason(
-            Code.SERIAL,
-            f"its serial is '{node.serial}', the testbed says none",
-            f'write serial = "{node.serial}"',
-        )
+        text = f"its serial is '{node.serial}', the testbed says none"
+        yield Reason(Code.SERIAL, text, f'write serial = "{node.serial}"')
     if spec.serial is not None and spec.serial != node.serial:
         yield Reason(
             Code.SERIAL,
@@ -187,11 +192,8 @@ def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Ite
     if spec.serial == "":
         yield Reason(Code.SERIAL, "it has no serial number to identify it", "use another disk")
     if spec.size_bytes is not None and spec.size_bytes != node.size_bytes:
-        yield Reason(
-            Code.SIZE,
-            f"it has {node.size_bytes} bytes, the testbed says {spec.size_bytes}",
-            "is it the intended disk? correct path or size in the testbed",
-        )
+        text = f"it has {node.size_bytes} bytes, the testbed says {spec.size_bytes}"
+        yield Reason(Code.SIZE, text, "is it the intended disk? correct path or size in the testbed")
     if inventory.siblings(node) and lacks_namespace(node, spec.path):
         yield Reason(
             Code.SHARED_ID,
@@ -239,7 +241,7 @@ def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
             Code.UNDETERMINED,
             f"it could not be determined whether /dev/{other.kernel_name} is another path to it: both have "
             + what,
-            "let multipathd join the paths, or remove one of them; of two disks, use one that says who it is",
+            "disconnect one of the paths; of two disks, use one that says who it is",
         )
     yield from (_undetermined(problem) for problem in inventory.problems)
 
@@ -283,11 +285,8 @@ def _hardware_reasons(disk: Node) -> Iterator[Reason]:
             "others (it erases the disk, and takes hours); else use another disk",
         )
     elif disk.size_bytes < MIN_DEVICE_BYTES:
-        yield Reason(
-            Code.TOO_SMALL,
-            f"it has {disk.size_bytes} bytes, ZFS needs {format_size_bytes(MIN_DEVICE_BYTES)}",
-            "use a larger disk",
-        )
+        text = f"it has {disk.size_bytes} bytes, ZFS needs {format_size_bytes(MIN_DEVICE_BYTES)}"
+        yield Reason(Code.TOO_SMALL, text, "use a larger disk")
 
 
 def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iterator[Reason]:

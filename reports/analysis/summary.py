@@ -150,11 +150,12 @@ def _identity(manifest: Manifest) -> dict[str, Any]:
 
 
 def _notes(manifest: Manifest, intervals: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
-    """The run's own, and what its devices, forced writes and declared limits say."""
+    """The run's own; and where something was measured, what hosts, devices and limits say of it."""
     phases = manifest.phases
+    is_measured = any(phase.client_ios or phase.server_ios for phase in phases)
     return [
         *manifest.notes,
-        *(each.sentence for each in manifest.findings if each.state in ("warn", "fail")),
+        *(each.sentence for each in manifest.findings if is_measured and each.state in ("warn", "fail")),
         *verdict.not_known(manifest.phases),
         *appliance.notes(manifest),
         *together.sentences(intervals, phases, manifest.testbed),

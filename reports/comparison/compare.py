@@ -12,7 +12,7 @@ from kit.core.table import Table
 from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
-from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, mean, ratios
+from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, is_too_wide, mean, ratios
 
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
@@ -110,6 +110,13 @@ def answer(result: Comparison) -> str:
     """Direction and size of the largest difference."""
     row = largest(result)
     return f"A against B: {result.conclusion}" if row is None else difference(row)
+
+
+def interval(row: ComparedRow) -> str:
+    """Of the ratio; "" where there is none."""
+    if row.interval and is_too_wide(row.interval):
+        return "not known"
+    return " to ".join(f"{end:.4g}" for end in row.interval or ())
 
 
 def difference(row: ComparedRow) -> str:

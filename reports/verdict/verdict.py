@@ -78,7 +78,10 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
     spans = intervals.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
     seen = {phase: (first, last) for phase, first, last in spans.iter_rows()}
     for phase in manifest.phases:
-        first, last = seen.get(phase.name, (phase.start_ns, phase.end_ns))
+        if phase.name not in seen:
+            yield Outcome.absent("PHASE-TIMES", "not available", "the phase has no I/O", phase.name)
+            continue
+        first, last = seen[phase.name]
         end_ns = last + phase.interval_ns
         late_ns = phase.end_ns - end_ns
         if first < phase.start_ns or not 0 <= late_ns <= max(

@@ -74,6 +74,62 @@ def test_a_use_of_one_path_is_a_use_of_the_other(site: Site) -> None:
         site.nas.sh(f"umount /mnt/twin && wipefs -aq /dev/{paths[0]} && rmdir /mnt/twin")
 
 
+# As an administrator turns it on. Of all disks here the twin alone has two paths.
+_JOIN = """\
+printf 'defaults {\\n find_multipaths yes\\n user_friendly_names yes\\n}\\n' >/etc/multipath.conf
+systemctl start multipathd
+timeout 120 sh -c 'until test -e /dev/mapper/mpatha; do sleep 0.2; done'
+udevadm settle
+"""
+_PART = "systemctl stop multipathd.socket multipathd; rm -f /etc/multipath.conf /etc/multipath/*"
+# The advice of the refusal, word for word, but for the cable: there the first path is deleted.
+_ADVICE = """\
+wwid=$(lsblk -dno WWN,SERIAL | awk '$2 == "TWINSER" {print $1; exit}')
+printf 'blacklist {\\n wwid "3%s"\\n}\\n' "${wwid#0x}" >/etc/multipath.conf
+systemctl reload multipathd; multipath -f mpatha || true
+"""
+
+
+def test_paths_that_multipathd_has_joined_are_refused_with_advice_that_can_be_followed(
+    site: Site, before: States
+) -> None:
+    site.nas.sh(_JOIN)
+    try:
+        twins = [each for each in devices(site) if each["serial"] == "TWINSER"]
+        print(json.dumps(twins, indent=1))
+        told = [reason for each in twins for reason in each["reasons"]]
+        assert [reason["code"] for reason in told] == ["multipath", "multipath"]
+        assert all("multipath.conf" in reason["remedy"] for reason in told)
+        named = [{**twins[0], "path": "/dev/disk/by-id/wwn-0x5000c500a1b2c304"}]
+        testbed = site.testbed(devices=blocks(named, {"TWINSER": "data"}), name="twin")
+        workload = write_small(site.folder, ("reads", "read", "1s"))
+        words = ("run", str(workload), "--testbed", str(testbed), "--erase-serial", "TWINSER")
+        done = site.hsp(*words, "--results", str(site.folder))
+        print(done.returncode, done.stderr, done.stdout)
+        assert done.returncode == EXIT_SAFETY and "multipath" in done.stderr
+        site.nas.sh(_ADVICE)
+        twins = [each for each in devices(site) if each["serial"] == "TWINSER"]
+        assert any(each["available"] for each in twins), twins
+    finally:
+        site.nas.sh(_PART)
+    assert changes(site, before) == []
+
+
+def test_a_new_host_shows_the_fingerprint_that_ssh_shows(site: Site) -> None:
+    """First contact: what the message says to compare is what the host's own console prints."""
+    known = Path(site.folder, "known_hosts")
+    kept = known.read_text()
+    known.write_text("")
+    try:
+        done = site.hsp("devices", "--testbed", str(site.testbed()))
+    finally:
+        known.write_text(kept)
+    print(done.stderr)
+    assert done.returncode == EXIT_HOST and len(done.stderr.splitlines()) <= _LINES
+    command = done.stderr.partition("compare with `")[2].partition("`")[0]
+    assert site.nas.sh(command).split()[1] in done.stderr, command
+
+
 def test_the_main_job_is_valid_at_the_first_try(site: Site, before: States, listed: Disks) -> None:
     testbed = site.testbed(devices=blocks(listed, _ROLES))
     start = counters(site.nas)
@@ -252,6 +308,15 @@ def test_a_server_without_network_for_longer_than_a_connection_lives(
 def test_a_run_that_is_ended_in_mid_phase_leaves_nothing(site: Site, before: States, listed: Disks) -> None:
     done, _ = lose(site, listed, lambda run: run.terminate())
     assert done.returncode == 130, done.returncode
+    assert changes(site, before) == []
+
+
+def test_a_restart_of_the_nfs_server_by_somebody_is_named(site: Site, before: States, listed: Disks) -> None:
+    done, run = lose(site, listed, lambda _: site.nas.sh("systemctl restart nfs-server"))
+    assert done.returncode == EXIT_HOST and f"hsp run --resume {run}" in done.stderr
+    assert "the NFS server on nas was restarted at" in done.stderr and "Stale" not in done.stderr
+    told = [line for line in done.stderr.splitlines() if not line.startswith("[")]
+    assert len(told) <= _LINES, told
     assert changes(site, before) == []
 
 

@@ -81,7 +81,7 @@ REASONS_OF_USES = {
     "vd3": {Code.LVM, Code.BUSY},
     "vd4": {Code.MD, Code.BUSY},
     "vd5": {Code.CRYPT, Code.BUSY},
-    "sd0": {Code.MULTIPATH, Code.BUSY},
+    "sd0": {Code.MULTIPATH},
     "sd1": {Code.SIGNATURE},
     "sd2": {Code.READ_ONLY},
     "ns1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},

@@ -127,16 +127,16 @@ def test_both_sides_of_a_multipath_disk_say_what_to_do() -> None:
     )
     joined["devices"] |= path["devices"]
     joined["disks"] = path["disks"]
+    joined["open"] = [["sdb", "3578", "multipathd"]]
     listed = [json.loads(each["tools"]["lsblk"]["out"])["blockdevices"][0] for each in (joined, path)]
     listed[0] |= {"type": "mpath"}
     listed[1] |= {"fstype": "mpath_member"}
     joined["tools"]["lsblk"]["out"] = json.dumps({"blockdevices": listed})
     inventory = parse("server", joined)
     (of_joined,) = reasons(inventory, DeviceSpec(f"{BY_ID}scsi-3", "S1", size))
-    of_path = [
-        each for each in reasons(inventory, DeviceSpec("/dev/sdb", "S1", size)) if each.code == Code.MULTIPATH
-    ]
-    assert of_path and {each.remedy for each in of_path} == {of_joined.remedy}
+    # Busy, without a link, open by multipathd, a member: all follow from that it is joined.
+    (of_path,) = reasons(inventory, DeviceSpec("/dev/sdb", "S1", size))
+    assert (of_path.code, of_path.remedy) == (Code.MULTIPATH, of_joined.remedy)
     assert "multipath.conf" in of_joined.remedy and "multipath disk itself" not in of_joined.remedy
 
 

@@ -12,7 +12,7 @@ from kit.core.errors import ConfigError
 from kit.core.sample_size import sample_needed
 from kit.store.tables import LATENCY_SCHEMA
 from reports.statistics import quantiles
-from tests.reports.synthetic import problems, summarise
+from tests.reports.synthetic import latency, manifest, problems, summarise
 
 
 @st.composite
@@ -410,3 +410,17 @@ def test_outside_the_published_range(synthetic):
     result = summarise(frame, synthetic.manifest(frame))
     assert result["verdict"] == "invalid"
     assert "published 137 to 181 µs" in result["reasons"][0]
+
+
+@pytest.mark.parametrize("measured", ["all", "no I/O", "no phase"])
+def test_a_run_that_measured_nothing_says_so_and_not_what_its_latencies_mean(measured):
+    found = {"host": "nas", "check": "load", "state": "warn", "found": "5", "meaning": "Slow.", "remedy": ""}
+    whole, frame = manifest() | {"findings": [found]}, latency()
+    if measured != "all":
+        frame = frame.clear()
+        none = {"client_ios": 0, "server_ios": 0}
+        whole["phases"] = [phase | none for phase in whole["phases"]] if measured == "no I/O" else []
+    made = summarise(frame, whole)
+    assert ("nas: load: 5. Slow." in made["notes"]) == (measured == "all")
+    said = " ".join(made["reasons"])
+    assert "the phase is from" not in said and ("has no I/O" in said) == (measured == "no I/O")
