@@ -24,7 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from kit.cli.main import Commands, main
+from kit.cli.main import TARGETS, main
 
 # Mode and place of tests.lab.interrupted.
 Strike = tuple[str, str]
@@ -109,7 +109,7 @@ class Template:
 def _import_kit() -> None:
     """What a run needs, without what starts threads."""
     sys.modules[_THREADED] = None  # type: ignore[assignment]
-    commands = (target.partition(":")[0] for target in Commands.targets.values())
+    commands = (target.partition(":")[0] for target in TARGETS.values())
     for name in (*_LIBRARIES, "tests.lab.interrupted", "reports.page.report_page", *commands):
         # As far as it comes: the modules that it could import stay.
         with contextlib.suppress(ImportError):
