@@ -12,7 +12,7 @@ from kit.core.table import Table
 from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Row, Summary
-from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, mean, ratios
+from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, is_too_wide, mean, ratios
 
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
@@ -104,6 +104,13 @@ def largest(result: Comparison) -> ComparedRow | None:
     """The largest difference that is shown, of a median if there is one."""
     differ = [row for row in result.rows if row.words == DIFFERENCE and row.ratio and row.interval]
     return max(differ, key=lambda each: (each.figure == "p50", abs(math.log(each.ratio or 1))), default=None)
+
+
+def interval(row: ComparedRow) -> str:
+    """Of the ratio, in words; "" where there is none."""
+    if row.interval and is_too_wide(row.interval):
+        return "not known"
+    return " to ".join(f"{end:.4g}" for end in row.interval or ())
 
 
 def answer(result: Comparison) -> str:

@@ -10,8 +10,7 @@ from kit.core.units import format_latency
 from kit.store.parts.comparison import ComparedRow, Comparison
 from reports.analysis.tier_names import EMULATED, op_name, tier_name
 from reports.comparison.comparability import differences
-from reports.comparison.compare import DIFFERENCE, SHOWN, answer
-from reports.statistics.ratios import is_too_wide
+from reports.comparison.compare import DIFFERENCE, SHOWN, answer, interval
 from reports.trend.sentences import LAYERS
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
@@ -94,13 +93,6 @@ def _cells(row: ComparedRow) -> Row:
 
 def _words(row: ComparedRow) -> str:
     return SHOWN.get(str(row.words), str(row.words))
-
-
-def interval(row: ComparedRow) -> str:
-    """Of the ratio; "" where there is none."""
-    if row.interval and is_too_wide(row.interval):
-        return "not known"
-    return " to ".join(map(_number, row.interval or ()))
 
 
 def _number(value: float | None) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
-from reports.comparison.compare import SHOWN, answer, csv, largest
+from reports.comparison.compare import SHOWN, answer, csv, interval, largest
 from reports.figures.runs import comparison
-from reports.output.comparison_table import interval
 from reports.page import document
 
 
