@@ -106,6 +106,13 @@ def largest(result: Comparison) -> ComparedRow | None:
     return max(differ, key=lambda each: (each.figure == "p50", abs(math.log(each.ratio or 1))), default=None)
 
 
+def interval(row: ComparedRow) -> str:
+    """Of the ratio, in words; "" where there is none."""
+    if row.interval and is_too_wide(row.interval):
+        return "not known"
+    return " to ".join(f"{end:.4g}" for end in row.interval or ())
+
+
 def answer(result: Comparison) -> str:
     """Direction and size of the largest difference."""
     row = largest(result)
