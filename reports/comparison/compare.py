@@ -119,13 +119,6 @@ def answer(result: Comparison) -> str:
     return f"A against B: {result.conclusion}" if row is None else difference(row)
 
 
-def interval(row: ComparedRow) -> str:
-    """Of the ratio; "" where there is none."""
-    if row.interval and is_too_wide(row.interval):
-        return "not known"
-    return " to ".join(f"{end:.4g}" for end in row.interval or ())
-
-
 def difference(row: ComparedRow) -> str:
     """Such as "B's synchronous writes (write-slog) take 24.9 % longer (23.7 to 26 %) at p50"."""
     assert row.ratio and row.interval, "a difference that is shown has both"
