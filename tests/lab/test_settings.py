@@ -248,7 +248,7 @@ def test_faults_and_events_are_each_done_at_their_time_and_undone(rig: Rig, tmp_
     assert shown.returncode == 0, shown.stderr
     log = rig.by_id["vd2"]
     for words in (
-        f"zpool offline hsp-ID {log}", f"zpool online hsp-ID {log}", "tee /proc/fs/nfsd/threads",
+        f"zpool offline hsp-ID {log}", f"zpool online hsp-ID {log}", "/proc/fs/nfsd/threads",
         "python3 -I - start THREADS LISTENERS",
         "mkdir /tmp/hsp-fault", "rmdir /tmp/hsp-fault", "zpool scrub hsp-ID",
         f"zpool offline hsp-ID {rig.by_id['vd0']}", "zfs snapshot", "zfs send",
