@@ -138,10 +138,10 @@ def reasons(inventory: Inventory, spec: DeviceSpec, others: Sequence[DeviceSpec]
 
 
 def _without_consequences(listed: Sequence[Reason]) -> tuple[Reason, ...]:
-    """A path that multipathd has joined is busy, open and without a link for this reason alone: said once."""
+    """A path that multipathd has joined is busy and without a link for this reason alone: said once."""
     joined = [reason for reason in listed if reason.code is Code.MULTIPATH][:1]
     follow = (Code.MULTIPATH, Code.BUSY, Code.NO_ID, Code.KERNEL_NAME)
-    others = (each for each in listed if each.code not in follow and "(multipathd) has" not in each.text)
+    others = (each for each in listed if each.code not in follow)
     return tuple(dict.fromkeys([*joined, *others] if joined else listed))
 
 
@@ -303,8 +303,9 @@ def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iter
     for swap in inventory.swaps:
         if swap in names:
             yield Reason(Code.SWAP, f"/dev/{swap} is swap space", f"swapoff /dev/{swap}, if that is right")
+    joined = {node.kernel_name for node in tree if node.udev_fstype == "mpath_member"}
     for user in inventory.users:
-        if user.kernel_name in names:
+        if user.kernel_name in names and not (user.kernel_name in joined and user.name == "multipathd"):
             yield Reason(
                 Code.OPEN,
                 f"{user.describe()} has /dev/{user.kernel_name} open",

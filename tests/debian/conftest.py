@@ -21,6 +21,6 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     # The path must be short: it holds sockets (unix(7)). Disks may become as large as they say.
     with tempfile.TemporaryDirectory(prefix="hsp-", dir="/var/tmp") as folder:
         with open_site(Path(folder), {"nas": request.param, "client1": other}) as found:
-            # As docs/hosts.md says: Debian 12 loads the module at the first pool only.
-            found.nas.sh("modprobe zfs")
+            # As docs/hosts.md says, and as a boot does that finds a pool (90-zfs.rules, zfs-zed.service).
+            found.nas.sh("modprobe zfs && systemctl start zfs-zed")
             yield found

@@ -81,7 +81,12 @@ systemctl start multipathd
 timeout 120 sh -c 'until test -e /dev/mapper/mpatha; do sleep 0.2; done'
 udevadm settle
 """
-_PART = "systemctl stop multipathd.socket multipathd; rm -f /etc/multipath.conf /etc/multipath/*"
+_PART = """\
+systemctl stop multipathd.socket multipathd
+multipath -F
+rm -rf /etc/multipath.conf /etc/multipath /run/multipathd*
+udevadm settle
+"""
 # The advice of the refusal, word for word, but for the cable: there the first path is deleted.
 _ADVICE = """\
 wwid=$(lsblk -dno WWN,SERIAL | awk '$2 == "TWINSER" {print $1; exit}')
