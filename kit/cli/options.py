@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kit.cli import complete
+from kit.cli.usage import output as output
 from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
 from kit.core.units import parse_duration_ns
@@ -19,7 +20,6 @@ from kit.core.units import parse_duration_ns
 A_AND_B = "A and B"
 SAFETY = "Safety"
 _lab = partial(typer.Option, rich_help_panel="Lab")
-output = partial(typer.Option, rich_help_panel="Output")
 safety = partial(typer.Option, rich_help_panel=SAFETY)
 sweep = partial(typer.Option, rich_help_panel="Sweep")
 _PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%?")

@@ -183,8 +183,7 @@ def run(
       hsp run top-speeds --testbed nas.toml
       hsp run top-speeds --testbed a.toml --versus b.toml --repeat 5
     """
-    inputs, erase = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
-    again = named_run(find_run(resume, results)).path if resume else None
+    inputs, again = ImageInputs(suite, tuple(pin or ()), kernel), _resumed(resume, results)
     side, series = _chosen(workload, testbed, again, sets, length, agree or ())
     _check_resumed(again, bool(workload or testbed or only or sets or length or quick), seed)
     has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
@@ -199,15 +198,20 @@ def run(
     if planned is not None:
         raise typer.Exit(measure_sweep(
             side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
-            erase_serials=erase, repeat=count, resume=again, asked=asked,
+            erase_serials=erase_serial or (), repeat=count, resume=again, asked=asked,
         ))  # fmt: skip
     if not has_b and count == 1:
-        raise typer.Exit(once(side, inputs, results, json_output, TERMINAL.quiet, junit, erase, again, asked))
+        quiet, erase = TERMINAL.quiet, erase_serial or ()
+        raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, erase, again, asked))
     _refuse_for_several_runs(asked, resume=bool(again), junit=bool(junit) and has_b)
     raise typer.Exit(repeat(
         _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
-        json_output, Progress(), erase, asked, junit,
+        json_output, Progress(), erase_serial or (), asked, junit,
     ))  # fmt: skip
+
+
+def _resumed(resume: str | None, results: Path) -> Path | None:
+    return named_run(find_run(resume, results)).path if resume else None
 
 
 def _told(planned: SweepPlan) -> Progress:

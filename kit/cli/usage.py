@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import output
 from kit.core.errors import ConfigError
 from kit.core.signals import interrupt_waits
 from kit.core.terminal import TERMINAL, Color
+
+output = partial(typer.Option, rich_help_panel="Output")
 
 
 def loaded(module: str) -> Any:
