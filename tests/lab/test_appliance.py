@@ -191,7 +191,7 @@ def test_a_link_in_the_place_of_the_working_set_ends_the_run_which_goes_on_and_e
     assert (first, second.name) == (outcome.record.manifest.phases[0], "write")
     assert first.end_ns < second.start_ns and len(again.record.manifest.resumed) == 1
     summary = reports.analyse(run_dir).summary.as_json()
-    assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
+    assert summary["verdict"] == "invalid" and "p50 of" in summary["reasons"][-1]
     with pytest.raises(ConfigError, match="complete"):
         read_earlier(run_dir, asked)
 

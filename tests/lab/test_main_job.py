@@ -169,7 +169,7 @@ def test_settings_are_those_in_effect(main_job: Finished) -> None:
     assert manifest["dataset"]["properties"]["logbias"] == "latency"
     assert manifest["pool"]["properties"]["ashift"] == "9"
     assert {"vers=3", "proto=tcp", "hard"} <= set(manifest["mount"]["options"].split(","))
-    assert "10.97.0.2" in manifest["show"]["lines"][0]
+    assert "10.97.0.2" in manifest["export"]["lines"][0]
     assert manifest["clock"] == {"kind": "virtual", "dilation": 4}
     assert {"kernel", "zfs", "bpftrace", "qemu", "hsp"} <= set(manifest["versions"])
 
