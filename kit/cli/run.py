@@ -183,35 +183,30 @@ def run(
       hsp run top-speeds --testbed nas.toml
       hsp run top-speeds --testbed a.toml --versus b.toml --repeat 5
     """
-    inputs, again = ImageInputs(suite, tuple(pin or ()), kernel), _resumed(resume, results)
+    inputs, erase = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
+    again = named_run(find_run(resume, results)).path if resume else None
     side, series = _chosen(workload, testbed, again, sets, length, agree or ())
     _check_resumed(again, bool(workload or testbed or only or sets or length or quick), seed)
-    has_b = _has_b(versus is not None or versus_workload is not None, bool(until or across))
+    b = _b(versus_workload or (side.workload if versus is not None else ""), bool(until or across))
     asked = Asked(
         seed, age_again, beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
         known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
     )  # fmt: skip
-    b = (versus_workload or side.workload) if has_b else ""
     planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
-    if live and (planned is not None or has_b or count > 1):
+    if live and (planned is not None or b or count > 1):
         Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
     if planned is not None:
         raise typer.Exit(measure_sweep(
             side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
-            erase_serials=erase_serial or (), repeat=count, resume=again, asked=asked,
+            erase_serials=erase, repeat=count, resume=again, asked=asked,
         ))  # fmt: skip
-    if not has_b and count == 1:
-        quiet, erase = TERMINAL.quiet, erase_serial or ()
-        raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, erase, again, asked))
-    _refuse_for_several_runs(asked, resume=bool(again), junit=bool(junit) and has_b)
+    if not b and count == 1:
+        raise typer.Exit(once(side, inputs, results, json_output, TERMINAL.quiet, junit, erase, again, asked))
+    _refuse_for_several_runs(asked, resume=bool(again), junit=bool(junit and b))
     raise typer.Exit(repeat(
         _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
-        json_output, Progress(), erase_serial or (), asked, junit,
+        json_output, Progress(), erase, asked, junit,
     ))  # fmt: skip
-
-
-def _resumed(resume: str | None, results: Path) -> Path | None:
-    return named_run(find_run(resume, results)).path if resume else None
 
 
 def _told(planned: SweepPlan) -> Progress:
@@ -228,14 +223,14 @@ def _sides(a: Side, b: str, versus: Path | None) -> list[Side]:
     return [a, Side(b, versus, a.sets) if versus else replace(a, workload=b)]
 
 
-def _has_b(given: bool, compares: bool) -> bool:
-    """Whether there is a B. Raises ConfigError for options that need one."""
-    if compares and not given:
+def _b(workload: str, compares: bool) -> str:
+    """The workload of B, "" without a B. Raises ConfigError for options that need one."""
+    if compares and not workload:
         raise ConfigError(
             "--until and --across compare A and B, and there is no B",
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
-    return given
+    return workload
 
 
 def _check_resumed(resume: Path | None, has_others: bool, seed: int | None) -> None:
