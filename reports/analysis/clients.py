@@ -19,7 +19,7 @@ from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
 from kit.store.summary import Range
 from kit.store.tables import CLIENT, ISSUERS, SERVER
-from reports.statistics.quantiles import Bins, figures_us, limits_ns
+from reports.statistics.quantiles import Bins, figures_us, interpolated_figures_us, limits_ns
 
 ALL = "all"
 _TIMES, _MORE_US = 2, 1000
@@ -59,7 +59,7 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
                 count=count, iops=count / seconds if seconds > 0 else None,
                 skew_us=_largest_us([row.skew_ns if row else None for row in rows]),
                 clock_error_us=_largest_us([row.clock_error_ns if row else None for row in rows]),
-                **figures_us(bins, _limits_ns(bins, extremes)),
+                **interpolated_figures_us(bins, _limits_ns(bins, extremes))[0],
             )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from reports.devices import prices, stripes, together
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
-from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
+from reports.statistics.quantiles import Bins, interpolated_figures_us, limits_ns
 from reports.verdict import appliance, expectations, impact, power_loss, recovery, soak, verdict
 from reports.verdict import forces as forces_verdict
 from reports.verdict.known import excused, of_run, states_of
@@ -271,9 +271,7 @@ def _row(
 ) -> Row:
     phase, layer, op, tier = key
     count = sum(b[2] for b in bins)
-    exact = interpolated_us(bins, limits)
-    # The same wherever it is said: comparisons and trends take the interpolated ones.
-    figures = figures_us(bins, limits) | {f"{name}_us": value.us for name, value in exact.items() if value}
+    figures, exact = interpolated_figures_us(bins, limits)
     row = Row(
         phase=phase, layer=layer, op=op, tier=tier, count=count, share=count / total, published=None,
         interpolated=exact, **figures,

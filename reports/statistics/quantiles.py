@@ -149,6 +149,14 @@ def figures_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
     }
 
 
+def interpolated_figures_us(
+    bins: Bins, limits: tuple[int, int]
+) -> tuple[dict[str, Any], dict[str, Interpolated | None]]:
+    """figures_us() with interpolated percentiles, as comparisons take them, and how exact these are."""
+    exact = interpolated_us(bins, limits)
+    return figures_us(bins, limits) | {f"{name}_us": at.us for name, at in exact.items() if at}, exact
+
+
 def limits_ns(bins: Bins, extremes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """(min, max) in ns: the exact ones if the run kept them, else the outer bin edges.
 

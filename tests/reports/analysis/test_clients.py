@@ -14,7 +14,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import clients
-from reports.statistics.quantiles import percentile_ns
+from reports.statistics.quantiles import interpolated_us
 from tests.reports.synthetic import parsed, summarise
 
 HOSTS = ("lab/client0", "lab/client1", "lab/client2")
@@ -83,9 +83,8 @@ def test_percentiles_of_all_are_those_of_everything_at_once(
     everything = {"one": [value for taken in latencies.values() for value in taken]}
     bins = clients._bins(frame(everything))
     limits = (min(everything["one"]), max(everything["one"]))
-    for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us")):
-        value = percentile_ns(bins, q, limits)
-        assert getattr(merged, field) == (None if value is None else value / 1e3)
+    for name, at in interpolated_us(bins, limits).items():
+        assert getattr(merged, f"{name}_us") == (at and at.us)
 
 
 def test_an_average_of_percentiles_would_be_wrong() -> None:
