@@ -38,7 +38,7 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     between = f"from {begin}{axis.unit} to {end}{axis.unit}"
     spread = max(rates) / min(rates) - 1
     least, most = (f"{rate / 1e6:.3g}" for rate in (min(rates), max(rates)))
-    differ = f"{most} MB/s at every address" if least == most else f"{least} to {most} MB/s"
+    differ = f"{most} MB/s at each place" if least == most else f"{least} to {most} MB/s"
     differ += f", {len(cells)} places differ by {100 * spread:.1f} % at most"
     if len(cells) < _FEWEST:
         return f"{len(cells)} places are too few to tell whether it is flat {between}; {differ}"

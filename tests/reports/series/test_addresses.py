@@ -47,12 +47,12 @@ def test_a_profile_is_judged_by_all_its_places(rates: list[float], words: str) -
 def test_a_filled_ssd_is_flat_and_the_rest_was_never_written() -> None:
     texts = [text.partition(" (")[0] for text in said(addresses.half_filled())]
     assert texts == [
-        "read, filled 100%: 160 MB/s at every address, 10 places differ by 0.0 % at most; flat within 5 % "
+        "read, filled 100%: 160 MB/s at each place, 10 places differ by 0.0 % at most; flat within 5 % "
         "from 0% to 90%",
         "read, filled 50%: 160 to 161 MB/s, 5 places differ by 0.6 % at most; flat within 5 % from 0% to 40%",
         "read, filled 50%: never-written 50%, 60%, 70%, 80%, 90%: 211 MB/s, 1.32 times what is filled: no "
         "flash was read.",
-        "write: 70 MB/s at every address, 10 places differ by 0.0 % at most; flat within 5 % from 0% to 90%",
+        "write: 70 MB/s at each place, 10 places differ by 0.0 % at most; flat within 5 % from 0% to 90%",
     ]
 
 
