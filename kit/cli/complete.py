@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from kit.core.errors import ConfigError
 from kit.store.run_name import find_run, stored_ids
 
 _KIT = Path(__file__).parents[1]
@@ -32,9 +34,8 @@ def runs(context: typer.Context, incomplete: str) -> Iterator[str]:
 def phases(context: typer.Context, incomplete: str) -> Iterator[str]:
     """Of the run that is named, or the newest."""
     named = context.params.get("runs") or [None]
-    for phase in _read(find_run(named[0], _results(context)) / "manifest.json").get("phases", ()):
-        if incomplete == phase["name"][: len(incomplete)]:
-            yield phase["name"]
+    with suppress(ConfigError):
+        yield from _names(find_run(named[0], _results(context)) / "manifest.json", "phases", incomplete)
 
 
 def presets(incomplete: str) -> Iterator[tuple[str, str]]:
@@ -46,9 +47,7 @@ def presets(incomplete: str) -> Iterator[tuple[str, str]]:
 def devices(context: typer.Context, incomplete: str) -> Iterator[str]:
     """Those of the testbed, or of the lab."""
     testbed = Path(context.params.get("testbed") or _KIT / "lab" / "testbed.toml")
-    for device in _read(testbed).get("device", ()):
-        if incomplete == device["name"][: len(incomplete)]:
-            yield device["name"]
+    yield from _names(testbed, "device", incomplete)
 
 
 def devices_or_presets(context: typer.Context, incomplete: str) -> Iterator[str]:
@@ -64,6 +63,12 @@ def _results(context: typer.Context) -> Path:
 def _safe(incomplete: str) -> str:
     """A name and nothing that a pattern of files would act on."""
     return "".join(letter for letter in incomplete if letter.isalnum() or letter in "-_")
+
+
+def _names(path: Path, table: str, incomplete: str) -> Iterator[str]:
+    """Those in a table of a file; what another program has damaged has none."""
+    with suppress(AttributeError, LookupError, TypeError):
+        yield from (each["name"] for each in _read(path)[table] if each["name"].startswith(incomplete))
 
 
 def _read(path: Path) -> Any:
