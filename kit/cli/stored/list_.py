@@ -102,7 +102,9 @@ def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool, such: s
         emit_json({"format": 1, "runs": [asdict(run) for run in runs]})
         return
     if not runs:
-        say(f"no{such} runs in {results}" if results.is_dir() else f"no runs: there is no directory {results}")
+        say(
+            f"no{such} runs in {results}" if results.is_dir() else f"no runs: there is no directory {results}"
+        )
     _emit_table(("verdict", "workload", "age", "p50", "run"), [_row(run) for run in runs])
     if sys.stdout.isatty():
         emit_text(
