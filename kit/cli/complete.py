@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from kit.core.errors import ConfigError
 from kit.store.run_name import find_run, stored_ids
 
 _KIT = Path(__file__).parents[1]
@@ -34,8 +36,8 @@ def runs(context: typer.Context) -> Iterator[str]:
 def phases(context: typer.Context) -> Iterator[str]:
     """Of the run that is named, or the newest."""
     named = context.params.get("runs") or [None]
-    manifest = _read(find_run(named[0], _results(context)) / "manifest.json")
-    yield from (phase["name"] for phase in manifest.get("phases", ()))
+    with suppress(ConfigError):
+        yield from _names(find_run(named[0], _results(context)) / "manifest.json", "phases")
 
 
 def presets() -> Iterator[tuple[str, str]]:
@@ -46,7 +48,7 @@ def presets() -> Iterator[tuple[str, str]]:
 def devices(context: typer.Context) -> Iterator[str]:
     """Those of the testbed, or of the lab."""
     testbed = Path(context.params.get("testbed") or _KIT / "lab" / "testbed.toml")
-    yield from (device["name"] for device in _read(testbed).get("device", ()))
+    yield from _names(testbed, "device")
 
 
 def devices_or_presets(context: typer.Context) -> Iterator[str]:
@@ -62,6 +64,12 @@ def _results(context: typer.Context) -> Path:
 def _titles(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.glob("*.toml")):
         yield path.stem, str(_read(path).get("title", ""))
+
+
+def _names(path: Path, table: str) -> Iterator[str]:
+    """Those in a table of a file; what another program has damaged has none."""
+    with suppress(AttributeError, LookupError, TypeError):
+        yield from (each["name"] for each in _read(path)[table] if isinstance(each["name"], str))
 
 
 def _read(path: Path) -> Any:

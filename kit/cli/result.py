@@ -53,6 +53,10 @@ class Result:
         """What the options ask for. Raises ConfigError."""
         for file in files or ():
             check_target(file)
+            if not kind and file.suffix and file.suffix not in _ENDINGS:
+                raise ConfigError(
+                    f"{file}: no format ends in {file.suffix}", f"--format says it, or {' '.join(_ENDINGS)}"
+                )
         if json_output and kind not in (None, "json"):
             raise ConfigError(f"--json and --format {kind}", "leave out one of them")
         targets: list[tuple[str, Path | None]] = []

@@ -27,7 +27,7 @@ def refusal_of(error: BaseException) -> ConfigError | None:
     if not isinstance(error, typer.TyperException):
         return None
     context = getattr(error, "ctx", None)
-    text = getattr(error, "format_message", lambda: str(error))()
+    text = getattr(error, "format_message", lambda: str(error))().replace("Value error, ", "")
     command = context.command_path if context else "hsp"
     close = [f"did you mean {each}? " for each in (getattr(error, "possibilities", None) or [])[:1]]
     said = f"{text[:1].lower()}{text[1:]}".partition(" (Possible options:")[0]

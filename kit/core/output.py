@@ -47,23 +47,21 @@ def emit_text(lines: Iterable[str | tuple[str, ...]]) -> None:
     text = "".join(f"{coloured(row, stream)}\n" for row in rows)
     try:
         emit(encoded(text, getattr(stream, "encoding", None) or "utf-8"))
-    except BrokenPipeError:
-        drop_unwritten(stream)
     except HostError as error:
         if not (isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EIO):
             raise
 
 
 def emit(content: bytes | str) -> None:
-    """Write to stdout. Raises HostError if that fails; BrokenPipeError if the reader closed it."""
+    """Write to stdout; a reader that is gone is no error. Raises HostError if it fails otherwise."""
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
         drop_unwritten(sys.stdout)
+        if isinstance(error, BrokenPipeError):
+            return
         raise HostError(
             f"standard output cannot be written: {error.strerror}",
             "free some space, or redirect it",

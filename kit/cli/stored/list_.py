@@ -90,9 +90,8 @@ def list_command(
     if kind == "runs":
         found = map(_listed, run_folders(results, _is_run, _say_left_out))
         wanted = (r for r in found if workload in (None, r.workload) and verdict in (None, r.verdict))
-        _show_runs(
-            sorted(wanted, key=lambda r: r.started_utc or "", reverse=True)[:number], results, json_output
-        )
+        runs = sorted(wanted, key=lambda r: r.started_utc or "", reverse=True)[:number]
+        _show_runs(runs, results, json_output, " such" if workload or verdict else "")
     elif number or workload or verdict:
         raise ConfigError("-n, --workload and --verdict are for runs", "leave them out")
     elif kind == "labs":
@@ -105,12 +104,14 @@ def list_command(
             _emit_table(head, rows)
 
 
-def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool) -> None:
+def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool, such: str) -> None:
     if json_output:
         emit_json({"format": 1, "runs": [asdict(run) for run in runs]})
         return
     if not runs:
-        say(f"no runs in {results}" if results.is_dir() else f"no runs: there is no directory {results}")
+        say(
+            f"no{such} runs in {results}" if results.is_dir() else f"no runs: there is no directory {results}"
+        )
     _emit_table(("verdict", "workload", "age", "p50", "run"), [_row(run) for run in runs])
     if sys.stdout.isatty():
         emit_text(

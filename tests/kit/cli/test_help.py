@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,8 @@ def test_without_a_command_the_help_is_the_result(hsp_here: Called, words: list[
         (["lab", "dwn"], "there is no command `hsp lab dwn`\n  what to do: did you mean `hsp lab down`?"),
         (["run", "--testbd", "x"], "no such option: --testbd\n  what to do: did you mean --testbed? `hsp"),
         (["plan"], "missing argument 'WORKLOAD'\n  what to do: `hsp plan --help` shows how"),
+        (["list", "rums"], "invalid value for 'kind': 'rums' is not one of 'runs', "),
+        (["show", "-o", "x.htm"], "x.htm: no format ends in .htm\n  what to do: --format says it, or .txt"),
         (["plan", "top-sped"], "there is no workload 'top-sped'\n  what to do: did you mean 'top-speeds'?"),
     ],
 )  # fmt: skip
@@ -88,6 +93,29 @@ def test_the_shell_completes(hsp_here: Called, tmp_path: Path, words: str, expec
         cwd=tmp_path, _HSP_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")),
     )  # fmt: skip
     assert expected <= {*done.stdout.split()}, done
+
+
+@pytest.mark.parametrize("words", [["list", "workloads", "--json"], ["help", "man"], ["list", "presets"]])
+def test_a_reader_that_is_gone_is_no_error(words: list[str]) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [sys.executable, "-m", "kit.cli", *words], stdout=theirs, stderr=subprocess.PIPE, check=False
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"phases": 1}', '{"phases": [1, {}]}', "{"])
+def test_the_shell_completes_nothing_of_what_is_damaged(hsp_here: Called, tmp_path: Path, text: str) -> None:
+    run = tmp_path / "results" / "w" / "20261121T050001Z-000001"
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text(text)
+    for words in ("hsp show w --phase ", "hsp show x --phase "):
+        done = hsp_here(
+            cwd=tmp_path, _HSP_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")),
+        )  # fmt: skip
+        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
 def test_exit_codes_are_a_line_each(hsp_here: Called) -> None:

@@ -54,6 +54,11 @@ def listed(hsp_here: Called, results: Path) -> list[dict[str, Any]]:
     return list(answer["runs"])
 
 
+def test_that_filters_leave_nothing_is_said(hsp_here: Called, results: Path) -> None:
+    done = hsp_here("list", "--results", os.fspath(results), "--workload", "nosuch")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"no such runs in {results}\n")
+
+
 def test_the_newest_is_first(hsp_here: Called, results: Path) -> None:
     done = hsp_here("list", "--results", os.fspath(results))
     assert (done.returncode, done.stderr) == (0, "")
