@@ -69,7 +69,7 @@ def _trace(source: Source) -> Trace:
     trace = parse_trace(text)
     last = len(text.splitlines())
     for number, problem in trace.damaged.items():
-        # A tracer that died leaves half a line at the end; that is told, not refused.
+        # A tracer that died leaves half a line at the end: a warning, not a refusal.
         if number != last or text.endswith("\n"):
             raise source.fail(number, problem, "copy the file again; nothing was imported")
     return trace

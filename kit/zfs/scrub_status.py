@@ -166,7 +166,7 @@ def _move(function: str, text: str) -> Scan:
         if match := pattern.fullmatch(text):
             time_s = calendar.timegm(time.strptime(match["when"]))
             is_running = state == "SCANNING"
-            # When it began is told only while it goes on.
+            # Its begin is in the status only while it runs.
             return Scan(function, state, time_s, 0 if is_running else time_s)
     raise ValueError(f"{text[:200]!r}")
 

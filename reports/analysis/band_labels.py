@@ -19,7 +19,7 @@ from reports.statistics.quantiles import Bins
 
 # They waited for something of another tier, of any: no place on the latency axis is theirs.
 PLACELESS = ("shared", "indirect")
-# The least share of a tier inside another's band that is told.
+# The least share of a tier inside another's band that a sentence names.
 _TAIL = 0.001
 
 

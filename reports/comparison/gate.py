@@ -1,6 +1,6 @@
 """Whether latencies of B are higher than those of A by more than a limit. Pure.
 
-By the ends of the intervals over runs, never by an estimate: without an interval nothing is told.
+By the ends of the intervals over runs, never by an estimate: a figure without an interval stays open.
 """
 
 from __future__ import annotations

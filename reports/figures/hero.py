@@ -303,7 +303,7 @@ def _text(bar: _Bar, source: str) -> list[str]:
     medians = [each.row.p50_us for each in bar if each.row.p50_us is not None]
     p50 = f"p50 {format_latency_range(min(medians), max(medians))}" if medians else f"{row.count:,} I/Os"
     phases = f"; {len(bar)} phases" if len(bar) > 1 else ""
-    # Without tiers, phases are told apart.
+    # Without tiers, bars are named by phase.
     name = line.phase if row.tier == "all" else line.name
     rows = [
         f"<b>{_safe(name)}</b>, {_safe(op_name(row.op))}: {p50}",

@@ -21,7 +21,7 @@ from reports.statistics.quantiles import percentiles_ns
 from reports.statistics.ratios import Ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
-# A ratio from here on is told as "times", not in percent.
+# From this ratio on the sentence says "times", not percent.
 _TIMES = 2
 
 
@@ -47,7 +47,7 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
 
 def _change(drift: SoakDrift) -> str:
     """Such as "+20 % from 2h on (within this run: +19 to +22 %)"; a multiple where it is larger than two."""
-    assert drift.ratio is not None, "a drift that is told has a ratio"
+    assert drift.ratio is not None, "a drift in a sentence has a ratio"
     low, high = drift.range or (drift.ratio, drift.ratio)
     if drift.ratio >= _TIMES:
         found, within = f"{drift.ratio:.2f} times", f"{low:.2f} to {high:.2f} times"

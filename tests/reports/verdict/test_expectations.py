@@ -277,22 +277,10 @@ def test_a_ratio_is_held_against_its_limit_by_what_the_run_leaves_open(intervals
         latency = us * 1e3 * np.exp(0.3 * generator.standard_normal(900))
         labels = {"phase": f"p{number}", "layer": "nfs-server", "host": "lab", "op": "write", "tier": "slog"}
         frames.append(synthetic.binned(time, latency.astype(np.int64), **labels))
-        phases.append(
-            made_up.phase_of(
-                f"p{number}",
-                100 * number * synthetic.SECOND,
-                (100 * number + intervals) * synthetic.SECOND,
-                synthetic.SECOND,
-            ).as_json()
-        )
-    wish = {
-        **WISH,
-        "phase": "p1",
-        "op": "write",
-        "tier": "slog",
-        "ratio_to": {"phase": "p0"},
-        "p50_ratio_max": 1.04,
-    }
+        begin, end = (each * synthetic.SECOND for each in (100 * number, 100 * number + intervals))
+        phases.append(made_up.phase_of(f"p{number}", begin, end, synthetic.SECOND).as_json())
+    of = {"phase": "p1", "op": "write", "tier": "slog", "ratio_to": {"phase": "p0"}}
+    wish = {**WISH, **of, "p50_ratio_max": 1.04}
     found = summarise(pl.concat(frames), synthetic.manifest() | {"phases": phases, "expect": [wish]})
     (limit,) = found["expect"][0]["limits"]
     assert limit["ok"] is ok and words in limit["reason"] and found["verdict"] == "unknown"
