@@ -21,13 +21,9 @@ _SHORT = ("p50", "p99")
 def markdown(result: Comparison) -> str:
     """One table, foreign text without any markup."""
     notes = map(markdown_text, _notes(result, " Latencies in us."))
+    rows = Table(_HEAD, list(map(_cells, result.rows)), range(5, 9))
     lines = [f"**{markdown_text(result.conclusion)}**", "", *notes, "", ""]
-    return "\n".join(lines) + table(result).markdown()
-
-
-def table(result: Comparison) -> Table:
-    """All rows."""
-    return Table(_HEAD, list(map(_cells, result.rows)), range(5, 9))
+    return "\n".join(lines) + rows.markdown()
 
 
 def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str]:

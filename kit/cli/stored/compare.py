@@ -27,7 +27,7 @@ from kit.store.baselines import run_of_baseline
 from kit.store.run_directory import refuse_no_run
 from kit.store.run_name import find_phase
 from kit.store.series import is_series
-from reports.comparison.compare import difference
+from reports.comparison.compare import csv, difference
 from reports.comparison.gate import Gated
 from reports.comparison.gate import gate as gate_of
 from reports.output import comparison_table
@@ -101,7 +101,7 @@ def compare(
         "text": lambda width: comparison_table.plain(found, width, all_=all_),
         "json": lambda _: as_json(found.as_json()),
         "markdown": lambda _: comparison_table.markdown(found),
-        "csv": lambda _: comparison_table.table(found).csv(),
+        "csv": lambda _: csv(found),
         "html": page,
     })  # fmt: skip
     if limit is not None:

@@ -374,6 +374,8 @@ def test_markdown_alone_on_stdout(hsp, make_run):
     code, out, _ = hsp("compare", a, "--", b, "--format", "markdown")
     assert code == 0 and out.startswith("**") and "| phase |" in out
     assert hsp("compare", a, "--", b, "--format", "markdown", "--json")[0] == 2
+    code, out, _ = hsp("compare", a, "--", b, "--format", "csv")
+    assert code == 0 and out.startswith("phase,layer,op,tier,figure,unit,") and ",p50,us," in out
 
 
 def test_html_of_a_comparison(hsp, make_run, tmp_path):
