@@ -127,8 +127,8 @@ def _power_loss(at: Path) -> Path:
 
 
 def _stripes(at: Path) -> Path:
-    drives = [stripes.phase(f"alone-ssd{n}", stripes.drive(n), tiers=["all"]) for n in range(4)]
-    arrays = [stripes.array(stripes.lock_step(n), n, tiers=["all"]) for n in range(1, 5)]
+    drives = [stripes.phase(f"alone-ssd{n}", stripes.drive(n), tiers=("all",)) for n in range(4)]
+    arrays = [stripes.array(stripes.lock_step(n), n, tiers=("all",)) for n in range(1, 5)]
     phases, frames, start = [], [], 0
     for each in (*drives, *arrays):
         taken = np.array(each.in_order_ns)

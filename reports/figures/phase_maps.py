@@ -240,7 +240,7 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
     bins = frame.group_by(number, *keys[1:]).agg(pl.col("count").sum()).sort(keys)
     made: dict[str, tuple[list[float | None], list[float | None]]] = {name: ([], []) for name in QUANTILES}
     for (window,), part in bins.group_by("window", maintain_order=True):
-        begin = int(window) * width / 1e9  # type: ignore[call-overload]
+        begin = int(window) * width / 1e9
         end = stored.duration_s if window == last else begin + width / 1e9
         found = interpolated_us(part.drop("window").rows(), ANY)
         for name, (x, y) in made.items():
@@ -250,7 +250,7 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
                 y.append(None)
             at = found[name]
             x += [begin, end]
-            y += [at and at.us / 1e6] * 2
+            y += [at.us / 1e6 if at else None] * 2
     return made
 
 
