@@ -133,9 +133,8 @@ def _stripes(at: Path) -> Path:
     for each in (*drives, *arrays):
         taken = np.array(each.in_order_ns)
         ends = start + np.cumsum(taken)
-        frames.append(synthetic.binned(
-            ends // S * S, taken, phase=each.name, layer="device", host=each.clients[0].host, op="write", tier="all"
-        ))  # fmt: skip
+        of = {"phase": each.name, "layer": "device", "host": each.clients[0].host, "op": "write", "tier": "all"}
+        frames.append(synthetic.binned(ends // S * S, taken, **of))
         end = int(ends[-1]) // S * S + S
         phases.append(each.model_dump(mode="json") | {"start_ns": start, "end_ns": end, "interval_ns": S})
         start = end + S
@@ -290,7 +289,7 @@ def together(browser: Browser, taken: list[tuple[bytes, float, int]]) -> bytes:
         for png, scale, width in taken
     )
     page = browser.new_page(viewport={"width": 1920, "height": 700})
-    style = "body { margin: 0; display: flex; gap: 10px; align-items: flex-start; background: #888; width: max-content; }"
+    style = "body { margin: 0; display: flex; gap: 10px; align-items: flex-start; background: #888; }"
     page.set_content(f"<style>{style}</style>{images}")
     for quality in range(80, 5, -5):
         made = page.locator("body").screenshot(type="jpeg", quality=quality)

@@ -90,8 +90,8 @@ def _methods(manifest: Manifest, summary: Summary) -> Iterator[str]:
     if len(times) > 1:
         (low_us, fast), (high_us, slow) = times[0], times[-1]
         yield (
-            f"{rows[0][0][:1].upper()}{rows[0][0][1:]}: {fast} is the fastest, {format_latency(low_us)}; {slow} the "
-            f"slowest, {format_latency(high_us)}, {high_us / low_us:.2f} times as long."
+            f"{rows[0][0][:1].upper()}{rows[0][0][1:]}: {fast} is the fastest, {format_latency(low_us)}; "
+            f"{slow} the slowest, {format_latency(high_us)}, {high_us / low_us:.2f} times as long."
         )
 
 
