@@ -51,8 +51,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 MOST_BYTES = 60_000
 S, MS = 10**9, 10**6
 # Of a screen: width, height, scheme, and the part of its size at which it is shown.
-WIDE, DARK, PHONE = (1280, 900, "light", 0.75), (1280, 900, "dark", 0.5), (360, 800, "light", 0.75)
-PAPER = (1039, 710, "print", 0.5)
+WIDE, DARK, PHONE = (1280, 900, "light", 0.7), (1280, 900, "dark", 0.35), (360, 800, "light", 0.7)
+PAPER = (1039, 710, "print", 0.43)
 
 
 def _realistic(**changes: Any) -> tuple[dict[str, Any], pl.DataFrame]:
@@ -133,19 +133,25 @@ def _stripes(at: Path) -> Path:
     for each in (*drives, *arrays):
         taken = np.array(each.in_order_ns)
         ends = start + np.cumsum(taken)
-        of = {"phase": each.name, "layer": "device", "host": each.clients[0].host, "op": "write", "tier": "all"}
+        of = {
+            "phase": each.name,
+            "layer": "device",
+            "host": each.clients[0].host,
+            "op": "write",
+            "tier": "all",
+        }
         frames.append(synthetic.binned(ends // S * S, taken, **of))
         end = int(ends[-1]) // S * S + S
-        phases.append(each.model_dump(mode="json") | {"start_ns": start, "end_ns": end, "interval_ns": S})
+        times = {"start_ns": start, "end_ns": end, "interval_ns": S}
+        phases.append(each.model_dump(mode="json") | times)
+        for client in phases[-1]["clients"]:
+            client |= {"first_ns": start, "last_ns": int(ends[-1])}
         start = end + S
-    changes = {
-        "phases": phases,
-        "expect": [],
-        "title": "Stripes of SSDs",
-        "reference": None,
-        "workload": "stripes",
-    }
-    return report_of(at, synthetic.manifest() | changes, pl.concat(frames))
+    changes = {"phases": phases, "expect": [], "title": "Stripes of SSDs", "reference": None}
+    made = synthetic.manifest() | changes
+    ssd = made["testbed"]["devices"][0]
+    made["testbed"]["devices"] += [ssd | {"name": name} for name in stripes.names(4)]
+    return report_of(at, made, pl.concat(frames))
 
 
 def _imported(at: Path, *files: Path) -> Path:
@@ -282,15 +288,17 @@ def screen(browser: Browser, path: Path, width: int, height: int, scheme: str) -
     return taken
 
 
-def together(browser: Browser, taken: list[tuple[bytes, float, int]]) -> bytes:
-    """Screens beside one another as one JPEG of MOST_BYTES at most. Of each: PNG, its scale and width."""
-    images = "".join(
-        f'<img width="{width * scale:.0f}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-        for png, scale, width in taken
-    )
-    page = browser.new_page(viewport={"width": 1920, "height": 700})
+def together(browser: Browser, taken: list[tuple[bytes, float]]) -> bytes:
+    """Screens as one JPEG of MOST_BYTES at most: the first is large. Of each: PNG and width."""
+    images = [
+        f'<img width="{width:.0f}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+        for png, width in taken
+    ]
+    page = browser.new_page(viewport={"width": 1900, "height": 900})
     style = "body { margin: 0; display: flex; gap: 10px; align-items: flex-start; background: #888; }"
-    page.set_content(f"<style>{style}</style>{images}")
+    style += "img { display: block; margin-bottom: 10px; } body { width: max-content; }"
+    first, phone, *others = images
+    page.set_content(f"<style>{style}</style>{first}{phone}<div>{''.join(others)}</div>")
     for quality in range(80, 5, -5):
         made = page.locator("body").screenshot(type="jpeg", quality=quality)
         if len(made) <= MOST_BYTES:
@@ -311,8 +319,8 @@ def main(words: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for name, path in pages(Path(folder), results):
-            screens = [WIDE, DARK, PHONE, *([PAPER] if name == "demo" else [])]
-            taken = [(screen(browser, path, w, h, scheme), scale, w) for w, h, scheme, scale in screens]
+            screens = [WIDE, PHONE, DARK, *([PAPER] if name == "demo" else [])]
+            taken = [(screen(browser, path, w, h, scheme), scale * w) for w, h, scheme, scale in screens]
             (DOCS / "screens" / f"{name}.jpg").write_bytes(together(browser, taken))
             if name == "demo":
                 (DOCS / "report.png").write_bytes(taken[0][0])

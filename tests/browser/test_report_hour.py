@@ -99,7 +99,8 @@ def test_the_first_finding_names_both_and_leads_to_the_stall(show, path):
     text = item.inner_text()
     assert re.fullmatch(
         rf"{STALLED} of [\d,]+ reads took (4.9\d|5) to 10 ms, at least 16 times the p99 \(30\d µs\), "
-        r"from 0:40:00 to 0:41:00\. The p50 of the reads rose from 1(59|60|61) µs to 2(39|40|41) µs at 0:20:00\. Show", text
+        r"from 0:40:00 to 0:41:00\. The p50 of the reads rose from 1(59|60|61) µs to 2(39|40|41) µs "
+        r"at 0:20:00\. Show", text
     )  # fmt: skip
     # It is the answer of the page, too.
     assert page.inner_text(".headline") == text.removesuffix(" Show")
