@@ -51,11 +51,12 @@ function selected({spec, link: {range, band}}) {
 
 const STEPS_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 604800];
 
-// Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them. Of hours: h:mm.
+// Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them. Hours: h:mm.
 function ticked(layout, drawn) {
   for (const [name, axis] of Object.entries(layout)) {
     if (!/^[xy]axis/.test(name) || axis.tickvals) continue;
-    const [low, high] = (name !== "xaxis" && drawn?.[name]?.range) || axis.range || [0, 1], length = high - low;
+    const [low, high] = (name !== "xaxis" && drawn?.[name]?.range) || axis.range || [0, 1];
+    const length = high - low;
     if (axis.type === "log" && length >= 0.7) axis.dtick = length > 4.5 ? 1 : "D2";
     if (axis.title?.text !== "h:mm") continue;
     const step = STEPS_S.find(each => length / each <= (axis.nticks ?? 9)) ?? length;
