@@ -104,6 +104,14 @@ def format_duration_ns(duration_ns: int) -> str:
     return f"{whole}{fraction}{unit}"
 
 
+def format_time_s(time_s: float) -> str:
+    """Seconds for people; from two minutes on as h:mm:ss."""
+    if time_s < 120:
+        return f"{time_s:.3g} s"
+    minutes, rest = divmod(round(time_s), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
 def format_size_bytes(size_bytes: int) -> str:
     """`size_bytes` as the shortest whole number with a unit: `parse_size_bytes` gives it back.
 

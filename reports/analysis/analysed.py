@@ -80,10 +80,11 @@ def described(
 ) -> Analysed:
     """A run with its summary. Raises ConfigError if a part of it is damaged."""
     stripes = stripes_of(latency.intervals, manifest.phases)
+    found = findings(latency, manifest, summary)
     return Analysed(
         summary,
-        headline(latency.bins, manifest, summary, stripes, aged),
-        findings(latency, manifest, summary),
+        headline(latency.bins, manifest, summary, stripes, aged, found),
+        found,
         setup_table(manifest, summary.reference, setup),
         stripes,
         aged if aged is not None and aged.height else None,

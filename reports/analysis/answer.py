@@ -11,17 +11,26 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from kit.core.units import format_latency
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
 from kit.store.parts.faults import FaultRow
 from kit.store.summary import Summary
-from reports.analysis import ageing, clients, split
+from reports.analysis import ageing, clients, import_source, split
+from reports.analysis.findings import Finding
 from reports.devices.stripes import Stripes, sentences_of
 from reports.verdict import impact, power_loss, recovery, soak
 
+# So many I/Os that are far from the rest are more than a few bad moments.
+_LEAST_FAR = 10
+
 
 def answer(
-    manifest: Manifest, summary: Summary, stripes: Stripes | None = None, aged: pl.DataFrame | None = None
+    manifest: Manifest,
+    summary: Summary,
+    stripes: Stripes | None = None,
+    aged: pl.DataFrame | None = None,
+    found: Sequence[Finding] = (),
 ) -> str:
     """The sentence; "" if the workload asks nothing of its own, and nothing failed."""
     if not summary.rows:
@@ -32,7 +41,7 @@ def answer(
         return f"{word}: {_where(first, manifest)}{f' {len(more)} more below.' if more else ''}"
     if not summary.is_usable:
         return "The numbers of this run cannot be trusted."
-    return " ".join(_first(manifest, summary, stripes, aged))
+    return " ".join(_first(manifest, summary, stripes, aged, found))
 
 
 def is_told(summary: Summary) -> bool:
@@ -41,12 +50,16 @@ def is_told(summary: Summary) -> bool:
 
 
 def _first(
-    manifest: Manifest, summary: Summary, stripes: Stripes | None, aged: pl.DataFrame | None
+    manifest: Manifest,
+    summary: Summary,
+    stripes: Stripes | None,
+    aged: pl.DataFrame | None,
+    found: Sequence[Finding],
 ) -> Iterator[str]:
     """Of each kind that the run is the sentence that answers it; a soak has faults, too."""
     kinds: Sequence[Iterator[str]] = (
         soak.sentences(summary.soak),
-        clients.slowest(summary.clients) if manifest.import_ else iter(()),
+        _imported(manifest, summary, found) if manifest.import_ else iter(()),
         _slowest(summary.faults),
         impact.sentences(summary.impact),
         iter(power_loss.answer(summary.power_loss)),
@@ -56,6 +69,30 @@ def _first(
     )
     for kind in kinds:
         yield from [*kind][:1]
+
+
+def _imported(manifest: Manifest, summary: Summary, found: Sequence[Finding]) -> Iterator[str]:
+    """A slow client, the ends of a table of methods, or the time in which I/Os were worst."""
+    yield from clients.slowest(summary.clients)
+    if import_source.has_means(manifest):
+        yield from _methods(manifest, summary)
+    yield from (each.text for each in found if each.ios >= _LEAST_FAR or each.kind == "stall")
+
+
+def _methods(manifest: Manifest, summary: Summary) -> Iterator[str]:
+    """The fastest and the slowest row of the first section: names begin with that of their section."""
+    titles = import_source.rows(manifest)
+    rows = [
+        (*titles.get(row.phase, row.phase).rpartition(": ")[::2], row.mean_us or row.max_us)
+        for row in summary.main_rows
+    ]
+    times = sorted((us, method) for section, method, us in rows if section == rows[0][0])
+    if len(times) > 1:
+        (low_us, fast), (high_us, slow) = times[0], times[-1]
+        yield (
+            f"{rows[0][0][:1].upper()}{rows[0][0][1:]}: {fast} is the fastest, {format_latency(low_us)}; "
+            f"{slow} the slowest, {format_latency(high_us)}, {high_us / low_us:.2f} times as long."
+        )
 
 
 def _slowest(rows: Sequence[FaultRow]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.units import format_latency, three_digits
+from kit.core.units import format_latency, format_time_s
 from kit.store.labels import CLIENT
 from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, LevelsInTime, PhaseBands
 from kit.store.stored import Range
@@ -103,18 +103,11 @@ def level_words(found: LevelsInTime, ios: str) -> str:
     first, second = map(format_latency, found.p50_us)
     if found.changes == 1:
         verb = "rose" if found.p50_us[1] > found.p50_us[0] else "fell"
-        return f"The p50 of the {ios} {verb} from {first} to {second} at {moment(found.from_s)}"
+        return f"The p50 of the {ios} {verb} from {first} to {second} at {format_time_s(found.from_s)}"
     if found.changes == 2:
-        when = f"from {moment(found.from_s)} to {moment(found.to_s)}"
+        when = f"from {format_time_s(found.from_s)} to {format_time_s(found.to_s)}"
         return f"The {ios} took about {second} {when} ({100 * found.share:.2g} % of them), about {first} else"
     return f"The {ios} took about {first} and about {second} at different times"
-
-
-def moment(at_s: float) -> str:
-    """Such as "12.5 s", "20 min"."""
-    if at_s < 120:
-        return f"{three_digits(at_s)} s"
-    return f"{three_digits(at_s / 60)} min" if at_s < 7200 else f"{three_digits(at_s / 3600)} h"
 
 
 def _described(

@@ -59,7 +59,8 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
     if manifest.power_loss and manifest.power_loss.moments:
         told = power_loss.result(manifest.power_loss)
         of = power_loss.of_records(told.looked_at, told.acknowledged)
-        yield f"In {told.moments} power losses of this run {told.lost} of {of} were not there, or not whole."
+        lost = f"lost or damaged {told.lost} of" if told.lost else "lost none of"
+        yield f"{told.moments} power losses {lost} {of}."
     else:
         yield "No power loss was tried in this run."
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import polars as pl
 
-from kit.core.units import format_latency, format_latency_range
+from kit.core.units import format_latency, format_latency_range, format_time_s
 from kit.store.latency import Latency
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
@@ -78,7 +78,7 @@ class Finding:
 
     `phase`, `layer`, `op`: names as in latency.parquet, not escaped. `from_s`, `to_s`: the part of the
     phase, in seconds since it began; all of it where times are not known. `low_us`, `high_us`: the range
-    of latency. `tier`: that of the I/Os that it counts; empty for all.
+    of latency. `tier`: that of the I/Os that it counts; empty for all. `ios`: how many of an outlier.
     """
 
     kind: str
@@ -91,6 +91,7 @@ class Finding:
     low_us: float
     high_us: float
     tier: str = ""
+    ios: int = 0
 
 
 def findings(latency: Latency, manifest: Manifest, summary: Summary) -> tuple[Finding, ...]:
@@ -274,15 +275,16 @@ def _outlier(run: _Run, row: Row, p99_us: float) -> Finding:
     p99, longest = f"the p99 ({format_latency(p99_us)})", format_latency(row.max_us)
     took = f"took {longest}, {row.max_us / p99_us:,.0f} times {p99}{during}"
     if count > 1:
-        took = f"took more than {_FAR} times {p99}; the longest took {longest}{during}"
+        took = f"took {format_latency_range(low_us, row.max_us)}, at least {low_us / p99_us:,.0f} times {p99}"
+        took += during
     made = run.finding("outlier", "", place, far, (low_us, row.max_us), row.tier)
     if count > 1 and phase and made.to_s - made.from_s < _A_PART * (phase.end_ns - phase.start_ns) / 1e9:
-        took += f", all from {band_table.moment(made.from_s)} to {band_table.moment(made.to_s)}"
+        took += f", from {format_time_s(made.from_s)} to {format_time_s(made.to_s)}"
     text = f"{count:,} of {_ios(row.count, row.op, row.tier)} {took}."
     for entry in run.summary.bands:
         if row.tier == "all" and (entry.phase, entry.layer, entry.op) == place and entry.levels:
             text += f" {band_table.level_words(entry.levels, op_name(row.op))}."
-    return replace(made, text=_plain(text))
+    return replace(made, text=_plain(text), ios=count)
 
 
 def _stalls(run: _Run) -> list[Finding]:

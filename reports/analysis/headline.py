@@ -18,6 +18,7 @@ from kit.store.tables import DEVICE, SERVER
 from reports.analysis import import_source
 from reports.analysis.answer import answer, is_told
 from reports.analysis.band_table import level_words
+from reports.analysis.findings import Finding
 from reports.analysis.tier_names import BELOW, op_name, tier_name
 from reports.devices.stripes import Stripes
 from reports.published.ranges import beside
@@ -75,14 +76,15 @@ def headline(
     summary: Summary,
     stripes: Stripes | None = None,
     aged: pl.DataFrame | None = None,
+    found: Sequence[Finding] = (),
 ) -> Headline:
-    """The headline of a run. `stripes`: of its arrays; `aged`: rows of ageing.parquet."""
+    """The headline of a run. `stripes`: of its arrays; `aged`: rows of ageing.parquet; `found`: findings."""
     lines = _lines(latency, manifest, summary)
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
     return Headline(
-        answer(manifest, summary, stripes, aged) or _sentence(lines, summary),
+        answer(manifest, summary, stripes, aged, found) or _sentence(lines, summary),
         measured,
         _evidence(summary),
         emulated,

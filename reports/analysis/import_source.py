@@ -49,6 +49,11 @@ def timed(manifest: Manifest) -> bool:
     return manifest.import_ is None or manifest.import_.source.timed
 
 
+def has_means(manifest: Manifest) -> bool:
+    """Whether each phase is a row of a table with a mean alone."""
+    return manifest.import_ is not None and manifest.import_.format == "pg-test-fsync"
+
+
 def clock_ns(manifest: Manifest) -> int | None:
     """The time of day at 0 s, in ns since 1970; None where the source counts from another moment."""
     origin_ns = manifest.import_.origin_ns if manifest.import_ and timed(manifest) else None

@@ -134,7 +134,7 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
     for phase in found:
         if phase.why:
             yield f"{phase.phase}: where the time goes was not measured: {phase.why}."
-        for each in phase.savings:
+        for each in sorted(phase.savings, key=lambda saving: -(saving.of_all or 0)):
             if each.share is None or each.saved_us is None or each.of_all is None:
                 few = f"too few {each.op}s could be followed ({phase.phase})"
                 yield f"A faster {each.device}: not known, {few}."

@@ -147,8 +147,8 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     most = found.scales[-1]
     low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     yield (
-        f"By what each does alone in this run, {most.number} such drives would lose {100 * low:.1f} to "
-        f"{100 * high:.1f} % to the slowest of each stripe."
+        f"Predicted for {most.number} drives like these alone: {100 * low:.1f} to {100 * high:.1f} % lost to "
+        "the slowest of each stripe (within this run)."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)
@@ -162,7 +162,7 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     yield (
-        f"Stripes of {last.number} drives, one on its way: {_per_s(last.bytes_per_s)}, {lost} than "
+        f"Stripes of {last.number} drives, one at a time: {_per_s(last.bytes_per_s)}, {lost} than "
         f"{last.number} times one drive ({_per_s(scale.mean)}; {last.number} times the slowest: "
         f"{_per_s(scale.slowest)})."
     )

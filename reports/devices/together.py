@@ -27,7 +27,7 @@ AS_ALONE_MIN = 0.97
 
 
 @dataclass(frozen=True)
-class _Compared:
+class Compared:
     """Phases on the same devices with the same load; bytes a second of each device, `before` alone."""
 
     phases: Sequence[Phase]
@@ -46,15 +46,15 @@ def sentences(intervals: pl.DataFrame, phases: Sequence[Phase], testbed: Testbed
 
     `intervals`: `phase`, `layer`, `time_ns` and `count` (kit.store.latency).
     """
-    return (_sentence(each, _shared(each.phases[0], testbed)) for each in _compared(intervals, phases))
+    return (_sentence(each, _shared(each.phases[0], testbed)) for each in compared(intervals, phases))
 
 
 def limited(intervals: pl.DataFrame, phases: Sequence[Phase]) -> list[str]:
     """Names of the phases whose devices were slower together than alone."""
-    return [phase.name for each in _compared(intervals, phases) if each.is_slower for phase in each.phases]
+    return [phase.name for each in compared(intervals, phases) if each.is_slower for phase in each.phases]
 
 
-def _compared(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[_Compared]:
+def compared(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[Compared]:
     on_devices = [phase for phase in phases if phase.block_bytes and phase.on_devices]
     groups: dict[tuple[object, ...], list[Phase]] = {}
     for phase in on_devices:
@@ -71,7 +71,7 @@ def _compared(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[_Com
                 [_figure(intervals, of, rates) for of, rates in zip(each, known, strict=True)]
                 for each, known in ((rounds, before), ([[phase] for phase in at_once], now))
             ]
-            yield _Compared(at_once, ratio(sides[0], sides[1]), _mean(before), _mean(now))
+            yield Compared(at_once, ratio(sides[0], sides[1]), _mean(before), _mean(now))
 
 
 def _rates(phases: Sequence[Phase]) -> dict[str, float]:
@@ -115,7 +115,7 @@ def _figure(intervals: pl.DataFrame, phases: Sequence[Phase], rates: Mapping[str
     return Figure(math.log(total), math.hypot(*errors))
 
 
-def _sentence(of: _Compared, shared: str) -> str:
+def _sentence(of: Compared, shared: str) -> str:
     found, wanted = (sum(rates.values()) for rates in (of.now, of.before))
     moved = {"read": "read", "write": "wrote"}.get(of.phases[0].op or "", "moved")
     words = of.share.words("phase" if of.share.decides else "run")

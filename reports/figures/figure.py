@@ -94,6 +94,11 @@ def linear_axis(high_s: float, **values: Any) -> Layout:
     return {"type": "linear", "range": [0, high_s], "tickformat": ".3~s", "ticksuffix": "s", **values}
 
 
+def time_axis(end_s: float, **values: Any) -> Layout:
+    """An axis of seconds from 0 to `end_s`. From half an hour on figure.js labels it as h:mm."""
+    return {"range": [0.0, end_s], "title": {"text": "h:mm" if end_s >= 1800 else "seconds"}, **values}
+
+
 def panel_title(text: str, x: float, y: float) -> Layout:
     """The words above a panel whose upper left corner is at `x`, `y` (0 to 1, of the whole figure)."""
     return {

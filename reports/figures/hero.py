@@ -123,11 +123,10 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
         for trace in heat_map.coloured(traces, "octave"):
             if trace["type"] == "heatmap":
                 drawn.maps.append({**trace, "showlegend": False})
-        drawn.axes[f"xaxis{name}"] = {
-            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds" if timed else ""},
-            "showticklabels": timed,
-            "range": [0, panel.stored.duration_s],
-        }  # fmt: skip
+        drawn.axes[f"xaxis{name}"] = figure.time_axis(
+            panel.stored.duration_s, domain=domain, anchor="y", nticks=4, showticklabels=timed,
+            **({} if timed else {"title": {"text": ""}}),
+        )  # fmt: skip
         drawn.narrow[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
         small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
         drawn.narrow["margin"]["t"] = max(drawn.narrow["margin"]["t"], 12 * small.count("<br>") + 20)

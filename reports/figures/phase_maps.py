@@ -24,7 +24,7 @@ from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid, Times
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text, round_up
-from reports.statistics.quantiles import over_time
+from reports.statistics.quantiles import ANY, interpolated_us
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _DASHES = {"p50": "solid", "p95": "dash", "p99": "dot"}
@@ -233,21 +233,24 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
     wanted = int(np.ceil(1.3 * sample_needed(0.99) * stored.columns / max(ios, 1)))
     columns = max(1, min(wanted, stored.columns // 8), -(-stored.columns // heat_map.DISPLAY[0]))
     width = stored.width_ns * columns
-    start = pl.lit(stored.start_ns)
-    together = frame.with_columns((pl.col("time_ns") - start) // width * width, pl.lit("").alias("op"))
-    series = over_time(together, QUANTILES)
-    begins = (series["time_ns"] / 1e9).to_list()
-    made: dict[str, tuple[list[float | None], list[float | None]]] = {}
-    for name in QUANTILES:
-        x: list[float | None] = []
-        y: list[float | None] = []
-        for begin, value in zip(begins, series[name].to_list(), strict=True):
+    # What is left at the end belongs to the last whole window.
+    last = max(int(stored.duration_s * 1e9) // width, 1) - 1
+    number = ((pl.col("time_ns") - stored.start_ns) // width).clip(0, last).alias("window")
+    keys = ["window", "lo_ns", "hi_ns"]
+    bins = frame.group_by(number, *keys[1:]).agg(pl.col("count").sum()).sort(keys)
+    made: dict[str, tuple[list[float | None], list[float | None]]] = {name: ([], []) for name in QUANTILES}
+    for (window,), part in bins.group_by("window", maintain_order=True):
+        begin = int(window) * width / 1e9
+        end = stored.duration_s if window == last else begin + width / 1e9
+        found = interpolated_us(part.drop("window").rows(), ANY)
+        for name, (x, y) in made.items():
             # Without an I/O there is no window: nothing joins those beside it.
             if x and x[-1] is not None and begin - x[-1] > width / 2e9:
-                x, y = [*x, None], [*y, None]
-            x += [begin, begin + width / 1e9]
-            y += [None if value is None else value / 1e9] * 2
-        made[name] = x, y
+                x.append(None)
+                y.append(None)
+            at = found[name]
+            x += [begin, end]
+            y += [at.us / 1e6 if at else None] * 2
     return made
 
 
@@ -279,7 +282,7 @@ def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
 def _times(stored: Grid, **values: Any) -> Layout:
     """The axis of time: nothing was measured before it, nor after it."""
     end = stored.duration_s
-    return {"range": [0.0, end], "minallowed": 0.0, "maxallowed": end, "title": {"text": "seconds"}, **values}
+    return figure.time_axis(end, minallowed=0.0, maxallowed=end, **values)
 
 
 def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = True) -> Layout:

@@ -15,7 +15,7 @@ from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
 # A bar with two lines of text above it.
-_ROW_PX, _LEGEND_PX, _NARROW_LEGEND_PX = 74, 130, 240
+_ROW_PX, _LEGEND_PX, _NARROW_LEGEND_PX = 74, 104, 240
 _BAR = 0.32
 
 
@@ -44,7 +44,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         "font": {"size": 11},
     }  # fmt: skip
     layout = figure.layout(
-        _LEGEND_PX + _ROW_PX * len(rows), {"l": 16, "r": 16, "t": 84, "b": 44}, barmode="stack",
+        _LEGEND_PX + _ROW_PX * len(rows), {"l": 16, "r": 16, "t": 58, "b": 44}, barmode="stack",
         dragmode=False, annotations=words, legend=legend,
         xaxis={"range": [0, 1], "tickformat": ".0%", "title": {"text": "of the mean latency"},
                "fixedrange": True},

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from kit.core.units import format_duration_ns, format_latency, format_latency_range
+from kit.core.units import format_duration_ns, format_latency, format_latency_range, format_time_s
 from kit.store.manifest import Device
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
@@ -50,13 +50,7 @@ def ns(value: Any) -> str:
 
 
 def seconds(value: Any) -> str:
-    """Seconds for people; from two minutes on as h:mm:ss."""
-    if not isinstance(value, (int, float)):
-        return "-"
-    if value < 120:
-        return f"{value:.3g} s"
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+    return format_time_s(value) if isinstance(value, (int, float)) else "-"
 
 
 def size(value: Any) -> str:

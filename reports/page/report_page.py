@@ -57,7 +57,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     published = summary.reference.title if summary.reference else ""
     pictures = [(thumbnail(each.stored, _PICTURE), each.title) for each in panels[: hero.MOST_PANELS]]
     drawn_hero = hero.hero(panels, headline.bars, source, published, timed, headline.unpublished)
-    first = collected.add(drawn_hero, "hero", pictures)
+    first = None if means else collected.add(drawn_hero, "hero", pictures)
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(manifest.phases, subjects, strict=True)
@@ -214,7 +214,7 @@ def _phase(
 
 def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
     """The table of an import that has means alone; None of others."""
-    if manifest.import_ is None or manifest.import_.format != "pg-test-fsync":
+    if not import_source.has_means(manifest):
         return None
     titles, made = import_source.rows(manifest), []
     for row in summary.main_rows:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from kit.store.parts.comparison import ComparedSeries
+from kit.store.parts.comparison import ComparedRow, ComparedSeries
 from kit.store.series import Series
 from reports.comparison.comparability import differences
+from reports.comparison.compare import difference
 from reports.figures.runs.series import compared
 from reports.page import document
 
@@ -21,20 +23,32 @@ def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tu
     """The page as HTML that needs nothing else. `across`: settings that differ, key -> (A's, B's)."""
     names = dict(zip(("A", "B"), _names(across), strict=True))
     collected = document.Figures()
-    figures = [
-        collected.add(figure, "series") for figure in compared(dict(zip(names.values(), (a, b), strict=True)))
-    ]
+    figures = [collected.add(figure, "series") for figure in compared(result, a)]
     stamp = [document.plain(line) for line in (*names.values(), f"A: {a.id}, B: {b.id}")]
     return document.render(
         "compare-series.html.j2",
         collected,
         stamp,
         result=result,
+        answer=_answer(result),
         names=names,
         titles=list(dict.fromkeys((a.title, b.title))),
         figures=figures,
         across=differences(across),
     )
+
+
+def _answer(result: ComparedSeries) -> str:
+    """Direction and size of the largest difference, of a median if there is one, and where it is."""
+    differ = [row for row in result.rows if row.finding == "differs"]
+    if not differ:
+        return result.conclusion[0]
+    most = max(differ, key=lambda row: (row.figure == "p50", abs(math.log(row.ratio))))
+    values = most.model_dump(include=set(ComparedRow.model_fields)) | {"words": "", "withheld": None}
+    said = difference(ComparedRow.model_validate(values))
+    if most.figure == "ios_per_s":
+        said = f"B makes {most.ratio:.2f} times as many I/Os a second ({most.phase})"
+    return f"{said}, {', '.join(f'{name} {value}' for name, value in most.at.items()) or 'base'}"
 
 
 def _names(across: Mapping[str, tuple[Any, Any]]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from reports.trend.sentences import headline, method, places, remarks, row_of
 def render(trend: Trend, gate: Gate | None = None) -> str:
     """The page as HTML that needs nothing else. `gate`: of --worse-than. Raises ConfigError."""
     collected = document.Figures()
-    drawn = [(layer, collected.add(figure, "trend")) for layer, figure in figures.figures(trend)]
+    drawn = [(layer, collected.add(figure, "trend")) for layer, figure in figures.figures(trend, gate)]
     said = headline(trend)
     return document.render(
         "trend.html.j2",

@@ -13,7 +13,7 @@ from kit.store.summary import CPU_BOUND
 from reports.devices import prices, stripes, together
 from reports.series.cells import StoredRun, measured, measured_cell
 from reports.series.drift import drift_of, drifted, open_drift
-from reports.series.ratios import judged, ratios_of
+from reports.series.ratios import ratios_of
 from reports.verdict.known import entry_of
 
 
@@ -53,8 +53,8 @@ def joined_series(series: Series, runs: Mapping[str, RunPart]) -> Series:
     cells = [measured_cell(cell, named[cell.build], said) for cell in series.cells]
     drift = tuple(drift_of(series, cells))
     cells = [_excluded(drifted(cell, drift)) for cell in cells]
-    ratios = tuple(ratios_of(series, cells))
-    expect = tuple(_marked(judged(each, series, cells), series) for each in series.expect)
+    ratios, judged = ratios_of(series, cells)
+    expect = tuple(_marked(each, series) for each in judged)
     verdict, reasons = _verdict(series, builds, cells, drift, expect)
     notes = (*open_drift(series, drift), *_notes(runs))
     return series.model_copy(

@@ -12,8 +12,8 @@ from kit.store.series import Series, SeriesCell
 from kit.store.summary import Range
 from reports.comparison.order import not_in_turn
 from reports.series.figures import Key, figures_of
-from reports.series.ratios import Identity, rounds_of
-from reports.statistics.ratios import ALPHA_TOGETHER, Figure, mean, ratio
+from reports.series.ratios import Identity, named, rounds_of
+from reports.statistics.ratios import ALPHA_TOGETHER, Figure, Ratio, mean, ratios
 
 FORMAT = 1
 # Two figures are the same within this part.
@@ -31,9 +31,9 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
     """
     if a.id == b.id:
         raise ConfigError(f"{a.id} on both sides", "compare a series with another one")
-    mine, named = ({(c.phase, c.name): c for c in each.cells if not c.again} for each in (a, b))
-    both = [(cell, named[key]) for key, cell in mine.items() if key in named]
-    figures = [(*cells, key, *found) for cells in both for key, found in _figures(*cells)]
+    mine, other = ({(c.phase, c.name): c for c in each.cells if not c.again} for each in (a, b))
+    both = [(cell, other[key]) for key, cell in mine.items() if key in other]
+    figures = [(*cells, key, found) for cells in both for key, found in _figures(*cells)]
     if not figures:
         raise ConfigError(
             f"{a.id} and {b.id} have no cell in common",
@@ -42,11 +42,13 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
     theirs = rounds_of(b.cells)
     pairs = {key: (found, theirs[key]) for key, found in rounds_of(a.cells).items() if key in theirs}
     alpha = ALPHA_TOGETHER / (len(figures) + len(pairs))
-    rows = tuple(_cell(*each, alpha) for each in figures)
-    ratios = tuple(_ratio(a, key, found, alpha) for key, found in pairs.items())
+    known = ratios([sides for *_, sides in figures], alpha)
+    rows = tuple(_cell(*each, found) for each, found in zip(figures, known, strict=True))
+    known = ratios(list(pairs.values()), alpha)
+    to_base = tuple(_ratio(a, *each, found) for each, found in zip(pairs.items(), known, strict=True))
     caveat = not_in_turn([a.started_utc], [b.started_utc])
-    conclusion = (_conclusion("Figures", rows), _conclusion("Ratios to the base", ratios))
-    judged = any(row.finding for row in rows) or any(row.finding for row in ratios)
+    conclusion = (_conclusion("Figures", rows), _conclusion("Ratios to the base", to_base))
+    judged = any(row.finding for row in (*rows, *to_base))
     return ComparedSeries(
         format=FORMAT,
         a=a.id,
@@ -54,10 +56,10 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
         limit=LIMIT,
         conclusion=(*conclusion, caveat) if caveat and judged else conclusion,
         rows=rows,
-        ratios=ratios,
-        only_a=tuple(" ".join(key) for key in mine if key not in named),
+        ratios=to_base,
+        only_a=tuple(" ".join(key) for key in mine if key not in other),
         emulated=a.emulated or b.emulated,
-        only_b=tuple(sorted(" ".join(key) for key in named if key not in mine)),
+        only_b=tuple(sorted(" ".join(key) for key in other if key not in mine)),
     )
 
 
@@ -73,12 +75,10 @@ def _figures(a: SeriesCell, b: SeriesCell) -> Iterator[tuple[Key, _Sides]]:
             yield key, (found[0], found[1])
 
 
-def _cell(
-    a: SeriesCell, b: SeriesCell, key: Key, of_a: list[Figure], of_b: list[Figure], alpha: float
-) -> ComparedCell:
+def _cell(a: SeriesCell, b: SeriesCell, key: Key, sides: _Sides, known: Ratio) -> ComparedCell:
     excluded = "; ".join(dict.fromkeys(filter(None, (a.excluded, b.excluded)))) or None
     layer, op, tier, figure = key
-    found = _found((of_a, of_b), alpha)
+    found = _found(sides, known)
     if excluded:
         found["finding"] = None
     return ComparedCell(
@@ -87,17 +87,13 @@ def _cell(
     )  # fmt: skip
 
 
-def _ratio(series: Series, identity: Identity, sides: _Sides, alpha: float) -> ComparedRatio:
-    names = ("axis", "to", "beside", "phase", "layer", "op", "tier", "figure")
-    values = dict(zip(names, identity, strict=True)) | _found(sides, alpha)
-    values |= {"from": series.axis(identity[0]).values[0], "beside": dict(identity[2])}
-    return ComparedRatio.model_validate(values)
+def _ratio(series: Series, identity: Identity, sides: _Sides, known: Ratio) -> ComparedRatio:
+    return ComparedRatio.model_validate({**named(series, identity), **_found(sides, known)})
 
 
-def _found(sides: _Sides, alpha: float) -> dict[str, Any]:
+def _found(sides: _Sides, known: Ratio) -> dict[str, Any]:
     """Both sides, their ratio, and what it says."""
     a, b = map(mean, sides)
-    known = ratio(*sides, alpha)
     interval = known.range if known.decides else None
     return {
         "a": a.value, "b": b.value, "ratio": known.value, "interval": interval, "range": b.minus(a).range,

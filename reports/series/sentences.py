@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from kit.core.units import format_latency
@@ -12,6 +11,7 @@ from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.series.addresses import address_sentences
 from reports.series.batches import batches_of
+from reports.series.ratios import largest_change
 from reports.series.sync_methods import SyncTable
 from reports.series.view import cell_ratio, cells_of, merged_rows
 from reports.statistics.ratios import is_too_wide
@@ -47,15 +47,16 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
 
 def _largest(series: Series) -> str:
     """The largest change of a median along an axis."""
-    ratios = [each for each in series.ratios if each.figure == "p50" and not each.beside and each.ratio > 0]
-    if not ratios:
+    found = largest_change(series.cells)
+    if found is None:
         return ""
-    most = max(ratios, key=lambda each: abs(math.log(each.ratio)))
-    known, where = most.interval or most.range, "95 %" if most.interval else "within this run"
-    span = f" ({where}: {known[0]:.2f} to {known[1]:.2f})" if known else ""
-    ios = ios_words(most.op, most.tier)
+    (axis, to, _, _, _, op, tier, _), most, number = found
+    is_open = most.decides and most.inside(1, 1) is None
+    none = f"No change of p50 is shown in {number} ratios to the base: " if is_open else ""
+    of_all = f", all {number} ratios together" if most.decides and number > 1 else ""
     return (
-        f"p50 of {ios} is {most.ratio:.2f} times as long at {most.axis} {most.to} as at {most.from_}{span}."
+        f"{none}p50 of {ios_words(op, tier)} is {most.value:.2f} times as long at {axis} {to} as at "
+        f"{series.axis(axis).values[0]} ({most.words('round' if most.decides else 'run')}{of_all})."
     )
 
 

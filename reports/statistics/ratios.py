@@ -127,42 +127,37 @@ def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Rat
 
     The range holds the ratio with confidence 1 - `alpha`.
     """
-    sides, over = (mean(a), mean(b)), (len(a), len(b))
-    if min(over) < 2:
-        within = sides[1].minus(sides[0])
-        return Ratio(within.log, within.reach, over)
-    scatter, own = (math.hypot(part(a), part(b)) for part in (_scatter, _own))
-    return Ratio(sides[1].log - sides[0].log, _reach(scatter, own, min(over) - 1, alpha), over)
-
-
-def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[Ratio]:
-    """Of many figures of the same realisations: each with A and B, or with B over A where they are pairs.
-
-    As `ratio` and `paired`, but figures say together how much each of them scatters.
-    """
-    alone = [
-        ratio(sides[0], sides[1], alpha) if len(sides) > 1 else paired(sides[0], alpha) for sides in figures
-    ]
-    if not alone or not all(each.decides for each in alone):
-        return alone
-    known = [
-        shared([_scatter(of) ** 2 for of in side], len(side[0]) - 1) for side in zip(*figures, strict=True)
-    ]
-    freedom = min(each for _, each in known)
-    return [
-        replace(each, reach=_reach(math.sqrt(sum(squares)), math.hypot(*map(_own, sides)), freedom, alpha))
-        for each, sides, squares in zip(
-            alone, figures, zip(*(used for used, _ in known), strict=True), strict=True
-        )
-    ]
+    return ratios([[a, b]], alpha)[0]
 
 
 def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
     """Of B over A in each of several realisations: what both share there cancels out."""
-    log, over = mean(pairs), (len(pairs), len(pairs))
-    if len(pairs) < 2:
-        return Ratio(log.log, log.reach, over)
-    return Ratio(log.log, _reach(_scatter(pairs), _own(pairs), len(pairs) - 1, alpha), over)
+    return ratios([[pairs]], alpha)[0]
+
+
+def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[Ratio]:
+    """Of many figures: each with A and B as in `ratio`, or all with B over A as in `paired`.
+
+    Those over as many realisations say together how much each of them scatters. The range of each holds its
+    ratio with confidence 1 - `alpha`.
+    """
+    found = [_within(sides) for sides in figures]
+    for over in {each.over for each in found if min(each.over) > 1}:
+        alike = [at for at, each in enumerate(found) if each.over == over]
+        variances = zip(*([_scatter(side) ** 2 for side in figures[at]] for at in alike), strict=True)
+        known = [shared(of, number - 1) for of, number in zip(variances, over, strict=False)]
+        freedom = min(each for _, each in known)
+        for at, *squares in zip(alike, *(used for used, _ in known), strict=True):
+            own = math.hypot(*map(_own, figures[at]))
+            found[at] = replace(found[at], reach=_reach(math.sqrt(sum(squares)), own, freedom, alpha))
+    return found
+
+
+def _within(sides: Sequence[Sequence[Figure]]) -> Ratio:
+    """By the means of all realisations, with what their I/Os leave open."""
+    means = [mean(side) for side in sides]
+    found = means[0] if len(means) == 1 else means[1].minus(means[0])
+    return Ratio(found.log, found.reach, (len(sides[0]), len(sides[-1])))
 
 
 def along(places: Sequence[float], figures: Sequence[Figure], alpha: float = ALPHA) -> Ratio:

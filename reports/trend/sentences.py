@@ -229,7 +229,7 @@ def _left_open(trend: Trend) -> Iterator[str]:
         )
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
-        yield f"Left out, their result is unknown: {', '.join(hollow)}."
+        yield f"Left out (result unknown): {', '.join(hollow)}."
 
 
 def _lags(lines: Sequence[Line]) -> str:

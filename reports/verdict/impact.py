@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from kit.store.checks.outcome import Outcome
+from kit.store.labels import ios_words
 from kit.store.latency import Latency
 from kit.store.manifest import Impact, Manifest
 from kit.store.parts.soak import ImpactRow
@@ -106,9 +107,10 @@ def outcomes(rows: Sequence[ImpactRow]) -> Iterator[Outcome]:
     for row in rows:
         if row.limit is None:
             continue
-        where = f"{row.op}/{row.tier} in {_names(row.beside)}, beside {_names(row.alone)}"
-        subject, found = f"{row.figure} of {where}", f"{where}: {_words(row)}"
-        text = f"{found}, at most {row.limit:.3g} was declared.{_remedy(row)}"
+        sides = f"in {_names(row.beside)}, beside {_names(row.alone)}"
+        subject = f"{row.figure} of {row.op}/{row.tier} {sides}"
+        found = f"{ios_words(row.op, row.tier)} {sides}: {_words(row)}"
+        text = f"{found}, limit {row.limit:.3g}.{_remedy(row)}"
         yield Outcome.judged("IMPACT", row.ok, text, subject=subject)
 
 
@@ -132,4 +134,4 @@ def sentences(rows: Sequence[ImpactRow]) -> Iterator[str]:
     for row in rows:
         pairs.setdefault((_names(row.alone), _names(row.beside), row.op, row.tier), []).append(row)
     for (alone, beside, op, tier), found in pairs.items():
-        yield f"{beside} against {alone}, {op}/{tier}: {', '.join(map(_words, found))}."
+        yield f"{beside} against {alone}, {ios_words(op, tier)}: {', '.join(map(_words, found))}."

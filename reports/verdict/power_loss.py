@@ -28,8 +28,8 @@ CLASSES = {
     "foreign": ("POWER-LOSS-FOREIGN", "were something that was never written there"),
 }
 _CONTROLS = {
-    "no-sync": "the control, whose writes were acknowledged from memory alone,",
-    "no-flush": "the control, whose writes were acknowledged without a FLUSH,",
+    "no-sync": "the control (no sync)",
+    "no-flush": "the control (no FLUSH)",
 }
 _NOT_PROVEN_SHOWN = 5
 # That a device may count for one: of its own, its enclosure, and the power cycle that verifies.

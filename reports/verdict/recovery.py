@@ -23,7 +23,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from kit.core.units import format_latency
+from kit.core.units import format_latency, format_time_s
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -77,7 +77,7 @@ def sentences(rows: Sequence[FaultRow]) -> Iterator[str]:
         if row.begin_s is None or row.error:
             yield f"{head}: did not happen{': ' + row.error if row.error else ''}."
         elif row.kind == "event":
-            yield f"{head}: took {_seconds(row.end_s - row.begin_s)}." if row.end_s else f"{head}."
+            yield f"{head}: took {format_time_s(row.end_s - row.begin_s)}." if row.end_s else f"{head}."
         else:
             found = "latency did not recover"
             if row.recovered_s is not None:
@@ -105,15 +105,11 @@ def check_sentences(checks: Sequence[FaultChecks]) -> Iterator[str]:
 
 def _recovered(row: FaultRow) -> str:
     since = "begin" if row.lasted else "end"
-    after = "at" if not row.recovered_s else f"{_seconds(row.recovered_s)} after"
+    after = "at" if not row.recovered_s else f"{format_time_s(row.recovered_s)} after"
     return f"{after} its {since}"
 
 
 _WORDS = {True: "as declared", False: "NOT as declared", None: "unknown"}
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
 
 
 def _when(at_s: float) -> str:
@@ -357,12 +353,11 @@ def _unkept(each: ScheduledAction, line: Timeline, band: Band, places: _Places, 
     if each.expect == "unaffected":
         return _beyond(line, band, (places.first, _until(line, places.last)), "its begin", row)
     within_s = row.recover_within_s
-    limit = f"limit {_seconds(within_s)}" if within_s is not None else "limit: the end of the phase"
-    usual = f"recovered is {_limits(row)}"
+    limit = f"limit {format_time_s(within_s)}" if within_s is not None else "limit: the end of the phase"
     if row.recovered_s is None:
-        return f"latency did not recover, {limit}; {usual}"
+        return f"latency did not recover, {limit}"
     if within_s is not None and row.recovered_s > within_s:
-        return f"latency recovered {_recovered(row)}, {limit}; {usual}"
+        return f"latency recovered {_recovered(row)}, {limit}"
     assert places.back is not None
     return _beyond(line, band, (places.back, places.after), "recovery", row)
 

@@ -188,8 +188,8 @@ def _too_short(name: str, drift: SoakDrift, column_ns: int) -> str:
     assert drift.limit is not None
     width, least = (format_duration_ns(column_ns * number) for number in (1, blocks.BLOCKS))
     return (
-        f"a row is too short to see a drift of {drift.figure} of {name}, of which at most "
-        f"{100 * drift.limit:.3g} % was declared: counts are those of {width} each, and a row needs "
+        f"a row is too short to see a drift of {drift.figure} of {name}, "
+        f"limit {100 * drift.limit:.3g} %: counts are those of {width} each, and a row needs "
         f'{blocks.BLOCKS} of them. soak.row = "{least}" or longer tells.'
     )
 

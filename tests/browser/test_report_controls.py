@@ -121,7 +121,7 @@ def test_a_click_on_a_row_selects_a_band_of_latency(page, show, tmp_path):
     [[*_, y0, y1]] = boxes(page, READ, 1)
     assert [y0, y1] == [low, high] and boxes(page, LINES, 0) == []
     number = ios(0, 60, low * 1e9 - 1, high * 1e9 + 1)
-    assert f"{number:,} I/Os" in summary(page).split(". ", 1)[1] and "per s, between" in summary(page)
+    assert f"{number:,} I/Os" in summary(page).split(". ", 1)[1] and "per s, from" in summary(page)
     again = show(tmp_path / "run" / "report.html", fragment=page.evaluate(HASH))
     assert f"{number:,} I/Os" in summary(again).split(". ", 1)[1]
     page.keyboard.press("Escape")

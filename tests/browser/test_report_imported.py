@@ -2,8 +2,11 @@
 
 import pytest
 
-from kit.importers.run import FORMATS
-from tests.browser.page import ATTACK, HERO, at, figure, plot, saved, saved_rows, until, violations
+from kit.importers.base import Options
+from kit.importers.run import FORMATS, read_files
+from kit.importers.run import manifest as manifest_of_files
+from tests.browser.page import ATTACK, HERO, at, figure, plot, report_of, saved, saved_rows, until, violations
+from tests.kit.importers.samples import DATA
 from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -107,3 +110,14 @@ def test_foreign_names_of_an_import_are_inert(opened, width):
     assert page.locator("img").count() == 0 and page.locator("a[href^=javascript]").count() == 0
     assert "{{7*7}}" in page.locator("h1").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_pg_test_fsync_is_a_table_with_the_fastest_and_the_slowest_above(show, tmp_path):
+    stored = read_files([DATA / "pg_test_fsync.txt"], Options())
+    manifest = manifest_of_files(stored, "r", "import", ["hsp", "import"], "2026-11-21T05:30:00Z", 1.0)
+    page = show(report_of(tmp_path, manifest, stored.frame))
+    assert page.inner_text(".headline") == (
+        "One 8kB: open_sync is the fastest, 48 µs; fsync the slowest, 65 µs, 1.35 times as long."
+    )
+    assert page.locator(".plot").count() == 0 and page.locator("table tbody tr").count() == 17
+    assert violations(page) == []

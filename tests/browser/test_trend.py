@@ -59,10 +59,13 @@ def test_change_points_have_rings_marks_lines_and_unknown_runs_are_hollow(show, 
     rings = page.evaluate(f"{traces}.filter(t => t.mode === 'markers+text').map(t => t.x.length)")
     assert rings == [2, 2]
     hollow = page.evaluate(
-        f"{traces}.filter(t => String(t.marker.symbol).endsWith('-open') && t.mode === 'markers').length"
+        f"{traces}.filter(t => String(t.marker?.symbol).endsWith('-open') && t.mode === 'markers').length"
     )
     assert hollow == 2
     assert page.evaluate(f"{plot(TITLE)}.layout.shapes.length") == 3
+    # 10 % slower than the past, which is as the first run was.
+    limits = page.evaluate(f"{traces}.filter(t => t.name === 'limit 10 %').map(t => t.y)")
+    assert len(limits) == 2 and all(1.06 < y < 1.14 for ends in limits for y in ends)
     assert len(saved_rows(page, TITLE)) == 2 * 12
 
 

@@ -63,7 +63,7 @@ def series(
         "builds": [{"name": "base", "digest": "0" * 64}], "ended": True, "verdict": "valid",
     }  # fmt: skip
     made = Series.from_json(value, "series.json")
-    return made.model_copy(update={"ratios": tuple(ratios_of(made, made.cells))})
+    return made.model_copy(update={"ratios": ratios_of(made, made.cells)[0]})
 
 
 def half_filled(**named: Any) -> Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from tests.truth.areas import AREAS
 from tests.truth.trials import Share, share
@@ -27,11 +28,15 @@ def main(names: list[str]) -> int:
     broken = 0
     for name in names or AREAS:
         sys.stdout.write(f"{name}\n")
+        begun, held = time.monotonic(), 0
         for trial in AREAS[name]:
             found = share(trial, trial.cases)
-            broken += not found.holds
+            held += found.holds
             sys.stdout.write(f"  {line_of(found)}\n")
             sys.stdout.flush()
+        every = len(AREAS[name])
+        broken += every - held
+        sys.stdout.write(f"{name}: {held} of {every} hold, {time.monotonic() - begun:.0f} s\n")
     return int(bool(broken))
 
 

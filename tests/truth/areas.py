@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.truth import bands, buying, compare, durability, limits, soak, trend
+from tests.truth import bands, buying, compare, durability, limits, series, soak, trend
 from tests.truth.trials import Trial
 
 AREAS: Mapping[str, Sequence[Trial]] = {
     "trend": trend.TRIALS,
     "compare": compare.TRIALS,
+    "series": series.TRIALS,
     "soak": soak.TRIALS,
     "buying": buying.TRIALS,
     "durability": durability.TRIALS,

@@ -1,4 +1,4 @@
-"""hsp compare of runs and series, what is known within a run, limits of a series, and the drift of a base."""
+"""hsp compare of runs, and what is known within a run."""
 
 from __future__ import annotations
 
@@ -10,22 +10,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 from scipy.signal import lfilter
 from scipy.special import ndtri
 
-from kit.core.bins import bin_edges, bin_index
-from kit.store.series import CellRow, CellRun, JudgedRatio, Series, SeriesCell
 from kit.store.summary import Row, Summary
 from reports.comparison.compare import compare
 from reports.comparison.order import not_in_turn
-from reports.series.addresses import address_sentences
-from reports.series.compare import compare_series
-from reports.series.drift import drift_of
-from reports.series.ratios import judged
 from reports.statistics import batch_means
-from reports.statistics.ratios import Figure
 from tests.reports import synthetic
+from tests.truth.made_up import MEDIAN_NS, SIGMA, stretch
 from tests.truth.trials import Trial
 
 Random = np.random.Generator
@@ -186,30 +179,15 @@ RUNS = [
 
 # --- Within a run --------------------------------------------------------------------------------------
 
-_SIGMA, _MEDIAN_NS = 0.3, 2e5
-_Cells = tuple[pl.DataFrame, tuple[int, int], int]
-
-
-def _stretch(random: Random, ios: int, intervals: int, correlation: float) -> _Cells:
-    """Latencies of one thread that depend on one another, one after the other, in intervals."""
-    steps = lfilter([1], [1, -correlation], random.standard_normal(ios + 300))[300:]
-    latency = _MEDIAN_NS * np.exp(_SIGMA * math.sqrt(1 - correlation**2) * steps)
-    ends = np.cumsum(latency).astype(np.int64)
-    width = int(ends[-1]) // intervals + 1
-    low, high = bin_edges(bin_index(latency.astype(np.int64)))
-    frame = pl.DataFrame({"time_ns": ends // width * width, "lo_ns": low, "hi_ns": high})
-    counted = frame.group_by("time_ns", "lo_ns", "hi_ns").agg(count=pl.len().cast(pl.Int64))
-    return counted, (0, int(ends[-1]) + 1), width
-
 
 def _misses(random: Random, ios: int, intervals: int, correlation: float, what: str) -> bool:
     """Whether a range within a run does not hold what the process has; what has no range says nothing."""
-    cells = _stretch(random, ios, intervals, correlation)
+    cells = stretch(random, ios, intervals, correlation)
     if what == "rate":
-        found, truth = batch_means.rate(*cells), math.log(1e9 / _MEDIAN_NS) - _SIGMA**2 / 2
+        found, truth = batch_means.rate(*cells), math.log(1e9 / MEDIAN_NS) - SIGMA**2 / 2
     else:
         q = {"p50": 0.5, "p99": 0.99}[what]
-        found, truth = batch_means.quantile(*cells, q), math.log(_MEDIAN_NS) + _SIGMA * float(ndtri(q))
+        found, truth = batch_means.quantile(*cells, q), math.log(MEDIAN_NS) + SIGMA * float(ndtri(q))
     return bool(found and found.reach is not None and abs(found.log - truth) > found.reach)
 
 
@@ -227,187 +205,4 @@ WITHIN = [
     for what in ("p50", "p99", "rate")
 ]  # fmt: skip
 
-# --- Series --------------------------------------------------------------------------------------------
-
-_AXIS = {"name": "size", "keys": ["job.bs"], "kind": "build", "values": [str(n) for n in range(20)]}
-
-
-@functools.cache
-def _series(identity: str) -> Series:
-    value = {
-        "format": 1, "name": "sizes", "title": "Sizes", "id": f"series-20261121T050000Z-{identity}",
-        "started_utc": "2026-11-21T05:00:00Z", "sources": ["/w.toml", "/t.toml"], "testbed": "lab",
-        "digest": "0" * 64, "drift_max": 0.05, "axes": [_AXIS], "cells": [],
-        "builds": [{"name": "base", "digest": "0" * 64}],
-    }  # fmt: skip
-    return Series.from_json(value, "series.json")
-
-
-def _row(name: str, figure: Figure) -> CellRow:
-    low, high = figure.range or (None, None)
-    known = (low, high) if low is not None and high is not None else None
-    return CellRow.model_construct(
-        layer="nfs-server", op="read", tier=name, count=4000, share=1.0, p50_us=figure.value,
-        p50_range_us=known, p99_us=None, p99_range_us=None,
-    )  # fmt: skip
-
-
-def _cell(
-    place: int, rows: Sequence[Sequence[CellRow]], *, again: bool = False, rate: Any = None
-) -> SeriesCell:
-    at = {"size": str(place)} if place else {}
-    runs = tuple(
-        CellRun.model_construct(
-            run="r", round=n, verdict="valid", rows=tuple(each), reasons=(), ios_per_s=None,
-            ios_per_s_range=None, bytes_per_s=rate, cpu_busy=None, never_written=0.0, rotating=None,
-        )
-        for n, each in enumerate(rows, 1)
-    )  # fmt: skip
-    return SeriesCell.model_construct(
-        name=f"size={place}", at=at, phase="read", in_run="read", build="base", again=again, runs=runs,
-        verdict="valid", excluded=None,
-    )  # fmt: skip
-
-
-def _two_series(random: Random, rounds: int, scatter: float, shift: float = 1.0) -> str:
-    """20 cells of 3 tiers, each known to 0.5 % within its round: "differs" or "same" where one is found."""
-    both = []
-    for letter, factor in (("aaaaaa", 1.0), ("bbbbbb", shift)):
-        logs = scatter * random.standard_normal((20, rounds, 3))
-        logs[1, :, 0] += math.log(factor)
-        cells = [
-            _cell(n, [[_row(f"tier{k}", Figure(x, 0.005)) for k, x in enumerate(each)] for each in found])
-            for n, found in enumerate(logs.tolist())
-        ]
-        both.append(_series(letter).model_copy(update={"cells": tuple(cells)}))
-    result = compare_series(*both)
-    if shift != 1:
-        return str(next(row.finding for row in result.rows if (row.cell, row.tier) == ("size=1", "tier0")))
-    found = {row.finding for row in (*result.rows, *result.ratios)}
-    return "differs" if "differs" in found else "same" if "same" in found else ""
-
-
-def _median(random: Random, ios: int, factor: float, name: str = "disk") -> CellRow:
-    found = batch_means.quantile(*_stretch(random, ios, 20, 0.0), 0.5)
-    assert found is not None
-    return _row(name, Figure(found.log + math.log(factor), found.reach))
-
-
-def _expected(random: Random, ios: int, truth: float, rounds: int = 1, scatter: float = 0.0) -> bool:
-    """Whether a ratio of at most 4 is said to hold."""
-
-    def measured(factor: float) -> list[list[CellRow]]:
-        moments = np.exp(scatter * random.standard_normal(rounds))
-        return [[_median(random, ios, factor * float(each))] for each in moments]
-
-    cells = [_cell(0, measured(1.0)), _cell(1, measured(truth))]
-    wish = {"axis": "size", "from": "0", "to": "1", "phase": "read", "layer": "nfs-server", "op": "read",
-            "tier": "disk", "ratio_max": 4.0}  # fmt: skip
-    return judged(JudgedRatio.model_validate(wish), _series("aaaaaa"), cells).ok is True
-
-
-def _drift(random: Random, ios: int, truth: float) -> bool | None:
-    first, last = _median(random, ios, 1.0), _median(random, ios, truth)
-    cells = [_cell(0, [[first]]), _cell(0, [[last]], again=True)]
-    (found,) = drift_of(_series("aaaaaa"), cells)
-    return found.ok
-
-
-def _place(random: Random, scatter: float, fall: float) -> str:
-    axis = {**_AXIS, "name": "address", "keys": ["job.offset"], "values": [str(10 * n) for n in range(10)]}
-    rates = 1.6e8 * np.exp(scatter * random.standard_normal(10) - fall * np.arange(10) / 9)
-    cells = []
-    for n, rate in enumerate(rates.tolist()):
-        cell = _cell(n, [[]], rate=rate)
-        cells.append(cell.model_copy(update={"at": {"address": str(10 * n)} if n else {}}))
-    whole = Series.from_json({**_series("aaaaaa").as_json(), "axes": [axis]}, "series.json")
-    made = whole.model_copy(update={"cells": tuple(cells)})
-    (text,) = address_sentences(made, made.axes[0])
-    return text
-
-
-SERIES = [
-    *(
-        Trial(
-            "any of 60 figures differs, or is the same", f"A/A, one round, scatter {scatter:.0%}",
-            functools.partial(lambda random, scatter: _two_series(random, 1, scatter) != "", scatter=scatter),
-            at_most=0.0, cases=40, few=3, promise=SWEEPS,
-        )
-        for scatter in (0.0, 0.03, 0.10)
-    ),
-    *(
-        Trial(
-            "any of 60 figures and 57 ratios differs by more than 3%",
-            f"A/A, {n} rounds, scatter {scatter:.1%}",
-            functools.partial(
-                lambda random, n, scatter: _two_series(random, n, scatter) == "differs", n=n, scatter=scatter
-            ),
-            at_most=0.025, cases=400, few=4 if (n, scatter) == (3, 0.03) else 0, promise=SWEEPS,
-        )
-        for n in (2, 3, 5) for scatter in (0.001, 0.03, 0.10)
-    ),
-    Trial(
-        "a p50 15% slower differs", "5 rounds, scatter 1%, 60 figures and 57 ratios",
-        lambda random: _two_series(random, 5, 0.01, 1.15) == "differs", at_least=0.91, cases=200, few=3,
-        promise=SWEEPS,
-    ),
-    *(
-        Trial(
-            "expected ratio of at most 4 holds", f"true {truth:g}, {ios} I/Os, {name}",
-            functools.partial(_expected, ios=ios, truth=truth, **changes), at_most=0.025, cases=400,
-            few=10 if ios == 40 else 0, promise=SWEEPS,
-        )
-        for truth in (4.02, 4.4)
-        for ios in (40, 400)
-        for name, changes in (("one round", {}), ("3 rounds, scatter 3%", {"rounds": 3, "scatter": 0.03}))
-    ),
-    Trial(
-        "expected ratio of at most 4 holds", "true 3.6, 400 I/Os, one round",
-        functools.partial(_expected, ios=400, truth=3.6), at_least=0.83, cases=400, few=10, promise=SWEEPS,
-    ),
-    *(
-        Trial(
-            "the base is within 5%", f"it moved by x {truth:g}, {ios} I/Os",
-            functools.partial(lambda random, **moved: _drift(random, **moved) is True, ios=ios, truth=truth),
-            at_most=0.025, cases=400, few=10 if ios == 40 else 0, promise=SWEEPS,
-        )
-        for truth in (1.06, 1.12) for ios in (40, 400, 4000)
-    ),
-    *(
-        Trial(
-            "the base drifted", f"it did not move, {ios} I/Os",
-            functools.partial(lambda random, ios: _drift(random, ios, 1.0) is False, ios=ios),
-            at_most=0.025, cases=400, promise=SWEEPS,
-        )
-        for ios in (40, 400)
-    ),
-    *(
-        Trial(
-            "first : last has a trend", f"a flat device, places scatter by {scatter:.0%}",
-            functools.partial(
-                lambda random, scatter: " first : last" in _place(random, scatter, 0.0).partition("(")[0],
-                scatter=scatter,
-            ),
-            at_most=0.05, cases=1000, few=20, promise=SWEEPS,
-        )
-        for scatter in (0.01, 0.02, 0.03)
-    ),
-    *(
-        Trial(
-            "flat within 5%", f"the last place is {fall:.0%} slower, places scatter by {scatter:.0%}",
-            functools.partial(
-                lambda random, scatter, fall: "flat" in _place(random, scatter, fall).partition(",")[0],
-                scatter=scatter, fall=fall,
-            ),
-            at_most=0.025, cases=1000, few=10, promise=SWEEPS,
-        )
-        for scatter in (0.0, 0.01, 0.03) for fall in (0.055, 0.10)
-    ),
-    Trial(
-        "first : last has a trend", "the last place is 10% slower, places scatter by 1%",
-        lambda random: " first : last" in _place(random, 0.01, 0.10).partition("(")[0], at_least=1.0,
-        cases=400, few=20, promise=SWEEPS,
-    ),
-]  # fmt: skip
-
-TRIALS: list[Trial] = [*RUNS, *WITHIN, *SERIES]
+TRIALS: list[Trial] = [*RUNS, *WITHIN]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.random import Generator as Random
 
-from kit.store.manifest import Manifest, Testbed
+from kit.store.manifest import Manifest
 from kit.store.parts.split import PhaseSplit, SplitRow
 from kit.store.phase import Phase
 from kit.store.tables import LATENCY_SCHEMA
@@ -47,7 +46,7 @@ def _device_phase(name: str, hosts: Sequence[str], latency_ms: Floats, start_ns:
 
 def _together(
     random: Random, lasts: float, spread: float, moment: float, sides: int, shared: float = 1
-) -> str:
+) -> together.Compared:
     phases, frames = [], []
     hosts = [f"d{number}" for number in range(4)]
     loads = [([host], 1.0) for host in hosts] + [(hosts, shared)]
@@ -60,17 +59,22 @@ def _together(
         frames.append(
             pl.DataFrame({"phase": phase.name, "layer": "device", "time_ns": time_ns, "count": len(mine)})
         )
-    [text] = together.sentences(pl.concat(frames), phases, Testbed())
-    return text
+    [found] = together.compared(pl.concat(frames), phases)
+    return found
 
 
 def _shares(*given: Any) -> Callable[[Random], bool]:
-    """The sentence that they share something, without a doubt."""
-    return lambda random: ". They share something that limits them" in _together(random, *given)
+    """That they share something, without a doubt."""
+
+    def says(random: Random) -> bool:
+        found = _together(random, *given)
+        return bool(found.is_slower and found.share.decides)
+
+    return says
 
 
 def _slower(*given: Any) -> Callable[[Random], bool]:
-    return lambda random: "share something that limits them" in _together(random, *given)
+    return lambda random: bool(_together(random, *given).is_slower)
 
 
 def _drives(random: Random, number: int, apart: float) -> list[Floats]:
@@ -90,8 +94,10 @@ def _loss(random: Random, apart: float) -> bool:
     of = {"array": {"level": "raid0", "chunk_bytes": 1 << 17, "members": members}, "target": "array"}
     in_order = {"in_order_ns": [int(ms * MS) for ms in waited], "block_bytes": 7 << 17}
     array = _device_phase("array", ["array"], waited, 0, **of, **in_order)
-    *_, text = stripes.sentences(pl.DataFrame(schema=LATENCY_SCHEMA), [*phases, array])
-    low, high = (float(each) / 100 for each in re.findall(r"([\d.]+)%", text))
+    found = stripes.stripes_of(pl.DataFrame(schema=LATENCY_SCHEMA), [*phases, array])
+    assert found, "an array and its drives"
+    most = found.scales[-1]
+    low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     # Of other requests of the same drives: each stripe has 7 of them and 25 that are like one of them.
     again = np.array([record.mean() * random.gamma(4.0, 0.25, 4000) for record in records])
     which = np.hstack([np.tile(np.arange(7), (4000, 1)), random.integers(0, 7, (4000, 25))])

@@ -25,3 +25,10 @@ def test_each_trial_promises_something() -> None:
     for trials in AREAS.values():
         for trial in trials:
             assert trial.at_most < 1 or trial.at_least > 0, trial.claim
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_each_trial_can_be_drawn(area: str) -> None:
+    for trial in AREAS[area]:
+        if not trial.few:
+            share(trial, 1)

@@ -137,7 +137,7 @@ _PHASE = (
         asked_by="power_loss",
     ),
     CheckId(
-        "FAULT-RECOVERY", "Latencies were not back in the band of before in time.",
+        "FAULT-RECOVERY", "Latency did not recover in time.",
         "Look at the heat map from the fault on.", asked_by=EACH, makes="invalid",
     ),
     CheckId(

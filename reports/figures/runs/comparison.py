@@ -95,12 +95,11 @@ def _layout(shown: heat_map.Grid) -> Layout:
     )  # fmt: skip
     for number, _, _, domain in _PANELS:
         layout[f"xaxis{number}"] = {
-            "anchor": f"y{number}", "range": [0, float(shown.times_s[-1])], "matches": "x3",
-            "showticklabels": number == "3",
+            **figure.time_axis(float(shown.times_s[-1])), "anchor": f"y{number}", "matches": "x3",
+            "showticklabels": number == "3", **({} if number == "3" else {"title": {}}),
         }  # fmt: skip
         layout[f"yaxis{number}"] = figure.latency_axis(
             edges[0] / 1.25, edges[-1] * 1.25, anchor=f"x{number}", domain=list(domain), matches="y3",
         )  # fmt: skip
     del layout["xaxis3"]["matches"], layout["yaxis3"]["matches"]
-    layout["xaxis3"]["title"] = {"text": "seconds since the phase began"}
     return layout

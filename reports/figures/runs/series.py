@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kit.store.parts.comparison import ComparedCell, ComparedSeries
 from kit.store.series import Series, SeriesAxis, SeriesCell
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
-from reports.figures.plotly import Layout
-from reports.figures.runs.series_lines import latencies, looks, rates
+from reports.figures.plotly import Layout, Trace
+from reports.figures.runs.series_lines import latencies, looks, over, rates
 from reports.figures.text import plotly_text
 from reports.series.view import (
     Line,
@@ -40,21 +41,63 @@ def figures(series: Series) -> Iterator[tuple[SeriesAxis, str, Figure]]:
                 yield axis, phase, _figure(axis, phase, _lines(series, axis, phase))
 
 
-def compared(named: Mapping[str, Series]) -> Iterator[Figure]:
-    """A figure for each axis and phase that all series have, with the lines of each under its name."""
-    first, *others = named.values()
-    for axis in first.axes:
-        keys = [[each.keys for each in other.axes if each.name == axis.name] for other in others]
-        for phase, cells in cells_of(first, axis):
+def compared(result: ComparedSeries, series: Series) -> Iterator[Figure]:
+    """B/A along each axis of A that both were measured along, for each phase."""
+    rows: dict[tuple[str, str], list[ComparedCell]] = {}
+    for row in result.rows:
+        rows.setdefault((row.phase, row.cell), []).append(row)
+    for axis in series.axes:
+        for phase, _ in cells_of(series, axis):
             lines = [
-                Line(", ".join(filter(None, (name, line.name))), line.cells)
-                for name, series in named.items()
-                if axis.name in {each.name for each in series.axes}
-                for line in _lines(series, series.axis(axis.name), phase)
-                if line.cells
+                Line(line.name, [each for each in line.cells if (phase, each[0].name) in rows])
+                for line in _lines(series, axis, phase)
             ]
-            if len(cells) > 1 and all(axis.keys in each for each in keys) and len(lines) >= len(named):
-                yield _figure(axis, phase, lines)
+            if any(len(line.cells) > 1 for line in lines):
+                yield _over(axis, phase, lines, rows)
+
+
+def _over(
+    axis: SeriesAxis,
+    phase: str,
+    lines: Sequence[Line],
+    rows: Mapping[tuple[str, str], Sequence[ComparedCell]],
+) -> Figure:
+    """Ratios of the latencies of each tier and of the rate, with their intervals."""
+    known = {value for line in lines for _, value in line.cells}
+    order = [value for value in axis.values if value in known]
+    places = places_of(order)
+    place_of = dict(zip(order, places[0] if places else map(plotly_text, order), strict=True))
+    table: list[list[Any]] = [[axis.name, "line", "op", "tier", "figure", "ratio", "low", "high"]]
+    traces: list[Trace] = []
+    for look in looks(lines, place_of):
+        of: dict[tuple[str, ...], list[tuple[Any, ComparedCell]]] = {}
+        for place, (cell, value) in zip(look.x, look.line.cells, strict=True):
+            for row in rows[phase, cell.name]:
+                of.setdefault((row.layer, row.op, row.tier, row.figure), []).append((place, row))
+                known_row = row.interval or row.range or ("", "")
+                table.append([value, look.line.name, row.op, row.tier, row.figure, row.ratio, *known_row])
+        traces += [over(look, key[2], key[3], points) for key, points in of.items()]
+    ends = [1.0, *(row.ratio for each in rows.values() for row in each if row.phase == phase)]
+    around = max(max(ends) - min(ends), 0.1) / 4
+    along: Layout = {"type": "category"}
+    if places:
+        names = [plotly_text(f"{value}{axis.unit}") for value in order]
+        along = {"type": "linear" if places[1] else "log", "tickvals": places[0], "ticktext": names}
+    one: Layout = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "layer": "below"}
+    layout = figure.layout(
+        420, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom", xaxis=along,
+        annotations=[figure.panel_title("B : A", 0, 1)], legend=_legend(),
+        yaxis={"tickformat": ".0%", "range": [min(ends) - around, max(ends) + around]},
+        shapes=[{**one, "line": {"color": palette.GAP, "width": 3}}],
+    )  # fmt: skip
+    if not places:
+        for trace in traces:
+            trace["mode"] = "markers"
+    caption = "100 %: as A. Latency above it: B is slower. Bars: 95 % over rounds, or within one round."
+    return Figure(
+        f"{axis.name}: {phase}", traces, layout, caption, about={"per": ""}, csv=table,
+        narrow={"margin": {"l": 46, "r": 12}},
+    )  # fmt: skip
 
 
 def _lines(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
@@ -65,8 +108,7 @@ def _lines(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
 
 def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
     known = {value for line in lines for _, value in line.cells}
-    # A series of another sweep may have values that this one has not; they stand last.
-    order = [*(v for v in axis.values if v in known), *sorted(known - set(axis.values))]
+    order = [value for value in axis.values if value in known]
     places = places_of(order)
     place_of: dict[str, Any] = dict(zip(order, places[0] if places else map(plotly_text, order), strict=True))
     drawn = looks(lines, place_of)
@@ -133,7 +175,7 @@ def _beside(
     return figure.layout(
         520, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom", **(cpu if has_cpu else {}),
         annotations=[
-            figure.panel_title("p50 with what is open within a run; dash: p99", 0, 1),
+            figure.panel_title("p50 (bars: within a run); dash: p99", 0, 1),
             figure.panel_title("I/Os a second", _LEFT[0], _LOWER[1]),
             *([figure.panel_title("CPU busy", _RIGHT[0], _LOWER[1])] if has_cpu else []),
         ],
@@ -165,7 +207,7 @@ def _along_places(
         560, {"l": 62, "r": 30, "t": 40, "b": 96}, dragmode="zoom",
         annotations=[
             figure.panel_title(f"Bytes a second by {plotly_text(axis.name)}", 0, _RATE[1]),
-            figure.panel_title("p50 with what is open within a run; dash: p99", 0, _LATENCY[1]),
+            figure.panel_title("p50 (bars: within a run); dash: p99", 0, _LATENCY[1]),
             *(_shade_name(end, names) for (_, end), names in shaded.items()),
         ],
         legend={**_legend(), "y": -0.12},

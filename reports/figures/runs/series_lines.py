@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.core.units import format_latency
+from kit.store.parts.comparison import ComparedCell
 from kit.store.series import CellRow, SeriesCell
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
@@ -170,4 +171,22 @@ def rates(look: Look, value: Callable[[SeriesCell], float | None], name: str, nu
         "legendgroup": plotly_text(look.line.name), "marker": {"size": 7, "symbol": look.symbols, **coloured},
         "line": {"width": 2, "dash": look.dash, **coloured}, "meta": meta,
         "hovertemplate": "%{y:.4~g}<extra>" + extra + "</extra>",
+    }  # fmt: skip
+
+
+def over(look: Look, tier: str, name: str, points: Sequence[tuple[Any, ComparedCell]]) -> Trace:
+    """B/A of one figure at each place, with its interval."""
+    words = "I/Os a second" if name == "ios_per_s" else f"{tier_name(tier)} {name}"
+    label = plotly_text(", ".join(filter(None, (look.line.name, words))))
+    ends = [row.interval or row.range or (row.ratio, row.ratio) for _, row in points]
+    ratios = [row.ratio for _, row in points]
+    up, down = ([abs(end[side] - ratio) for end, ratio in zip(ends, ratios, strict=True)] for side in (1, 0))
+    colour = {"color": palette.scale(look.hue or tier)[1][1]}
+    return {
+        "type": "scatter", "x": [place for place, _ in points], "y": ratios, "mode": "lines+markers",
+        "name": label, "meta": {"ink": True} if name == "ios_per_s" else {"tier": look.hue or tier},
+        "line": {**colour, "width": 2, "dash": {"p50": "solid", "p99": "dot"}.get(name, "dash")},
+        "marker": {**colour, "size": 8, "symbol": look.symbol},
+        "error_y": {"type": "data", "array": up, "arrayminus": down, "thickness": 1.5, "width": 4},
+        "hovertemplate": "B : A %{y:.4~g}<extra>" + label + "</extra>",
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 from typing import Any
 
 from reports.analysis.import_source import LAYERS
@@ -14,6 +15,7 @@ from reports.figures.figure import Figure
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 from reports.trend.analyse import Line, Trend
+from reports.trend.gate import Gate
 from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Measured
 from reports.trend.sentences import name_of, value_text
@@ -30,22 +32,26 @@ _ORDER = ("nfs-server", "client", "device", "vdev")
 _PER_S = {RATE: "I/Os a second", BYTES: "bytes a second"}
 
 
-def figures(trend: Trend) -> Iterator[tuple[str, Figure]]:
-    """A figure for each phase and layer, with its layer; the NFS server's first."""
+def figures(trend: Trend, gate: Gate | None = None) -> Iterator[tuple[str, Figure]]:
+    """A figure for each phase and layer, with its layer; the NFS server's first. `gate`: draw its limits."""
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in trend.lines:
         groups.setdefault((line.key[0], line.key[1]), []).append(line)
     for (phase, layer), lines in sorted(groups.items(), key=lambda each: _ORDER.index(each[0][1])):
-        yield layer, _figure(trend, phase, layer, lines)
+        yield layer, _figure(trend, phase, layer, lines, gate)
 
 
-def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line]) -> Figure:
+def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line], gate: Gate | None) -> Figure:
     rates = [line for line in lines if line.is_rate]
     latencies = [line for line in lines if not line.is_rate]
     many = len({line.key[2] for line in latencies}) > 1
     traces = [trace for line in latencies for trace in _traces(trend, line, many, "")]
     below = "2" if latencies else ""
     traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
+    held = [line for line in lines if gate and gate.at(line) and line.now_to_past]
+    for number, line in enumerate(held):
+        assert gate
+        traces.append(_limit(trend, line, gate.limit, below if line.is_rate else "", first=not number))
     values = [value for trace in traces if trace["yaxis"] == "y" for value in trace["y"] if value]
     span = min(values, default=1.0), max(values, default=1.0)
     return Figure(
@@ -116,6 +122,22 @@ def _slope(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
         "showlegend": False, "line": {"color": palette.FAULT, "width": 2.5, "dash": "dash"},
         "text": ["", f"\N{MULTIPLICATION SIGN}{ends[1] / ends[0]:.3g}"], "textposition": "top left",
         "hovertemplate": "slope<extra></extra>",
+    }  # fmt: skip
+
+
+def _limit(trend: Trend, line: Line, limit: float, number: str, *, first: bool) -> Trace:
+    """Where a figure would be slower than the past by `limit`: the past, from now and their ratio."""
+    assert line.now_to_past
+    at = line.changes[-1].at if line.changes else line.used[-max(2, len(line.used) // 4)]
+    apart = {odd for odd, _ in line.odd}
+    now = fmean(_mean(line, i).mean.log for i in line.used if i >= at and i not in apart)
+    most = math.exp(now + line.slower * math.log1p(limit)) / line.now_to_past[0] / _scale(line)
+    ends, words = [_places(trend)[i] for i in (0, -1)], f"limit {100 * limit:g} %"
+    return {
+        "type": "scatter", "mode": "lines", "x": ends, "y": [most, most], "name": words, "meta": {},
+        "xaxis": f"x{number}", "yaxis": f"y{number}", "legendgroup": "limit", "showlegend": first,
+        "line": {"color": palette.FAULT, "width": 1.5, "dash": "longdash"},
+        "hovertemplate": f"{plotly_text(line.key[4])}: {words} slower than the past<extra></extra>",
     }  # fmt: skip
 
 

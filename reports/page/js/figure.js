@@ -1,7 +1,7 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
 import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, isPrinting, latency, pause, seconds, systemDark, theme} from "./page.js";
+import {chosen, clock, isPrinting, latency, pause, seconds, systemDark, theme} from "./page.js";
 import {rescaled, waited, waitedNote} from "./shading.js";
 import {withTooltips} from "./tooltip.js";
 
@@ -49,12 +49,20 @@ function selected({spec, link: {range, band}}) {
     y0, y1, layer: "above", xref: range ? "x" : "paper", yref: inBand ? "y" : "paper"}] : [];
 }
 
-// Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them.
+const STEPS_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 604800];
+
+// Labels of a logarithmic axis: 1, 2 and 5, or whole decades; of a short one Plotly finds them. Hours: h:mm.
 function ticked(layout, drawn) {
   for (const [name, axis] of Object.entries(layout)) {
-    if (!/^[xy]axis/.test(name) || axis.type !== "log" || axis.tickvals) continue;
-    const [low, high] = drawn?.[name]?.range ?? axis.range ?? [0, 1], decades = high - low;
-    if (decades >= 0.7) axis.dtick = decades > 4.5 ? 1 : "D2";
+    if (!/^[xy]axis/.test(name) || axis.tickvals) continue;
+    const [low, high] = (name !== "xaxis" && drawn?.[name]?.range) || axis.range || [0, 1];
+    const length = high - low;
+    if (axis.type === "log" && length >= 0.7) axis.dtick = length > 4.5 ? 1 : "D2";
+    if (axis.title?.text !== "h:mm") continue;
+    const step = STEPS_S.find(each => length / each <= (axis.nticks ?? 9)) ?? length;
+    axis.tickvals = [];
+    for (let at = Math.ceil(low / step) * step; at <= high; at += step) axis.tickvals.push(at);
+    axis.ticktext = axis.tickvals.map(at => clock(at).slice(0, step < 60 ? undefined : -3));
   }
 }
 

@@ -35,6 +35,12 @@ export function latency(us, digits = 3) {
 export const pause = (time_ms = 0) => new Promise(done => setTimeout(done, time_ms));
 export const seconds = value => Number(value.toFixed(3));
 
+// Seconds since the begin as h:mm:ss.
+export const clock = at => [at / 3600, at / 60 % 60, at % 60]
+  .map((part, n) => String(Math.floor(part)).padStart(n ? 2 : 1, "0")).join(":");
+export const span = (from, to) =>
+  to < 1800 ? `${seconds(from)} to ${seconds(to)} s` : `${clock(from)} to ${clock(to)}`;
+
 // For readers of screens: said, not shown.
 export function announce(text) {
   document.getElementById("status").textContent = text;

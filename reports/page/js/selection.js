@@ -2,7 +2,7 @@
 import {columnsOf, lengthOf, percentile, summed, totalOf} from "./cells.js";
 import {draw, linked, redraw} from "./figure.js";
 import {begin} from "./library.js";
-import {announce, element, latency, seconds} from "./page.js";
+import {announce, element, latency, seconds, span} from "./page.js";
 import {QUANTILES} from "./settings.js";
 
 // As Plotly's doubleClickDelay, and a little more.
@@ -10,8 +10,8 @@ const DOUBLE_CLICK_MS = 320;
 
 const counted = number => number.toLocaleString("en-US");
 
-function tableOf({cells, ui, spec}, span) {
-  const length = lengthOf(cells, span), all = new Float64Array(cells.rows), rows = [];
+function tableOf({cells, ui, spec}, shown) {
+  const length = lengthOf(cells, shown), all = new Float64Array(cells.rows), rows = [];
   const us = v => v === null ? "n too small" : latency(v);
   const row = (name, counts) => {
     const total = totalOf(counts), [first, last] = [counts.findIndex(Boolean), counts.findLastIndex(Boolean)];
@@ -22,7 +22,7 @@ function tableOf({cells, ui, spec}, span) {
       ...texts.map(text => element("td", {className: "n", textContent: text}))));
   };
   for (const tier of cells.tiers.keys()) {
-    const counts = summed(cells, tier, span);
+    const counts = summed(cells, tier, shown);
     counts.forEach((n, r) => { all[r] += n; });
     row(spec.about.names[tier] ?? tier, counts);
   }
@@ -32,36 +32,36 @@ function tableOf({cells, ui, spec}, span) {
 }
 
 // What lies in the band of latency, of the tier that is selected or of all: how many I/Os, which share, when.
-function bandText({cells, link, spec}, all, span) {
-  const only = cells.tiers.get(link.tier), counts = only ? summed(cells, link.tier, span) : all;
+function bandText({cells, link, spec}, all, shown) {
+  const only = cells.tiers.get(link.tier), counts = only ? summed(cells, link.tier, shown) : all;
   // The bin of the longest I/O may end above it.
   const rows = [...all.keys()].filter(r =>
     cells.edges_us[r + 1] > link.band[0] * 1000001 && cells.edges_us[r] < link.band[1] * 999999);
   const count = totalOf(rows.map(r => counts[r])), total = totalOf(counts), inBand = new Set(rows);
   const columns = [];
   for (const {row, starts} of only ? [only] : cells.tiers.values()) {
-    for (let c = span[0]; c < span[1]; c++) {
+    for (let c = shown[0]; c < shown[1]; c++) {
       for (let n = starts[c]; n < starts[c + 1]; n++) if (inBand.has(row[n])) { columns.push(c); break; }
     }
   }
-  const [from, to] = [Math.min(...columns), Math.max(...columns) + 1].map(c => seconds(c * cells.width_s));
+  const [from, to] = [Math.min(...columns), Math.max(...columns) + 1].map(c => c * cells.width_s);
   const [low, high] = link.band.map(s => latency(s * 1e6));
   const whose = only ? `${counted(total)} of ${spec.about.names[link.tier] ?? link.tier}` : "all";
   const share = total ? (count / total * 100).toPrecision(3) : 0;
   return `${low} to ${high}: ${counted(count)} I/Os, ${share} % of ${whose}`
-    + (count ? `, ${(count / lengthOf(cells, span)).toPrecision(3)} per s, between ${from} and ${to} s` : "");
+    + (count ? `, ${(count / lengthOf(cells, shown)).toPrecision(3)} per s, from ${span(from, to)}` : "");
 }
 
 // Writes the table of what is selected and the sentence above it.
 export function tell(figure) {
   const {cells, ui, link, spec} = figure;
   if (!ui) return;
-  const span = columnsOf(cells, link.range), all = tableOf(figure, span), total = totalOf(all);
-  const [start, last] = span.map(column => seconds(column * cells.width_s));
+  const columns = columnsOf(cells, link.range), all = tableOf(figure, columns), total = totalOf(all);
+  const [start, last] = columns.map(column => seconds(column * cells.width_s));
   const end = Math.min(last, seconds(cells.duration_s));
   ui.summary.textContent = (spec.about.histogram ? `Percentiles of ${counted(total)} I/Os`
-    : `${link.range ? "Selected" : "Whole phase"}: ${start} to ${end} s, ${counted(total)} I/Os`)
-    + (link.band ? `. ${bandText(figure, all, span)}` : "");
+    : `${link.range ? "Selected" : "Whole phase"}: ${span(start, end)}, ${counted(total)} I/Os`)
+    + (link.band ? `. ${bandText(figure, all, columns)}` : "");
   ui.from.value = start;
   ui.to.value = last;
 }
@@ -170,7 +170,7 @@ export function listen(figure) {
       return moved(`${name}.autorange`) || isWhole ? null : [...range];
     };
     if (moved("yaxis.")) figure.heights = shown("yaxis");
-    if (moved("xaxis.")) zoom(link, shown("xaxis")); else if (moved("yaxis")) draw(figure);
+    if (moved("xaxis.")) zoom(link, shown("xaxis")); else if (moved("yaxis") || moved("xaxis")) draw(figure);
   });
 }
 

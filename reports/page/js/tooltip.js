@@ -1,12 +1,12 @@
 // What a cell of a heat map says: its tier, its I/Os, its ranges, its part of all I/Os of these seconds.
-import {latency, seconds} from "./page.js";
+import {latency, span} from "./page.js";
 import {matrixRows} from "./shading.js";
 
 const percent = (part, all) => `${Number((100 * part / all).toPrecision(3))} %`;
 const number = n => Number.isInteger(n) ? n.toLocaleString("en-US") : String(Number(n.toPrecision(3)));
 
 // The time of day (UTC) after so many seconds, where the source has one.
-function clock({clock_ms: origin_ms}, time_s) {
+function utc({clock_ms: origin_ms}, time_s) {
   if (origin_ms === undefined) return "";
   return ` (${new Date(origin_ms + time_s * 1000).toISOString().slice(11, 19)} UTC)`;
 }
@@ -23,7 +23,7 @@ function words(maps, map, r, c, about) {
   const count = counts[r][c], waited = latency(count * meta.wait_s[r] * 1e6);
   const [from, to, end] = [x[c], x[c + 1], latency(high * 1e6)];
   return [`${name}: ${number(count)} I/O, ${waited} waited`,
-    `${seconds(from)} to ${seconds(to)} s${clock(about, from)}, ${latency(y[r] * 1e6)} to ${end}`,
+    `${span(from, to)}${utc(about, from)}, ${latency(y[r] * 1e6)} to ${end}`,
     `${percent(count, all)} of the column, ${percent(below, all)} up to ${end}`].join("<br>");
 }
 

@@ -144,9 +144,8 @@ def test_an_outlier_without_events_names_none(calm):
 def test_several_outliers_of_a_tier_are_one_finding(calm):
     frame = with_one(with_one(calm, 3, 400), 7, 100)
     (found,) = of(frame)
-    assert found.text.startswith(
-        "2 of 1,202 writes of disk took more than 10 times the p99 (5.24 ms); the longest"
-    )
+    told = "2 of 1,202 writes of disk took 99 to 400 ms, at least 19 times the p99 (5.24 ms)."
+    assert (found.text, found.ios) == (told, 2)
     assert (found.from_s, found.to_s, found.low_us, found.high_us) == (3.0, 8.0, 99_000.0, 400_000.0)
 
 

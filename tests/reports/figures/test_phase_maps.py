@@ -13,6 +13,7 @@ from kit.store.summary import Summary
 from reports.figures import phase_maps
 from reports.figures.heat_map import Times
 from reports.figures.phase_maps import Subject
+from reports.statistics.quantiles import ANY, interpolated_us
 from tests.reports import drawn, synthetic
 
 SECOND = synthetic.SECOND
@@ -252,3 +253,15 @@ def test_hostile_names_are_no_markup_of_plotly():
     figures = [*made["map"], *made["zoom"], *made.get("lines", ()), phase_maps.histogram(of)]
     for figure in figures:
         drawn.assert_plain(figure.spec)
+
+
+def test_a_percentile_is_interpolated_as_in_tables_and_no_window_is_short():
+    """35 s in windows of 4 s: what is left belongs to the last one."""
+    frame = synthetic.realistic(35, 30)
+    times = Times.of(synthetic.parsed(synthetic.manifest(frame, 35)).phases[0])
+    (lines,) = by_kind(replace(subject(frame), times=times))["lines"]
+    (line,) = [trace for trace in lines.data if trace["name"] == "SSD cache (L2ARC) p50"]
+    assert np.diff(line["x"]).tolist()[::2] == [4.0] * 7 + [7.0] and line["x"][-1] == 35
+    mine = subject(frame).frame.filter(pl.col("tier") == "l2arc", pl.col("time_ns") >= 28 * SECOND)
+    bins = mine.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
+    assert line["y"][-1] == pytest.approx(interpolated_us(bins, ANY)["p50"].us / 1e6)

@@ -13,6 +13,7 @@ from kit.store.run_directory import RunDir
 from kit.store.series import CellRow, Ratio, Series, SeriesRun, read_series, write_series
 from reports.series.drift import drift_of
 from reports.series.figures import figures_of
+from reports.series.sentences import answer
 from reports.statistics.ratios import mean
 from tests.reports import synthetic_series as synthetic
 
@@ -245,3 +246,13 @@ def test_a_series_that_grows_draws_no_page(tmp_path: Path) -> None:
     reports.OngoingSeries(path).add(build, run)
     assert not (path / "report.html").exists()
     assert [cell.verdict for cell in read_series(path).cells] == ["valid", None, None, None]
+
+
+@pytest.mark.parametrize(("factors", "shown"), [((1, 1, 1, 1), False), ((1, 1.5, 4, 1), True)])
+def test_the_largest_change_is_known_among_all(
+    tmp_path: Path, factors: tuple[float, ...], shown: bool
+) -> None:
+    series = analysed(tmp_path, factors, rounds=3)
+    said = answer(series, [], None)
+    assert ("No change of p50 is shown" in said) is not shown
+    assert "all 4 ratios together)" in said

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from reports.statistics.ratios import Figure, Ratio, along, is_too_wide, mean, paired, ratio
+from reports.statistics.ratios import Figure, Ratio, along, is_too_wide, mean, paired, ratio, ratios
 
 
 def figures(*values: float, reach: float | None = 0.01) -> list[Figure]:
@@ -68,3 +68,13 @@ def test_a_line_through_places_has_their_scatter() -> None:
         along([0, 1], falls[:2])
     with pytest.raises(ValueError):
         mean([])
+
+
+def test_figures_lend_each_other_scatter_where_they_are_over_as_many_runs() -> None:
+    agree, scatter = figures(1, 1, 1, reach=0.001), figures(0.97, 1, 1.03, reach=0.001)
+    few = [[agree, agree[:2]]] * 4
+    found = ratios([[agree, agree], *[[scatter, scatter]] * 9, *few], 0.05)
+    alone = ratio(agree, agree)
+    assert found[0].reach and alone.reach and found[0].reach > 3 * alone.reach
+    assert {each.over for each in found} == {(3, 3), (3, 2)}
+    assert found[-1].reach == pytest.approx(ratio(*few[0]).reach), "nothing is lent to those over fewer runs"

@@ -69,7 +69,7 @@ def test_unknown_runs_are_shown_and_not_used():
     trend = trend_of(points)
     assert all(line.used == (0, 1, 2) and line.values[3] for line in trend.lines)
     assert not any(line.changes for line in trend.lines)
-    assert "Left out, their result is unknown: run30." in sentences(trend)
+    assert "Left out (result unknown): run30." in sentences(trend)
 
 
 def test_a_rate_that_falls_is_worse_and_a_latency_that_falls_is_not():

@@ -146,7 +146,9 @@ def test_one_phase_on_a_side_is_within_this_run_and_decides_nothing():
     assert p50["range"][0] < 1.5 < p50["range"][1] and p50["ok"] is None
     assert summary["verdict"] == "valid"
     [note] = [
-        each for each in summary["notes"] if each.startswith("beside-1 against alone-0, write/slog: p50")
+        each
+        for each in summary["notes"]
+        if each.startswith("beside-1 against alone-0, synchronous writes: p50")
     ]
     assert "within this run" in note and "95 %" not in note
     summary = sides((1, 1), (1.5, 1), p50_ratio_max=1.4)
@@ -169,7 +171,7 @@ def test_impact_of_several_phases_has_limits(limit, scatter, verdict):
 def test_a_range_that_says_nothing_is_not_printed():
     summary = sides((1, 2), (1.5, 2), 0.5, p50_ratio_max=1.4)
     assert summary["verdict"] == "unknown"
-    for text in (*summary["reasons"], *(each for each in summary["notes"] if "write/slog" in each)):
+    for text in (*summary["reasons"], *(each for each in summary["notes"] if "synchronous writes" in each)):
         assert "p50 not known over 2 phases: as they scatter, about " in text and "95 %" not in text
     assert "on each side would tell" in summary["reasons"][0]
 

@@ -9,6 +9,7 @@ import pytest
 from kit.store.series import Series
 from reports.figures.figure import Figure
 from reports.figures.runs.series import compared, figures
+from reports.series.compare import compare_series
 from tests.reports import addresses
 
 
@@ -55,14 +56,6 @@ def test_what_was_never_written_is_shaded_on_both_panels() -> None:
     assert of(addresses.half_filled(), "write").layout["shapes"] == []
 
 
-def test_stretches_that_several_lines_have_are_shaded_once() -> None:
-    half = addresses.half_filled()
-    figure = next(compared({"A": half, "B": half}))
-    assert len(figure.layout["shapes"]) == 2
-    (name,) = [each["text"] for each in figure.layout["annotations"] if "never" in each["text"]]
-    assert name.startswith("A, filled 50%<br>B, filled 50%<br>")
-
-
 def test_stretches_apart_are_shaded_apart() -> None:
     rates = {("read", "50"): addresses.HALF, ("read", "100"): [160.0] * 10}
     figure = of(addresses.series(rates, half=("20", "30", "90")))
@@ -91,17 +84,11 @@ def test_the_table_has_line_and_what_was_never_written() -> None:
     assert column["never_written"] == [0.0] * 15 + [1.0] * 5
 
 
-def test_two_series_stand_on_one_figure() -> None:
+def test_two_series_are_one_ratio_along_the_axis() -> None:
     a = addresses.series({("read", "100"): addresses.DISK})
-    b = addresses.series({("read", "100"): addresses.DISK[::3]}, addresses=addresses.ADDRESSES[::3])
-    (figure,) = compared({"A: kernel 6.1": a, "B: kernel 6.12": b})
-    first, second = lines(figure, "y2")
-    assert [t["name"] for t in lines(figure, "y")] == ["A: kernel 6.1", "B: kernel 6.12"]
-    assert first["x"] == [10.0 * tenth for tenth in range(10)] and second["x"] == [0, 30, 60, 90]
-
-
-def test_series_without_an_axis_in_common_have_no_figure() -> None:
-    a = addresses.series({("read", "100"): addresses.DISK})
-    other = a.axes[0].model_copy(update={"keys": ("job.bs",)})
-    b = a.model_copy(update={"axes": (other, a.axes[1])})
-    assert list(compared({"A": a, "B": b})) == []
+    rates = [rate / 2 for rate in addresses.DISK[::3]]
+    b = addresses.series({("read", "100"): rates}, addresses=addresses.ADDRESSES[::3], identity="bbbbbb")
+    (figure,) = compared(compare_series(a, b), a)
+    drawn = {trace["name"]: (trace["x"], trace["y"]) for trace in figure.data}
+    assert drawn["all tiers p50"] == ([0, 30, 60, 90], [pytest.approx(2)] * 4)
+    assert drawn["I/Os a second"] == ([0, 30, 60, 90], [pytest.approx(0.5)] * 4)
