@@ -74,18 +74,13 @@ def _first(
 def _imported(manifest: Manifest, summary: Summary, found: Sequence[Finding]) -> Iterator[str]:
     """A slow client, the ends of a table of methods, or the time in which I/Os were worst."""
     yield from clients.slowest(summary.clients)
-    if import_source.has_means(manifest):
-        yield from _methods(manifest, summary)
+    yield from _methods(import_source.means(manifest, summary))
     yield from (each.text for each in found if each.ios >= _LEAST_FAR or each.kind == "stall")
 
 
-def _methods(manifest: Manifest, summary: Summary) -> Iterator[str]:
-    """The fastest and the slowest row of the first section: names begin with that of their section."""
-    titles = import_source.rows(manifest)
-    rows = [
-        (*titles.get(row.phase, row.phase).rpartition(": ")[::2], row.mean_us or row.max_us)
-        for row in summary.main_rows
-    ]
+def _methods(means: Sequence[tuple[str, float]]) -> Iterator[str]:
+    """The fastest and the slowest row of the first section."""
+    rows = [(*name.rpartition(": ")[::2], us) for name, us in means]
     times = sorted((us, method) for section, method, us in rows if section == rows[0][0])
     if len(times) > 1:
         (low_us, fast), (high_us, slow) = times[0], times[-1]

@@ -9,6 +9,7 @@ import polars as pl
 
 from kit.store.manifest import Import, Manifest
 from kit.store.phase import Phase
+from kit.store.summary import Summary
 
 SERVER = "nfs-server"
 LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs", "device": "devices"}
@@ -49,9 +50,14 @@ def timed(manifest: Manifest) -> bool:
     return manifest.import_ is None or manifest.import_.source.timed
 
 
-def has_means(manifest: Manifest) -> bool:
-    """Whether each phase is a row of a table with a mean alone."""
-    return manifest.import_ is not None and manifest.import_.format == "pg-test-fsync"
+def means(manifest: Manifest, summary: Summary) -> list[tuple[str, float]]:
+    """Name and mean, us, of each row of a table that has means alone: pg_test_fsync's; of others nothing.
+
+    A name is `FILE: SECTION: ROW`, without a file or section that does not matter (pg_test_fsync.py).
+    """
+    if manifest.import_ is None or manifest.import_.format != "pg-test-fsync":
+        return []
+    return [(row.phase, row.mean_us or row.max_us) for row in summary.main_rows]
 
 
 def clock_ns(manifest: Manifest) -> int | None:

@@ -10,7 +10,7 @@ from statistics import fmean
 from kit.core.sample_size import sample_needed
 from kit.core.table import Table
 from kit.store.labels import ios_words
-from kit.store.parts.comparison import ComparedRow, Comparison
+from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
 from kit.store.summary import Row, Summary
 from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, is_too_wide, mean, ratios
 
@@ -119,12 +119,14 @@ def answer(result: Comparison) -> str:
     return f"A against B: {result.conclusion}" if row is None else difference(row)
 
 
-def difference(row: ComparedRow) -> str:
+def difference(row: ComparedRow | ComparedCell) -> str:
     """Such as "B's synchronous writes (write-slog) take 24.9 % longer (23.7 to 26 %) at p50"."""
     assert row.ratio and row.interval, "a difference that is shown has both"
     ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
     change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
     ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
+    if row.figure == "ios_per_s":
+        return f"B makes {change} {ios} a second"
     if row.figure == "share":
         return f"B has {change} of {ios}, as a share"
     return f"B's {ios} take {change.replace(word, 'longer' if row.ratio > 1 else 'less', 1)} at {row.figure}"

@@ -214,14 +214,12 @@ def _phase(
 
 def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
     """The table of an import that has means alone; None of others."""
-    if not import_source.has_means(manifest):
-        return None
-    titles, made = import_source.rows(manifest), []
-    for row in summary.main_rows:
-        mean_us = row.mean_us or row.max_us
-        cell = SyncCell(mean_us, None, None, 1e6 / mean_us, 0.0)
-        made.append(SyncRow("", titles.get(row.phase, row.phase), (cell,)))
-    return SyncTable(("",), tuple(made))
+    made = (
+        SyncRow("", title, (SyncCell(mean_us, None, None, 1e6 / mean_us, 0.0),))
+        for title, mean_us in import_source.means(manifest, summary)
+    )
+    rows = tuple(made)
+    return SyncTable(("",), rows) if rows else None
 
 
 def _limits(summary: Summary, phase: Phase) -> Iterator[tuple[str, float, str]]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kit.store.parts.comparison import ComparedRow, ComparedSeries
+from kit.store.parts.comparison import ComparedSeries
 from kit.store.series import Series
 from reports.comparison.comparability import differences
 from reports.comparison.compare import difference
@@ -44,11 +44,7 @@ def _answer(result: ComparedSeries) -> str:
     if not differ:
         return result.conclusion[0]
     most = max(differ, key=lambda row: (row.figure == "p50", abs(math.log(row.ratio))))
-    values = most.model_dump(include=set(ComparedRow.model_fields)) | {"words": "", "withheld": None}
-    said = difference(ComparedRow.model_validate(values))
-    if most.figure == "ios_per_s":
-        said = f"B makes {most.ratio:.2f} times as many I/Os a second ({most.phase})"
-    return f"{said}, {', '.join(f'{name} {value}' for name, value in most.at.items()) or 'base'}"
+    return f"{difference(most)}, {', '.join(f'{name} {value}' for name, value in most.at.items()) or 'base'}"
 
 
 def _names(across: Mapping[str, tuple[Any, Any]]) -> tuple[str, str]:

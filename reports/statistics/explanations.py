@@ -57,13 +57,15 @@ class Fit:
     """An explanation. `score`: Schwarz's criterion, the less the better.
 
     `lag`: the correlation of neighbouring runs around it; `scatter`: their standard deviation, widened by it.
-    `odd`: the runs that are apart, with the logarithm of how far.
+    `past`: its level, a logarithm, which `now` is held against. `odd`: the runs that are apart, with the
+    logarithm of how far.
     """
 
     kind: Kind
     score: float
     lag: float
     scatter: float
+    past: float
     now: Contrast
     odd: tuple[tuple[int, float], ...]
 
@@ -166,7 +168,7 @@ def _steps(x: Floats, found: Found, least: float, slower: int, lowest: float) ->
         base = past if run == len(x) - 1 else x[list(beside)]
         odd.append((run, float(x[run] - base.mean())))
     score = _score(float(rest @ rest), len(x), len(odd), free, least)
-    return Fit("steps", score, lag, found.scatter * _wide(lag), now, tuple(odd))
+    return Fit("steps", score, lag, found.scatter * _wide(lag), float(past.mean()), now, tuple(odd))
 
 
 def _level(x: Floats, runs: Sequence[int], least: float, lowest: float) -> Fit:
@@ -175,7 +177,7 @@ def _level(x: Floats, runs: Sequence[int], least: float, lowest: float) -> Fit:
     lag = _lag(rest, 1, least, lowest)
     scatter = math.sqrt(max(float(rest @ rest) / (n - 1), least)) * _wide(lag)
     score = _score(float(rest @ rest), len(x), len(x) - n, 1, least)
-    return Fit("level", score, lag, scatter, _ends(level, scatter), _odd(x, runs))
+    return Fit("level", score, lag, scatter, *_ends(level, scatter), _odd(x, runs))
 
 
 def _dependent(x: Floats, runs: Sequence[int], least: float) -> Fit:
@@ -191,14 +193,15 @@ def _dependent(x: Floats, runs: Sequence[int], least: float) -> Fit:
     lag = float(_LAGS[best])
     score = float(scores[best]) + (2 + 2 * (len(x) - n)) * math.log(len(x))
     scatter = math.sqrt(float(squares[best]) / (n - 1) / (1 - lag**2)) * _wide(min(lag, _MOST_LAG))
-    return Fit("dependence", score, lag, scatter, _ends(level, scatter), _odd(x, runs))
+    return Fit("dependence", score, lag, scatter, *_ends(level, scatter), _odd(x, runs))
 
 
-def _ends(level: Floats, scatter: float) -> Contrast:
-    """The last runs over all others."""
+def _ends(level: Floats, scatter: float) -> tuple[float, Contrast]:
+    """The level of all but the last runs, and the last runs over it."""
     n, last = len(level), _last(len(level))
     reach = t_critical(CONFIDENCE, n - 1) * scatter * math.sqrt(1 / last + 1 / (n - last))
-    return Contrast(float(level[-last:].mean() - level[:-last].mean()), reach)
+    past = float(level[:-last].mean())
+    return past, Contrast(float(level[-last:].mean()) - past, reach)
 
 
 def _odd(x: Floats, runs: Sequence[int]) -> tuple[tuple[int, float], ...]:
@@ -222,9 +225,11 @@ def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Contras
         kept.pop(far)
     squares, free, lag = float(rest @ rest), max(n - 2, 1), _lag(rest, 2, least, lowest)
     scatter = math.sqrt(max(squares / free, least)) * _wide(lag)
-    error, span = scatter / math.sqrt(spread), len(x) - _last(len(x))
+    last = _last(len(x))
+    error, span = scatter / math.sqrt(spread), len(x) - last
+    past = mean + slope * ((last - 1) / 2 - middle)
     reach = t_critical(CONFIDENCE, free) * error
     odd = tuple((i, float(x[i]) - mean - slope * (i - middle)) for i in range(len(x)) if i not in kept)
     score = _score(squares, len(x), len(odd), 2, least)
-    fit = Fit("slope", score, lag, scatter, Contrast(span * slope, span * reach), odd)
+    fit = Fit("slope", score, lag, scatter, past, Contrast(span * slope, span * reach), odd)
     return Contrast(slope, reach), fit, n > 3 and abs(slope) > t_critical(alpha, free) * error

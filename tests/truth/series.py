@@ -281,7 +281,7 @@ TRIALS: list[Trial] = [
         for scatter in (0.001, 0.03)
         for name, most, kind in (
             ("", 0.05, {}), (", t3 tails", 0.05, {"tails": "t3"}), (", AR 0.6", 0.05, {"lag": 0.6}),
-            (", the tier scatters five times as much as others", 0.10, {"unlike": 5}),
+            (", the tier scatters five times as much as others", 0.08, {"unlike": 5}),
             (", drift 1% a round", 0.08, {"drift": 0.01}),
         )
         if scatter > 0.01 or not kind

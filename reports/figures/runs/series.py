@@ -63,10 +63,7 @@ def _over(
     rows: Mapping[tuple[str, str], Sequence[ComparedCell]],
 ) -> Figure:
     """Ratios of the latencies of each tier and of the rate, with their intervals."""
-    known = {value for line in lines for _, value in line.cells}
-    order = [value for value in axis.values if value in known]
-    places = places_of(order)
-    place_of = dict(zip(order, places[0] if places else map(plotly_text, order), strict=True))
+    order, places, place_of = _placed(axis, lines)
     table: list[list[Any]] = [[axis.name, "line", "op", "tier", "figure", "ratio", "low", "high"]]
     traces: list[Trace] = []
     for look in looks(lines, place_of):
@@ -106,11 +103,18 @@ def _lines(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
     return lines if places and places[1] else [Line("", lines[0].cells)]
 
 
-def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
+def _placed(
+    axis: SeriesAxis, lines: Sequence[Line]
+) -> tuple[list[str], tuple[list[float], bool] | None, dict[str, Any]]:
+    """The values of the axis that a line has, where numbers lie (`places_of`), and the place of each."""
     known = {value for line in lines for _, value in line.cells}
     order = [value for value in axis.values if value in known]
     places = places_of(order)
-    place_of: dict[str, Any] = dict(zip(order, places[0] if places else map(plotly_text, order), strict=True))
+    return order, places, dict(zip(order, places[0] if places else map(plotly_text, order), strict=True))
+
+
+def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
+    _, places, place_of = _placed(axis, lines)
     drawn = looks(lines, place_of)
     traces = [trace for look in drawn for trace in latencies(look)]
     seen = [v for trace in traces for v in trace["y"] if v and v > figure.FLOOR_S]

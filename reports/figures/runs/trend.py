@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 from typing import Any
 
 from reports.analysis.import_source import LAYERS
@@ -48,7 +47,7 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line], gate: G
     traces = [trace for line in latencies for trace in _traces(trend, line, many, "")]
     below = "2" if latencies else ""
     traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
-    held = [line for line in lines if gate and gate.at(line) and line.now_to_past]
+    held = [line for line in lines if gate and gate.at(line) and line.explained.fits]
     for number, line in enumerate(held):
         assert gate
         traces.append(_limit(trend, line, gate.limit, below if line.is_rate else "", first=not number))
@@ -126,12 +125,9 @@ def _slope(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
 
 
 def _limit(trend: Trend, line: Line, limit: float, number: str, *, first: bool) -> Trace:
-    """Where a figure would be slower than the past by `limit`: the past, from now and their ratio."""
-    assert line.now_to_past
-    at = line.changes[-1].at if line.changes else line.used[-max(2, len(line.used) // 4)]
-    apart = {odd for odd, _ in line.odd}
-    now = fmean(_mean(line, i).mean.log for i in line.used if i >= at and i not in apart)
-    most = math.exp(now + line.slower * math.log1p(limit)) / line.now_to_past[0] / _scale(line)
+    """Where a figure would be slower than the past by `limit`."""
+    past = line.explained.fits[0].past
+    most = math.exp(past + line.slower * math.log1p(limit)) / _scale(line)
     ends, words = [_places(trend)[i] for i in (0, -1)], f"limit {100 * limit:g} %"
     return {
         "type": "scatter", "mode": "lines", "x": ends, "y": [most, most], "name": words, "meta": {},

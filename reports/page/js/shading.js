@@ -49,5 +49,5 @@ export function rescaled(traces, unit) {
 
 // What the caption and the title of a saved image say.
 export const WAITED = ": where users waited";
-export const waitedNote = per => ` Colour: seconds waited per second and ${SAYS[per]} (I/Os times latency); `
+export const waitedNote = per => ` Colour: seconds waited per second and ${SAYS[per]} (I/Os times latency). `
   + "A column that adds up to 2: two I/Os waiting on average.";
