@@ -6,12 +6,13 @@ All commands run through the mount of one client, so each has a deadline.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.seed import RUN_ID
 from kit.core.units import format_size_bytes
-from kit.hosts.base import CommandFailed, Host
+from kit.hosts.base import CommandFailed, Host, Result
 from kit.load import fio, ordinary_user
 from kit.nfs import mount as nfs_mount
 
@@ -19,6 +20,8 @@ _DIRECTORY = re.compile(f"hsp-{RUN_ID}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
 _DEADLINE_S = 120.0
 _FILL_DEADLINE_S = 6 * 3600.0
+# A fio that was killed while the server was away closes its file when its last call is answered.
+_CLOSE_DEADLINE_S, _POLL_S = 60.0, 1.0
 # Free space needed, times the working set: a nearly full export would be slower.
 _FREE_FACTOR = 1.1
 
@@ -124,7 +127,7 @@ def remove(
             "somebody has replaced it; look where it points to, then remove the link",
         )
     client.run(["rm", "-f", "--", f"{path}/{file}"], deadline_s=_DEADLINE_S)
-    result = client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S, check=False)
+    result = _remove_empty(client, path)
     if mounted_here:
         nfs_mount.unmount(client, target)
     if result.returncode and "No such file" not in result.stderr:
@@ -132,3 +135,19 @@ def remove(
             f"{client.name}: {result.stderr.strip()[-300:]}",
             f"{path} has files of somebody else, or the working set is still open",
         )
+
+
+def _remove_empty(client: Host, path: str) -> Result:
+    """Remove the directory once the client has none of its files open that are removed already.
+
+    NFS renames such a file to .nfs* until it is closed (fs/nfs/unlink.c).
+    """
+    end = time.monotonic() + _CLOSE_DEADLINE_S
+    renamed = ["find", "-P", path, "-maxdepth", "1", "-name", ".nfs*"]
+    while True:
+        result = client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S, check=False)
+        if not result.returncode or time.monotonic() > end:
+            return result
+        if not client.run(renamed, deadline_s=_DEADLINE_S, check=False).stdout.strip():
+            return result
+        time.sleep(_POLL_S)

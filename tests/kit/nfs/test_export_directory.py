@@ -22,6 +22,7 @@ class Client(ScriptedHost):
     ) -> None:
         super().__init__({"df": room}, name="client")
         self.mounted = mounted
+        self.looks_until_closed = 0
         self.exported = {f"{TARGET}/{DIRECTORY}", *(f"{TARGET}/{DIRECTORY}/{file}" for file in files)}
 
     def answer(self, command: Command) -> Answer:
@@ -31,8 +32,16 @@ class Client(ScriptedHost):
             return mounts if path == "/proc/mounts" else (1, "", "No such file")
         if program in ("mount", "umount"):
             self.mounted = program == "mount"
+        if program == "rm" and self.looks_until_closed and path in self.exported:
+            self.exported.add(f"{TARGET}/{DIRECTORY}/.nfs0001")
         if program == "rm":
             self.exported.discard(path)
+        if program == "find" and path == ".nfs*":
+            self.looks_until_closed -= 1
+            renamed = [each for each in self.exported if "/.nfs" in each]
+            if not self.looks_until_closed:
+                self.exported -= {*renamed}
+            return "\n".join(renamed)
         if program == "rmdir" and path == f"{TARGET}/{DIRECTORY}":
             if path not in self.exported:
                 return 1, "", "rmdir: failed to remove: No such file or directory"
@@ -51,6 +60,14 @@ def test_removal_can_be_repeated() -> None:
     remove(client)
     remove(client)
     assert not client.exported and client.mounted
+
+
+def test_a_file_that_is_still_open_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_directory, "_POLL_S", 0.0)
+    client = Client(files=["data"])
+    client.looks_until_closed = 3
+    remove(client)
+    assert not client.exported and not client.looks_until_closed
 
 
 def test_files_of_others_stay() -> None:
