@@ -6,6 +6,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import typer
+
 from kit.cli.options import (
     AllOption,
     DeviceArgument,
@@ -14,6 +16,7 @@ from kit.cli.options import (
     ResultsOption,
     TestbedOption,
 )
+from kit.cli.usage import refuse_unused
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
@@ -29,9 +32,7 @@ from kit.setup.remote_site import open_server
 
 
 def disks(
-    testbed: TestbedOption,
-    all_: AllOption = False,
-    json_output: JsonOption = False,
+    context: typer.Context, testbed: TestbedOption, all_: AllOption = False, json_output: JsonOption = False
 ) -> None:
     """Show each disk of the server: how to name it, and whether it is available. Nothing is written.
 
@@ -39,6 +40,7 @@ def disks(
       hsp host disks --testbed nas.toml
       hsp host disks --testbed nas.toml >> nas.toml    tables of the available disks
     """
+    refuse_unused(context, {"JSON": json_output})
     progress = Progress()
     with ExitStack() as stack:
         with progress.step("logging in to the server"):

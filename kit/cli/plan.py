@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+import typer
+
 from kit.cli.options import (
     WORKLOAD,
     JsonOption,
@@ -19,6 +21,7 @@ from kit.cli.options import (
     sweep,
 )
 from kit.cli.plan_sweep import duration_text, files_of, kept_lines, sweep_json, sweep_lines
+from kit.cli.usage import refuse_unused
 from kit.config.lengths import as_set
 from kit.config.testbed_devices import DRAM_MULTIPLE
 from kit.core.errors import ConfigError
@@ -43,6 +46,7 @@ from kit.zfs.pool import record_bytes
 
 
 def plan_command(
+    context: typer.Context,
     workload: Annotated[str, WORKLOAD],
     testbed: LabTestbedOption = None,
     commands_: Annotated[bool, output("--commands", help="Also each command, by step and host.")] = False,
@@ -64,9 +68,12 @@ def plan_command(
     """
     side = Side.of(workload, testbed, (*(sets or ()), *as_set(length)))
     planned = side.sweep(only or (), quick=quick)
+    refuse_unused(context, {
+        "JSON": json_output,
+        "a workload that sweeps nothing": planned is None,
+        "a plan of a sweep": planned and not build,
+    })  # fmt: skip
     if planned is None:
-        if build:
-            raise ConfigError(f"--build {build}: the workload sweeps nothing", "leave it out")
         _show(side.plan(), json_output, commands_)
     elif build:
         plans = {each.name: each.plan for each in planned.builds}
