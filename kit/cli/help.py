@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +13,19 @@ from rich.text import Text
 
 from kit import __version__
 from kit.cli.main import EXIT_CODES, TARGETS, command_of
-from kit.cli.usage import refuse_unused
+from kit.cli.usage import refuse_unused, shared_options
 from kit.core.errors import ConfigError
 from kit.core.output import as_json, emit, emit_json, emit_text, say, write_target
 from kit.session import schemas
 
+_ARGUMENTS = """\
+RUN is a workload (its latest run), the beginning of a run's id, a directory, or, left out, the newest run of
+the results directory. `-o FILE` writes what its ending says: `.html`, `.json`, `.csv`, `.md`; `--format` says
+it for stdout.
+
+The result goes to stdout, progress goes to stderr. With `--json` only the summary goes to stdout. One Ctrl-C
+stops the load, keeps the data and cleans up; `kill` and a closed terminal do the same (`nohup` keeps a run
+going)."""
 # What groff would take for its own.
 _LEADING = re.compile(r"^(?=[.'])", re.MULTILINE)
 
@@ -24,7 +33,8 @@ _LEADING = re.compile(r"^(?=[.'])", re.MULTILINE)
 def help_command(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND|schema|man", help="Of what; see the examples.")
+        list[str] | None,
+        typer.Argument(metavar="COMMAND|schema|man|reference", help="Of what; see the examples."),
     ] = None,
     all_: Annotated[
         Path | None, typer.Option("--all", metavar="DIR", help="Of schema: write all of them into DIR.")
@@ -36,14 +46,14 @@ def help_command(
       hsp help lab up
       hsp help schema            which schemas there are
       hsp help schema testbed    for editors and other programs
-      hsp help man | man -l -    all commands, as a page
+      hsp help man | man -l -    all commands, as a page; `reference`: in Markdown
     """
     first, *rest = words or [""]
     refuse_unused(context, {"the help of commands": first != "schema", "one schema": rest})
     if first == "schema":
         _schema(rest, all_)
-    elif first == "man" and not rest:
-        emit("".join(f"{line}\n" for line in _page(context.find_root())))
+    elif first in _PAGES and not rest:
+        emit("".join(f"{line}\n" for line in _PAGES[first](context.find_root())))
     else:
         root: Any = context.find_root().command
         root.main([*(words or []), "--help"], prog_name="hsp", standalone_mode=False)
@@ -62,30 +72,117 @@ def _schema(names: list[str], folder: Path | None) -> None:
         emit_json(schemas.schema(names[0]))
 
 
+@dataclass(frozen=True)
+class _Reference:
+    """What the manual page and docs/commands.md have of a command; texts are without markup."""
+
+    usage: str
+    paragraphs: tuple[str, ...]
+    options: tuple[tuple[str, str, str], ...]  # names, value, meaning
+    examples: str
+
+    @classmethod
+    def of(cls, words: str, root: Any) -> _Reference:
+        command = command_of(words)
+        context = typer.Context(command, info_name=words, parent=root)
+        own = (each for each in command.get_params(context) if each not in shared_options())
+        return cls(
+            " ".join((f"hsp {words}", *command.collect_usage_pieces(context))),
+            tuple(" ".join(_plain(each).split()) for each in command.help.split("\n\n")),
+            _options(own, context),
+            _plain(command.epilog or "").rstrip(),
+        )
+
+
+def _options(parameters: Iterable[Any], context: Any) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for each in parameters:
+        if each.name != "help" and each.help:
+            name = ", ".join(each.opts) if each.param_type_name == "option" else each.metavar or each.name
+            value = "" if getattr(each, "is_flag", True) else each.metavar or each.display_type(context)
+            found.append((name, value, _plain(each.help)))
+    return tuple(found)
+
+
 def _page(root: Any) -> Iterator[str]:
     """Source of the page hsp(1) for man(1), from the helps of all commands."""
     yield f'.TH HSP 1 "" "hsp {__version__}" "ZFS hybrid storage pool test kit"'
-    yield from (".SH NAME", f"hsp \\- {_roff(root.command.help)}")
+    yield from (".SH NAME", f"hsp \\- {_roff(_plain(root.command.help))}")
     yield from (".SH SYNOPSIS", ".B hsp", "COMMAND [OPTIONS] ...", ".SH COMMANDS")
     for words in TARGETS:
-        command = command_of(words)
-        context = typer.Context(command, info_name=words, parent=root)
-        pieces = " ".join(command.collect_usage_pieces(context))
-        yield from (f".SS hsp {words} {_roff(pieces)}", *map(_roff, command.help.split("\n\n")[:1]))
-        for paragraph in command.help.split("\n\n")[1:]:
+        page = _Reference.of(words, root)
+        yield from (f".SS {_roff(page.usage)}", _roff(page.paragraphs[0]))
+        for paragraph in page.paragraphs[1:]:
             yield from (".PP", _roff(paragraph))
-        for each in command.get_params(context):
-            if each.name != "help" and each.help:
-                name = ", ".join(each.opts) if each.param_type_name == "option" else each.metavar or each.name
-                value = "" if getattr(each, "is_flag", True) else each.metavar or each.display_type(context)
-                yield from (".TP", f"\\fB{_roff(name)}\\fR {_roff(value)}".rstrip(), _roff(each.help))
-        if command.epilog:
-            yield from (".PP", ".nf", _roff(command.epilog.rstrip()), ".fi")
+        yield from _roff_options(page.options)
+        if page.examples:
+            yield from (".PP", ".nf", _roff(page.examples), ".fi")
+    yield from (".SH OPTIONS OF ALL COMMANDS", *_roff_options(_options(shared_options(), root)))
+    yield from (
+        ".SH ARGUMENTS",
+        *(line for each in _ARGUMENTS.split("\n\n") for line in (".PP", _roff(each))),
+    )
     yield from (".SH EXIT STATUS", ".nf", *map(_roff, EXIT_CODES.splitlines()[1:]), ".fi")
     yield from (".SH ENVIRONMENT", ".TP", "NO_COLOR", "No colours, as --color never.")
 
 
+def _roff_options(options: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    for name, value, meaning in options:
+        yield from (".TP", f"\\fB{_roff(name)}\\fR {_roff(value)}".rstrip(), _roff(meaning))
+
+
 def _roff(text: str) -> str:
-    """Text of a help, whose markup is rich's, with nothing that groff would obey."""
-    plain = Text.from_markup(text).plain.replace("\\", "\\e").replace("-", "\\-")
-    return _LEADING.sub(r"\\&", plain)
+    """Text with nothing that groff would obey."""
+    return _LEADING.sub(r"\\&", text.replace("\\", "\\e").replace("-", "\\-"))
+
+
+def _reference(root: Any) -> Iterator[str]:
+    """docs/commands.md: Markdown of the same helps."""
+    yield from (
+        "# Commands",
+        "",
+        "Made by `hsp help reference`. The same is in the manual page [hsp.1](hsp.1).",
+        "",
+    )
+    links = {words: f"[{words}](#hsp-{words.replace(' ', '-')})" for words in TARGETS}
+    yield from ("| `hsp ...` | |", "|---|---|")
+    yield from (
+        f"| {links[words]} | {_cell(_Reference.of(words, root).paragraphs[0])} |" for words in TARGETS
+    )
+    yield from ("", _ARGUMENTS, "", "Options of all commands:", "", *_table(_options(shared_options(), root)))
+    for words in TARGETS:
+        page = _Reference.of(words, root)
+        yield from (f"## hsp {words}", "", f"    {page.usage}", "")
+        for paragraph in page.paragraphs:
+            yield from (_cell(paragraph), "")
+        yield from _table(page.options)
+        if page.examples:
+            yield from (*(f"    {line.strip()}" for line in page.examples.splitlines()[1:]), "")
+    yield from ("## Exit codes", "", *(f"    {line}" for line in EXIT_CODES.splitlines()[1:]))
+
+
+def _table(options: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    lines = [(f"`{name} {value}`".replace(" `", "`").replace("|", "\\|"), _cell(meaning))
+             for name, value, meaning in options]  # fmt: skip
+    if lines:
+        yield from (
+            "| option | meaning |",
+            "|---|---|",
+            *(f"| {name} | {meaning} |" for name, meaning in lines),
+            "",
+        )
+
+
+def _cell(text: str) -> str:
+    """Text in a table of Markdown: what is marked as code stays, nothing else is markup."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([*_<\[|])", r"\\\1", each) for each in parts[::2]]
+    return "`".join(parts)
+
+
+def _plain(text: str) -> str:
+    """Text of a help, whose markup is rich's."""
+    return Text.from_markup(text).plain
+
+
+_PAGES = {"man": _page, "reference": _reference}

@@ -18,7 +18,7 @@ from kit.session.agreement import commands
 
 
 def sweep_json(planned: SweepPlan) -> dict[str, Any]:
-    """The plan for programs (docs/formats.md)."""
+    """The plan for programs (docs/formats/output.md)."""
     return {
         "format": 1,
         "digest": planned.digest,

@@ -54,7 +54,7 @@ def with_length(source: WorkloadSource, length: str) -> WorkloadSource:
         known = ", ".join((*sorted(tables), FULL))
         raise ConfigError(
             f"--length {length}: {source.path} has no [lengths.{length}]",
-            f"its lengths: {known}; add the table (docs/formats.md), or choose another",
+            f"its lengths: {known}; add the table (docs/formats/workload.md), or choose another",
         )
     settings: Mapping[str, Any] = tables[length]
     most = settings.get("min_count")

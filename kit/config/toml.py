@@ -31,7 +31,7 @@ from kit.core.own_file import is_of_kernel
 from kit.core.text import counted
 
 MAX_BYTES = 1 << 20
-_HINT = "correct these lines; docs/formats.md of the kit has every key and unit"
+_HINT = "correct these lines; docs/formats of the kit has every key and unit"
 # The one key that takes a date of TOML: the last day of a known failure.
 _DAY_KEY = ("known", "until")
 MAX_PROBLEMS = 100  # listed one by one; a file with more is probably the wrong file

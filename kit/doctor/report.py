@@ -37,7 +37,7 @@ class Report:
         return EXIT_HOST if any(finding.state == "fail" for finding in self.findings) else EXIT_OK
 
     def as_json(self) -> dict[str, Any]:
-        """docs/formats.md, "Findings of the doctor"."""
+        """docs/formats/output.md, "Findings of the doctor"."""
         return {
             "format": FORMAT,
             "ready": self.exit_code == EXIT_OK,

@@ -22,7 +22,7 @@ from reports.comparison.compare import compare as compared
 
 
 def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> Comparison:
-    """Compare two sides (docs/formats.md, "Comparison"). Raises ConfigError, MeasurementUnknown."""
+    """Compare two sides (docs/compare.md). Raises ConfigError, MeasurementUnknown."""
     phases = _phases(a, b)
     # Two phases by name: that they differ is the question.
     free = [comparability.PHASE.rstrip(".")] if phases and phases[0] != phases[1] else []

@@ -1,4 +1,4 @@
-"""baselines.json of a results directory: runs by name, for others to be compared with (docs/formats.md).
+"""baselines.json: runs of a results directory by name, to be compared with (docs/formats/results.md).
 
 It has where a run is, not the run. Everything that is read is untrusted.
 """

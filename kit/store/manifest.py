@@ -1,4 +1,4 @@
-"""manifest.json: what was asked for, on what, with which versions, and what came out (docs/formats.md).
+"""manifest.json: what was asked for, on what, and what came out (docs/formats/results.md).
 
 Tables that are only shown (pool, dataset, mount, preconditioning) stay JSON objects.
 """

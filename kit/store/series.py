@@ -1,4 +1,4 @@
-"""series.json: the runs of a sweep, its cells, and what they say together (docs/formats.md).
+"""series.json: the runs of a sweep, its cells, and what they say together (docs/formats/results.md).
 
     results/<workload>/series-<UTC time>-<id>/
         series.json    written before the first run and after each

@@ -1,4 +1,4 @@
-"""summary.json: verdict, accounting and ranges (docs/formats.md). Latencies in microseconds."""
+"""summary.json: verdict, accounting and ranges (docs/formats/results.md). Latencies in microseconds."""
 
 from __future__ import annotations
 

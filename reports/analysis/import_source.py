@@ -1,6 +1,6 @@
 """What an import is, in words: which files of which program, and what they cannot show.
 
-From `import` of the manifest (docs/formats.md); an own run has none.
+From `import` of the manifest (docs/import.md); an own run has none.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class _Figure:
 def compare(
     a: Sequence[Summary], b: Sequence[Summary], *, pairs: bool = False, caveat: str | None = None
 ) -> Comparison:
-    """Summaries of runs of A and of B, at least one each (docs/formats.md, "Comparison").
+    """Summaries of runs of A and of B, at least one each (docs/compare.md).
 
     `pairs`: each of A and the one of B at its place are phases of one run. `caveat`: what a difference may
     come from besides, a sentence of the conclusion where there is one.

@@ -1,6 +1,6 @@
 """A run on an appliance: what its clients can report, and what stays unknown.
 
-From `appliance` of the manifest (docs/formats.md); other runs have none.
+From `appliance` of the manifest (docs/formats/results.md); other runs have none.
 """
 
 from __future__ import annotations

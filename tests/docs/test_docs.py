@@ -18,7 +18,7 @@ from kit.store import tables
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
-FORMATS = (ROOT / "docs" / "formats.md").read_text()
+OUTPUT, RESULTS = ((ROOT / "docs" / "formats" / name).read_text() for name in ("output.md", "results.md"))
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 DOCUMENTS = [
     path.relative_to(ROOT)
@@ -94,7 +94,7 @@ def test_a_command_that_is_gone_is_found(said: str, wrong: str) -> None:
     assert mistake_in(said) == wrong
 
 
-@pytest.mark.parametrize("document", [README, FORMATS])
+@pytest.mark.parametrize("document", [README, OUTPUT])
 def test_every_exit_code_is_documented(document: str) -> None:
     codes = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
     text = " ".join(document[document.lower().index("exit codes") :].split())
@@ -105,14 +105,22 @@ def test_every_exit_code_is_documented(document: str) -> None:
 def test_every_column_and_tier_is_documented() -> None:
     for name in (*tables.LATENCY_SCHEMA, *tables.TIERS, *tables.LAYERS):
         if name not in ("vdev",):  # named in the format for later; nothing writes it yet
-            assert f"`{name}`" in FORMATS, name
+            assert f"`{name}`" in RESULTS, name
+
+
+def anchors(path: Path) -> set[str]:
+    """As forges make them of headings."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_links_lead_somewhere(document: Path) -> None:
     path = ROOT / document
-    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-        assert (path.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text()):
+        there = path.parent / target if target else path
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
 
 
 def folders() -> list[str]:

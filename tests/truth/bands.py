@@ -21,7 +21,7 @@ from tests.truth.trials import Trial
 _SECONDS = 60
 _MEDIANS_US = (1.5, 6.0, 12.0, 20.0, 40.0, 80.0)
 _TICKS_NS = {"1 us": 1000.0, "1.024 us": 1024.0, "ACPI PM, 279 ns": 279.3651, "40 ns": 40.0, "1 ns": 1.0}
-_PROMISE = 'docs/formats.md, "Bands"'
+_PROMISE = 'docs/formats/results.md, "Bands"'
 Draw = np.random.Generator
 
 

@@ -23,7 +23,7 @@ from tests.truth.trials import Trial
 
 Random = np.random.Generator
 Floats = npt.NDArray[np.float64]
-COMPARE, SWEEPS = "docs/formats.md", "docs/sweeps.md"
+COMPARE, SWEEPS = "docs/compare.md", "docs/sweeps.md"
 
 # --- Runs ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tests.truth.made_up import SECOND, frame_of, phase_of
 from tests.truth.trials import Trial
 
 Draw = np.random.Generator
-_DOCUMENT = 'docs/formats.md, "Limits and JUnit"'
+_DOCUMENT = 'docs/formats/workload.md, "Limits and JUnit"'
 _SECONDS = 60
 _SIGMA = 0.3
 

@@ -52,7 +52,7 @@ def _holds(**given: Any) -> Callable[[Random], bool]:
 
 
 _IT_DRIFTED, _WITHIN = "a soak drifted", "a soak's drift is within its limit"
-_SOAK = "docs/formats.md, soaks"
+_SOAK = "docs/formats/workload.md, soaks"
 _SOAKS = [
     Trial(
         _IT_DRIFTED,
@@ -181,7 +181,7 @@ def _judged(
     return says
 
 
-_SLOWS, _IMPACT = "another load slows a phase more than declared", "docs/formats.md, impact"
+_SLOWS, _IMPACT = "another load slows a phase more than declared", "docs/formats/workload.md, impact"
 _IMPACTS = [
     *(
         Trial(

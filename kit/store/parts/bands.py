@@ -1,4 +1,4 @@
-"""Bands of latency in summary.json, and what the kernel and a publication say of them (docs/formats.md).
+"""Bands of latency in summary.json, and what is known of their tiers (docs/formats/results.md).
 
 Latencies in us.
 """

@@ -1,4 +1,4 @@
-"""Results of `hsp compare`: runs against runs, series against series (docs/formats.md). Latencies in us."""
+"""Results of `hsp compare`: runs against runs, series against series (docs/compare.md). Latencies in us."""
 
 from __future__ import annotations
 

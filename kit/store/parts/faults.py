@@ -1,4 +1,4 @@
-"""Declared faults and events in summary.json, and what they did (docs/formats.md)."""
+"""Declared faults and events in summary.json, and what they did (docs/formats/workload.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a phase used of its machines: CPUs, devices, and the ARC (docs/formats.md).
+"""What a phase used of its machines: CPUs, devices, and the ARC (docs/formats/results.md).
 
 Times in ns of the experiment. A sample's `at_ns` is since the run began; its sums are since the first sample.
 """

@@ -1,4 +1,4 @@
-"""Soaks and impacts in summary.json (docs/formats.md)."""
+"""Soaks and impacts in summary.json (docs/formats/workload.md)."""
 
 from __future__ import annotations
 

@@ -83,6 +83,12 @@ def test_no_word_of_a_help_is_taken_for_markup() -> None:
     } == {}
 
 
+def test_the_reference_is_the_help(hsp_here: Called) -> None:
+    stored = STORED_PAGE.with_name("commands.md").read_text()
+    assert hsp_here("help", "reference").stdout == stored, "run: hsp help reference > docs/commands.md"
+    assert all(f"\n    hsp {words} " in stored for words in TARGETS)
+
+
 def test_the_manual_page_is_the_help(hsp_here: Called) -> None:
     page = hsp_here("help", "man").stdout
     assert page == STORED_PAGE.read_text(), "run: hsp help man > docs/hsp.1"

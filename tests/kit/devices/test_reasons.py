@@ -114,7 +114,7 @@ def test_a_link_that_several_namespaces_claim_is_refused() -> None:
 
 
 def test_the_document_names_every_code() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "formats.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "formats" / "output.md").read_text()
     part = text.partition("## Disks of a server")[2].partition("\n## ")[0]
     assert {code for code in Code if f"`{code.value}`" in part} == set(Code)
 
