@@ -41,10 +41,10 @@ def disks(
       hsp host disks --testbed nas.toml >> nas.toml    tables of the available disks
     """
     refuse_unused(context, {"JSON": json_output})
-    progress = Progress()
+    plan, progress = read_testbed(testbed), Progress()
     with ExitStack() as stack:
         with progress.step("logging in to the server"):
-            server = stack.enter_context(open_server(read_testbed(testbed)))
+            server = stack.enter_context(open_server(plan))
         with progress.step(f"examining the disks of {server.name}, and who uses them"):
             listed = list_devices(server)
     if json_output:

@@ -89,7 +89,8 @@ def _lines(judged: Rejudged, width: int, all_: bool) -> Iterator[str]:
     summary = judged.summary
     verdict = summary.verdict.upper() if summary else "NOT READABLE"
     known = " (known failures alone)" if summary and summary.is_known else ""
-    yield f"{verdict}{known}  {judged.path}"
+    path = Path(judged.path)
+    yield f"{verdict}{known}  {path.with_name(summary.run) if summary and path.name == 'latest' else path}"
     if summary and summary.by_nature:
         yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
     for outcome in judged.outcomes:

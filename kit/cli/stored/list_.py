@@ -23,7 +23,6 @@ from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID
 from kit.core.table import Table
 from kit.core.terminal import terminal_width
-from kit.core.text import wrapped
 from kit.core.units import format_latency
 from kit.recovery.clean import is_made
 from kit.store.baselines import read_baselines, run_of_baseline
@@ -38,6 +37,7 @@ from reports.analysis.tier_names import short_name
 _MOST_SHOWN = 2
 # The column that is cut on a terminal, so that a run is a row.
 _CUT = "p50"
+_NUMERIC = ("age", "in the lab")
 _RUN_ID = re.compile(RUN_ID)
 # What makes a directory one of a run, whatever its name.
 _FILES = ("plan.json", "manifest.json", "summary.json", "series.json")
@@ -121,16 +121,15 @@ def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool, such: s
         )
     _emit_table(("verdict", "workload", "age", "p50", "run"), [_row(run) for run in runs])
     if sys.stdout.isatty():
-        emit_text(
-            line for run in runs if run.problem for line in wrapped(run.problem, terminal_width(), "! ")
-        )
+        emit_text(f"! {run.problem}" for run in runs if run.problem)
 
 
 def _emit_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on a terminal, `_CUT` shortened; in a pipe a line a row, columns separated by tabs, no head."""
     if sys.stdout.isatty():
         cut = head.index(_CUT) if _CUT in head else None
-        emit_text(Table(head, rows, cut=cut).lines(terminal_width()) if rows else ())
+        numeric = [n for n, name in enumerate(head) if name in _NUMERIC]
+        emit_text(Table(head, rows, numeric, cut=cut).lines(terminal_width()) if rows else ())
     else:
         emit_text(tuple(row) for row in rows)
 
