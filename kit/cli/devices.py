@@ -11,8 +11,8 @@ import typer
 from kit.cli.options import (
     AllOption,
     DeviceArgument,
+    EraseSerialOption,
     JsonOption,
-    OneSerialOption,
     ResultsOption,
     TestbedOption,
 )
@@ -62,7 +62,7 @@ def disks(
 def wipe_command(
     name: DeviceArgument,
     testbed: TestbedOption,
-    erase_serial: OneSerialOption = None,
+    erase_serial: EraseSerialOption = None,
     results: ResultsOption = Path("results"),
 ) -> None:
     """Remove old signatures and labels of destroyed pools; copies are kept in the results directory.
@@ -81,7 +81,7 @@ def wipe_command(
             return
         say(f"on {server.name}, {device.path}, serial {device.serial}:\n{planned.describe()}")
         alone = plan.model_copy(update={"device": (device,)})
-        confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
+        confirm_erasing(alone, erase_serial or (), ask if sys.stdin.isatty() else None)
         assert planned.checked.node is not None  # plan_wipe refuses a missing device
         with Locks(server, [planned.checked.node], f"wipe of {device.name}"):
             folder = wipe(server, planned, results)

@@ -193,7 +193,8 @@ def run(
         known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
     )  # fmt: skip
     _refuse_unused(context, side, b, versus, count)
-    planned = None if b else _planned(side, series, only, quick=quick)
+    cells, quick = (series.only, series.quick) if series else (tuple(only or ()), quick)
+    planned = None if b else side.sweep(cells, quick=quick)
     if planned is not None:
         raise typer.Exit(measure_sweep(
             side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
@@ -245,14 +246,6 @@ def _known(path: Path | None, side: Side, b: str | None) -> tuple[Known, ...]:
         return ()
     checks = [each.checks() for each in (side, *([replace(side, workload=b)] if b else []))]
     return read_known(path, [p for phases, _ in checks for p in phases], [e for _, of in checks for e in of])
-
-
-def _planned(side: Side, series: Series | None, only: list[str] | None, *, quick: bool) -> SweepPlan | None:
-    """The cells to measure, those of a `series` that is resumed; None for a workload without any.
-
-    Raises ConfigError.
-    """
-    return side.sweep(series.only, quick=series.quick) if series else side.sweep(only or (), quick=quick)
 
 
 def _chosen(

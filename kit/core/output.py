@@ -66,8 +66,7 @@ def emit(content: bytes | str) -> None:
         if isinstance(error, BrokenPipeError):
             return
         raise HostError(
-            f"standard output cannot be written: {error.strerror}",
-            "free some space, or redirect it",
+            f"standard output cannot be written: {error.strerror}", "free some space, or redirect it"
         ) from error
 
 

@@ -21,11 +21,7 @@ _MOST_BANDS = 8
 
 
 def result_lines(
-    summary: Summary,
-    headline: Headline,
-    width: int,
-    findings: Sequence[str] = (),
-    told: Collection[str] = (),
+    summary: Summary, headline: Headline, width: int, findings: Sequence[str] = (), told: Collection[str] = ()
 ) -> Iterator[str]:
     """The lines, at most `width` characters each, except for words that are longer.
 
