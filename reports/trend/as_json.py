@@ -12,7 +12,7 @@ from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.marks import Mark
 from reports.trend.sentences import headline, method, sentences
 
-FORMAT = 2
+FORMAT = 1
 _UNITS = {"ios_per_s": "1/s", "bytes_per_s": "B/s"}
 
 
