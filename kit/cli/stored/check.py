@@ -95,7 +95,8 @@ def _lines(judged: Rejudged, width: int, all_: bool) -> Iterator[str]:
     verdict = summary.verdict.upper() if summary else "NOT READABLE"
     known = " (known failures alone)" if summary and summary.is_known else ""
     path = Path(judged.path)
-    yield f"{verdict}{known}  {path.with_name(summary.run) if summary and path.name == 'latest' else path}"
+    named = path.with_name(summary.run) if summary and summary.run and path.name == "latest" else path
+    yield f"{verdict}{known}  {named}"
     if summary and summary.by_nature:
         yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
     for outcome in judged.outcomes:
