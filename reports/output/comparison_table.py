@@ -43,13 +43,16 @@ def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str
         )
 
 
+def place(phase: str, layer: str, op: str, tier: str) -> str:
+    """Such as "write-slog, NFS server: writes log SSD (SLOG)"."""
+    of = "" if tier == "all" else f" {tier_name(tier)}"
+    return f"{phase}, {LAYERS.get(layer, layer)}: {op_name(op)}{of}"
+
+
 def _rows(rows: Iterable[ComparedRow]) -> Iterator[Row | str]:
     heading = None
     for row in rows:
-        tier = "" if row.tier == "all" else f" {tier_name(row.tier)}"
-        if heading != (
-            heading := f"{row.phase}, {LAYERS.get(row.layer, row.layer)}: {op_name(row.op)}{tier}"
-        ):
+        if heading != (heading := place(row.phase, row.layer, row.op, row.tier)):
             yield heading
         name = f" {row.figure}"
         if row.withheld is not None:

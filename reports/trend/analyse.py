@@ -183,6 +183,8 @@ def _ordered(points: Sequence[Point]) -> list[Point]:
 def _check_alike(points: Sequence[Point], across: Sequence[str]) -> None:
     """Every point has measured what the first has, but for what is marked. Raises ConfigError."""
     first, free = points[0], marked_keys(points)
+    settings = [each for point in points for each in point.settings.values()]
+    comparability.refuse_unknown(across, sorted({key for each in settings for key in each}))
     unlike = {point.name: error for point in points[1:] if (error := _difference(first, point, across, free))}
     if unlike:
         name, error = next(iter(unlike.items()))
