@@ -16,7 +16,9 @@ unlike the scatter of the sides is (Mickey and Brown, "Bounds on the distributio
 Behrens-Fisher statistic", Annals of Mathematical Statistics 37, 1966). Welch's freedom, and relabelling of
 runs, are too narrow where the smaller side, or a few runs, scatter more. Of many figures together each has
 its part of the errors that are allowed (Bonferroni), whatever they have to do with each other; they say
-together how much each scatters (reports.statistics.shared_scatter).
+together how much each scatters (reports.statistics.shared_scatter). That keeps what is promised of all
+together, not of each: a figure that scatters five times as much as the others would be missed in 10 of 100
+cases by its 95 % range. So a range that holds by itself has the scatter of its own figure alone.
 """
 
 from __future__ import annotations
@@ -138,8 +140,8 @@ def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
 def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[Ratio]:
     """Of many figures: each with A and B as in `ratio`, or all with B over A as in `paired`.
 
-    Those over as many realisations say together how much each of them scatters. The range of each holds its
-    ratio with confidence 1 - `alpha`.
+    Those over as many realisations say together how much each of them scatters. All ranges hold their ratios
+    together if each has its part `alpha` of the errors.
     """
     found = [_within(sides) for sides in figures]
     for over in {each.over for each in found if min(each.over) > 1}:
