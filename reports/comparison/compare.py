@@ -13,6 +13,7 @@ from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
 from kit.store.summary import Row, Summary
 from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, is_too_wide, mean, ratios
+from reports.statistics.shared_scatter import FEWEST
 
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
@@ -73,7 +74,7 @@ def compare(
         runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
         level=1 - ALPHA_TOGETHER,
         unit="run",
-        method=_method(len(a), len(b), pairs=pairs),
+        method=_method(min(len(a), len(b)), len(figures), pairs=pairs),
         compared=len(figures),
         different=different,
         conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
@@ -81,11 +82,12 @@ def compare(
     )
 
 
-def _method(runs_a: int, runs_b: int, *, pairs: bool) -> str:
-    if min(runs_a, runs_b) < 2:
+def _method(runs: int, figures: int, *, pairs: bool) -> str:
+    if runs < 2:
         return "one run on a side: no interval"
     over = "over pairs of one run each" if pairs else "over runs, with the freedom of the smaller side"
-    return f"Student's t {over}, scatter shared between figures, Bonferroni's correction"
+    scatter = "scatter shared between figures, " if figures >= FEWEST else ""
+    return f"Student's t {over}, {scatter}Bonferroni's correction"
 
 
 def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: str | None) -> str:

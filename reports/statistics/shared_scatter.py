@@ -17,13 +17,13 @@ from statistics import fmean, variance
 from scipy.special import digamma, polygamma
 
 # Fewer do not show how alike they are.
-_FEWEST = 4
+FEWEST = 4
 _LEAST = 1e-18
 
 
 def shared(variances: Sequence[float], freedom: int) -> tuple[list[float], float]:
     """The variances to reckon with, and their degrees of freedom; `freedom`: of each by itself."""
-    if len(variances) < _FEWEST:
+    if len(variances) < FEWEST:
         return list(variances), freedom
     logs = [math.log(max(each, _LEAST)) for each in variances]
     # What chance makes of equal variances: their logarithms are those of chi-squared over its freedom.

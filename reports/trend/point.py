@@ -40,7 +40,8 @@ class Measured:
 class Point:
     """`settings`: by build ("" for a run), as reports.comparison.comparability has them.
 
-    `names`: of the workload's own settings, by what reads them. `started_utc`: "" where it is not known.
+    `names`: of the workload's own settings, by what reads them. `started_utc`: "" where it is not known, of
+    an import when it was imported.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Point:
     outcomes: Mapping[str, Stand] = field(default_factory=dict)
     title: str = ""
     emulated: bool = False
+    imported: bool = False
 
     @property
     def time(self) -> datetime | None:
@@ -91,6 +93,7 @@ def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> P
         outcomes_of(summary),
         manifest.title or "",
         bool(manifest.testbed.emulated),
+        manifest.import_ is not None,
     )
 
 

@@ -230,6 +230,8 @@ def _left_open(trend: Trend) -> Iterator[str]:
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
         yield f"Left out (result unknown): {', '.join(hollow)}."
+    if any(point.imported for point in trend.points):
+        yield "Imports stand where they were imported; when they were measured is not known."
 
 
 def _lags(lines: Sequence[Line]) -> str:
