@@ -68,8 +68,9 @@ def _figure(name: str, value: float) -> str:
 def _notes(result: Comparison, unit: str = "") -> list[str]:
     a, b = result.runs["a"], result.runs["b"]
     notes = [f"{EMULATED}."] if result.emulated else []
-    together = f"Intervals are over runs and hold for all rows together with {100 * result.level:g} % confidence"
-    how = f"{together} ({result.method})" if min(len(a), len(b)) > 1 else result.method.capitalize()
+    level = f"{100 * result.level:g} % confidence ({result.method})"
+    how = f"Intervals are over runs and hold for all rows together with {level}"
+    how = how if min(len(a), len(b)) > 1 else result.method.capitalize()
     notes.append(f"A: {counted(len(a), 'run')}, B: {counted(len(b), 'run')}. {how}.{unit}")
     # They are no second measurement: what is peculiar to them is on both sides.
     if both := [str(run) for run in a if run is not None and run in b]:

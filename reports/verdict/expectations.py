@@ -397,8 +397,7 @@ def _ratio_range(by: _Judged, figure: str) -> tuple[float, float]:
         phase = by.phases.get(row.phase) if row else None
         if row is None or phase is None:
             return 0.0, math.inf
-        span, width = (phase.start_ns, phase.end_ns), by.latency.column_ns.get(phase.name, phase.interval_ns)
-        found.append(batch_means.quantile(_cells_of(by.latency.cells, row), span, width, q))
+        found.append(batch_means.quantile(_cells_of(by.latency.cells, row), *by.latency.stretch(phase), q))
         edges.append(_bounds(row, figure))
     within = ratio([found[0]], [found[1]]).range if found[0] and found[1] else None
     (least, most), (mine_least, mine_most) = edges

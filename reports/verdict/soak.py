@@ -84,7 +84,7 @@ def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
     mine = mine.with_columns(row=pl.Series(row, dtype=pl.Int64))
     expected = set(phase.expected_tiers) or {"all"}
     kinds = mine.filter(pl.col("op") != "commit").select("layer", "op", "tier").unique().sort("op", "tier")
-    column_ns = latency.column_ns.get(phase.name, phase.interval_ns)
+    _, column_ns = latency.stretch(phase)
     return SoakPhase(
         phase=phase.name,
         row_ns=soak.row_ns,

@@ -84,7 +84,7 @@ def _drives(random: Random, number: int, apart: float) -> list[Floats]:
 
 
 def _stripes(records: Sequence[Floats], in_array: Sequence[Floats]) -> stripes.Stripes:
-    """What is said of drives with these latencies (ms) alone and in the array, which waits for the slowest."""
+    """What is said of drives with such latencies (ms) alone and in an array, which waits for the slowest."""
     phases = [
         _device_phase(f"alone-d{n}", [f"d{n}"], each, 0, in_order_ns=[int(ms * MS) for ms in each])
         for n, each in enumerate(records)
