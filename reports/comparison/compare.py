@@ -76,16 +76,12 @@ def compare(
     )
     different = sum(row.words == DIFFERENCE for row in rows)
     return Comparison(
-        format=1,
-        runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
-        level=1 - ALPHA_TOGETHER,
-        unit="run",
-        method=_method(min(len(a), len(b)), len(figures), pairs=pairs),
-        compared=len(figures),
-        different=different,
-        conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
+        format=1, runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
+        level=1 - ALPHA_TOGETHER, unit="run",
+        method=_method(min(len(a), len(b)), len(figures), pairs=pairs), compared=len(figures),
+        different=different, conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
         rows=rows,
-    )
+    )  # fmt: skip
 
 
 def _method(runs: int, figures: int, *, pairs: bool) -> str:

@@ -258,13 +258,8 @@ def row_of(line: Line) -> tuple[str, str, str, str]:
         return "-", "-", "-", "no two runs have it"
     first, last = (line.values[i] for i in (line.used[0], line.used[-1]))
     assert first and last, "used points have values"
-    text = ratio_text(line) if line.now_to_past else "-"
-    return (
-        value_text(line.key, first.mean.value),
-        value_text(line.key, last.mean.value),
-        text,
-        statement(line),
-    )
+    a, b = (value_text(line.key, each.mean.value) for each in (first, last))
+    return (a, b, ratio_text(line) if line.now_to_past else "-", statement(line))
 
 
 def ratio_text(line: Line) -> str:
