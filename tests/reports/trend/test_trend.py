@@ -280,6 +280,12 @@ def test_a_run_that_is_apart_is_named_and_what_would_tell():
     assert all("runs would tell" in each for each in reasons(few, gate(few, 0.1)))
 
 
+def test_imports_stand_where_they_were_imported():
+    told = "Imports stand where they were imported; when they were measured is not known."
+    assert told in sentences(trend_of([point(n, imported=True) for n in (1, 2, 3)]))
+    assert told not in sentences(trend_of([point(n) for n in (1, 2, 3)]))
+
+
 def test_a_gate_can_be_asked_for_one_figure():
     trend = runs_of([1.0] * 6 + [1.5] * 6)
     assert [line.key[4] for line, _ in gate(trend, 0.1, ["read:disk:p99"]).held] == ["p99"]
