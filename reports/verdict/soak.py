@@ -191,7 +191,7 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
         return f"{figure} of {name}: one row alone shows no drift; {declared}."
     if drift.ratio is None or drift.range is None or (few and drift.ok is None):
         return (
-            f"{name} has too few I/Os or intervals in a row to see a drift of its {figure}; {declared}. "
+            f"{name} have too few I/Os or intervals in a row to see a drift of their {figure}; {declared}. "
             "More I/Os a second, shorter intervals, or longer rows, tell."
         )
     text = f"{figure} of {name} drifted {_change(drift)}, {declared}"
