@@ -171,7 +171,7 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     if outside:
         yield (
             f"{text}. Arrays of {', '.join(outside)} drives are outside: drives behave differently in an "
-            "array (a changed state?), or they are slow together."
+            "array (a changed state?), or their slow times do not meet by chance."
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)

@@ -25,15 +25,10 @@ def drift_of(series: Series, cells: Sequence[SeriesCell]) -> Iterator[Drift]:
             for before, after in _pairs(of_first.rows if of_first else (), of_last.rows):
                 assert before.p50_us and after.p50_us, "rows without a median are no pair"
                 yield Drift(
-                    build=last.build,
-                    phase=last.phase,
-                    layer=after.layer,
-                    op=after.op,
-                    tier=after.tier,
-                    round=of_last.round,
-                    ratio=after.p50_us / before.p50_us,
+                    build=last.build, phase=last.phase, layer=after.layer, op=after.op, tier=after.tier,
+                    round=of_last.round, ratio=after.p50_us / before.p50_us,
                     ok=_holds(before, after, 1 + series.drift_max),
-                )
+                )  # fmt: skip
 
 
 def _first_of(last: SeriesCell, cells: Sequence[SeriesCell]) -> SeriesCell | None:

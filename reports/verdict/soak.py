@@ -84,7 +84,7 @@ def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
     mine = mine.with_columns(row=pl.Series(row, dtype=pl.Int64))
     expected = set(phase.expected_tiers) or {"all"}
     kinds = mine.filter(pl.col("op") != "commit").select("layer", "op", "tier").unique().sort("op", "tier")
-    column_ns = latency.column_ns.get(phase.name, phase.interval_ns)
+    _, column_ns = latency.stretch(phase)
     return SoakPhase(
         phase=phase.name,
         row_ns=soak.row_ns,
@@ -135,16 +135,11 @@ def _row(bins: Sequence[tuple[int, int, int]], span: tuple[int, int], phase: Pha
     p50, p99 = percentiles_ns(bins, list(_QUANTILES.values()), limits) if bins else (None, None)
     seconds = max(span[1] - span[0], 1) / 1e9
     return SoakRow(
-        at_s=(span[0] - phase.start_ns) / 1e9,
-        seconds=seconds,
-        ios=ios,
-        per_s=ios / seconds,
-        share=ios / total if total else 0.0,
-        p50_us=p50 and p50 / 1e3,
-        p99_us=p99 and p99 / 1e3,
+        at_s=(span[0] - phase.start_ns) / 1e9, seconds=seconds, ios=ios, per_s=ios / seconds,
+        share=ios / total if total else 0.0, p50_us=p50 and p50 / 1e3, p99_us=p99 and p99 / 1e3,
         max_us=limits[1] / 1e3 if bins else None,
         events=sum(span[0] <= event.time_ns < span[1] for event in phase.events),
-    )
+    )  # fmt: skip
 
 
 def _drift(
@@ -160,14 +155,9 @@ def _drift(
         decisive = [pair for pair in known if ok is not False or holds[pair[0] - 1] is False]
         told = max(decisive, key=lambda pair: abs(pair[1].log) + (pair[1].reach or 0), default=None)
     drift = SoakDrift(
-        figure=figure,
-        ratio=told and told[1].value,
-        range=told and told[1].range,
-        at_s=told and (edges[told[0]] - edges[0]) / 1e9,
-        limit=limit,
-        ok=ok,
-        reason="",
-    )
+        figure=figure, ratio=told and told[1].value, range=told and told[1].range,
+        at_s=told and (edges[told[0]] - edges[0]) / 1e9, limit=limit, ok=ok, reason="",
+    )  # fmt: skip
     if limit is None or ok:
         return drift
     few = len(known) < len(found)
@@ -201,7 +191,7 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
         return f"{figure} of {name}: one row alone shows no drift; {declared}."
     if drift.ratio is None or drift.range is None or (few and drift.ok is None):
         return (
-            f"{name} has too few I/Os or intervals in a row to see a drift of its {figure}; {declared}. "
+            f"{name} have too few I/Os or intervals in a row to see a drift of their {figure}; {declared}. "
             "More I/Os a second, shorter intervals, or longer rows, tell."
         )
     text = f"{figure} of {name} drifted {_change(drift)}, {declared}"

@@ -106,7 +106,7 @@ def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
     phases = [*alone(3), array(lock_step(2), 2), array(lock_step(3) * 2, 3)]
     assert [each.holds for each in found_of(phases).lock_step()] == [True, False]
     (text,) = [each for each in sentences(NO_LATENCY, phases) if "Arrays of 3 drives are outside" in each]
-    assert "or they are slow together" in text
+    assert "or their slow times do not meet by chance" in text
 
 
 def test_a_base_that_is_measured_twice_counts_once() -> None:
