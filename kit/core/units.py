@@ -169,6 +169,11 @@ def _latency_unit(value_us: float) -> tuple[float, str]:
     return next((each for each in _LATENCY_UNITS if value_us >= 0.9995 * each[0]), _LATENCY_UNITS[-1])
 
 
+def format_percent(part: float, digits: int = 0) -> str:
+    """A part of 1: "34 %"."""
+    return f"{100 * part:.{digits}f} %"
+
+
 def three_digits(value: float) -> str:
     """Three significant digits, never an exponent: 11.3, 177, 999."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

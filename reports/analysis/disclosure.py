@@ -119,7 +119,7 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
         key = (f"{device.role or 'device'} devices", safe_text(text))
         counted[key] = counted.get(key, 0) + 1
     for (role, text), count in counted.items():
-        yield role.capitalize(), f"{count} x {text}"
+        yield role.capitalize(), f"{count} \N{MULTIPLICATION SIGN} {text}"
     for device in manifest.testbed.devices:
         if device.dram_probe:
             yield f"DRAM of {safe_text(str(device.name))}", _dram(device.dram_probe)

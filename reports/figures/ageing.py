@@ -86,8 +86,8 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
                 "marker": {"size": 6, "color": palette.scale(_HUES[op])[1][1]},
                 "customdata": [[plotly_text(row.stage), "" if v is None else format_latency(v), row.ios]
                                for row, v in zip(mine, values, strict=True)],
-                "hovertemplate": "after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
-                                 "<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
+                "hovertemplate": "after %{customdata[0]}, %{x:.2f} \N{MULTIPLICATION SIGN} capacity: "
+                                 "%{customdata[1]}<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
             })  # fmt: skip
     low, high = min(seen, default=1.0) / 1e6, max(seen, default=1000.0) / 1e6
     most = max((row.written for row in rows), default=1.0)
@@ -138,9 +138,9 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, pa
     edges = [grid.edges_s for grid in grids]
     panels = (
         f"fresh: after the {fresh.stage}",
-        f"aged: after {aged.stage}, {aged.written:.1f} x capacity",
+        f"aged: after {aged.stage}, {aged.written:.1f} \N{MULTIPLICATION SIGN} capacity",
     )
-    x = {"title": {"text": "seconds of the measurement"}, "showgrid": False}
+    x = figure.time_axis(max(float(grid.times_s[-1]) for grid in grids), showgrid=False)
     low, high = min(float(e[0]) for e in edges) / 1.5, max(float(e[-1]) for e in edges) * 1.5
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]

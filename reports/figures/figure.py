@@ -99,6 +99,12 @@ def time_axis(end_s: float, **values: Any) -> Layout:
     return {"range": [0.0, end_s], "title": {"text": "h:mm" if end_s >= 1800 else "seconds"}, **values}
 
 
+def anchor(x: str = "x", y: str = "y") -> Trace:
+    """Plotly lets nobody select on axes that have no points, nor draws axes that have no trace."""
+    return {"type": "scatter", "x": [None], "y": [None], "xaxis": x, "yaxis": y, "showlegend": False,
+            "hoverinfo": "skip"}  # fmt: skip
+
+
 def panel_title(text: str, x: float, y: float) -> Layout:
     """The words above a panel whose upper left corner is at `x`, `y` (0 to 1, of the whole figure)."""
     return {

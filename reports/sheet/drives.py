@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
-from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
+from kit.core.units import format_decimal_bytes, format_percent, format_size_bytes, three_digits
 from kit.store.manifest import Device
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
@@ -106,7 +106,8 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
             value=0,
             met=True if asked and not few else None,
             note="so, if power losses do not depend on each other, with 95 % confidence fewer than "
-            f"{proportion.interval(0, cuts)[1]:.1%} of power losses like these lose data ({like}){few}",
+            f"{format_percent(proportion.interval(0, cuts)[1], 1)} of power losses like these lose data "
+            f"({like}){few}",
         )
     for each in judged:
         return unknown(f"power losses show nothing: {each.outcomes[0].text}")

@@ -119,7 +119,7 @@ def _slope(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
     return {
         **common, "meta": {}, "x": [x[i] for i in line.ends], "y": ends, "mode": "lines+text",
         "showlegend": False, "line": {"color": palette.FAULT, "width": 2.5, "dash": "dash"},
-        "text": ["", f"\N{MULTIPLICATION SIGN}{ends[1] / ends[0]:.3g}"], "textposition": "top left",
+        "text": ["", f"\N{MULTIPLICATION SIGN} {ends[1] / ends[0]:.3g}"], "textposition": "top left",
         "hovertemplate": "slope<extra></extra>",
     }  # fmt: skip
 
@@ -144,7 +144,7 @@ def _rings(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
         **common, "meta": {}, "x": [x[change.at] for change in changes], "showlegend": False,
         "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
         "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
-        "text": [f"\N{MULTIPLICATION SIGN}{change.ratio:.3g}" for change in changes],
+        "text": [f"\N{MULTIPLICATION SIGN} {change.ratio:.3g}" for change in changes],
         "textposition": f"{'bottom' if line.key[-1] == 'p99' else 'top'} right",
         "cliponaxis": False,
         "hovertemplate": "%{text}<extra>change point</extra>",

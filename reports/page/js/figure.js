@@ -1,7 +1,7 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
 import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, clock, isPrinting, latency, pause, seconds, systemDark, theme} from "./page.js";
+import {chosen, clock, isPrinting, kept, latency, pause, seconds, systemDark, theme} from "./page.js";
 import {rescaled, waited, waitedNote} from "./shading.js";
 import {withTooltips} from "./tooltip.js";
 
@@ -210,8 +210,11 @@ export function repaint() {
 
 export function listenToTheme() {
   for (const control of document.querySelectorAll("input[name=theme], input[name=palette]")) {
-    control.addEventListener("change", repaint);
+    const {name, value} = control;
+    control.checked = value === (kept()[`hsp-${name}`] ?? chosen(name));
+    control.addEventListener("change", () => { kept()[`hsp-${name}`] = value; repaint(); });
   }
+  document.documentElement.dataset.theme = chosen("theme", "auto");
   systemDark().addEventListener("change", repaint);
 }
 
