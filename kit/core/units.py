@@ -132,6 +132,12 @@ def format_decimal_bytes(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
+def format_binary_bytes(size_bytes: float) -> str:
+    """A size in binary units for people, with four digits: "512 B", "96 MiB"."""
+    unit = next((unit for unit in ("TiB", "GiB", "MiB", "KiB") if size_bytes >= BYTES_PER_UNIT[unit]), "B")
+    return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
+
+
 def format_mib(size_bytes: int) -> str:
     """`size_bytes` in MiB with four digits, for messages."""
     return f"{size_bytes / (1 << 20):.4g} MiB"
@@ -175,8 +181,8 @@ def format_percent(part: float, digits: int = 0) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Three significant digits, never an exponent: 11.3, 177, 999."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    """Three significant digits, never an exponent: 11.3, 177, 13,839."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _parse(text: str, noun: str, example: str, units: Mapping[str, int], hints: Mapping[str, str]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.core.units import format_latency
+from kit.core.units import format_binary_bytes, format_latency
 from reports.analysis.ageing import QUANTILES, Point, curve, devices
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
@@ -123,7 +123,7 @@ def _open(rows: Sequence[Point], name: str) -> Layout:
 
 def _blocks(rows: Sequence[Point], op: str) -> str:
     sizes = sorted({row.block_bytes for row in rows if row.op == op})
-    return ", ".join(f"{size} B" if size % 1024 else f"{size // 1024} KiB" for size in sizes)
+    return ", ".join(map(format_binary_bytes, sizes))
 
 
 def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, part: pl.DataFrame) -> Figure:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from kit.core.units import format_duration_ns, format_latency, format_latency_range, format_time_s
+from kit.core.units import format_binary_bytes, format_latency, format_latency_range, format_time_s
 from kit.store.manifest import Device
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
@@ -15,7 +15,6 @@ from kit.store.stored import Stored
 from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
 
-_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _RATES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -36,11 +35,6 @@ def span(value: Any) -> str:
     return format_latency_range(*value) if isinstance(value, (list, tuple)) else "-"
 
 
-def duration(value: Any) -> str:
-    """Nanoseconds with the unit of a workload, such as 1h."""
-    return format_duration_ns(value) if isinstance(value, int) else "-"
-
-
 def tier(value: Any) -> str:
     return tier_name(str(value))
 
@@ -55,12 +49,7 @@ def seconds(value: Any) -> str:
 
 def size(value: Any) -> str:
     """Bytes with a binary unit."""
-    if not isinstance(value, (int, float)):
-        return "-"
-    for factor, unit in _SIZES:
-        if value >= factor:
-            return f"{value / factor:.4g} {unit}"
-    return f"{value} B"
+    return format_binary_bytes(value) if isinstance(value, (int, float)) else "-"
 
 
 def rate(value: Any) -> str:
@@ -130,5 +119,5 @@ def misplaced(entry: PhaseBands) -> list[str]:
 
 
 ALL = (
-    css, limit, duration, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced,
+    css, limit, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from statistics import stdev
 import numpy as np
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, format_percent, format_size_bytes, three_digits
+from kit.core.units import format_binary_bytes, format_latency, format_percent, three_digits
 from kit.store.sheet import SheetLine, SheetValue
 from kit.store.slog import BLOCK, FLUSHED, edges
 from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
@@ -121,7 +121,7 @@ def _alone(facts: Facts, role: str, name: str) -> SheetValue:
         return _of_slog(facts, name) if role == "log" else unknown("no run preconditioned the device")
     us = found.us[name]
     note = (
-        f"{found.device}: {found.ios:,} {found.op}s of {format_size_bytes(found.block_bytes)} after "
+        f"{found.device}: {found.ios:,} {found.op}s of {format_binary_bytes(found.block_bytes)} after "
         f"{found.stage}, {found.written:.2g} times its capacity written"
     )
     if us is None:
