@@ -133,7 +133,10 @@ def format_decimal_bytes(size_bytes: int) -> str:
 
 
 def format_binary_bytes(size_bytes: float) -> str:
-    """A size in binary units for people, with four digits: "512 B", "96 MiB"."""
+    """A size for people: a whole number of a unit, as "512 B" or "1 GB", or four digits of a binary unit."""
+    exact = re.fullmatch(r"([0-9]{1,4})(\D+)", format_size_bytes(round(size_bytes)))
+    if exact:
+        return " ".join(exact.groups())
     unit = next((unit for unit in ("TiB", "GiB", "MiB", "KiB") if size_bytes >= BYTES_PER_UNIT[unit]), "B")
     return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
 

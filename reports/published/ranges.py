@@ -46,7 +46,8 @@ def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> 
     size, outstanding, version = conditions.io_size, conditions.outstanding, conditions.nfs_version
     if size is not None and (observed := phase and phase.block_bytes) != size:
         sizes = {observed} if observed else {*(phase.block_bytes_by_op.values() if phase else ())}
-        yield format_binary_bytes(size), " and ".join(map(format_binary_bytes, sorted(sizes))) or "an unknown I/O size"
+        measured = " and ".join(map(format_binary_bytes, sorted(sizes)))
+        yield format_binary_bytes(size), measured or "an unknown I/O size"
     on_their_way = ((phase and phase.outstanding) or 0) * max(len(manifest.testbed.clients), 1)
     if outstanding is not None and on_their_way != outstanding:
         yield _outstanding(outstanding), _outstanding(on_their_way) if on_their_way else "an unknown load"

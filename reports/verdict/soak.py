@@ -47,7 +47,7 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
 
 
 def _change(drift: SoakDrift) -> str:
-    """Such as "+20 % from 2:00:00 on (within this run: +19 to +22 %)"; a multiple where it is larger than two."""
+    """Such as "+20 % from 2:00:00 on (within this run: +19 to +22 %)"; from two on a multiple."""
     assert drift.ratio is not None, "a drift in a sentence has a ratio"
     low, high = drift.range or (drift.ratio, drift.ratio)
     if drift.ratio >= _TIMES:

@@ -50,7 +50,7 @@ def test_the_keyboard_reaches_each_control_and_table(show, pages):
         seen.add(
             page.evaluate("document.activeElement.ariaLabel || document.activeElement.textContent.trim()")
         )
-    assert {"figures", "checks", "runs and changes", "all figures", "Save", "All figures"} <= seen
+    assert {"Over time", "Checks that failed", "Runs", "All figures", "Save"} <= seen
 
 
 def test_change_points_have_rings_marks_lines_and_unknown_runs_are_hollow(show, pages):

@@ -165,7 +165,7 @@ def test_a_grid_of_one_column_and_one_without_any_io():
         # The second trace is the bar of colours.
         assert len(maps) == 2 * tiers and len(shown.tiers) == tiers
         go.Figure({"data": maps})
-        assert heat_map.rows_text(shown).startswith("Cell: 1e-06 s x ")
+        assert heat_map.rows_text(shown).startswith("Cell: 1e-06 s \N{MULTIPLICATION SIGN} ")
 
 
 # Bins of the kit's division, of fio's (64 an octave), of a power of two, and of no division at all.
@@ -232,7 +232,7 @@ def test_no_more_rows_are_merged_than_the_picture_needs():
     assert heat_map.display(rich).merged == (1, 1)
     poor = heat_map.grid(frame_of([(100, "dram", 64 * n, 1) for n in range(32, 60)]), PHASE)
     assert heat_map.display(poor).merged == (1, 4)
-    assert heat_map.rows_text(heat_map.display(poor)) == "Cell: 1e-08 s x 4 bins (12 %)."
+    assert heat_map.rows_text(heat_map.display(poor)) == "Cell: 1e-08 s \N{MULTIPLICATION SIGN} 4 bins (12 %)."
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_no_more_rows_are_merged_than_the_picture_needs():
 )  # fmt: skip
 def test_the_height_of_a_row_is_that_of_the_source(bins, text):
     frame = frame_of([(100 + n, "all", lo, hi, 99) for n, (lo, hi) in enumerate(bins)])
-    assert heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE))) == f"Cell: 1e-08 s x {text}."
+    assert heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE))) == f"Cell: 1e-08 s \N{MULTIPLICATION SIGN} {text}."
 
 
 LOW_NS, HIGH_NS = 100_000, 1_600_000
