@@ -232,7 +232,7 @@ def test_no_more_rows_are_merged_than_the_picture_needs():
     assert heat_map.display(rich).merged == (1, 1)
     poor = heat_map.grid(frame_of([(100, "dram", 64 * n, 1) for n in range(32, 60)]), PHASE)
     assert heat_map.display(poor).merged == (1, 4)
-    assert heat_map.rows_text(heat_map.display(poor)) == "Cell: 1e-08 s \N{MULTIPLICATION SIGN} 4 bins (12 %)."
+    assert heat_map.rows_text(heat_map.display(poor)).endswith(" 4 bins (12 %).")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,8 @@ def test_no_more_rows_are_merged_than_the_picture_needs():
 )  # fmt: skip
 def test_the_height_of_a_row_is_that_of_the_source(bins, text):
     frame = frame_of([(100 + n, "all", lo, hi, 99) for n, (lo, hi) in enumerate(bins)])
-    assert heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE))) == f"Cell: 1e-08 s \N{MULTIPLICATION SIGN} {text}."
+    said = heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE)))
+    assert said == f"Cell: 1e-08 s \N{MULTIPLICATION SIGN} {text}."
 
 
 LOW_NS, HIGH_NS = 100_000, 1_600_000
