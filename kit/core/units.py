@@ -126,10 +126,13 @@ def format_size_bytes(size_bytes: int) -> str:
 
 def format_decimal_bytes(size_bytes: int) -> str:
     """A size in decimal units, as on data sheets: "1.6 TB"."""
-    for unit in ("TB", "GB", "MB"):
-        if size_bytes >= BYTES_PER_UNIT[unit]:
-            return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
-    return f"{size_bytes} bytes"
+    unit = next((unit for unit in ("TB", "GB", "MB", "kB") if size_bytes >= BYTES_PER_UNIT[unit]), "B")
+    return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
+
+
+def format_rate(bytes_per_s: float) -> str:
+    """Bytes a second in decimal units, as bandwidths have: "162.4 MB/s"."""
+    return f"{format_decimal_bytes(round(bytes_per_s))}/s"
 
 
 def format_binary_bytes(size_bytes: float) -> str:

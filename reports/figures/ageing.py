@@ -78,7 +78,7 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
             traces.append({
                 "type": "scatter", "x": [row.written for row in mine],
                 "y": [None if v is None else v / 1e6 for v in values],
-                "error_y": _open(mine, name),
+                "error_y": figure.error_bars(values, [row.open_us[name] for row in mine], 1e6),
                 "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
                 "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
                 "meta": {"tier": _HUES[op]},
@@ -109,16 +109,6 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
         f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,
         narrow=_stacked(layout, 8),
     )  # fmt: skip
-
-
-def _open(rows: Sequence[Point], name: str) -> Layout:
-    """Bars from and to what is open of a percentile; none where it is withheld."""
-    ends = [(row.us[name] or 0.0, *row.open_us[name]) if row.us[name] else (0.0, 0.0, 0.0) for row in rows]
-    return {
-        "type": "data", "symmetric": False, "thickness": 1, "width": 3,
-        "array": [max(high - at, 0.0) / 1e6 for at, _, high in ends],
-        "arrayminus": [max(at - low, 0.0) / 1e6 for at, low, _ in ends],
-    }  # fmt: skip
 
 
 def _blocks(rows: Sequence[Point], op: str) -> str:

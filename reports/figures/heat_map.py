@@ -123,7 +123,8 @@ class Grid:
     @property
     def scaled(self) -> npt.NDArray[np.bool_]:
         """Columns that the scale of colours is of: in a sliver of time one I/O would be its upper end."""
-        return self.lengths_s >= self.lengths_s.max() / 2
+        scaled: npt.NDArray[np.bool_] = self.lengths_s >= self.lengths_s.max() / 2
+        return scaled
 
 
 def grid(frame: pl.DataFrame, times: Times, by: str = "tier", most: int = MAX_COLUMNS) -> Grid:
@@ -191,10 +192,9 @@ def fewer_columns(stored: Grid, most: int = DISPLAY[0]) -> Grid:
     }
     # A merged column is a gap only if all of it is.
     gaps = [(-(-a // by), columns if b == stored.columns else b // by) for a, b in stored.gaps]
-    return Grid(
-        stored.start_ns, stored.end_ns, stored.width_ns * by, columns, stored.edges_ns, tiers,
-        tuple((a, b) for a, b in gaps if a < b), (stored.merged[0] * by, 1),
-    )  # fmt: skip
+    kept = tuple((a, b) for a, b in gaps if a < b)
+    merged, width_ns = (stored.merged[0] * by, 1), stored.width_ns * by
+    return replace(stored, width_ns=width_ns, columns=columns, tiers=tiers, gaps=kept, merged=merged)
 
 
 def _fewer_rows(stored: Grid, number: int) -> Grid:
@@ -221,10 +221,7 @@ def _fewer_rows(stored: Grid, number: int) -> Grid:
         tier: _summed(to[cells.row], cells.column, cells.count, cells.waited_ns, stored.columns)
         for tier, cells in stored.tiers.items()
     }
-    return Grid(
-        stored.start_ns, stored.end_ns, stored.width_ns, stored.columns, edges, tiers, stored.gaps,
-        (stored.merged[0], number),
-    )  # fmt: skip
+    return replace(stored, edges_ns=edges, tiers=tiers, merged=(stored.merged[0], number))
 
 
 def _middle_ns(lo: IntArray, hi: IntArray) -> Floats:

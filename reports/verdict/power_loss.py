@@ -141,7 +141,7 @@ def _records(moments: Sequence[Moment]) -> str:
 
 def of_records(looked_at: int, acknowledged: int) -> str:
     """The denominator of a loss, as words."""
-    return f"{looked_at} records looked for ({acknowledged} acknowledged writes)"
+    return f"{looked_at:,} records looked for ({acknowledged:,} acknowledged writes)"
 
 
 def result(power_loss: PowerLoss) -> PowerLossResult:

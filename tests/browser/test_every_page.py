@@ -25,13 +25,13 @@ WRONG = {
     f"{TIMES} 1.2": rf"\d ?x[ \d]|\bx ?\d|{TIMES}\d|\d{TIMES}",
     "µs": r"\bus\b",
     "12 µs, 4 KiB": r"(?<![\w.=])[\d.]+(?:ns|µs|ms|s|min|h|B|kB|MB|GB|KiB|MiB|GiB)\b",
-    "18,237": r"(?<![\d.,])\d{1,3} \d{3}(?![\d.])|(?<![\w.,:/#+-])\d{5,}(?![\w.:-])",
+    "18,237": r"(?<![\w.,])\d{1,3} \d{3}(?![\d.])|(?<![\w.,:/#+-])\d{5,}(?![\w.:-])",
     "± 2": r"±\d|\+/-",
     "0.2 to 1": r"(?<![\w.:-])[\d.]+-[\d.]+ ?(?:%|[nµm]?s)\b",
 }
 QUOTED = r"\d ?\*? ?\d*kB|zfs_\w+(?: is |=)\w+|repaired 0B|\d+ ns\b|(?<=\t)\d+x\d+k\b|at most 0B"
 WORDS = """() => {
-    const hidden = document.querySelectorAll(".plot, code, #settings, #testbed");
+    const hidden = document.querySelectorAll(".plot, code, sup, #settings, #testbed");
     for (const each of hidden) each.hidden = true;
     const text = document.body.innerText;
     for (const each of hidden) each.hidden = false;
@@ -41,7 +41,8 @@ WORDS = """() => {
 SECTIONS = """() => {
     const nav = document.querySelector("nav"), after = nav.compareDocumentPosition.bind(nav);
     const heads = [...document.querySelectorAll("h2")].filter(each => after(each) & 4);
-    return [heads.filter(each => !each.closest("figure")).map(each => each.id || each.closest("[id]:not(main)")?.id || each.textContent),
+    const idOf = each => each.id || each.closest("[id]:not(main)")?.id || each.textContent;
+    return [heads.filter(each => !each.closest("figure")).map(idOf),
         [...nav.querySelectorAll("a")].map(each => each.getAttribute("href").slice(1)),
         [...nav.querySelectorAll("a")].every(each => document.querySelector(each.getAttribute("href")))];
 }"""

@@ -73,7 +73,7 @@ export function layoutOf(figure, isWide = isPrinting()) {
   const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
   // One finger scrolls the page.
   if (narrow) layout.dragmode = false;
-  Object.assign(layout, {template: theme().template, uirevision: "kept",
+  Object.assign(layout, {template: theme().template, uirevision: "kept", selectionrevision: performance.now(),
     shapes: [...layout.shapes ?? [], ...selected(figure)]});
   if (layout.xaxis) layout.xaxis.uirevision = String(link.view);
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});

@@ -1,4 +1,4 @@
-// Keys in a heat map: a cursor that goes from cell to cell with I/Os, and says what is there. Enter selects it.
+// Keys in a heat map: a cursor goes from cell to cell with I/Os and says what is there; Enter selects it.
 import {announce} from "./page.js";
 
 const KEYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1],
@@ -26,12 +26,11 @@ function firstOf(trace) {
 // To the left and right: the next cell of the row, then the map beside it; infinitely far: the row's end.
 // Up and down: the next of the column, whatever its tier.
 function next(maps, {trace, r, c}, [dx, dy]) {
-  if (Math.abs(dx) === Infinity) {
-    const row = [...trace.z[r].keys()].filter(n => has(trace, r, n));
-    return {trace, r, c: row.at(dx > 0 ? -1 : 0)};
-  }
   if (dx) {
-    for (let n = c + dx; n in trace.z[r]; n += dx) if (has(trace, r, n)) return {trace, r, c: n};
+    const row = [...trace.z[r].keys()].filter(n => has(trace, r, n));
+    if (Math.abs(dx) === Infinity) return {trace, r, c: row.at(dx > 0 ? -1 : 0)};
+    const n = dx > 0 ? row.find(each => each > c) : row.findLast(each => each < c);
+    if (n !== undefined) return {trace, r, c: n};
     const beside = maps.filter(map => (map.index - trace.index) * dx > 0 && panel(map) !== panel(trace));
     return firstOf(beside.at(dx > 0 ? 0 : -1));
   }

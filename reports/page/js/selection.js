@@ -151,7 +151,7 @@ function zoom(link, view) {
   return redraw(linked(link));
 }
 
-// Selects what was chosen on an axis of time. A panel of the first screen is of a phase, and leads to its map.
+// Selects what was chosen on an axis of time. A panel of the first screen leads to the map of its phase.
 export function choose(figure, axis, range, band) {
   const phase = figure.spec.about.panels?.[axis];
   const of = phase && [...figures.values()].find(({link}) => link.name === phase);

@@ -131,6 +131,17 @@ def test_the_last_column_is_as_long_as_the_phase_leaves_it():
         (trace,) = heat_map.traces(stored, ["dram"], per)
         z = drawn.typed(trace["z"])
         assert z.shape == (1, 5) and np.ptp(z) < 2e-3
+        assert trace["x"] == [0, 1, 2, 3, 4, 4.25]
+
+
+def test_one_io_in_a_sliver_of_time_is_not_the_end_of_the_scale():
+    """10 I/Os in each second, and one in the last millisecond: a hundred times as dense."""
+    frame = frame_of([(n * SECOND, "dram", 64, 10) for n in range(4)] + [(4 * SECOND, "dram", 64, 1)])
+    stored = heat_map.grid(frame, Times(0, 4 * SECOND + SECOND // 1000, SECOND))
+    (trace,) = heat_map.traces(stored, ["dram"], "octave")
+    z = drawn.typed(trace["z"])[0]
+    assert trace["x"][-1] == pytest.approx(4.001) and z[-1] - z[0] == pytest.approx(2, abs=0.01)
+    assert trace["meta"]["zmin"] == trace["meta"]["zmax"] == pytest.approx(float(z[0]))
 
 
 def test_counts_of_another_column_than_the_tier():
