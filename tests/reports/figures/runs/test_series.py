@@ -74,7 +74,8 @@ def test_crossed_lines_differ_in_name_dash_marker_and_hue() -> None:
     assert (whole["line"]["dash"], half["line"]["dash"]) == ("solid", "dash")
     assert whole["marker"]["symbol"][0] != half["marker"]["symbol"][0]
     assert whole["meta"]["tier"] != half["meta"]["tier"]
-    assert [each["name"] for each in lines(of(addresses.half_filled()), "y")] == ["filled 100 %", "filled 50 %"]
+    names = [each["name"] for each in lines(of(addresses.half_filled()), "y")]
+    assert names == ["filled 100 %", "filled 50 %"]
 
 
 def test_the_table_has_line_and_what_was_never_written() -> None:
