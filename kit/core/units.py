@@ -187,8 +187,8 @@ def format_percent(part: float, digits: int = 0) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Three significant digits, never an exponent: 11.3, 177, 13,839."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    """Three significant digits, never an exponent: 11.3, 177, 999."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _parse(text: str, noun: str, example: str, units: Mapping[str, int], hints: Mapping[str, str]) -> int:
