@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kit.core.units import format_percent
 from kit.store.format import AGAIN
 from kit.store.series import CellRow, Drift, Series, SeriesCell
 from reports.statistics.ratios import Figure, ratio
@@ -93,6 +94,6 @@ def open_drift(series: Series, drift: Sequence[Drift]) -> Iterator[str]:
     left = list(dict.fromkeys(f"{each.phase} {each.op}/{each.tier}" for each in drift if each.ok is None))
     if left:
         yield (
-            f"Whether the base drifted by more than {series.drift_max:.0%} cannot be told of "
+            f"Whether the base drifted by more than {format_percent(series.drift_max)} cannot be told of "
             f"{', '.join(left)}: their p50 is known less exactly than that. Longer phases tell it."
         )

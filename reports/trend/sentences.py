@@ -18,6 +18,7 @@ from reports.trend.analyse import ChangePoint, Line, Trend, quiet_marks
 from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Key
 
+_TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURES = {RATE: "I/Os a second", BYTES: "MB/s"}
 # Below a change of this factor, percents; from it on, "times".
 _PERCENTS = 1.5
@@ -176,7 +177,7 @@ def percent(ratio: float) -> str:
 
 def _change(ratio: float) -> str:
     """Such as "+32 %"."""
-    return f"{100 * (ratio - 1):+.2g} %" if 1 / _PERCENTS <= ratio <= _PERCENTS else f"x {ratio:.3g}"
+    return f"{100 * (ratio - 1):+.2g} %" if 1 / _PERCENTS <= ratio <= _PERCENTS else f"{_TIMES} {ratio:.3g}"
 
 
 def _marks(trend: Trend) -> Iterator[str]:
@@ -279,12 +280,12 @@ def statement(line: Line) -> str:
     if best.kind == "dependence":
         return f"no change shown; lag-1 {best.lag:.1f}"
     if best.kind == "slope" and slope and slope.range:
-        return f"x {slope.value:.3f} [{slope.range[0]:.3f}, {slope.range[1]:.3f}] a run"
+        return f"{_TIMES} {slope.value:.3f} [{slope.range[0]:.3f}, {slope.range[1]:.3f}] a run"
     if not line.changes:
         least = line.smallest or 0
         return f"no change shown{f'; a step of {percent(least)} would be found' if least else ''}"
     return "; ".join(
-        f"x {change.ratio:.3g} [{change.interval[0]:.3g}, {change.interval[1]:.3g}]"
+        f"{_TIMES} {change.ratio:.3g} [{change.interval[0]:.3g}, {change.interval[1]:.3g}]"
         for change in line.changes
     )
 

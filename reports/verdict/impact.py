@@ -82,9 +82,10 @@ def _words(row: ImpactRow) -> str:
     if row.ratio is None:
         return f"{row.figure} not known (too few I/Os)"
     known = Ratio(math.log(row.ratio), row.range and half_width(row.range), row.over)
+    words = known.words("phase" if known.decides else "run")
     if row.range and is_too_wide(row.range):
-        return f"{row.figure} {known.words('phase' if known.decides else 'run')}"
-    return f"{row.figure} x {row.ratio:.3g} ({known.words('phase' if known.decides else 'run')})"
+        return f"{row.figure} {words}"
+    return f"{row.figure} \N{MULTIPLICATION SIGN} {row.ratio:.3g} ({words})"
 
 
 def _names(side: str | Sequence[str]) -> str:

@@ -263,7 +263,7 @@ def test_the_strip_shows_who_is_busy_when() -> None:
     assert figure is not None
     assert figure.data[0]["y"] == ["ssd1", "ssd0"] and figure.data[0]["z"] == [[0.2, 1.0], [1.0, 0.1]]
     assert (
-        "ssd0 55%, ssd1 60%" in figure.caption
+        "ssd0 55 %, ssd1 60 %" in figure.caption
         and "The busiest, of 2 samples: ssd0 1, ssd1 1" in figure.caption
     )
     assert busy.strip(alone(1)[0], "alone") is None
