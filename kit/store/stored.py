@@ -79,13 +79,14 @@ def _checked(make: Callable[[], T], where: str | Path) -> T:
     raise ConfigError(f"{where}: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}", DAMAGED)
 
 
-def read_versioned(path: Path, version: int) -> Json:
-    """The object of a JSON file whose `format` is `version`. Raises ConfigError."""
+def read_versioned(path: Path, newest: int, oldest: int = 1) -> Json:
+    """The object of a JSON file whose `format` is `oldest` to `newest`. Raises ConfigError."""
     value: Json = read_json(path)
     observed = value.get("format") if isinstance(value, dict) else type(value).__name__
     # JSON's true is 1 to Python, and 1.0 is too.
-    if type(observed) is not int or observed != version:
-        text = f"{path}: format {observed!r}, this version reads {version}"
+    if type(observed) is not int or not oldest <= observed <= newest:
+        read = " and ".join(map(str, range(oldest, newest + 1)))
+        text = f"{path}: format {observed!r}, this version reads {read}"
         raise ConfigError(text, "use the version of the kit that wrote the run")
     return value
 

@@ -347,4 +347,4 @@ class Summary(Stored):
 def read_summary(run: RunDir) -> Summary:
     """summary.json of a run. Raises ConfigError."""
     path = run.path / "summary.json"
-    return Summary.from_json(read_versioned(path, SUMMARY_FORMAT), path)
+    return Summary.from_json(read_versioned(path, SUMMARY_FORMAT, SUMMARY_FORMAT), path)

@@ -21,7 +21,7 @@ from kit.store.summary import read_summary
 pytestmark = pytest.mark.any_python
 
 SUMMARY: dict[str, Any] = {
-    "format": 1, "verdict": "valid", "reasons": [],
+    "format": 2, "verdict": "valid", "reasons": [],
     "accounting": {"client_ios": 1, "server_ios": 1, "lost_events": 0, "phases": []},
     "rows": [{
         "phase": "read", "layer": "client", "op": "read", "tier": "all", "count": 1, "share": 1.0,
@@ -69,7 +69,7 @@ def test_json_round_trip(tmp_path_factory: pytest.TempPathFactory, value: Any) -
         (b'{"format": true}', "format True"),
         (b"{}", "format None"),
         (b"[1]", "format 'list'"),
-        (b'{"format": 1, "x": 1e999}', ""),
+        (b'{"format": 2, "x": 1e999}', ""),
         (b"[" * 200_000, ""),
     ],
 )  # fmt: skip
@@ -97,16 +97,16 @@ def test_every_truncation_of_a_summary_is_refused(
 
 def test_a_good_summary_and_manifest_are_read(run: RunDir) -> None:
     for name, read, rest in (("summary", read_summary, SUMMARY), ("manifest", read_manifest, {})):
-        stored = {**rest, "format": 1, "title": name}
+        stored = {**rest, "format": 2, "title": name}
         json_file.write_json(run.path / f"{name}.json", stored)
         value: Any = read(run)
         assert value.as_json() == stored
 
 
-@pytest.mark.parametrize("other", [0, 2])
+@pytest.mark.parametrize("other", [1, 3])
 def test_a_summary_of_another_format_is_refused(run: RunDir, other: int) -> None:
     json_file.write_json(run.path / "summary.json", {**SUMMARY, "format": other})
-    with pytest.raises(ConfigError, match=f"format {other}, this version reads 1$"):
+    with pytest.raises(ConfigError, match=f"format {other}, this version reads 2$"):
         read_summary(run)
 
 
