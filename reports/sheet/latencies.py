@@ -132,9 +132,9 @@ def _of_slog(facts: Facts, name: str) -> SheetValue:
     """Of `hsp slog`, rather of an aged device: writes of 4 KiB with FLUSH."""
     for test in sorted(facts.source.slog, key=lambda each: each.state.kind != "aged"):
         for forces in test.by_size(FLUSHED):
-            found = forces.durable
+            found = forces.group
             us = figures_us(edges(found), (found.min_ns, found.max_ns))[f"{name}_us"]
-            if forces.block_bytes == BLOCK and us is not None:
+            if forces.record_bytes == BLOCK and us is not None:
                 state = test.state.kind if test.state.kind != "as-found" else "as found, not aged"
                 note = f"hsp slog: 4 KiB, write and FLUSH, {state}"
                 return SheetValue(text=format_latency(us), value=us, note=note)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from kit.store.stored import Count, Many, Stored, contradiction
 
-Method = Literal["none", "open_dsync", "open_sync", "fdatasync", "fsync", "fsync_other"]
-# Of `hsp slog`, without a write: what a command takes where there is nothing to bring to the medium.
-Idle = Literal["flush_idle", "read_cached"]
 Positive = Annotated[int, Field(ge=1, le=1 << 53)]
 _BINS = 2048
 # Of the program of a phase, in the time of a lab that is slowed down by at most 100.
@@ -87,33 +84,9 @@ def _together(parts: Sequence[Latencies]) -> Latencies | None:
 
 
 class Forces(Stored):
-    """A test: writes of `block_bytes` by `threads`, each forced with `method`.
+    """Forced writes (kit.config.tables.force_table): of a phase, or of a test of `hsp slog`.
 
-    `write`: of the write call. `force`: of the call that forces it, `both`: of both together; None where the
-    write itself forces, or nothing does. `elapsed_ns`: of all writes of all threads. Of an Idle method
-    `write` is of that command.
-    """
-
-    method: Method | Idle
-    block_bytes: Positive
-    threads: Positive
-    elapsed_ns: Positive
-    write: Latencies
-    force: Latencies | None = None
-    both: Latencies | None = None
-
-    @property
-    def durable(self) -> Latencies:
-        """Of a write until it is on stable storage."""
-        return self.both or self.write
-
-    @property
-    def forces_per_s(self) -> float:
-        return self.durable.ios * 1e9 / self.elapsed_ns
-
-
-class PhaseForces(Stored):
-    """The forced writes of a phase (kit.config.tables.force_table): `forces` calls that force, for `records`.
+    `forces` calls that force, for `records`; of a test without a write, its commands.
 
     `group`: the writes of a force and the force, until all is safe; `write`: those writes alone; `force`: the
     call that forces, None where each write is forced itself, or nothing is. `files`, `threads`: of all
@@ -163,7 +136,7 @@ class PhaseForces(Stored):
         return self
 
     @classmethod
-    def together(cls, parts: Sequence[PhaseForces]) -> PhaseForces:
+    def together(cls, parts: Sequence[Forces]) -> Forces:
         """Of several clients with one load: counts, files and threads of all of them."""
         first = parts[0]
         if len(parts) == 1:
