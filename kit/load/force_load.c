@@ -1,5 +1,4 @@
-/* Records that are written and forced to stable storage: the load of a phase, whose records are read back
- * afterwards, and the tests of `hsp slog`.
+/* Records that are written and forced to stable storage: the load of a phase, and the tests of `hsp slog`.
  *
  *     force_load prepare SPEC...
  *     force_load run     SPEC... WINDOW_NS DURATION_NS
@@ -30,21 +29,20 @@
  *     g   group commit: threads of a file share a force; one of them forces for all that wait
  *     r   random: groups go to random places of a part of the file that is the thread's own
  *
- * `run` goes on for DURATION_NS and prints a line each WINDOW_NS and at the end, with what has ended since the line
- * before:
+ * `run` prints a line each WINDOW_NS, and at the end, with what has ended since the line before. `test` does so
+ * after GROUPS groups of each thread alone; before each it waits PAUSE_NS: what the one before has left in the
+ * device's cache is written to the medium.
  *
  *     {"from_ns", "asked_ns", "to_ns", "write": {"bins": {latency: groups}, "min", "max", "sum"},
  *      "part": {...}, "force": {...}, "forces", "written": [records of each file], "end"}
  *
  * "write" is a group from its first write until it is safe, "part" its writes alone, "force" the call that
- * forces. Bins are fio's (kit.load.fio_bins), called by their middle, as kit.remote.count_ios has them; two of them
- * are one of the kit's (kit.core.bins). "min", "max", "sum", "forces" and "written" are since the start; "end" is
- * true in the last line of a run that was not cut off. Times in ns of CLOCK_MONOTONIC. `test` prints the last line
- * alone, after GROUPS groups of each thread, and goes on with the next; PAUSE_NS before each it does nothing: what
- * the one before has left in a device's cache is written to the medium. PATH is looked up once for all of them.
+ * forces. Bins are fio's (kit.load.fio_bins), called by their middle, as kit.remote.count_ios has them; two are one
+ * of kit.core.bins. "min", "max", "sum", "forces" and "written" are since the start; "end" is true in the last line
+ * of a run that was not cut off. Times in ns of CLOCK_MONOTONIC.
  *
  * A record begins with a number that differs in each of its sectors, then has a mark of the phase, its file,
- * length and sequence, and the checksum. `verify` reads those of the last round through each file and prints
+ * length and sequence, and a checksum. `verify` reads those of the last round through each file and prints
  *
  *     {"kept", "recovered", "damaged"}
  *
@@ -53,6 +51,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
@@ -60,7 +59,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,30 +207,24 @@ static void fill_random(unsigned char *buffer, uint64_t bytes, uint64_t *state)
 /* What a name leads to, looked up once: all is opened through `path`, and a name that moves changes nothing.
  * O_PATH does not use a device: its last close does more than others.
  */
-static struct held {
+static struct {
 	char path[32];
 	bool is_known;
-	dev_t number;
-	uint64_t sequence; /* 0: not known */
+	unsigned major, minor;
+	unsigned long long sequence; /* 0: not known */
 } held;
 
 /* `device` is MAJOR:MINOR:SEQUENCE, without a sequence before Linux 5.15, or - for any. */
 static void hold(const char *path, const char *device)
 {
 	int handle = open(path, O_PATH | O_CLOEXEC);
-	unsigned long long sequence = 0;
-	unsigned major, minor;
 
 	if (handle < 0)
 		die(path, strerror(errno));
 	snprintf(held.path, sizeof(held.path), "/proc/self/fd/%d", handle);
-	if (!strcmp(device, "-"))
-		return;
-	if (sscanf(device, "%u:%u:%llu", &major, &minor, &sequence) < 2)
+	held.is_known = strcmp(device, "-");
+	if (held.is_known && sscanf(device, "%u:%u:%llu", &held.major, &held.minor, &held.sequence) < 2)
 		die(device, "not a device");
-	held.is_known = true;
-	held.number = makedev(major, minor);
-	held.sequence = sequence;
 }
 
 /* Opens what is held; -1 with ENODEV if it is another device than the one that was asked for. */
@@ -244,7 +236,7 @@ static int open_held(int flags)
 
 	if (file < 0 || !held.is_known)
 		return file;
-	if (fstat(file, &status) || !S_ISBLK(status.st_mode) || status.st_rdev != held.number ||
+	if (fstat(file, &status) || !S_ISBLK(status.st_mode) || status.st_rdev != makedev(held.major, held.minor) ||
 	    (held.sequence && (ioctl(file, BLKGETDISKSEQ, &sequence) || sequence != held.sequence))) {
 		close(file);
 		errno = ENODEV;
@@ -513,15 +505,14 @@ static void print_counts(int kind)
 		uint64_t low = (uint64_t)(bin - (shift << BIN_BITS)) << shift;
 
 		if (counts->bins[bin]) {
-			printf("%s\"%llu\":%llu", comma, (unsigned long long)(low + (1ull << shift) / 2),
-			       (unsigned long long)counts->bins[bin]);
+			printf("%s\"%" PRIu64 "\":%" PRIu64, comma, low + ((uint64_t)1 << shift) / 2, counts->bins[bin]);
 			comma = ",";
 		}
 		counts->bins[bin] = 0;
 	}
 	counts->since = 0;
-	printf("},\"min\":%llu,\"max\":%llu,\"sum\":%llu}", (unsigned long long)counts->min_ns,
-	       (unsigned long long)counts->max_ns, (unsigned long long)counts->sum_ns);
+	printf("},\"min\":%" PRIu64 ",\"max\":%" PRIu64 ",\"sum\":%" PRIu64 "}", counts->min_ns, counts->max_ns,
+	       counts->sum_ns);
 }
 
 static uint64_t print_line(uint64_t from_ns, bool is_end)
@@ -530,13 +521,12 @@ static uint64_t print_line(uint64_t from_ns, bool is_end)
 
 	pthread_mutex_lock(&lock);
 	to_ns = now_ns();
-	printf("{\"from_ns\":%llu,\"asked_ns\":%llu,\"to_ns\":%llu", (unsigned long long)from_ns,
-	       (unsigned long long)to_ns, (unsigned long long)to_ns);
+	printf("{\"from_ns\":%" PRIu64 ",\"asked_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64, from_ns, to_ns, to_ns);
 	for (int kind = 0; kind < KINDS; kind++)
 		print_counts(kind);
-	printf(",\"forces\":%llu", (unsigned long long)forces);
-	for (uint64_t n = 0; n < spec.files; n++)
-		printf(n ? ",%llu" : ",\"written\":[%llu", (unsigned long long)logs[n].written);
+	printf(",\"forces\":%" PRIu64 ",\"written\":[%" PRIu64, forces, logs[0].written);
+	for (uint64_t n = 1; n < spec.files; n++)
+		printf(",%" PRIu64, logs[n].written);
 	pthread_mutex_unlock(&lock);
 	printf("]%s}\n", is_end ? ",\"end\":true" : "");
 	if (fflush(stdout))
@@ -691,23 +681,20 @@ static void verify(char **words, int count)
 		if (!spec.is_device)
 			unlink(log->path);
 	}
-	printf("{\"kept\":%llu,\"recovered\":%llu,\"damaged\":%llu}\n", (unsigned long long)kept,
-	       (unsigned long long)recovered, (unsigned long long)damaged);
+	printf("{\"kept\":%" PRIu64 ",\"recovered\":%" PRIu64 ",\"damaged\":%" PRIu64 "}\n", kept, recovered, damaged);
 }
 
 static void parse(char **words)
 {
+	uint64_t *const numbers[] = { &spec.record, &spec.per_force, &spec.files, &spec.threads, &spec.size };
 	uint64_t state;
 
 	spec.path = words[0];
 	for (size_t n = 0; n < sizeof(METHODS) / sizeof(*METHODS); n++)
 		if (!strcmp(METHODS[n].name, words[1]))
 			spec.method = &METHODS[n];
-	spec.record = number_of(words[2]);
-	spec.per_force = number_of(words[3]);
-	spec.files = number_of(words[4]);
-	spec.threads = number_of(words[5]);
-	spec.size = number_of(words[6]);
+	for (int n = 0; n < 5; n++)
+		*numbers[n] = number_of(words[2 + n]);
 	spec.append = strchr(words[7], 'a');
 	spec.is_device = strchr(words[7], 'b');
 	spec.check = strchr(words[7], 'c');

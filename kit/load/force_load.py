@@ -28,7 +28,7 @@ from kit.load.common_start import Member
 from kit.load.fio_bins import index_of_midpoint, lower_edge
 from kit.load.fio_windows import read_counts
 from kit.load.force_program import command, program, put_program, words_of
-from kit.load.phase_load import ClientResult, LoadSpec
+from kit.load.phase_load import ClientResult
 from kit.load.streamed_load import StreamedLoad, output_of
 from kit.store.parts.forces import Forces
 from kit.store.run_directory import RunDir
@@ -64,15 +64,12 @@ class ForceLoad(StreamedLoad):
                 ) from error
 
     def start(self) -> None:
-        window_ns, duration_ns = (
-            (self.spec.window_ms or 1) * 10**6,
-            self.spec.clock.to_host_ns(self.spec.duration_ns),
-        )
+        window_ns = (self.spec.window_ms or 1) * 10**6
+        times = [str(window_ns), str(self.spec.clock.to_host_ns(self.spec.duration_ns))]
         for number, member in enumerate(self._members):
             output = self._outputs[member.name] = output_of(self.spec, member.name)
             start = member.directory if self._together else ""
-            argv = self._argv(member, number, "run", [str(window_ns), str(duration_ns)], start)
-            member.server = member.host.start(argv, output)
+            member.server = member.host.start(self._argv(member, number, "run", times, start), output)
         self._start_together()
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
@@ -124,20 +121,16 @@ class ForceLoad(StreamedLoad):
     def _argv(
         self, member: Member, number: int, name: str, words: Sequence[str], start: str = ""
     ) -> list[str]:
+        job, worker = self.spec.job, member.worker
+        assert isinstance(job, ForceJob)
         # Clients have the same directory: the files of each have its number.
         files = f"{self.spec.name}.{number}" if self._together else self.spec.name
-        own = _words(self.spec, member, number, files)
+        seed = int(self.spec.values(worker, number)["HSP_SEED"])
+        own = words_of(
+            job.force, files, worker.place, worker.size_bytes, seed,
+            is_device=_is_device(worker.place), device=worker.device,
+        )  # fmt: skip
         return self.spec.by(command(self.spec.work_dir, [name, *own, *words], start))
-
-
-def _words(spec: LoadSpec, member: Member, number: int, files: str) -> list[str]:
-    job, worker = spec.job, member.worker
-    assert isinstance(job, ForceJob)
-    seed = int(spec.values(worker, number)["HSP_SEED"])
-    is_device = _is_device(worker.place)
-    return words_of(
-        job.force, files, worker.place, worker.size_bytes, seed, is_device=is_device, device=worker.device
-    )
 
 
 def _is_device(place: str) -> bool:

@@ -141,18 +141,12 @@ def _links(path: str, listed: Sequence[Listed]) -> str:
 
 
 def measure_slog(
-    target: Testbed,
-    options: SlogOptions,
-    inputs: ImageInputs,
-    results: Path,
-    erase_serials: Sequence[str],
-    progress: Progress,
+    target: Testbed, options: SlogOptions, inputs: ImageInputs, results: Path, progress: Progress
 ) -> tuple[SlogTest, Path]:
     """Measure the device of `target`; returns the result and the file that holds it. Raises KitError.
 
     All on the device is lost. Nothing else of its host is changed.
     """
-    confirm((), target, erase_serials, AS_PLANNED)
     run_id = new_run_id()
     seed = seed_of_run(run_id) if options.seed is None else options.seed
     (device,) = target.device
@@ -182,14 +176,10 @@ def measure_each(
     for number, device in enumerate(devices):
         if any((device.path, device.name) == (other.path, other.name) for other in devices[:number]):
             raise ConfigError(f"{device.path or device.name} is named twice", "name each device once")
-    if len(targets) == 1:
-        yield measure_slog(targets[0], options, inputs, results, erase_serials, progress)
-        return
     whole = targets[0].model_copy(update={"device": tuple(devices)})
     confirm((), whole, erase_serials, AS_PLANNED)
     for target in targets:
-        agreed = [device.serial for device in target.device if device.serial]
-        yield measure_slog(target, options, inputs, results, agreed, progress)
+        yield measure_slog(target, options, inputs, results, progress)
 
 
 @contextmanager

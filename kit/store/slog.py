@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from kit.core import bins
-from kit.store.parts.forces import Forces, Latencies
+from kit.store.parts.forces import Forces
 from kit.store.stored import Count, Many, Stored
 
 # diskinfo(8) of FreeBSD: from a sector to 8 MiB.
@@ -82,10 +81,3 @@ class SlogTest(Stored):
     def flushes(self) -> bool:
         """Whether the kernel sends FLUSH to the device: it says that its cache is volatile."""
         return self.device.write_cache == "write back"
-
-
-def edges(latencies: Latencies) -> list[tuple[int, int, int]]:
-    """Low and high edge in ns and count of each bin."""
-    low, high = bins.bin_edges([index for index, _ in latencies.bins])
-    counts = (count for _, count in latencies.bins)
-    return list(zip(low.tolist(), high.tolist(), counts, strict=True))

@@ -16,7 +16,6 @@ from kit.store.slog import (
     READ_CACHED,
     THREADS,
     SlogTest,
-    edges,
 )
 from kit.store.stored import Json
 from reports.analysis.tier_names import EMULATED
@@ -160,7 +159,7 @@ def _ceph(test: SlogTest) -> Iterator[str]:
 
 def _quantiles(latencies: Latencies) -> dict[str, float | None]:
     """In us; None where the writes are too few."""
-    figures = figures_us(edges(latencies), (latencies.min_ns, latencies.max_ns))
+    figures = figures_us(latencies.edges, (latencies.min_ns, latencies.max_ns))
     return {name: figures[name] for name in _QUANTILES}
 
 

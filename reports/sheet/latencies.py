@@ -11,7 +11,7 @@ import numpy as np
 from kit.core.sample_size import sample_needed
 from kit.core.units import format_latency, format_size_bytes, three_digits
 from kit.store.sheet import SheetLine, SheetValue
-from kit.store.slog import BLOCK, FLUSHED, edges
+from kit.store.slog import BLOCK, FLUSHED
 from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
 from reports.sheet.facts import APART, Facts, at_most, line, spread, unknown
 from reports.statistics import proportion
@@ -133,7 +133,7 @@ def _of_slog(facts: Facts, name: str) -> SheetValue:
     for test in sorted(facts.source.slog, key=lambda each: each.state.kind != "aged"):
         for forces in test.by_size(FLUSHED):
             found = forces.group
-            us = figures_us(edges(found), (found.min_ns, found.max_ns))[f"{name}_us"]
+            us = figures_us(found.edges, (found.min_ns, found.max_ns))[f"{name}_us"]
             if forces.record_bytes == BLOCK and us is not None:
                 state = test.state.kind if test.state.kind != "as-found" else "as found, not aged"
                 note = f"hsp slog: 4 KiB, write and FLUSH, {state}"

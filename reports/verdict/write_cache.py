@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kit.core.units import format_latency, format_size_bytes
-from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, READ_CACHED, SlogTest, edges
+from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, READ_CACHED, SlogTest
 from reports.statistics.quantiles import percentile_ns
 
 # No NAND flash is known that programs a page in less: XL-FLASH takes 75 us (ISSCC 2020), of which two bins
@@ -114,7 +114,7 @@ def _medians(test: SlogTest, method: str, name: str) -> dict[int, float]:
     medians = {}
     for forces in test.by_size(method):
         latencies = getattr(forces, name)
-        value = latencies and percentile_ns(edges(latencies), 0.5, (latencies.min_ns, latencies.max_ns))
+        value = latencies and percentile_ns(latencies.edges, 0.5, (latencies.min_ns, latencies.max_ns))
         if value is not None:
             medians[forces.record_bytes] = value / 1e3
     return {size: us for size, us in medians.items() if size <= _SMALL_BYTES} or medians

@@ -9,7 +9,7 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.lab.image.image import Image
-from kit.store.slog import SIZES, SlogTest, edges
+from kit.store.slog import SIZES, SlogTest
 from reports.statistics.quantiles import percentile_ns
 from tests.kit.emulation.model_library import ModelDevice, Op
 from tests.lab.conftest import hsp
@@ -31,7 +31,7 @@ def run(preset: str, folder: Path, *options: str, writes: int = 100) -> tuple[st
 def median_us(test: SlogTest, size: int, name: str) -> float:
     [forces] = [each for each in test.by_size("fdatasync") if each.record_bytes == size]
     latencies = getattr(forces, name)
-    value = percentile_ns(edges(latencies), 0.5, (latencies.min_ns, latencies.max_ns))
+    value = percentile_ns(latencies.edges, 0.5, (latencies.min_ns, latencies.max_ns))
     assert value is not None
     return value / 1e3
 

@@ -46,16 +46,21 @@ class Latencies(Stored):
 
     def _bounds_ns(self) -> tuple[int, int]:
         """Between which the sum is. Each time is rounded down to a ns."""
+        low, edges, counts = zip(*self.edges, strict=True)
+        high = [edge + edge // 32 + 1 for edge in edges]
+        if low[-1] > _MOST_EXACT_NS:
+            high[-1] = max(high[-1], self.max_ns + 1)
+        least, most = (sum(n * edge for n, edge in zip(counts, edges, strict=True)) for edges in (low, high))
+        return max(least, self.ios * self.min_ns), min(most, self.ios * (self.max_ns + 1))
+
+    @property
+    def edges(self) -> list[tuple[int, int, int]]:
+        """Low and high edge in ns and count of each bin."""
         # It brings numpy, which nothing else here needs: `hsp plan` starts without it.
         from kit.core.bins import bin_edges
 
         low, high = (edges.tolist() for edges in bin_edges([index for index, _ in self.bins]))
-        high = [edge + edge // 32 + 1 for edge in high]
-        if low[-1] > _MOST_EXACT_NS:
-            high[-1] = max(high[-1], self.max_ns + 1)
-        counts = [count for _, count in self.bins]
-        least, most = (sum(n * edge for n, edge in zip(counts, edges, strict=True)) for edges in (low, high))
-        return max(least, self.ios * self.min_ns), min(most, self.ios * (self.max_ns + 1))
+        return list(zip(low, high, (count for _, count in self.bins), strict=True))
 
     @property
     def ios(self) -> int:

@@ -152,20 +152,20 @@ def test_several_devices_are_agreed_to_before_the_first_is_touched(
     rest = TESTBED[TESTBED.index("[[device]]") :].replace("ssd", "other").replace("ACME_1", "ACME_2")
     (tmp_path / "two.toml").write_text(TESTBED + rest.replace('serial = "1"', 'serial = "2"'))
     targets = [find_target(name, tmp_path / "two.toml") for name in ("ssd", "other")]
-    measured: list[tuple[str, ...]] = []
+    measured: list[Testbed] = []
 
-    def measure(*words: Any) -> tuple[None, None]:
-        measured.append(tuple(words[4]))
+    def measure(target: Testbed, *_: Any) -> tuple[None, None]:
+        measured.append(target)
         return None, None
 
     monkeypatch.setattr(slog, "measure_slog", measure)
 
-    def run(targets: list[Testbed], *serials: str) -> list[tuple[str, ...]]:
+    def run(targets: list[Testbed], *serials: str) -> list[Testbed]:
         measured.clear()
         list(measure_each(targets, SlogOptions(), ImageInputs(), tmp_path, serials, Progress(quiet=True)))
         return measured
 
-    assert run(targets, "1", "2") == [("1",), ("2",)]
+    assert run(targets, "1", "2") == targets
     with pytest.raises(SafetyRefusal):
         run(targets, "1")
     with pytest.raises(ConfigError, match="named twice"):
