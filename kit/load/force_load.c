@@ -1,7 +1,8 @@
-/* The load of a phase: records that are written and forced to stable storage, and read back afterwards.
+/* Records that are written and forced to stable storage: the load of a phase, and the tests of `hsp slog`.
  *
  *     force_load prepare SPEC...
  *     force_load run     SPEC... WINDOW_NS DURATION_NS
+ *     force_load test    {SPEC... PAUSE_NS GROUPS}...
  *     force_load verify  SPEC... WRITTEN...
  *
  * SPEC is PATH METHOD RECORD PER_FORCE FILES THREADS SIZE FLAGS SEED DEVICE. Each of THREADS threads writes groups of
@@ -16,23 +17,29 @@
  *     fsync           fsync(2) after the writes
  *     fsync_close     open, write, fsync, close; open and close once more, as often as the next
  *     close_fsync     open, write, close, open, fsync, close: of another descriptor than the writes'
+ *     flush_idle      no write: fdatasync(2) with nothing to flush
+ *     read_cached     no write: the start of the file is read again and again
  *
  * FLAGS are letters, or - for none of them:
  *
  *     a   append: the files are empty at first; else they are written before, in whole
- *     b   PATH is a block device, DEVICE its MAJOR:MINOR:SEQUENCE; else the files are PATH.0, PATH.1...
+ *     b   PATH is a block device, DEVICE its MAJOR:MINOR:SEQUENCE, or - for any; else the files are PATH.0, PATH.1...
+ *     c   records have a checksum, which `verify` wants
  *     d   direct (O_DIRECT)
  *     g   group commit: threads of a file share a force; one of them forces for all that wait
+ *     r   random: groups go to random places of a part of the file that is the thread's own
  *
- * `run` prints a line each WINDOW_NS and at the end, with what has ended since the line before:
+ * `run` prints a line each WINDOW_NS, and at the end, with what has ended since the line before. `test` does so
+ * after GROUPS groups of each thread alone; before each it waits PAUSE_NS: what the one before has left in the
+ * device's cache is written to the medium.
  *
  *     {"from_ns", "asked_ns", "to_ns", "write": {"bins": {latency: groups}, "min", "max", "sum"},
  *      "part": {...}, "force": {...}, "forces", "written": [records of each file], "end"}
  *
  * "write" is a group from its first write until it is safe, "part" its writes alone, "force" the call that
- * forces. Bins are fio's (kit.load.fio_bins), called by their middle, as kit.remote.count_ios has them. "min",
- * "max", "sum", "forces" and "written" are since the start; "end" is true in the last line of a run that was
- * not cut off. Times in ns of CLOCK_MONOTONIC.
+ * forces. Bins are fio's (kit.load.fio_bins), called by their middle, as kit.remote.count_ios has them; two are one
+ * of kit.core.bins. "min", "max", "sum", "forces" and "written" are since the start; "end" is true in the last line
+ * of a run that was not cut off. Times in ns of CLOCK_MONOTONIC.
  *
  * A record begins with a number that differs in each of its sectors, then has a mark of the phase, its file,
  * length and sequence, and a checksum. `verify` reads those of the last round through each file and prints
@@ -42,23 +49,41 @@
  * then it removes the files. The program removes itself and its directory as it starts.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "forces.h"
+#ifndef BLKGETDISKSEQ
+#define BLKGETDISKSEQ _IOR(0x12, 128, uint64_t)
+#endif
 
+#define SECTOR 512
+#define ALIGNMENT 4096
 /* fio's */
 #define BIN_BITS 6
 #define BINS (29 << BIN_BITS)
 #define MOST_THREADS 1024
 #define IDLE UINT64_MAX
+#define SPEC_WORDS 10
 #define CHUNK (1u << 20)
 #define MAGIC 0x666f726365730a01u
 
+enum { WRITE, FORCE, BOTH, KINDS };
 static const char *const KIND_NAMES[KINDS] = { "part", "force", "write" };
 
 static const struct method {
@@ -66,21 +91,24 @@ static const struct method {
 	int flags; /* of open(2) */
 	int (*force)(int file);
 	bool opens, closes; /* for each group; before the force */
+	bool idle, reads;   /* instead of writes */
 } METHODS[] = {
-	{ "none", 0, NULL, false, false },
-	{ "open_datasync", O_DSYNC, NULL, false, false },
-	{ "open_sync", O_SYNC, NULL, false, false },
-	{ "fdatasync", 0, fdatasync, false, false },
-	{ "fsync", 0, fsync, false, false },
-	{ "fsync_close", 0, fsync, true, false },
-	{ "close_fsync", 0, fsync, true, true },
+	{ .name = "none" },
+	{ .name = "open_datasync", .flags = O_DSYNC },
+	{ .name = "open_sync", .flags = O_SYNC },
+	{ .name = "fdatasync", .force = fdatasync },
+	{ .name = "fsync", .force = fsync },
+	{ .name = "fsync_close", .force = fsync, .opens = true },
+	{ .name = "close_fsync", .force = fsync, .opens = true, .closes = true },
+	{ .name = "flush_idle", .force = fdatasync, .idle = true },
+	{ .name = "read_cached", .reads = true },
 };
 
 static struct {
 	const char *path;
 	const struct method *method;
 	uint64_t record, per_force, files, threads, size, seed;
-	bool append, is_device, direct, group;
+	bool append, is_device, check, direct, group, random;
 } spec;
 
 /* `next`: the sequence of the next record; `written`: records whose group is safe. */
@@ -103,19 +131,132 @@ struct worker {
 	struct log *log;
 	unsigned char *buffer;
 	uint64_t first; /* sequence of the record that it writes first; IDLE: of none */
+	off_t place;	/* of that record */
+	uint64_t random;
+	uint64_t end_ns, forced_ns; /* when the group was safe; its own force, IDLE: none */
 };
 
-static struct held held;
 static struct log *logs;
 static struct worker *workers;
 static unsigned char *base; /* of every record */
 static struct counts counted[KINDS];
+static uint64_t asked; /* groups of each worker; 0: until the end */
 static uint64_t forces;
 static const char *failed;
 static int failure;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the three above */
+/* Of the counts above and of what is written; so short that a sleep would take longer. */
+static pthread_mutex_t lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static pthread_barrier_t start;
 static volatile sig_atomic_t stopped;
+
+/* --- Tools --- */
+
+static void __attribute__((noreturn)) die(const char *what, const char *why)
+{
+	fprintf(stderr, "force_load: %s: %s\n", what, why);
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* xorshift64* (Vigna 2016) */
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1du;
+}
+
+static uint64_t number_of(const char *word)
+{
+	char *end;
+	uint64_t value = strtoull(word, &end, 10);
+
+	if (*word < '0' || *word > '9' || errno == ERANGE || *end)
+		die(word, "not a number");
+	return value;
+}
+
+/* Memory for direct I/O. */
+static unsigned char *buffer_of(uint64_t bytes)
+{
+	void *memory;
+
+	if (posix_memalign(&memory, ALIGNMENT, bytes))
+		die("memory", strerror(ENOMEM));
+	return memory;
+}
+
+/* Content that does not compress. */
+static void fill_random(unsigned char *buffer, uint64_t bytes, uint64_t *state)
+{
+	for (uint64_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+		uint64_t value = next_random(state);
+
+		memcpy(buffer + at, &value, bytes - at < sizeof(value) ? bytes - at : sizeof(value));
+	}
+}
+
+/* What a name leads to, looked up once: all is opened through `path`, and a name that moves changes nothing.
+ * O_PATH does not use a device: its last close does more than others.
+ */
+static struct {
+	char path[32];
+	bool is_known;
+	unsigned major, minor;
+	unsigned long long sequence; /* 0: not known */
+} held;
+
+/* `device` is MAJOR:MINOR:SEQUENCE, without a sequence before Linux 5.15, or - for any. */
+static void hold(const char *path, const char *device)
+{
+	int handle = open(path, O_PATH | O_CLOEXEC);
+
+	if (handle < 0)
+		die(path, strerror(errno));
+	snprintf(held.path, sizeof(held.path), "/proc/self/fd/%d", handle);
+	held.is_known = strcmp(device, "-");
+	if (held.is_known && sscanf(device, "%u:%u:%llu", &held.major, &held.minor, &held.sequence) < 2)
+		die(device, "not a device");
+}
+
+/* Opens what is held; -1 with ENODEV if it is another device than the one that was asked for. */
+static int open_held(int flags)
+{
+	int file = open(held.path, flags | O_CLOEXEC);
+	uint64_t sequence = 0;
+	struct stat status;
+
+	if (file < 0 || !held.is_known)
+		return file;
+	if (fstat(file, &status) || !S_ISBLK(status.st_mode) || status.st_rdev != makedev(held.major, held.minor) ||
+	    (held.sequence && (ioctl(file, BLKGETDISKSEQ, &sequence) || sequence != held.sequence))) {
+		close(file);
+		errno = ENODEV;
+		return -1;
+	}
+	return file;
+}
+
+/* The program and its directory, so that nothing is left of it when it is killed. */
+static void remove_itself(void)
+{
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length <= 0)
+		return;
+	self[length] = 0;
+	if (!unlink(self))
+		rmdir(dirname(self));
+}
 
 /* --- Records --- */
 
@@ -159,6 +300,8 @@ static void make_record(unsigned char *record, uint64_t log, uint64_t sequence)
 		memcpy(record + sector * SECTOR, &stamp, sizeof(stamp));
 	}
 	memcpy(record, &head, sizeof(head));
+	if (!spec.check)
+		return;
 	head.sum = sum_of(record);
 	memcpy(record, &head, sizeof(head));
 }
@@ -171,7 +314,7 @@ static off_t place_of(const struct log *log, uint64_t sequence)
 static int opened(const struct log *log, int flags)
 {
 	flags |= spec.direct ? O_DIRECT : 0;
-	return spec.is_device ? open_held(&held, flags) : open(log->path, flags | O_CLOEXEC | O_NOFOLLOW);
+	return spec.is_device ? open_held(flags) : open(log->path, flags | O_CLOEXEC | O_NOFOLLOW);
 }
 
 /* --- The load --- */
@@ -179,7 +322,8 @@ static int opened(const struct log *log, int flags)
 static void add(int kind, uint64_t ns)
 {
 	struct counts *counts = &counted[kind];
-	unsigned bin = bin_of(ns, BIN_BITS);
+	unsigned shift = ns >> BIN_BITS ? 63 - BIN_BITS - (unsigned)__builtin_clzll(ns) : 0;
+	uint64_t bin = (shift << BIN_BITS) + (ns >> shift);
 
 	if (!counts->ios || ns < counts->min_ns)
 		counts->min_ns = ns;
@@ -205,23 +349,20 @@ static int fail(const char *what)
 	return -1;
 }
 
-static int force(int file)
+/* From `begin_ns` on. What is counted of it waits for the end of the group: nothing else is in its time. */
+static int force(struct worker *worker, int file, uint64_t begin_ns)
 {
-	uint64_t begin = now_ns(), end;
-
 	if (spec.method->force(file))
 		return fail(spec.method->name);
-	end = now_ns();
-	pthread_mutex_lock(&lock);
-	forces++;
-	add(FORCE, end - begin);
-	pthread_mutex_unlock(&lock);
+	worker->end_ns = now_ns();
+	worker->forced_ns = worker->end_ns - begin_ns;
 	return 0;
 }
 
 /* Until a force has reached all that was written before: by this thread, or by one that forces already. */
-static int force_together(struct log *log)
+static int force_together(struct worker *worker)
 {
+	struct log *log = worker->log;
 	int result = 0;
 	uint64_t mine;
 
@@ -236,7 +377,7 @@ static int force_together(struct log *log)
 		}
 		log->forcing = true;
 		pthread_mutex_unlock(&log->lock);
-		result = force(log->file);
+		result = force(worker, log->file, now_ns());
 		pthread_mutex_lock(&log->lock);
 		log->forcing = false;
 		if (!result)
@@ -244,21 +385,33 @@ static int force_together(struct log *log)
 		pthread_cond_broadcast(&log->changed);
 	}
 	pthread_mutex_unlock(&log->lock);
+	worker->end_ns = now_ns();
 	return failed ? -1 : result;
 }
 
-static int write_group(const struct worker *worker, int file, uint64_t first)
+static int write_group(const struct worker *worker, int file)
 {
-	for (uint64_t n = 0; n < spec.per_force; n++) {
-		ssize_t done = pwrite(file, worker->buffer + n * spec.record, spec.record,
-				      place_of(worker->log, first + n));
+	for (uint64_t n = 0; n < spec.per_force && !spec.method->idle; n++) {
+		unsigned char *record = worker->buffer + n * spec.record;
+		ssize_t done = spec.method->reads ?
+				       pread(file, record, spec.record, 0) :
+				       pwrite(file, record, spec.record, worker->place + (off_t)(n * spec.record));
 
 		if (done != (ssize_t)spec.record) {
 			errno = done < 0 ? errno : EIO;
-			return fail("write");
+			return fail(spec.method->reads ? "read" : "write");
 		}
 	}
 	return 0;
+}
+
+/* Of a group in the worker's own part. */
+static off_t random_place(struct worker *worker)
+{
+	uint64_t part = worker->log->slots / spec.per_force / spec.threads;
+	uint64_t group = (uint64_t)(worker - workers) * part + next_random(&worker->random) % part;
+
+	return (off_t)(group * spec.per_force * spec.record);
 }
 
 /* The next records, for a worker. Waits while another still writes what they would go over: a thread may sleep
@@ -274,8 +427,9 @@ static bool reserve(struct worker *worker)
 		waits = false;
 		pthread_mutex_lock(&log->lock);
 		end = log->next + spec.per_force;
-		for (uint64_t n = (uint64_t)(log - logs); n < spec.threads && end > log->slots; n += spec.files)
-			waits |= workers[n].first < end - log->slots;
+		for (uint64_t n = (uint64_t)(log - logs); !spec.random && n < spec.threads && end > log->slots;
+		     n += spec.files)
+			waits |= __atomic_load_n(&workers[n].first, __ATOMIC_ACQUIRE) < end - log->slots;
 		if (!waits) {
 			worker->first = log->next;
 			log->next = end;
@@ -284,6 +438,7 @@ static bool reserve(struct worker *worker)
 		if (waits)
 			sched_yield();
 	}
+	worker->place = spec.random ? random_place(worker) : place_of(log, worker->first);
 	return !waits;
 }
 
@@ -291,39 +446,39 @@ static int one_group(struct worker *worker)
 {
 	const struct method *method = spec.method;
 	struct log *log = worker->log;
-	uint64_t first, begin, written, end;
+	uint64_t begin, written;
 	int file = log->file;
 
 	if (!reserve(worker))
 		return -1;
-	first = worker->first;
+	worker->forced_ns = IDLE;
 	for (uint64_t n = 0; n < spec.per_force; n++)
-		make_record(worker->buffer + n * spec.record, (uint64_t)(log - logs), first + n);
+		make_record(worker->buffer + n * spec.record, (uint64_t)(log - logs), worker->first + n);
 	begin = now_ns();
 	if (method->opens && (file = opened(log, O_RDWR)) < 0)
 		return fail("open");
-	if (write_group(worker, file, first))
+	if (write_group(worker, file))
 		return -1;
 	if (method->closes && (close(file) || (file = opened(log, O_RDWR)) < 0))
 		return fail("close and open");
-	written = now_ns();
-	if (method->force && (spec.group ? force_together(log) : force(file)))
+	worker->end_ns = written = now_ns();
+	if (method->force && (spec.group ? force_together(worker) : force(worker, file, written)))
 		return -1;
 	if (method->opens && close(file))
 		return fail("close");
 	/* Like pg_test_fsync: what differs from close_fsync is then the descriptor alone. */
 	if (method->opens && !method->closes && ((file = opened(log, O_RDWR)) < 0 || close(file)))
 		return fail("open and close");
-	end = method->force ? now_ns() : written;
-	pthread_mutex_lock(&log->lock);
-	worker->first = IDLE;
-	log->written += spec.per_force;
-	pthread_mutex_unlock(&log->lock);
+	if (method->opens)
+		worker->end_ns = now_ns();
+	__atomic_store_n(&worker->first, IDLE, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&lock);
+	log->written += spec.per_force;
 	add(WRITE, written - begin);
-	add(BOTH, end - begin);
-	if (method->flags)
-		forces += spec.per_force;
+	add(BOTH, worker->end_ns - begin);
+	if (worker->forced_ns != IDLE)
+		add(FORCE, worker->forced_ns);
+	forces += method->flags ? spec.per_force : worker->forced_ns != IDLE;
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
@@ -331,8 +486,9 @@ static int one_group(struct worker *worker)
 static void *work(void *argument)
 {
 	pthread_barrier_wait(&start);
-	while (!stopped && !one_group(argument))
-		;
+	for (uint64_t n = 0; !stopped && (!asked || n < asked); n++)
+		if (one_group(argument))
+			break;
 	return NULL;
 }
 
@@ -349,15 +505,14 @@ static void print_counts(int kind)
 		uint64_t low = (uint64_t)(bin - (shift << BIN_BITS)) << shift;
 
 		if (counts->bins[bin]) {
-			printf("%s\"%llu\":%llu", comma, (unsigned long long)(low + (1ull << shift) / 2),
-			       (unsigned long long)counts->bins[bin]);
+			printf("%s\"%" PRIu64 "\":%" PRIu64, comma, low + ((uint64_t)1 << shift) / 2, counts->bins[bin]);
 			comma = ",";
 		}
 		counts->bins[bin] = 0;
 	}
 	counts->since = 0;
-	printf("},\"min\":%llu,\"max\":%llu,\"sum\":%llu}", (unsigned long long)counts->min_ns,
-	       (unsigned long long)counts->max_ns, (unsigned long long)counts->sum_ns);
+	printf("},\"min\":%" PRIu64 ",\"max\":%" PRIu64 ",\"sum\":%" PRIu64 "}", counts->min_ns, counts->max_ns,
+	       counts->sum_ns);
 }
 
 static uint64_t print_line(uint64_t from_ns, bool is_end)
@@ -366,17 +521,13 @@ static uint64_t print_line(uint64_t from_ns, bool is_end)
 
 	pthread_mutex_lock(&lock);
 	to_ns = now_ns();
-	printf("{\"from_ns\":%llu,\"asked_ns\":%llu,\"to_ns\":%llu", (unsigned long long)from_ns,
-	       (unsigned long long)to_ns, (unsigned long long)to_ns);
+	printf("{\"from_ns\":%" PRIu64 ",\"asked_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64, from_ns, to_ns, to_ns);
 	for (int kind = 0; kind < KINDS; kind++)
 		print_counts(kind);
-	printf(",\"forces\":%llu", (unsigned long long)forces);
+	printf(",\"forces\":%" PRIu64 ",\"written\":[%" PRIu64, forces, logs[0].written);
+	for (uint64_t n = 1; n < spec.files; n++)
+		printf(",%" PRIu64, logs[n].written);
 	pthread_mutex_unlock(&lock);
-	for (uint64_t n = 0; n < spec.files; n++) {
-		pthread_mutex_lock(&logs[n].lock);
-		printf(n ? ",%llu" : ",\"written\":[%llu", (unsigned long long)logs[n].written);
-		pthread_mutex_unlock(&logs[n].lock);
-	}
 	printf("]%s}\n", is_end ? ",\"end\":true" : "");
 	if (fflush(stdout))
 		die("its output", strerror(errno));
@@ -397,16 +548,11 @@ static void sleep_until(uint64_t ns)
 		;
 }
 
-static void run(uint64_t window_ns, uint64_t duration_ns)
+static void start_workers(void)
 {
-	struct sigaction action = { .sa_handler = stop };
-	uint64_t begin, from, next;
-
 	workers = calloc(spec.threads, sizeof(*workers));
-	if (!workers || !window_ns)
-		die("run", "not a run");
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	if (!workers)
+		die("memory", strerror(ENOMEM));
 	/* A method that opens is the only one that has the file open: the last close of a device does more. */
 	for (uint64_t n = 0; n < spec.files; n++)
 		if (!spec.method->opens && (logs[n].file = opened(&logs[n], O_RDWR | spec.method->flags)) < 0)
@@ -415,30 +561,63 @@ static void run(uint64_t window_ns, uint64_t duration_ns)
 	for (uint64_t n = 0; n < spec.threads; n++) {
 		workers[n].log = &logs[n % spec.files];
 		workers[n].first = IDLE;
+		workers[n].random = mixed(n, 0, 0) | 1;
 		workers[n].buffer = buffer_of(spec.per_force * spec.record);
 		for (uint64_t r = 0; r < spec.per_force; r++)
 			memcpy(workers[n].buffer + r * spec.record, base, spec.record);
 		if ((errno = pthread_create(&workers[n].thread, NULL, work, &workers[n])))
 			die("a thread", strerror(errno));
 	}
+}
+
+/* Files and memory, for the next load of a test. */
+static void release(void)
+{
+	for (uint64_t n = 0; n < spec.files && !spec.method->opens; n++) {
+		/* So that it is not written in a later phase. */
+		if (!spec.method->force && !spec.method->flags && fdatasync(logs[n].file))
+			die(logs[n].path, strerror(errno));
+		close(logs[n].file);
+	}
+	for (uint64_t n = 0; n < spec.threads; n++)
+		free(workers[n].buffer);
+	free(workers);
+	free(logs);
+	free(base);
+	pthread_barrier_destroy(&start);
+	memset(counted, 0, sizeof(counted));
+	forces = 0;
+}
+
+/* To the end of the time, or of the groups that are asked for. */
+static void run(uint64_t pause_ns, uint64_t window_ns, uint64_t duration_ns)
+{
+	struct sigaction action = { .sa_handler = stop };
+	uint64_t begin, from;
+
+	if (!asked && !window_ns)
+		die("its arguments", "not a run");
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	start_workers();
+	sleep_until(now_ns() + pause_ns);
 	begin = from = now_ns();
 	pthread_barrier_wait(&start);
-	for (next = begin + window_ns; !stopped && next < begin + duration_ns; next += window_ns) {
-		sleep_until(next);
+	for (uint64_t at = window_ns; !asked && !stopped && at < duration_ns; at += window_ns) {
+		sleep_until(begin + at);
 		if (!stopped)
 			from = print_line(from, false);
 	}
-	sleep_until(begin + duration_ns);
-	stopped = 1;
+	if (!asked) {
+		sleep_until(begin + duration_ns);
+		stopped = 1;
+	}
 	for (uint64_t n = 0; n < spec.threads; n++)
 		pthread_join(workers[n].thread, NULL);
 	print_line(from, !failed);
 	if (failed)
 		die(failed, strerror(failure));
-	/* So that it is not written in a later phase. */
-	for (uint64_t n = 0; n < spec.files; n++)
-		if (!spec.method->force && !spec.method->flags && fdatasync(logs[n].file))
-			die(logs[n].path, strerror(errno));
+	release();
 }
 
 /* --- Before and after it --- */
@@ -477,7 +656,7 @@ static void verify(char **words, int count)
 		die("verify", "a number for each file");
 	memcpy(expected, base, spec.record);
 	for (uint64_t n = 0; n < spec.files; n++) {
-		uint64_t written = number_of(words[n], words[n]);
+		uint64_t written = number_of(words[n]);
 		struct log *log = &logs[n];
 		int file = opened(log, O_RDONLY);
 
@@ -502,35 +681,36 @@ static void verify(char **words, int count)
 		if (!spec.is_device)
 			unlink(log->path);
 	}
-	printf("{\"kept\":%llu,\"recovered\":%llu,\"damaged\":%llu}\n", (unsigned long long)kept,
-	       (unsigned long long)recovered, (unsigned long long)damaged);
+	printf("{\"kept\":%" PRIu64 ",\"recovered\":%" PRIu64 ",\"damaged\":%" PRIu64 "}\n", kept, recovered, damaged);
 }
 
 static void parse(char **words)
 {
+	uint64_t *const numbers[] = { &spec.record, &spec.per_force, &spec.files, &spec.threads, &spec.size };
 	uint64_t state;
 
 	spec.path = words[0];
 	for (size_t n = 0; n < sizeof(METHODS) / sizeof(*METHODS); n++)
 		if (!strcmp(METHODS[n].name, words[1]))
 			spec.method = &METHODS[n];
-	spec.record = number_of(words[2], words[2]);
-	spec.per_force = number_of(words[3], words[3]);
-	spec.files = number_of(words[4], words[4]);
-	spec.threads = number_of(words[5], words[5]);
-	spec.size = number_of(words[6], words[6]);
+	for (int n = 0; n < 5; n++)
+		*numbers[n] = number_of(words[2 + n]);
 	spec.append = strchr(words[7], 'a');
 	spec.is_device = strchr(words[7], 'b');
+	spec.check = strchr(words[7], 'c');
 	spec.direct = strchr(words[7], 'd');
 	spec.group = strchr(words[7], 'g');
-	spec.seed = number_of(words[8], words[8]);
-	if (spec.is_device)
-		held = hold(spec.path, words[9]);
+	spec.random = strchr(words[7], 'r');
+	spec.seed = number_of(words[8]);
+	if (spec.is_device && !held.path[0])
+		hold(spec.path, words[9]);
 	if (!spec.method || spec.record < sizeof(struct head) || spec.record % sizeof(uint64_t) || !spec.per_force ||
 	    spec.record > UINT32_MAX || !spec.files || !spec.threads || spec.threads > MOST_THREADS ||
 	    spec.files > spec.threads || (spec.is_device && spec.files > 1) ||
-	    spec.size / spec.record < spec.per_force)
+	    spec.size / spec.record < spec.per_force || (spec.random && (spec.files > 1 || spec.check)))
 		die("its arguments", "not a load");
+	if (spec.random && spec.size / spec.record / spec.per_force < spec.threads)
+		die(spec.path, "it is too small for records of this size by so many threads");
 	state = spec.seed * 2 + 1;
 	base = buffer_of(spec.record);
 	fill_random(base, spec.record, &state);
@@ -545,24 +725,34 @@ static void parse(char **words)
 			die("its path", strerror(ENAMETOOLONG));
 		/* Of whole groups: one that is at both ends of a file would be two writes. */
 		logs[n].slots = spec.size / spec.record / spec.per_force * spec.per_force;
-		pthread_mutex_init(&logs[n].lock, NULL);
+		logs[n].lock = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 		pthread_cond_init(&logs[n].changed, NULL);
 	}
 }
 
 int main(int count, char **words)
 {
+	const char *command = words[1];
+	char **after = words + 2 + SPEC_WORDS;
+
 	remove_itself();
-	if (count < 12)
-		die("usage", "force_load prepare|run|verify SPEC...");
+	if (count < 2 + SPEC_WORDS)
+		die("usage", "force_load prepare|run|test|verify SPEC...");
 	parse(words + 2);
-	if (!strcmp(words[1], "prepare"))
+	if (!strcmp(command, "prepare"))
 		prepare();
-	else if (!strcmp(words[1], "run") && count == 14)
-		run(number_of(words[12], words[12]), number_of(words[13], words[13]));
-	else if (!strcmp(words[1], "verify"))
-		verify(words + 12, count - 12);
-	else
-		die(words[1], "not a command");
+	else if (!strcmp(command, "run") && count == 4 + SPEC_WORDS)
+		run(0, number_of(after[0]), number_of(after[1]));
+	else if (!strcmp(command, "verify"))
+		verify(after, count - 2 - SPEC_WORDS);
+	else if (strcmp(command, "test") || (count - 2) % (2 + SPEC_WORDS))
+		die(command, "not a command");
+	for (; !strcmp(command, "test") && !stopped; after += 2 + SPEC_WORDS) {
+		asked = number_of(after[1]);
+		run(number_of(after[0]), 0, 0);
+		if (!after[2])
+			break;
+		parse(after + 2);
+	}
 	return 0;
 }

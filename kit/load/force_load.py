@@ -1,35 +1,42 @@
-"""The load of a phase with `force`: the program force_load.c on each client, or for each device.
+"""Forced writes: the load of a phase with `force`, on each client or for each device, and tests of a device.
 
-Its lines are those of kit.remote.count_ios with more in them, so that a phase counts, stores and goes on as
-with fio. After the phase the same program reads the records back: nothing of that is in the phase's counts.
+The lines of the program force_load.c are those of kit.remote.count_ios with more in them, so that a phase
+counts, stores and goes on as with fio. After the phase the same program reads the records back: nothing of
+that is in the phase's counts.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kit.config.tables.force_table import ForceJob
+from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
+from kit.core.seed import seed_for
 from kit.hosts.base import CommandFailed, Host
+from kit.hosts.held_device import HeldDevice
 from kit.load import common_start
 from kit.load.common_start import Member
 from kit.load.fio_bins import index_of_midpoint, lower_edge
 from kit.load.fio_windows import read_counts
-from kit.load.forces import PHASE_PROGRAM, command, phase_program, words_of
-from kit.load.phase_load import ClientResult, LoadSpec
+from kit.load.force_program import command, program, put_program, words_of
+from kit.load.phase_load import ClientResult
 from kit.load.streamed_load import StreamedLoad, output_of
-from kit.store.parts.forces import PhaseForces
+from kit.store.parts.forces import Forces
 from kit.store.run_directory import RunDir
+from kit.store.slog import FLUSH_IDLE, READ_CACHED
 
 _PREPARE_DEADLINE_S, _VERIFY_DEADLINE_S = 600.0, 3600.0
+# Before a test: what the one before has left in the device's cache is written to the medium.
+_PAUSE_NS = 300_000_000
 Line = dict[str, Any]
 
 
@@ -57,15 +64,12 @@ class ForceLoad(StreamedLoad):
                 ) from error
 
     def start(self) -> None:
-        window_ns, duration_ns = (
-            (self.spec.window_ms or 1) * 10**6,
-            self.spec.clock.to_host_ns(self.spec.duration_ns),
-        )
+        window_ns = (self.spec.window_ms or 1) * 10**6
+        times = [str(window_ns), str(self.spec.clock.to_host_ns(self.spec.duration_ns))]
         for number, member in enumerate(self._members):
             output = self._outputs[member.name] = output_of(self.spec, member.name)
             start = member.directory if self._together else ""
-            argv = self._argv(member, number, "run", [str(window_ns), str(duration_ns)], start)
-            member.server = member.host.start(argv, output)
+            member.server = member.host.start(self._argv(member, number, "run", times, start), output)
         self._start_together()
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
@@ -74,7 +78,7 @@ class ForceLoad(StreamedLoad):
         for number, member in enumerate(self._members):
             path = self._outputs[member.name]
             try:
-                lines = read_lines(path)
+                lines = lines_of(path.read_text(errors="replace"), path)
                 windows = replace(
                     read_counts(path, self.spec.window_ms or 1, alone=False), sums_ns=_sums(lines, "write")
                 )
@@ -96,10 +100,10 @@ class ForceLoad(StreamedLoad):
                 self._remove_directory(member)
         return results
 
-    def _forces(self, member: Member, number: int, lines: Sequence[Line]) -> PhaseForces:
+    def _forces(self, member: Member, number: int, lines: Sequence[Line]) -> Forces:
         job = self.spec.job
         assert isinstance(job, ForceJob)
-        forces = forces_of(job, lines, self.spec.clock)
+        forces = forces_of(job.force, lines, self.spec.clock, job.writes_per_io)
         if not lines[-1].get("end"):
             member.fail(
                 "it was ended before its end: what has arrived is kept, its records were not read back"
@@ -117,20 +121,16 @@ class ForceLoad(StreamedLoad):
     def _argv(
         self, member: Member, number: int, name: str, words: Sequence[str], start: str = ""
     ) -> list[str]:
+        job, worker = self.spec.job, member.worker
+        assert isinstance(job, ForceJob)
         # Clients have the same directory: the files of each have its number.
         files = f"{self.spec.name}.{number}" if self._together else self.spec.name
-        own = _words(self.spec, member, number, files)
+        seed = int(self.spec.values(worker, number)["HSP_SEED"])
+        own = words_of(
+            job.force, files, worker.place, worker.size_bytes, seed,
+            is_device=_is_device(worker.place), device=worker.device,
+        )  # fmt: skip
         return self.spec.by(command(self.spec.work_dir, [name, *own, *words], start))
-
-
-def _words(spec: LoadSpec, member: Member, number: int, files: str) -> list[str]:
-    job, worker = spec.job, member.worker
-    assert isinstance(job, ForceJob)
-    seed = int(spec.values(worker, number)["HSP_SEED"])
-    is_device = _is_device(worker.place)
-    return words_of(
-        job, files, worker.place, worker.size_bytes, seed, is_device=is_device, device=worker.device
-    )
 
 
 def _is_device(place: str) -> bool:
@@ -138,38 +138,28 @@ def _is_device(place: str) -> bool:
     return place.startswith("/dev/")
 
 
-def put_program(host: Host, work_dir: str) -> None:
-    """Once for a run; every user may run it. Raises HostError."""
-    path = f"{work_dir}/{PHASE_PROGRAM}"
-    if host.run(["test", "-e", path], check=False).returncode:
-        host.put(phase_program().read_bytes(), f"{path}.new")
-        host.run(["chmod", "0711", work_dir])
-        host.run(["install", "-m", "0755", f"{path}.new", path])
-        host.run(["rm", "-f", "--", f"{path}.new"])
-
-
-def read_lines(path: Path) -> list[Line]:
+def lines_of(text: str, where: Path | str) -> list[Line]:
     """The whole lines. Raises MeasurementUnknown."""
     try:
-        text = path.read_text(errors="replace")
         lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
     except (ValueError, RecursionError) as error:
-        raise MeasurementUnknown(f"{path} is no output of forced writes: {error}") from error
+        raise MeasurementUnknown(f"{where} is no output of forced writes: {error}") from error
     if not lines or not all(isinstance(line, dict) for line in lines):
-        raise MeasurementUnknown(f"{path} has no counts of forced writes")
+        raise MeasurementUnknown(f"{where} has no counts of forced writes")
     return lines
 
 
-def forces_of(job: ForceJob, lines: Sequence[Line], clock: Clock) -> PhaseForces:
+def forces_of(
+    force: ForceTable, lines: Sequence[Line], clock: Clock, writes_per_group: int | None = None
+) -> Forces:
     """The sums of all lines, in the experiment's time. Raises MeasurementUnknown."""
-    force = job.force
     try:
         written = [int(count) for count in lines[-1]["written"]]
         kept = force.file // force.record // force.per_force * force.per_force
         value = {
             "record_bytes": force.record,
-            **force.model_dump(include=set(PhaseForces.model_fields)),
-            "writes_per_group": job.writes_per_io,
+            **{name: value for name, value in force if name in Forces.model_fields},
+            "writes_per_group": writes_per_group,
             "elapsed_ns": clock.from_host_ns(int(lines[-1]["to_ns"]) - int(lines[0]["from_ns"])),
             "forces": int(lines[-1]["forces"]),
             "records": sum(written),
@@ -178,7 +168,7 @@ def forces_of(job: ForceJob, lines: Sequence[Line], clock: Clock) -> PhaseForces
             "write": _latencies(lines, "part", clock),
             "force": _latencies(lines, "force", clock),
         }
-        return PhaseForces.from_json(value, "the output of forced writes")
+        return Forces.from_json(value, "the output of forced writes")
     except (KeyError, ValueError, TypeError, IndexError, ConfigError) as error:
         raise MeasurementUnknown(f"the counts of forced writes are damaged: {error}") from error
 
@@ -211,7 +201,7 @@ def _sums(lines: Sequence[Line], kind: str) -> dict[int, int]:
     return {1: sums[-1]} if sums else {}
 
 
-def checked(forces: PhaseForces, text: str) -> PhaseForces:
+def checked(forces: Forces, text: str) -> Forces:
     """With what was read back: the output of `verify`. Raises MeasurementUnknown."""
     try:
         found = json.loads(text)
@@ -223,3 +213,81 @@ def checked(forces: PhaseForces, text: str) -> PhaseForces:
     if not (0 <= recovered + damaged <= kept and overwritten >= 0):
         raise MeasurementUnknown(f"{kept} records were to be read back, {recovered} + {damaged} were found")
     return forces.model_copy(update={"overwritten": overwritten, "recovered": recovered, "damaged": damaged})
+
+
+# --- Tests of a device (hsp slog) ---
+
+
+@dataclass(frozen=True)
+class ForceTest:
+    """So many groups by each thread of `force`, of which `method` may also be one without a write."""
+
+    force: ForceTable
+    groups: int
+    is_random: bool = True
+
+    @classmethod
+    def of(cls, method: str, block_bytes: int, ios: int, device_bytes: int, threads: int = 1) -> ForceTest:
+        """Direct writes of one block to all of a device."""
+        # The table of a workload has limits and methods of its own.
+        force = ForceTable.model_construct(
+            record=block_bytes, method=method, threads=threads, file=device_bytes, direct=True, check=False
+        )
+        return cls(force, ios)
+
+    @property
+    def ios(self) -> int:
+        """Groups of all threads."""
+        return self.groups * self.force.threads
+
+    @property
+    def written_bytes(self) -> int:
+        return 0 if self.force.method in (FLUSH_IDLE, READ_CACHED) else self.ios * self.force.group_bytes
+
+
+def run_tests(
+    host: Host,
+    path: str,
+    tests: Sequence[ForceTest],
+    clock: Clock,
+    seed: int,
+    deadline_s: float,
+    device: HeldDevice | None = None,
+) -> tuple[Forces, ...]:
+    """Do the tests one after another; all of them write to `path`. Latencies are in experiment time.
+
+    Raises HostError if the program fails or is killed, MeasurementUnknown for other output.
+    """
+    pause_ns = str(clock.to_host_ns(_PAUSE_NS))
+    words = ["test"]
+    for number, test in enumerate(tests):
+        words += words_of(
+            test.force, "", path, test.force.file, seed_for(seed, f"test {number}"),
+            is_device=True, device=device, is_random=test.is_random,
+        )  # fmt: skip
+        words += [pause_ns, str(test.groups)]
+    try:
+        output = host.run(command(None, words), stdin=program().read_bytes(), deadline_s=deadline_s)
+    except CommandFailed as error:
+        raise _failed(host, path, error.result.stderr.strip(), error.result.returncode) from error
+    return results_of(output.stdout, tests, clock)
+
+
+def _failed(host: Host, path: str, output: str, code: int) -> HostError:
+    hint = f"it was compiled here, for {os.uname().machine}: use a controller of the host's architecture"
+    return HostError(
+        f"on {host.name}: the measurement of forces on {path} failed: "
+        f"{output[-300:] or f'it ended with exit code {code}'}",
+        hint if "Exec format error" in output else "",
+    )
+
+
+def results_of(text: str, tests: Sequence[ForceTest], clock: Clock) -> tuple[Forces, ...]:
+    """One line a test, with all of its groups. Raises MeasurementUnknown."""
+    lines = lines_of(text, "what it printed")
+    expected = [test.ios for test in tests]
+    results = tuple(forces_of(test.force, [line], clock) for test, line in zip(tests, lines, strict=False))
+    found = [each.group.ios for each in results]
+    if found != expected or len(lines) != len(tests):
+        raise MeasurementUnknown(f"writes of {expected} were asked for, its {len(lines)} lines have {found}")
+    return results

@@ -21,7 +21,7 @@ from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.load.fio_windows import ClientWindows
-from kit.store.parts.forces import PhaseForces
+from kit.store.parts.forces import Forces
 from kit.store.run_directory import RunDir
 
 _STOP_DEADLINE_S = 60.0
@@ -101,7 +101,7 @@ class ClientResult:
     worker: Worker
     ios: dict[str, int]
     latencies: ClientLatencies | ClientWindows
-    forces: PhaseForces | None = None
+    forces: Forces | None = None
 
 
 class Load(Protocol):

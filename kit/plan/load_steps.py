@@ -10,7 +10,7 @@ from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.instruments.machine import sampler, wear
-from kit.load import fio, forces
+from kit.load import fio, force_program
 from kit.load.ordinary_user import ordinary
 from kit.plan import schedule_steps
 from kit.plan.array_steps import make_array, spec_of
@@ -164,8 +164,8 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
     job = plan.jobs[phase.load]
     assert isinstance(job, ForceJob)
     sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
-    spec = forces.words_of(
-        job, phase.name, place, min(sizes.values(), default=0), 0, is_device=phase.on_devices
+    spec = force_program.words_of(
+        job.force, phase.name, place, min(sizes.values(), default=0), 0, is_device=phase.on_devices
     )
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
@@ -175,7 +175,7 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
         *([["verify", *spec, "WRITTEN"]] if job.force.check else []),
     ]
     for call in calls:
-        argv = forces.command(names.work_dir, call)
+        argv = force_program.command(names.work_dir, call)
         note = f"kit/load/force_load.c; {job.force.text}"
         words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
         yield Step(step, client_key(0) if phase.over_nfs else "server", (Command(words, note),))

@@ -15,7 +15,7 @@ from kit.config.testbed import client_key
 from kit.config.testbed_devices import Device
 from kit.devices import partition
 from kit.hosts.identity import HostIdentity
-from kit.load import fio, forces
+from kit.load import fio, force_program
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
@@ -204,7 +204,7 @@ def fill(plan: Plan, names: Names) -> Step:
         fio.fill_command(names.path, working_set.file, working_set.size, working_set.fill_block),
         # root is squashed on the clients, and stays so.
         ["chmod", "0666", f"{names.path}/{working_set.file}"],
-        *([["mkdir", "--mode=1777", "--", f"{names.path}/{forces.DIRECTORY}"]] if with_files else []),
+        *([["mkdir", "--mode=1777", "--", f"{names.path}/{force_program.DIRECTORY}"]] if with_files else []),
         ["zpool", "sync"],
     ]
     snapshot = pool.pyzfs_command("snapshot", f"{names.dataset}@filled", names.run_id)

@@ -20,7 +20,7 @@ from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult, Load
 from kit.setup.bench import Bench
-from kit.store.parts.forces import PhaseForces
+from kit.store.parts.forces import Forces
 from kit.store.phase import (
     Check,
     ClientRow,
@@ -96,7 +96,7 @@ def collect(bench: Bench, load: Load, offsets: ClockOffsets, record: PhaseRecord
     record.add("load", load.problems)
     collected = []
     if forced := [result.forces for result in results if result.forces]:
-        record.entry["forces"] = PhaseForces.together(forced)
+        record.entry["forces"] = Forces.together(forced)
     for result in results:
         host = result.worker.host.name
         try:

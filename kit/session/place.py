@@ -15,7 +15,7 @@ from kit.core.progress import Progress
 from kit.core.seed import seed_of_run
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.load import forces
+from kit.load import force_program
 from kit.plan import notes
 from kit.plan.plan import Plan
 from kit.recovery.clean import is_made, shares_hosts, stored_hosts, unfinished
@@ -111,7 +111,7 @@ def place_of(plan: Plan, progress: Progress, asked: Asked) -> Place:
     """The hosts of a plan, which are not the lab. Raises HostError."""
     testbed = plan.testbed
     if any(phase.force for phase in plan.workload.phase):
-        forces.phase_program()  # Without a compiler here it is refused before anything is changed there.
+        force_program.program()  # Without a compiler here it is refused before anything is changed there.
     if testbed.is_appliance:
         return lambda run_id: appliance_site(testbed, progress, _seed(run_id, asked))
     return lambda run_id: real_site(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,8 +27,7 @@ from kit.hosts.base import Host
 from kit.hosts.sudo import local_host
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.load import forces
-from kit.load.forces import Test
+from kit.load.force_load import ForceTest, run_tests
 from kit.precondition.device import Target
 from kit.precondition.purge import purge
 from kit.session.place import AS_PLANNED, confirm
@@ -36,7 +35,7 @@ from kit.setup.precondition_devices import preconditioned
 from kit.setup.remote_site import real_site
 from kit.setup.site import Site
 from kit.store import json_file
-from kit.store.parts.forces import Forces, Method
+from kit.store.parts.forces import Forces
 from kit.store.run_directory import new_run_id
 from kit.store.slog import (
     BLOCK,
@@ -142,18 +141,12 @@ def _links(path: str, listed: Sequence[Listed]) -> str:
 
 
 def measure_slog(
-    target: Testbed,
-    options: SlogOptions,
-    inputs: ImageInputs,
-    results: Path,
-    erase_serials: Sequence[str],
-    progress: Progress,
+    target: Testbed, options: SlogOptions, inputs: ImageInputs, results: Path, progress: Progress
 ) -> tuple[SlogTest, Path]:
     """Measure the device of `target`; returns the result and the file that holds it. Raises KitError.
 
     All on the device is lost. Nothing else of its host is changed.
     """
-    confirm((), target, erase_serials, AS_PLANNED)
     run_id = new_run_id()
     seed = seed_of_run(run_id) if options.seed is None else options.seed
     (device,) = target.device
@@ -183,14 +176,10 @@ def measure_each(
     for number, device in enumerate(devices):
         if any((device.path, device.name) == (other.path, other.name) for other in devices[:number]):
             raise ConfigError(f"{device.path or device.name} is named twice", "name each device once")
-    if len(targets) == 1:
-        yield measure_slog(targets[0], options, inputs, results, erase_serials, progress)
-        return
     whole = targets[0].model_copy(update={"device": tuple(devices)})
     confirm((), whole, erase_serials, AS_PLANNED)
     for target in targets:
-        agreed = [device.serial for device in target.device if device.serial]
-        yield measure_slog(target, options, inputs, results, agreed, progress)
+        yield measure_slog(target, options, inputs, results, progress)
 
 
 @contextmanager
@@ -220,10 +209,10 @@ def _measured(
         with progress.step(f"{device.name}: {text}"):
             _check_unchanged(site, host, found)
             part = seed_for(seed, f"slog {number}")
-            deadline_s = max(_DEADLINE_S, _WRITE_DEADLINE_S * sum(test.ios * test.threads for test in group))
-            results += forces.run(host, path, group, site.clock, part, deadline_s, found.held)
+            deadline_s = max(_DEADLINE_S, _WRITE_DEADLINE_S * sum(test.ios for test in group))
+            results += run_tests(host, path, group, site.clock, part, deadline_s, found.held)
     return SlogTest(
-        format=1,
+        format=2,
         kit=__version__,
         utc=utc_now(),
         kernel=host.run(["uname", "-r"]).stdout.strip(),
@@ -236,18 +225,18 @@ def _measured(
     )
 
 
-def planned_tests(device: BlockDevice, writes: int) -> dict[str, list[Test]]:
+def planned_tests(device: BlockDevice, writes: int) -> dict[str, list[ForceTest]]:
     """The tests of a device by what they measure, each group one call of the program. Pure."""
 
-    def test(method: Method, size: int, threads: int = 1) -> Test:
+    def test(method: str, size: int, threads: int = 1) -> ForceTest:
         each = max(1, min(writes, min(_MOST_BYTES, device.size_bytes) // size) // threads)
-        order: Literal["random", "sequential"] = "sequential" if method == JOURNAL else "random"
-        return Test(method, size, each, device.size_bytes, threads, order)
+        return ForceTest.of(method, size, each, device.size_bytes, threads)
 
     sizes = [size for size in SIZES if size >= device.sector_bytes]
     # What neither a write nor its FLUSH can be faster than, on the way to the device and in its firmware.
     alone = [
-        Test(each, sizes[0], min(writes, _ALONE), device.size_bytes) for each in (FLUSH_IDLE, READ_CACHED)
+        ForceTest.of(each, sizes[0], min(writes, _ALONE), device.size_bytes)
+        for each in (FLUSH_IDLE, READ_CACHED)
     ]
     groups = {"FLUSH and reads alone": alone}
     for first in range(0, len(sizes), _SIZES_A_CALL):
@@ -255,7 +244,8 @@ def planned_tests(device: BlockDevice, writes: int) -> dict[str, list[Test]]:
         text = f"writes of {format_size_bytes(group[0])} to {format_size_bytes(group[-1])}"
         groups[text] = [test(method, size) for size in group for method in (FLUSHED, DSYNC)]
     by_threads = [test(FLUSHED, BLOCK, threads) for threads in THREADS if threads > 1]
-    return groups | {"writes by several threads": [*by_threads, test(JOURNAL, BLOCK)]}
+    journal = replace(test(JOURNAL, BLOCK), is_random=False)
+    return groups | {"writes by several threads": [*by_threads, journal]}
 
 
 def _check_unchanged(site: Site, host: Host, found: BlockDevice) -> None:

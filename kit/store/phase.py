@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
-from kit.store.parts.forces import PhaseForces
+from kit.store.parts.forces import Forces
 from kit.store.parts.machine import Machine
 from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse
 from kit.store.parts.schedule import Schedule
@@ -293,7 +293,7 @@ class Phase(Stored):
     arc: ArcUse | None = None
     array: ArrayOf | None = None
     in_order_ns: Many[Annotated[Count, Field(ge=1)]] = ()
-    forces: PhaseForces | None = None
+    forces: Forces | None = None
     schedule: Schedule | None = None
     split: PhaseSplit | None = None
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from kit.core import bins
-from kit.store.parts.forces import Forces, Idle, Latencies, Method
+from kit.store.parts.forces import Forces
 from kit.store.stored import Count, Many, Stored
 
 # diskinfo(8) of FreeBSD: from a sector to 8 MiB.
 SIZES = tuple(512 << n for n in range(15))
 THREADS = (1, 2, 4, 8, 16)
 # The method of each kind of test, and the size of those by threads and of the Ceph journal's.
-FLUSHED: Method = "fdatasync"
-DSYNC: Method = "open_dsync"
-JOURNAL: Method = "open_sync"
-FLUSH_IDLE: Idle = "flush_idle"
-READ_CACHED: Idle = "read_cached"
+FLUSHED = "fdatasync"
+DSYNC = "open_datasync"
+JOURNAL = "open_sync"
+# Without a write: what a command takes where there is nothing to bring to the medium.
+FLUSH_IDLE, READ_CACHED = "flush_idle", "read_cached"
 BLOCK = 4096
 
 
@@ -59,7 +58,7 @@ class SlogState(Stored):
 class SlogTest(Stored):
     """One device: forced writes by size and by threads. `seed`: of places and content."""
 
-    format: Literal[1]
+    format: Literal[2]
     kit: str
     utc: str
     kernel: str
@@ -76,16 +75,9 @@ class SlogTest(Stored):
 
     def by_threads(self) -> Iterator[Forces]:
         """The tests of BLOCK with FLUSH, by the number of threads."""
-        return (each for each in self.forces if each.method == FLUSHED and each.block_bytes == BLOCK)
+        return (each for each in self.forces if each.method == FLUSHED and each.record_bytes == BLOCK)
 
     @property
     def flushes(self) -> bool:
         """Whether the kernel sends FLUSH to the device: it says that its cache is volatile."""
         return self.device.write_cache == "write back"
-
-
-def edges(latencies: Latencies) -> list[tuple[int, int, int]]:
-    """Low and high edge in ns and count of each bin."""
-    low, high = bins.bin_edges([index for index, _ in latencies.bins])
-    counts = (count for _, count in latencies.bins)
-    return list(zip(low.tolist(), high.tolist(), counts, strict=True))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from kit.core.units import format_latency
 from kit.store.manifest import Manifest
 from kit.store.parts.forces import Latencies
-from kit.store.slog import edges
 from kit.store.summary import ForcesRow
 from reports.statistics.quantiles import figures_us
 from reports.verdict.forces import durability
@@ -42,7 +41,7 @@ def _quantiles_us(latencies: Latencies | None) -> tuple[float | None, float | No
     """p50 and p99; None where there are too few."""
     if latencies is None:
         return None, None
-    found = figures_us(edges(latencies), (latencies.min_ns, latencies.max_ns))
+    found = figures_us(latencies.edges, (latencies.min_ns, latencies.max_ns))
     return found["p50_us"], found["p99_us"]
 
 

@@ -8,7 +8,7 @@ from kit.core.table import Row, Table
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
 from kit.store.parts.forces import Latencies
-from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THREADS, SlogTest, edges
+from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THREADS, SlogTest
 from kit.store.stored import Json
 from reports.analysis.tier_names import EMULATED
 from reports.statistics.quantiles import figures_us
@@ -47,7 +47,7 @@ def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     yield ""
     yield "4 KiB, write and FLUSH, by threads"
     rows = [
-        (str(forces.threads), f"{forces.forces_per_s:.0f}", *_shown(forces.durable).values())
+        (str(forces.threads), f"{forces.forces_per_s:.0f}", *_shown(forces.group).values())
         for forces in test.by_threads()
     ]
     yield from Table(_THREADS_HEAD, rows, range(len(_THREADS_HEAD))).lines(width, "  ")
@@ -63,7 +63,7 @@ def side_by_side(tests: Sequence[tuple[SlogTest, WriteCache]], width: int) -> It
     """One line a device, then what is said of each; names of the host are inert in it."""
     rows: list[Row] = []
     for test, _ in tests:
-        durable = {forces.block_bytes: _shown(forces.durable) for forces in test.by_size(FLUSHED)}
+        durable = {forces.record_bytes: _shown(forces.group) for forces in test.by_size(FLUSHED)}
         rates = {forces.threads: f"{forces.forces_per_s:.0f}" for forces in test.by_threads()}
         sizes = [value for size in _BESIDE for value in durable.get(size, _shown(None)).values()]
         rows.append((test.device.name, *sizes, *(rates.get(each, _WITHHELD) for each in (1, THREADS[-1]))))
@@ -90,8 +90,8 @@ def row(test: SlogTest, cache: WriteCache) -> Json:
         "kit": test.kit,
     }
     for forces in test.by_size(FLUSHED):
-        for name, value in _quantiles(forces.durable).items():
-            rows[f"write_flush_{forces.block_bytes}_{name}"] = value
+        for name, value in _quantiles(forces.group).items():
+            rows[f"write_flush_{forces.record_bytes}_{name}"] = value
     for forces in test.by_threads():
         rows[f"forces_per_s_4096_{forces.threads}"] = round(forces.forces_per_s, 1)
     return rows
@@ -113,12 +113,12 @@ def _state(test: SlogTest) -> str:
 
 
 def _by_size(test: SlogTest) -> Iterator[Row]:
-    durable = {forces.block_bytes: forces for forces in test.by_size(DSYNC)}
+    durable = {forces.record_bytes: forces for forces in test.by_size(DSYNC)}
     for forces in test.by_size(FLUSHED):
         write, flush = _shown(forces.write), _shown(forces.force if test.flushes else None)
-        both, dsync = _shown(forces.both), _shown(durable[forces.block_bytes].write)
+        both, dsync = _shown(forces.group), _shown(durable[forces.record_bytes].group)
         ends = [each[name] for each in (write, flush) for name in _QUANTILES[:2]]
-        yield (format_size_bytes(forces.block_bytes), *ends, *both.values(), *dsync.values())
+        yield (format_size_bytes(forces.record_bytes), *ends, *both.values(), *dsync.values())
 
 
 def _idle(test: SlogTest) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _idle(test: SlogTest) -> Iterator[str]:
     names = {FLUSH_IDLE: "FLUSH with nothing to write", READ_CACHED: "a sector read again and again"}
     for method, name in names.items():
         for forces in test.by_size(method):
-            p50, p99, _ = _shown(forces.write).values()
+            p50, p99, _ = _shown(forces.force or forces.group).values()
             yield f"  {name}: p50 {p50}, p99 {p99}"
 
 
@@ -135,23 +135,23 @@ def _diskinfo(test: SlogTest) -> Iterator[str]:
     yield "As diskinfo -wS prints it:"
     yield "Synchronous random writes:"
     for forces in test.by_size(FLUSHED):
-        us = forces.durable.mean_ns / 1e3
-        rate = forces.block_bytes / us * 1e6 / _MIB
-        yield f"        {forces.block_bytes / 1024:4.4g} kbytes: {us:8.1f} usec/IO = {rate:8.1f} Mbytes/s"
+        us = forces.group.mean_ns / 1e3
+        rate = forces.record_bytes / us * 1e6 / _MIB
+        yield f"        {forces.record_bytes / 1024:4.4g} kbytes: {us:8.1f} usec/IO = {rate:8.1f} Mbytes/s"
 
 
 def _ceph(test: SlogTest) -> Iterator[str]:
     """The usual test of Ceph's journal devices: fio --direct=1 --sync=1 --rw=write --bs=4k --numjobs=1."""
     for forces in test.by_size(JOURNAL):
-        rate, mean_us = forces.forces_per_s, forces.durable.mean_ns / 1e3
+        rate, mean_us = forces.forces_per_s, forces.group.mean_ns / 1e3
         yield "As the test of Ceph's journal devices (4k, direct, O_SYNC, one job): " + (
-            f"IOPS={rate:.0f}, BW={rate * forces.block_bytes / _MIB:.1f}MiB/s, clat avg={mean_us:.1f} usec"
+            f"IOPS={rate:.0f}, BW={rate * forces.record_bytes / _MIB:.1f}MiB/s, clat avg={mean_us:.1f} usec"
         )
 
 
 def _quantiles(latencies: Latencies) -> dict[str, float | None]:
     """In us; None where the writes are too few."""
-    figures = figures_us(edges(latencies), (latencies.min_ns, latencies.max_ns))
+    figures = figures_us(latencies.edges, (latencies.min_ns, latencies.max_ns))
     return {name: figures[name] for name in _QUANTILES}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from kit.core.sample_size import sample_needed
 from kit.core.units import format_binary_bytes, format_latency, format_percent, three_digits
 from kit.store.sheet import SheetLine, SheetValue
-from kit.store.slog import BLOCK, FLUSHED, edges
+from kit.store.slog import BLOCK, FLUSHED
 from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
 from reports.sheet.facts import APART, Facts, at_most, line, spread, unknown
 from reports.statistics import proportion
@@ -133,9 +133,9 @@ def _of_slog(facts: Facts, name: str) -> SheetValue:
     """Of `hsp slog`, rather of an aged device: writes of 4 KiB with FLUSH."""
     for test in sorted(facts.source.slog, key=lambda each: each.state.kind != "aged"):
         for forces in test.by_size(FLUSHED):
-            found = forces.durable
-            us = figures_us(edges(found), (found.min_ns, found.max_ns))[f"{name}_us"]
-            if forces.block_bytes == BLOCK and us is not None:
+            found = forces.group
+            us = figures_us(found.edges, (found.min_ns, found.max_ns))[f"{name}_us"]
+            if forces.record_bytes == BLOCK and us is not None:
                 state = test.state.kind if test.state.kind != "as-found" else "as found, not aged"
                 note = f"hsp slog: 4 KiB, write and FLUSH, {state}"
                 return SheetValue(text=format_latency(us), value=us, note=note)

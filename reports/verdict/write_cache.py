@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kit.core.units import format_binary_bytes, format_latency
-from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, READ_CACHED, SlogTest, edges
+from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, READ_CACHED, SlogTest
 from reports.statistics.quantiles import percentile_ns
 
 # No NAND flash is known that programs a page in less: XL-FLASH takes 75 us (ISSCC 2020), of which two bins
@@ -53,7 +53,7 @@ def judge(test: SlogTest) -> WriteCache:
         return _without_flush(test)
     if not test.flushes:
         return _unknown(f"the kernel does not say what write cache it has ({test.device.write_cache})")
-    costs, idle = _medians(test, FLUSHED, "force"), _medians(test, FLUSH_IDLE, "write")
+    costs, idle = _medians(test, FLUSHED, "force"), _medians(test, FLUSH_IDLE, "force")
     if not costs:
         return _unknown("too few writes were flushed")
     # Each of them waits, whatever its size.
@@ -80,7 +80,7 @@ def judge(test: SlogTest) -> WriteCache:
 
 
 def _without_flush(test: SlogTest) -> WriteCache:
-    costs, reads = _medians(test, DSYNC, "durable"), _medians(test, READ_CACHED, "write")
+    costs, reads = _medians(test, DSYNC, "group"), _medians(test, READ_CACHED, "write")
     if not costs:
         return _unknown("too few writes were measured")
     size, least = min(costs.items(), key=lambda item: item[1])
@@ -114,7 +114,7 @@ def _medians(test: SlogTest, method: str, name: str) -> dict[int, float]:
     medians = {}
     for forces in test.by_size(method):
         latencies = getattr(forces, name)
-        value = latencies and percentile_ns(edges(latencies), 0.5, (latencies.min_ns, latencies.max_ns))
+        value = latencies and percentile_ns(latencies.edges, 0.5, (latencies.min_ns, latencies.max_ns))
         if value is not None:
-            medians[forces.block_bytes] = value / 1e3
+            medians[forces.record_bytes] = value / 1e3
     return {size: us for size, us in medians.items() if size <= _SMALL_BYTES} or medians

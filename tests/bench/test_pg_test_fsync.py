@@ -6,20 +6,20 @@ which is the experiment's times the lab's dilation.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kit.config.tables.force_table import ForceJob, ForceTable
+from kit.config.tables.force_table import ForceTable
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.load import force_load, forces
+from kit.load import force_load
+from kit.load.force_program import command, put_program, words_of
 from kit.setup.site import Site
 from tests.bench.conftest import Tell
 
@@ -80,12 +80,11 @@ def theirs(site: Site) -> dict[str, float]:
 
 
 def ours_us(site: Site, host: Host, table: ForceTable) -> float:
-    job = ForceJob.of(table, (Path("bench"), 1))
-    force_load.put_program(host, "/tmp")
-    words = forces.words_of(job, "p", site.device_paths[DEVICE], 64 << 20, 3, is_device=True)
+    put_program(host, "/tmp")
+    words = words_of(table, "p", site.device_paths[DEVICE], 64 << 20, 3, is_device=True)
     windows = "100000000", str(SECONDS * 10**9)
-    text = host.run(forces.command("/tmp", ["run", *words, *windows]), deadline_s=300).stdout
-    counted = force_load.forces_of(job, [json.loads(line) for line in text.splitlines()], site.clock)
+    text = host.run(command("/tmp", ["run", *words, *windows]), deadline_s=300).stdout
+    counted = force_load.forces_of(table, force_load.lines_of(text, "it"), site.clock)
     return counted.group.mean_ns / 1e3
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.lab.image.image import Image
-from kit.store.slog import SIZES, SlogTest, edges
+from kit.store.slog import SIZES, SlogTest
 from reports.statistics.quantiles import percentile_ns
 from tests.kit.emulation.model_library import ModelDevice, Op
 from tests.lab.conftest import hsp
 
-PROTECTS = ("kit/session/slog.py", "kit/load/forces.c", "kit/devices", "kit/emulation")
+PROTECTS = ("kit/session/slog.py", "kit/load/force_load.c", "kit/devices", "kit/emulation")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 WRITES, SIZE_BYTES = 400, 64 << 20
 
@@ -29,9 +29,9 @@ def run(preset: str, folder: Path, *options: str, writes: int = 100) -> tuple[st
 
 
 def median_us(test: SlogTest, size: int, name: str) -> float:
-    [forces] = [each for each in test.by_size("fdatasync") if each.block_bytes == size]
+    [forces] = [each for each in test.by_size("fdatasync") if each.record_bytes == size]
     latencies = getattr(forces, name)
-    value = percentile_ns(edges(latencies), 0.5, (latencies.min_ns, latencies.max_ns))
+    value = percentile_ns(latencies.edges, 0.5, (latencies.min_ns, latencies.max_ns))
     assert value is not None
     return value / 1e3
 
@@ -51,7 +51,7 @@ def model_flush_us(preset: str, sectors: int) -> float:
 def test_without_protection_flush_waits_as_the_model_says(image: Image, tmp_path: Path) -> None:
     code, test = run("nvme-consumer", tmp_path, writes=WRITES)
     assert (code, test.device.write_cache) == ("not-protected", "write back")
-    assert [forces.block_bytes for forces in test.by_size("fdatasync")] == list(SIZES)
+    assert [forces.record_bytes for forces in test.by_size("fdatasync")] == list(SIZES)
     for size in (512, 4096, 32 << 10):
         # Seen: 1 to 5.3 % more. The kernel and ublk take 5 us (see the device that lies), a bin is 3 % wide.
         assert median_us(test, size, "force") == pytest.approx(

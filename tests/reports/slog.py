@@ -23,12 +23,11 @@ def forced(
     ios = max(1, min(4000, (64 << 20) // size))
     total_us = write_us + (force_us or 0)
     test = {
-        "method": method, "block_bytes": size, "threads": threads,
-        "elapsed_ns": round(total_us * 1000 * ios / threads), "write": latencies(write_us, ios),
+        "method": method, "record_bytes": size, "per_force": 1, "direct": True, "append": False, "files": 1,
+        "threads": threads, "elapsed_ns": round(total_us * 1000 * ios / threads), "forces": ios,
+        "records": ios, "group": latencies(total_us, ios), "write": latencies(write_us, ios),
     }  # fmt: skip
-    if force_us is None:
-        return test
-    return {**test, "force": latencies(force_us, ios), "both": latencies(total_us, ios)}
+    return test if force_us is None else {**test, "force": latencies(force_us, ios)}
 
 
 def slog_test(
@@ -40,16 +39,16 @@ def slog_test(
     **device: Any,
 ) -> SlogTest:
     """`idle_us`, `read_us`: of commands that bring nothing to the medium; None: not measured."""
-    alone = {"flush_idle": idle_us, "read_cached": read_us}
-    tests = [forced(method, 512, us, None) for method, us in alone.items() if us is not None]
+    tests = [] if idle_us is None else [forced("flush_idle", 512, 0.02, idle_us)]
+    tests += [] if read_us is None else [forced("read_cached", 512, read_us, None)]
     for size in SIZES:
         tests.append(forced("fdatasync", size, write_us(size), flush_us(size)))
-        tests.append(forced("open_dsync", size, write_us(size) + flush_us(size), None))
+        tests.append(forced("open_datasync", size, write_us(size) + flush_us(size), None))
     tests.append(forced("fdatasync", 4096, write_us(4096), flush_us(4096), threads=4))
     tests.append(forced("open_sync", 4096, write_us(4096) + flush_us(4096), None))
     return SlogTest.from_json(
         {
-            "format": 1, "kit": "0.1.0", "utc": "2026-11-24T10:00:00Z", "kernel": "6.12",
+            "format": 2, "kit": "0.1.0", "utc": "2026-11-24T10:00:00Z", "kernel": "6.12",
             "host": "secret-host", "dilation": 1, "seed": 7,
             "device": {
                 "name": "log0", "model": "ACME 1", "firmware": "F7", "serial": "S3CR3T",

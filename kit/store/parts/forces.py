@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from kit.store.stored import Count, Many, Stored, contradiction
 
-Method = Literal["none", "open_dsync", "open_sync", "fdatasync", "fsync", "fsync_other"]
-# Of `hsp slog`, without a write: what a command takes where there is nothing to bring to the medium.
-Idle = Literal["flush_idle", "read_cached"]
 Positive = Annotated[int, Field(ge=1, le=1 << 53)]
 _BINS = 2048
 # Of the program of a phase, in the time of a lab that is slowed down by at most 100.
@@ -49,16 +46,21 @@ class Latencies(Stored):
 
     def _bounds_ns(self) -> tuple[int, int]:
         """Between which the sum is. Each time is rounded down to a ns."""
+        low, edges, counts = zip(*self.edges, strict=True)
+        high = [edge + edge // 32 + 1 for edge in edges]
+        if low[-1] > _MOST_EXACT_NS:
+            high[-1] = max(high[-1], self.max_ns + 1)
+        least, most = (sum(n * edge for n, edge in zip(counts, edges, strict=True)) for edges in (low, high))
+        return max(least, self.ios * self.min_ns), min(most, self.ios * (self.max_ns + 1))
+
+    @property
+    def edges(self) -> list[tuple[int, int, int]]:
+        """Low and high edge in ns and count of each bin."""
         # It brings numpy, which nothing else here needs: `hsp plan` starts without it.
         from kit.core.bins import bin_edges
 
         low, high = (edges.tolist() for edges in bin_edges([index for index, _ in self.bins]))
-        high = [edge + edge // 32 + 1 for edge in high]
-        if low[-1] > _MOST_EXACT_NS:
-            high[-1] = max(high[-1], self.max_ns + 1)
-        counts = [count for _, count in self.bins]
-        least, most = (sum(n * edge for n, edge in zip(counts, edges, strict=True)) for edges in (low, high))
-        return max(least, self.ios * self.min_ns), min(most, self.ios * (self.max_ns + 1))
+        return list(zip(low, high, (count for _, count in self.bins), strict=True))
 
     @property
     def ios(self) -> int:
@@ -87,33 +89,9 @@ def _together(parts: Sequence[Latencies]) -> Latencies | None:
 
 
 class Forces(Stored):
-    """A test: writes of `block_bytes` by `threads`, each forced with `method`.
+    """Forced writes (kit.config.tables.force_table): of a phase, or of a test of `hsp slog`.
 
-    `write`: of the write call. `force`: of the call that forces it, `both`: of both together; None where the
-    write itself forces, or nothing does. `elapsed_ns`: of all writes of all threads. Of an Idle method
-    `write` is of that command.
-    """
-
-    method: Method | Idle
-    block_bytes: Positive
-    threads: Positive
-    elapsed_ns: Positive
-    write: Latencies
-    force: Latencies | None = None
-    both: Latencies | None = None
-
-    @property
-    def durable(self) -> Latencies:
-        """Of a write until it is on stable storage."""
-        return self.both or self.write
-
-    @property
-    def forces_per_s(self) -> float:
-        return self.durable.ios * 1e9 / self.elapsed_ns
-
-
-class PhaseForces(Stored):
-    """The forced writes of a phase (kit.config.tables.force_table): `forces` calls that force, for `records`.
+    `forces` calls that force, for `records`; of a test without a write, its commands.
 
     `group`: the writes of a force and the force, until all is safe; `write`: those writes alone; `force`: the
     call that forces, None where each write is forced itself, or nothing is. `files`, `threads`: of all
@@ -163,7 +141,7 @@ class PhaseForces(Stored):
         return self
 
     @classmethod
-    def together(cls, parts: Sequence[PhaseForces]) -> PhaseForces:
+    def together(cls, parts: Sequence[Forces]) -> Forces:
         """Of several clients with one load: counts, files and threads of all of them."""
         first = parts[0]
         if len(parts) == 1:

@@ -17,16 +17,16 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.array import ArraySpec, create
 from kit.hosts.held_device import PLACE, HeldDevice
 from kit.hosts.local import LocalHost
-from kit.load import forces
+from kit.load import force_program
 from kit.load.block_device import Load
-from kit.load.forces import Test
+from kit.load.force_load import ForceTest, run_tests
 from kit.run.power_records import Layout
 from tests.fakes import ScriptedHost
 from tests.loops import Loop, loop_device
 
 MIB = 1 << 20
 REAL = Clock("real", 1)
-RECORDS = Path(forces.__file__).parents[1] / "remote" / "power_loss_records.py"
+RECORDS = Path(force_program.__file__).parents[1] / "remote" / "power_loss_records.py"
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def moved_while(work: Callable[[], object], mine: Loop, other: Loop) -> None:
 
 
 def test_a_group_of_forces_stays_on_its_device(mine: Loop, photos: Loop) -> None:
-    tests = [Test(method, 4096, 100, 16 * MIB) for method in ("open_dsync", "fsync_other") for _ in range(4)]
+    tests = [ForceTest.of(method, 4096, 100, 16 * MIB) for method in ("open_datasync", "fsync") * 4]
     before = photos.content()
-    moved_while(lambda: forces.run(LocalHost(), str(mine.link), tests, REAL, 1, 60, held(mine)), mine, photos)
+    moved_while(lambda: run_tests(LocalHost(), str(mine.link), tests, REAL, 1, 60, held(mine)), mine, photos)
     assert photos.content() == before
 
 
@@ -90,9 +90,11 @@ def test_a_group_of_forces_stays_on_its_device(mine: Loop, photos: Loop) -> None
 def test_a_phase_of_forces_stays_on_its_device(mine: Loop, photos: Loop, tmp_path: Path, method: str) -> None:
     keys = {"record": "4KiB", "file": "16MiB", "method": method}
     job = ForceJob.of(ForceTable.model_validate(keys), (Path("w.toml"), 1))
-    shutil.copy(forces.phase_program(), tmp_path / forces.PHASE_PROGRAM)
-    words = forces.words_of(job, "log", str(mine.link), 16 * MIB, 7, is_device=True, device=held(mine))
-    argv = forces.command(str(tmp_path), ["run", *words, "100000000", "1500000000"])
+    shutil.copy(force_program.program(), tmp_path / force_program.PROGRAM)
+    words = force_program.words_of(
+        job.force, "log", str(mine.link), 16 * MIB, 7, is_device=True, device=held(mine)
+    )
+    argv = force_program.command(str(tmp_path), ["run", *words, "100000000", "1500000000"])
     before = photos.content()
     moved_while(lambda: LocalHost().run(argv), mine, photos)
     assert photos.content() == before
@@ -109,8 +111,8 @@ def test_fio_stays_on_its_device(mine: Loop, photos: Loop, tmp_path: Path) -> No
 
 
 WRITERS: dict[str, Callable[[Loop, Path], object]] = {
-    "forces": lambda loop, _: forces.run(
-        LocalHost(), str(loop.link), [Test("none", 4096, 9, MIB)], REAL, 1, 60, held(loop)
+    "forces": lambda loop, _: run_tests(
+        LocalHost(), str(loop.link), [ForceTest.of("none", 4096, 9, MIB)], REAL, 1, 60, held(loop)
     ),
     "a command": lambda loop, _: LocalHost().run(held(loop).command(["dd", "if=/dev/zero", f"of={PLACE}"])),
     "blkdiscard": lambda loop, _: LocalHost().run(held(loop).command(["blkdiscard", PLACE])),

@@ -1,4 +1,4 @@
-"""The load of phases with `force`: the program on files of this machine, and what is made of its output."""
+"""Forced writes of phases and tests: the program on files of this machine, and what is made of its output."""
 
 from __future__ import annotations
 
@@ -7,26 +7,32 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.config.tables.force_table import ForceJob, ForceTable
+from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.load import force_load
 from kit.load.fio_windows import ClientWindows, read_counts
-from kit.load.force_load import ForceLoad
-from kit.load.forces import DIRECTORY, PHASE_PROGRAM, PHASE_SOURCE, command, words_of
+from kit.load.force_load import ForceLoad, ForceTest, run_tests
+from kit.load.force_program import DIRECTORY, PROGRAM, SOURCE, command, put_program, words_of
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
-from kit.store.parts.forces import PhaseForces
+from kit.store.parts.forces import Forces
 from kit.store.run_directory import RunDir, create_run
+from kit.store.slog import FLUSH_IDLE, READ_CACHED
 from tests.kit.hosts.conftest import until
 
 REAL = Clock("real", 1)
+MIB = 1 << 20
 METHODS = ["open_datasync", "open_sync", "fdatasync", "fsync", "fsync_close", "close_fsync", "none"]
 
 
@@ -88,7 +94,7 @@ def test_several_clients_start_together_with_files_of_their_own(tmp_path: Path) 
     assert len(windows) == 3
     assert max(int(each.begin_ns.min()) for each in windows) < min(each.last_ns for each in windows)
     parts = [each.forces for each in results if each.forces]
-    together = PhaseForces.together(parts)
+    together = Forces.together(parts)
     assert (together.files, together.threads, together.lost) == (6, 6, 0)
     for name in ("records", "forces", "overwritten", "recovered"):
         assert getattr(together, name) == sum(getattr(each, name) for each in parts), name
@@ -96,15 +102,15 @@ def test_several_clients_start_together_with_files_of_their_own(tmp_path: Path) 
     assert together.group.max_ns == max(each.group.max_ns for each in parts)
     assert together.force and together.force.sum_ns == sum(each.force.sum_ns for each in parts if each.force)
     assert not any((tmp_path / "set" / DIRECTORY).iterdir()) and list((tmp_path / "work").iterdir()) == [
-        tmp_path / "work" / PHASE_PROGRAM
+        tmp_path / "work" / PROGRAM
     ]
 
 
 def test_one_client_that_was_not_read_back_leaves_it_open_for_all(tmp_path: Path) -> None:
     forces = loaded(tmp_path, job_of(method="open_datasync")).forces
-    assert forces and forces == PhaseForces.together([forces])
+    assert forces and forces == Forces.together([forces])
     unread = forces.model_copy(update={"recovered": None, "damaged": None})
-    both = PhaseForces.together([forces, unread])
+    both = Forces.together([forces, unread])
     assert both.recovered is None and both.damaged is None and both.records == 2 * forces.records
     assert both.force is None and both.elapsed_ns == forces.elapsed_ns
 
@@ -158,9 +164,9 @@ def path(tmp_path: Path) -> Path:
 
 def call(tmp_path: Path, job: ForceJob, name: str, *words: str) -> str:
     argv = command(os.fspath(tmp_path), [
-        name, *words_of(job, "log", os.fspath(tmp_path), 0, 7, is_device=False), *words,
+        name, *words_of(job.force, "log", os.fspath(tmp_path), 0, 7, is_device=False), *words,
     ])  # fmt: skip
-    force_load.put_program(LocalHost(), os.fspath(tmp_path))
+    put_program(LocalHost(), os.fspath(tmp_path))
     return LocalHost().run(argv).stdout
 
 
@@ -206,9 +212,18 @@ def test_other_records_of_the_same_phase_are_no_evidence(tmp_path: Path, path: P
     """Of a run that was cut off: its sequence numbers are the same, its seed is not."""
     job = job_of(append=True, file="8MiB")
     count = written(tmp_path, job)
-    words = [*words_of(job, "log", os.fspath(tmp_path), 0, 8, is_device=False), str(count)]
+    words = [*words_of(job.force, "log", os.fspath(tmp_path), 0, 8, is_device=False), str(count)]
     argv = command(os.fspath(tmp_path), ["verify", *words])
     assert json.loads(LocalHost().run(argv).stdout)["recovered"] == 0
+
+
+def kill(words: str) -> bool:
+    """Whether the program with these arguments ran, and was killed."""
+    pids = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True).stdout.split()
+    mine = [int(pid) for pid in pids if Path(f"/proc/{pid}/comm").read_text() == "force_load\n"]
+    for pid in mine:
+        os.kill(pid, signal.SIGKILL)
+    return bool(mine)
 
 
 def test_one_that_is_killed_is_named_and_what_arrived_is_kept(tmp_path: Path) -> None:
@@ -217,12 +232,7 @@ def test_one_that_is_killed_is_named_and_what_arrived_is_kept(tmp_path: Path) ->
     load.start()
     assert until(lambda: load.outputs[0].read_text().count("\n") >= 3)
     work = os.fspath(tmp_path / "set")
-    pids = subprocess.run(
-        ["pgrep", "-f", f"force_load run {work}"], capture_output=True, text=True, check=True
-    )
-    for pid in map(int, pids.stdout.split()):
-        if Path(f"/proc/{pid}/comm").read_text() == "force_load\n":
-            os.kill(pid, signal.SIGKILL)
+    assert kill(f"force_load run {work}")
     result = finished(load, run)
     assert load.failed and result.forces and result.forces.recovered is None
     assert result.ios["write"] == result.forces.group.ios > 0
@@ -261,18 +271,16 @@ LINE = {
         ("to_ns", -5), ("write", {"bins": {"129": -1}, "min": 1, "max": 1, "sum": 1}),
     )],
 )  # fmt: skip
-def test_damaged_output_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "out"
-    path.write_text(text)
+def test_damaged_output_is_refused(text: str) -> None:
     with pytest.raises(MeasurementUnknown):
-        force_load.forces_of(job_of(), force_load.read_lines(path), REAL)
+        force_load.forces_of(job_of().force, force_load.lines_of(text, "it"), REAL)
 
 
 def test_its_lines_are_those_of_fios_counts_in_the_experiments_time(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text(json.dumps(LINE) + "\n" + '{"from_ns": 10, "asked')
     assert read_counts(path, 10, alone=True).by_op() == {"read": 0, "write": 1}
-    forces = force_load.forces_of(job_of(), [LINE], Clock("virtual", 4))
+    forces = force_load.forces_of(job_of().force, [LINE], Clock("virtual", 4))
     assert (forces.group.bins, forces.group.sum_ns, forces.group.max_ns) == (((32, 1),), 32, 32)
 
 
@@ -282,12 +290,121 @@ def test_its_lines_are_those_of_fios_counts_in_the_experiments_time(tmp_path: Pa
 )
 def test_what_was_read_back_is_checked(text: str) -> None:
     with pytest.raises(MeasurementUnknown):
-        force_load.checked(force_load.forces_of(job_of(), [LINE], REAL), text)
+        force_load.checked(force_load.forces_of(job_of().force, [LINE], REAL), text)
 
 
 def test_it_compiles_without_warnings(tmp_path: Path) -> None:
     strict = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    done = subprocess.run(
-        ["cc", *strict, PHASE_SOURCE], capture_output=True, text=True, timeout=100, cwd=tmp_path
-    )
+    done = subprocess.run(["cc", *strict, SOURCE], capture_output=True, text=True, timeout=100, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+# --- Tests of a device ---
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    """A file in place of one."""
+    path = tmp_path / "device"
+    path.write_bytes(bytes(4 * MIB))
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_DIRECT))
+    except OSError:
+        pytest.skip("this filesystem has no O_DIRECT")
+    return path
+
+
+def measured(device: Path, *tests: ForceTest, clock: Clock = REAL, seed: int = 1) -> tuple[Forces, ...]:
+    return run_tests(LocalHost(), os.fspath(device), tests, clock, seed, 60)
+
+
+def test_each_test_counts_all_of_its_writes(device: Path) -> None:
+    results = measured(device, *(ForceTest.of(method, 4096, 40, 4 * MIB) for method in METHODS))
+    for method, result in zip(METHODS, results, strict=True):
+        assert (result.method, result.threads, result.records, result.group.ios) == (method, 1, 40, 40)
+        assert (result.force is not None) == ("sync" in method and not method.startswith("open"))
+        for latencies in (result.write, result.force, result.group):
+            if latencies:
+                assert latencies.ios == 40
+                assert latencies.bins[0][0] == bin_index(latencies.min_ns)
+                assert latencies.bins[-1][0] == bin_index(latencies.max_ns)
+        if result.force and "close" not in method:
+            assert result.group.sum_ns == result.write.sum_ns + result.force.sum_ns
+
+
+def test_what_needs_no_medium_writes_nothing(device: Path) -> None:
+    before = device.read_bytes()
+    flush, read = measured(
+        device, *(ForceTest.of(each, 4096, 40, 4 * MIB) for each in (FLUSH_IDLE, READ_CACHED))
+    )
+    assert (flush.force and flush.force.ios, flush.forces, read.group.ios, read.forces) == (40, 40, 40, 0)
+    assert read.force is None and device.read_bytes() == before
+
+
+def test_threads_write_parts_of_their_own_and_all_of_them(device: Path) -> None:
+    test = ForceTest.of("none", 4096, 256, 4 * MIB, threads=4)
+    [result] = measured(device, replace(test, is_random=False))
+    assert (result.threads, result.group.ios) == (4, 1024)
+    content = device.read_bytes()
+    sectors = {content[at : at + 512] for at in range(0, len(content), 512)}
+    assert len(sectors) == len(content) // 512, "each sector has content of its own"
+    measured(device, replace(test, force=test.force.model_copy(update={"threads": 1024}), groups=9))
+    again = device.read_bytes()
+    assert all(again[at : at + 512] != content[at : at + 512] for at in range(0, len(content), 4096))
+
+
+def test_it_stays_in_its_span_and_a_seed_repeats_its_places(device: Path) -> None:
+    def written(seed: int) -> bytes:
+        device.write_bytes(bytes(4 * MIB))
+        measured(device, ForceTest.of("none", 8192, 20, MIB), seed=seed)
+        return device.read_bytes()
+
+    once = written(7)
+    assert any(once[:MIB]) and not any(once[MIB:]) and written(7) == once != written(8)
+
+
+def test_latencies_of_tests_are_those_of_the_experiment(device: Path) -> None:
+    begun_ns = time.monotonic_ns()
+    [result] = measured(device, ForceTest.of("none", 4096, 200, 4 * MIB), clock=Clock("virtual", 4))
+    assert result.elapsed_ns * 4 <= time.monotonic_ns() - begun_ns
+    assert result.group.sum_ns <= result.elapsed_ns
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (ForceTest.of("none", 4096, 1, 4096, threads=2), "too small"),
+        (ForceTest.of("none", 1004, 1, 4 * MIB), "not a load"),
+        (ForceTest.of("none", 4096, 0, 4 * MIB), "not a run"),
+        (ForceTest.of("once", 4096, 1, 4 * MIB), "not a load"),
+    ],
+)
+def test_a_test_that_cannot_be_is_refused(device: Path, test: ForceTest, message: str) -> None:
+    with pytest.raises(HostError, match=message):
+        measured(device, test)
+
+
+def test_a_device_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="gone: No such file"):
+        measured(tmp_path / "gone", ForceTest.of("none", 4096, 1, 4 * MIB))
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_test_that_is_killed_is_an_error_and_leaves_nothing(
+    device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    killer = threading.Thread(target=lambda: until(lambda: kill(f"force_load test {device}")))
+    killer.start()
+    with pytest.raises(HostError, match=r"measurement of forces on .* failed"):
+        measured(device, ForceTest.of("fdatasync", 4096, 10_000_000, 4 * MIB))
+    killer.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["device"]
+
+
+@pytest.mark.parametrize("text", ["", "{", json.dumps(LINE) + "\n", 3 * (json.dumps(LINE) + "\n")])
+def test_output_of_tests_with_other_counts_is_refused(text: str) -> None:
+    asked = [ForceTest.of("fdatasync", 4096, 1, 4 * MIB)] * 2
+    with pytest.raises(MeasurementUnknown):
+        force_load.results_of(text, asked, REAL)
+    assert force_load.results_of(2 * (json.dumps(LINE) + "\n"), asked, REAL)[1].forces_per_s == 1e8

@@ -175,7 +175,7 @@ def test_a_plan_lists_the_program_before_in_and_after_the_phase(tmp_path: Path) 
     commands = [" ".join(each["argv"]) for each in listed(made, planned_names(made))]
     called = [text.split("/force_load ", 1)[1] for text in commands if "/force_load " in text]
     assert [text.split()[0] for text in called] == ["prepare", "run", "verify"]
-    assert all("/force/log fdatasync 600 4 1 1 16777216 a " in text for text in called)
+    assert all("/force/log fdatasync 600 4 1 1 16777216 ac " in text for text in called)
     assert any(text.startswith("mkdir --mode=1777") and text.endswith("/force") for text in commands)
     stored = made.as_json()
     assert json.loads(stored["jobs"]["force (log)"])["per_force"] == 4

@@ -87,26 +87,28 @@ def test_an_appliance_is_refused(testbed: Path) -> None:
 def test_each_size_has_as_many_writes_as_fit() -> None:
     tests = [test for group in planned_tests(DEVICE, 4000).values() for test in group]
     flushed = {
-        test.block_bytes: test.ios for test in tests if (test.method, test.threads) == ("fdatasync", 1)
+        test.force.record: test.ios
+        for test in tests
+        if (test.force.method, test.force.threads) == ("fdatasync", 1)
     }
     assert list(flushed) == [512 << n for n in range(15)]
     assert flushed[512] == flushed[16 << 10] == 4000 and flushed[8 << 20] == 8
     assert all(test.written_bytes <= DEVICE.size_bytes for test in tests)
-    assert {test.threads for test in tests if test.block_bytes == 4096} == {1, 2, 4, 8, 16}
-    assert [test.order for test in tests if test.method == "open_sync"] == ["sequential"]
-    alone = [test for test in tests if test.method in ("flush_idle", "read_cached")]
-    assert [(test.block_bytes, test.ios, test.written_bytes) for test in alone] == [(512, 400, 0)] * 2
+    assert {test.force.threads for test in tests if test.force.record == 4096} == {1, 2, 4, 8, 16}
+    assert [test.force.method for test in tests if not test.is_random] == ["open_sync"]
+    alone = [test for test in tests if test.force.method in ("flush_idle", "read_cached")]
+    assert [(test.force.record, test.ios, test.written_bytes) for test in alone] == [(512, 400, 0)] * 2
 
 
 def test_no_write_is_smaller_than_a_sector() -> None:
     tests = planned_tests(replace(DEVICE, sector_bytes=4096), 4000).values()
-    assert min(test.block_bytes for group in tests for test in group) == 4096
+    assert min(test.force.record for group in tests for test in group) == 4096
 
 
 def test_a_large_device_is_not_written_whole() -> None:
     tests = planned_tests(replace(DEVICE, size_bytes=4 << 40), 1_000_000).values()
     assert max(test.written_bytes for group in tests for test in group) == 256 << 20
-    assert {test.span_bytes for group in tests for test in group} == {4 << 40}
+    assert {test.force.file for group in tests for test in group} == {4 << 40}
 
 
 @pytest.fixture
@@ -150,20 +152,20 @@ def test_several_devices_are_agreed_to_before_the_first_is_touched(
     rest = TESTBED[TESTBED.index("[[device]]") :].replace("ssd", "other").replace("ACME_1", "ACME_2")
     (tmp_path / "two.toml").write_text(TESTBED + rest.replace('serial = "1"', 'serial = "2"'))
     targets = [find_target(name, tmp_path / "two.toml") for name in ("ssd", "other")]
-    measured: list[tuple[str, ...]] = []
+    measured: list[Testbed] = []
 
-    def measure(*words: Any) -> tuple[None, None]:
-        measured.append(tuple(words[4]))
+    def measure(target: Testbed, *_: Any) -> tuple[None, None]:
+        measured.append(target)
         return None, None
 
     monkeypatch.setattr(slog, "measure_slog", measure)
 
-    def run(targets: list[Testbed], *serials: str) -> list[tuple[str, ...]]:
+    def run(targets: list[Testbed], *serials: str) -> list[Testbed]:
         measured.clear()
         list(measure_each(targets, SlogOptions(), ImageInputs(), tmp_path, serials, Progress(quiet=True)))
         return measured
 
-    assert run(targets, "1", "2") == [("1",), ("2",)]
+    assert run(targets, "1", "2") == targets
     with pytest.raises(SafetyRefusal):
         run(targets, "1")
     with pytest.raises(ConfigError, match="named twice"):

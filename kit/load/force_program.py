@@ -1,0 +1,83 @@
+"""The program of forced writes, force_load.c: compiled here, and how it is called on a host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kit.config.tables.force_table import ForceTable
+from kit.hosts.base import Host
+from kit.hosts.held_device import HeldDevice
+
+# The directory of a phase's files, in that of the working set: every user may make files there.
+DIRECTORY = "force"
+PROGRAM = "force_load"
+SOURCE = Path(__file__).with_name("force_load.c")
+# A copy that removes itself and its directory when it starts: /run, where the program is put, may be mounted
+# noexec. The second argument is a directory in which it waits for a common start (kit.load.common_start), or
+# empty.
+_RUN_COPY = (
+    "d=$(mktemp -d) || exit; trap 'rm -r -f -- \"$d\"' EXIT; f=$d/force_load; "
+    'cat -- "$1" >"$f" && chmod 0700 "$f" && [ -x "$f" ] '
+    '&& { [ -z "$2" ] || (cd -- "$2" && exec python3 -I start.py) || exit 1; } && shift 2 && exec "$f" "$@"; '
+    'echo "is /tmp mounted noexec? set TMPDIR to a directory that is not" >&2; exit 126'
+)
+
+
+def program() -> Path:
+    """The compiled program. Raises HostError."""
+    # It brings rich, which a plan does not need.
+    from kit.hosts.compilation import compiled
+
+    flags = ("-static", "-pthread", "-s")
+    return compiled("hsp-force-load", SOURCE.parent, [SOURCE], flags, (), "forced writes")
+
+
+def put_program(host: Host, work_dir: str) -> None:
+    """Once for a run; every user may run it. Raises HostError."""
+    path = f"{work_dir}/{PROGRAM}"
+    if host.run(["test", "-e", path], check=False).returncode:
+        host.put(program().read_bytes(), f"{path}.new")
+        host.run(["chmod", "0711", work_dir])
+        host.run(["install", "-m", "0755", f"{path}.new", path])
+        host.run(["rm", "-f", "--", f"{path}.new"])
+
+
+def command(work_dir: str | None, words: Sequence[str], start: str = "") -> list[str]:
+    """argv of the program that lies in `work_dir`; None: it is what the command reads.
+
+    `start`: the directory of its common start with others.
+    """
+    path = "-" if work_dir is None else f"{work_dir}/{PROGRAM}"
+    return ["sh", "-c", _RUN_COPY, "sh", path, start, *words]
+
+
+def words_of(
+    force: ForceTable,
+    phase: str,
+    place: str,
+    size_bytes: int,
+    seed: int,
+    *,
+    is_device: bool,
+    device: HeldDevice | None = None,
+    is_random: bool = False,
+) -> list[str]:
+    """The program's arguments for what it writes. `place`, `device`: see Worker; `size_bytes`: of a device.
+
+    A device that is not held, such as the run's own array, is whatever its node leads to at the start.
+    """
+    flags = {
+        "a": force.append, "b": is_device, "c": force.check, "d": force.direct, "g": force.group_commit,
+        "r": is_random,
+    }  # fmt: skip
+    numbers = force.record, force.per_force, force.files, force.threads
+    return [
+        place if is_device else f"{place}/{DIRECTORY}/{phase}",
+        force.method,
+        *map(str, numbers),
+        str(min(force.file, size_bytes) if is_device else force.file),
+        "".join(letter for letter, is_set in flags.items() if is_set) or "-",
+        str(seed),
+        device.word if device else "-",
+    ]
