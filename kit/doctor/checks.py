@@ -247,7 +247,7 @@ CLIENT = (
     ),
     Check(
         "fio-alike", "Whether all clients have the same version of fio.",
-        "Versions differ in defaults, histogram bins and the client/server protocol.",
+        "Versions differ in defaults and in what they log.",
         "Install the same version on all clients.",
     ),
     Check(

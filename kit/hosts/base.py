@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self
 
 from kit.core.errors import HostError
 
@@ -146,7 +146,7 @@ class Process(Protocol):
 
 
 class Closing:
-    """Base of hosts and forwarded sockets: `close` at the end of a `with` block."""
+    """Base of hosts, labs and locks: `close` at the end of a `with` block."""
 
     def close(self) -> None:
         """Release resources; none by default. Safe to call twice."""
@@ -208,33 +208,7 @@ class Host(Closing, ABC):
         """Read a file. Raises OutputTooLarge, HostError."""
 
 
-class Forward(Closing):
-    """A forwarded socket. `close` removes it; safe to call twice, and after the host is lost."""
-
-    def __init__(self, remove: Callable[[], object]) -> None:
-        self._remove: Callable[[], object] | None = remove
-
-    def close(self) -> None:
-        remove, self._remove = self._remove, None
-        if remove:
-            remove()
-
-
-@runtime_checkable
-class Forwarding(Protocol):
-    """A host that forwards Unix sockets to and from this machine."""
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """Create a local socket, for this user only, that forwards to `remote_path` on the host.
-
-        Without a listener there each connection fails. Raises HostError, HostLost.
-        """
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """Create a socket on the host that forwards to the local `local_path`. Raises HostError, HostLost."""
-
-
-class DirectHost(Host, Forwarding):
+class DirectHost(Host):
     """A directly connected host, not a wrapper of another one."""
 
     @abstractmethod

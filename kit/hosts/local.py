@@ -31,7 +31,6 @@ from kit.hosts.base import (
     CommandFailed,
     DeadlineExceeded,
     DirectHost,
-    Forward,
     Kept,
     OutputTooLarge,
     Result,
@@ -296,16 +295,3 @@ class LocalHost(DirectHost):
         if out.cut_bytes:
             raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
         return code, out.content(), err.content()
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """As Forwarding's. Both ends are on this machine, so it is a symbolic link."""
-        link = Path(local_path)
-        try:
-            link.symlink_to(remote_path)
-        except OSError as error:
-            raise HostError(f"cannot create {link}: {error.strerror}", "choose another path") from error
-        return Forward(lambda: link.unlink(missing_ok=True))
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """As Forwarding's."""
-        return self.forward_unix_to_remote(remote_path, local_path)

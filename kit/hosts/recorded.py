@@ -12,7 +12,7 @@ from typing import Any
 
 from kit.core.errors import HostError
 from kit.core.files import AppendLog
-from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Forwarding, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, Process, Result
 
 
 class Recorder:
@@ -64,14 +64,11 @@ class WrappedHost(Host):
 
 
 class RecordedHost(WrappedHost):
-    """Wraps a host and records its commands. It forwards sockets if the wrapped host does."""
+    """Wraps a host and records its commands."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
         super().__init__(host)
         self._recorder = recorder
-        if isinstance(host, Forwarding):
-            self.forward_unix_to_remote = host.forward_unix_to_remote
-            self.forward_remote_unix = host.forward_remote_unix
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         self._recorder.write(self.name, argv=argv)
@@ -93,7 +90,7 @@ class RecordedHost(WrappedHost):
 
 
 class ReopenedHost(WrappedHost):
-    """A host that may lose its power, and is connected to again. It forwards no sockets."""
+    """A host that may lose its power, and is connected to again."""
 
     def __init__(self, opening: Callable[[], Host]) -> None:
         super().__init__(opening())

@@ -13,7 +13,6 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
-import os
 import shlex
 import threading
 import time
@@ -29,7 +28,6 @@ from kit.hosts.base import (
     OUTPUT_LIMIT_BYTES,
     DeadlineExceeded,
     DirectHost,
-    Forward,
     HostLost,
     Kept,
     OutputTooLarge,
@@ -227,7 +225,6 @@ class SshHost(DirectHost):
             ) from error
         except BROKEN as error:
             raise self.connection_lost((), error) from error
-        self._forwards: list[Forward] = []
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         return self._open(argv, stdin, self.supervision, limit_bytes).wait(deadline_s, self._nudge_s)
@@ -293,76 +290,6 @@ class SshHost(DirectHost):
             raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
         return code, out.content(), err.content()
 
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """Create the local socket `local_path`, which forwards to the socket `remote_path` on the host.
-
-        `local_path` must not exist, and only the user may access its directory. Without a listener on the
-        host each connection fails. Raises HostError, HostLost.
-        """
-        socket = Path(local_path)
-        try:
-            directory = socket.parent.stat()
-        except OSError as error:
-            raise HostError(
-                f"{socket.parent}: {error.strerror}", "a socket is to be created there"
-            ) from error
-        if directory.st_uid != os.getuid() or directory.st_mode & 0o077:
-            raise HostError(f"{socket.parent} is open to others", "a socket in it would be; chmod 0700 it")
-        # asyncio would silently replace an existing socket.
-        if os.path.lexists(socket):
-            raise HostError(f"{socket} already exists", "choose another path, or remove it")
-
-        return self._forward(
-            self.connection.forward_local_path(local_path, remote_path),
-            f"local {local_path} to {remote_path}",
-            lambda: socket.unlink(missing_ok=True),
-        )
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """Create a socket on the host (mode 0600), which forwards to the local socket `local_path`.
-
-        Raises HostError if sshd refuses (the path exists, its directory does not exist or is not
-        writable, or forwarding is forbidden); HostLost.
-        """
-        # sshd does not remove it, and cannot listen at an existing path.
-        remove = functools.partial(self.run, ("rm", "-f", "--", remote_path), check=False)
-        listening = self.connection.forward_remote_path(remote_path, local_path)
-        return self._forward(listening, f"{remote_path} to local {local_path}", remove)
-
-    def _forward(
-        self,
-        listening: Awaitable[asyncssh.SSHListener],
-        description: str,
-        remove: Callable[[], object],
-    ) -> Forward:
-        try:
-            listener = call(asyncio.wait_for(listening, DEFAULT_DEADLINE_S))
-        except asyncssh.ChannelListenError as error:
-            if self.connection.is_closed():
-                raise self.connection_lost(("forward", description), error) from error
-            raise HostError(
-                f"on {self.name}: cannot forward {description}: {error}",
-                "the path exists, its directory does not exist or is not writable, or the server's "
-                "sshd_config has AllowStreamLocalForwarding no",
-            ) from error
-        except (*BROKEN, TimeoutError) as error:
-            if isinstance(error, OSError) and error.errno:
-                raise HostError(f"on {self.name}: cannot forward {description}: {error}") from error
-            raise self.connection_lost(("forward", description), error) from error
-
-        async def end() -> None:
-            with contextlib.suppress(*BROKEN, TimeoutError):
-                listener.close()
-                await asyncio.wait_for(listener.wait_closed(), _CLOSE_GRACE_S)
-
-        def close() -> None:
-            call(end())
-            with contextlib.suppress(HostError, OSError):
-                remove()
-
-        self._forwards.append(forward := Forward(close))
-        return forward
-
     async def _nudging(self, awaitable: Awaitable[T]) -> T:
         """The awaitable's result; sends nudges while it waits."""
         waiting = asyncio.ensure_future(awaitable)
@@ -388,9 +315,6 @@ class SshHost(DirectHost):
         )
 
     def close(self) -> None:
-        for forward in self._forwards:
-            forward.close()
-
         async def end() -> None:
             self.connection.close()
             try:

@@ -91,15 +91,12 @@ class SudoProcess:
 class SudoHost(Host):
     """Wraps a host whose user is not root.
 
-    Signals reach root's commands through the `killer` of the wrapped host. Sockets are forwarded by sshd as
-    the user: the user needs permission for the remote socket, or owns it.
+    Signals reach root's commands through the `killer` of the wrapped host.
     """
 
     def __init__(self, host: DirectHost) -> None:
         self.name = host.name
         self.inner = host
-        self.forward_unix_to_remote = host.forward_unix_to_remote
-        self.forward_remote_unix = host.forward_remote_unix
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         """As Host's. Also raises SudoRefused."""

@@ -1,4 +1,4 @@
-"""A common start of fio on several clients: each job waits for a time, which it gets on its own clock."""
+"""A common start of fio of several workers: each job waits for a time, which it gets on its own clock."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kit.core.clock import Clock
 from kit.core.errors import KitError
 from kit.hosts.base import Host, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
+from kit.load.fio import FioFiles
 from kit.load.phase_load import Worker
 
 HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
@@ -26,13 +27,18 @@ _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
 @dataclass
 class Member:
-    """A worker: the name of its socket, its directory, its fio (a server, or its own)."""
+    """A worker and its number, the directory of its fio there, and that fio. `told`: that it failed."""
 
     worker: Worker
-    socket: str
+    number: int
     directory: str
-    server: Process | None = None
+    process: Process | None = None
     failure: str = ""
+    told: bool = False
+
+    @property
+    def files(self) -> FioFiles:
+        return FioFiles(self.directory)
 
     @property
     def host(self) -> Host:
@@ -46,17 +52,19 @@ class Member:
         self.failure = self.failure or reason
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
-        """Turn an error into a failure of this client; the other clients continue."""
+    def failing(self, but: tuple[type[KitError], ...] = ()) -> Iterator[None]:
+        """Turn an error, `but` these, into a failure of this worker; the others go on."""
         try:
             yield
+        except but:
+            raise
         except KitError as error:
             self.fail(error.message)
 
 
 def await_ready(members: Sequence[Member], running: Callable[[], bool]) -> None:
-    """Wait until every job waits for its start. A client much slower than the others fails."""
-    missing = list(members)
+    """Wait until every job waits for its start, or has ended. One much slower than the others fails."""
+    missing = [member for member in members if not member.failure]
     end = latest = time.monotonic() + _READY_DEADLINE_S
     while missing and running() and time.monotonic() < end:
         for member in list(missing):
@@ -65,7 +73,8 @@ def await_ready(members: Sequence[Member], running: Callable[[], bool]) -> None:
                 if ready.returncode == 0:
                     missing.remove(member)
                     end = min(latest, time.monotonic() + _LAST_READY_S)
-            if member.failure and member in missing:
+                    continue
+            if member.failure or not (member.process and member.process.running()):
                 missing.remove(member)
         time.sleep(_POLL_S)
     for member in missing:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kit.config.fio_job import SEED, FioJob
 from kit.core.clock import Clock
@@ -26,7 +26,6 @@ _SHORTEST_READING_MS = 250
 _OWN_LINES = re.compile(
     r"^(fio: terminating on signal [0-9]+|.+ : Saving output of prerun in .+)$", re.MULTILINE
 )
-_ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
 # Put before every job: a log with times of the client's monotonic clock (1 is CLOCK_MONOTONIC,
 # clock_gettime(2)). And a seed for jobs that have none: fio's own is a constant, so that each phase would
@@ -36,41 +35,28 @@ _OWN_OPTIONS = f"""\
 [global]
 randseed={SEED}
 thread=1
-"""
-_COUNT_OPTIONS = """\
 disable_slat=1
 disable_clat=0
-clat_percentiles=1
 """
-_LOG_OPTIONS = f"""\
-{_OWN_OPTIONS}per_job_logs=1
-disable_slat=1
-disable_clat=0
+# Counts, or each I/O with its latency in ns.
+_RECORDED = {
+    "nothing": "",
+    "counts": "clat_percentiles=1\n",
+    "every I/O": """\
+per_job_logs=1
 log_alternate_epoch=1
 log_alternate_epoch_clock_id=1
-"""
-# Of each I/O with its latency in ns.
-_EVERY_IO_OPTIONS = """\
 write_lat_log={log}
 log_avg_msec=0
 log_offset=0
-"""
-# A common start of clients that count (kit.load.common_start).
-_WAIT_OPTIONS = "exec_prerun=python3 -I start.py\n"
-
-# Added to a job of fio's client/server mode: file names without the connection's name as prefix, and a wait
-# for the common start time (kit.load.fio_server).
-_GROUP_OPTIONS = """\
-unique_filename=0
-exec_prerun=python3 -I start.py
-"""
+""",
+}
+Recorded = Literal["every I/O", "counts", "nothing"]
+# A common start (kit.load.common_start). fio runs it through a shell, and appends `> JOB.prerun.txt`.
+_WAIT_OPTION = "exec_prerun=cd {directory} && python3 -I start.py\n"
 _THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTILINE)
-# Commands of the client/server mode begin with `env`: they run as the SSH connection's user, without sudo.
-# Socket names have no directory: paths of Unix sockets must be short, and fio uses them in file names.
 # Arguments: directory, then the command.
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
-# Without SIGPIPE: a client that disconnects must not end the leading fio.
-_IN_DIRECTORY_NO_PIPE = "trap '' PIPE; " + _IN_DIRECTORY
 
 
 @dataclass(frozen=True)
@@ -96,22 +82,18 @@ class FioFiles:
         return f"{self.log_prefix}_lat.{number}.log"
 
 
-def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str], *, logged: bool = True) -> bytes:
-    """The job for one client. The kit replaces its variables, because sudo drops the environment."""
-    log = _EVERY_IO_OPTIONS.format(log=files.log_prefix) if logged else ""
-    return _text(_LOG_OPTIONS + log, job, values)
+def job_text(
+    job: FioJob, files: FioFiles, values: Mapping[str, str], recorded: Recorded, *, together: bool
+) -> bytes:
+    """The job of one worker. The kit replaces its variables, because sudo drops the environment.
 
-
-def counted_job_text(job: FioJob, values: Mapping[str, str], *, together: bool) -> bytes:
-    """The job for a client that counts, without logs. `together`: with a common start."""
-    options = _OWN_OPTIONS + _COUNT_OPTIONS + (_WAIT_OPTIONS if together else "")
-    return _text(options, job, values)
-
-
-def group_job_text(job: FioJob, values: Mapping[str, str]) -> bytes:
-    """The job for several clients. fio runs in the directory of the phase."""
-    options = _LOG_OPTIONS + _EVERY_IO_OPTIONS.format(log="fio") + _GROUP_OPTIONS
-    return _text(options, job, values)
+    `together`: with a common start.
+    """
+    wait = _WAIT_OPTION.format(directory=files.directory) if together else ""
+    text = _OWN_OPTIONS + _RECORDED[recorded].format(log=files.log_prefix) + wait + _THREAD.sub("", job.text)
+    for name, value in values.items():
+        text = text.replace(f"${{{name}}}", value)
+    return text.encode()
 
 
 def window_ms(interval_ns: int, duration_ns: int) -> int:
@@ -122,13 +104,6 @@ def window_ms(interval_ns: int, duration_ns: int) -> int:
         if interval_ms >= part * _SHORTEST_READING_MS and readings <= _USUAL_READINGS:
             return interval_ms // part
     return interval_ms
-
-
-def _text(options: str, job: FioJob, values: Mapping[str, str]) -> bytes:
-    text = options + _THREAD.sub("", job.text)
-    for name, value in values.items():
-        text = text.replace(f"${{{name}}}", value)
-    return text.encode()
 
 
 def escaped(path: str) -> str:
@@ -152,41 +127,13 @@ def variables(place: str, size_bytes: int, duration_ns: int, clock: Clock, seed:
 
 
 def command(files: FioFiles) -> list[str]:
-    """argv of fio on one client."""
+    """argv of fio, which logs every I/O."""
     return ["fio", "--output-format=json+", f"--output={files.output}", files.job]
 
 
-def socket_name(number: int) -> str:
-    """Name of the socket of client `number`, from 0, in the client/server mode."""
-    return f"c{number}"
-
-
-def group_job(socket: str) -> str:
-    """Name of the job file of a client in the client/server mode. Each has its own: their seeds differ."""
-    return f"{socket}.fio"
-
-
-def group_directory(work_dir: str, number: int, phase: str) -> str:
-    """The directory of client `number` in the client/server mode."""
+def directory(work_dir: str, number: int, phase: str) -> str:
+    """The directory of the fio of worker `number`."""
     return f"{work_dir}/fio{number}-{phase}"
-
-
-def server_command(directory: str, socket: str) -> list[str]:
-    """argv of a fio server on a Unix socket."""
-    return ["env", "sh", "-c", _IN_DIRECTORY, "sh", directory, "fio", f"--server=sock:{socket}"]
-
-
-def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
-    """argv of the leading fio.
-
-    Without estimates of the remaining time, which wake every server and have a deadline of 5 s: the clock of
-    an idle guest passes it before an answer can arrive.
-    """
-    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", group_job(socket))]
-    return [
-        "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
-        "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,
-    ]  # fmt: skip
 
 
 def count_command(directory: str, window_ms: int, *, ordinary: bool) -> list[str]:
@@ -233,25 +180,6 @@ def parse_output(text: str) -> dict[str, Any]:
     if failed:
         raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
     return {**parsed.last}
-
-
-def parse_group_output(text: str) -> tuple[dict[str, list[dict[str, Any]]], str]:
-    """Output of a fio that leads others: the jobs of each client by its name, and error messages in one line.
-
-    Lines of the servers come before and after the JSON. Raises MeasurementUnknown without JSON.
-    """
-    parsed = fio_json.documents(text)
-    around = (*text[: parsed.begin].splitlines(), *text[parsed.end :].splitlines())
-    errors = [line.strip() for line in around if _ERROR.search(line)]
-    reason = "; ".join(errors[:5]) or "fio gives no reason"
-    # The sum over all clients is not used: it has no histogram, and is missing if a client failed.
-    stats = fio_json.jobs(parsed.last or {}, "client_stats")
-    if stats is None:
-        raise MeasurementUnknown(f"fio's JSON has no results of clients: {reason}")
-    jobs: dict[str, list[dict[str, Any]]] = {}
-    for job in stats:
-        jobs.setdefault(str(job.get("hostname")), []).append(job)
-    return jobs, reason
 
 
 def total_ios(output: dict[str, Any]) -> dict[str, int]:

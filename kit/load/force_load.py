@@ -23,13 +23,12 @@ from kit.core.errors import ConfigError, HostError, MeasurementUnknown
 from kit.core.seed import seed_for
 from kit.hosts.base import CommandFailed, Host
 from kit.hosts.held_device import HeldDevice
-from kit.load import common_start
 from kit.load.common_start import Member
 from kit.load.fio_bins import index_of_midpoint, lower_edge
 from kit.load.fio_windows import read_counts
 from kit.load.force_program import command, program, put_program, words_of
-from kit.load.phase_load import ClientResult
-from kit.load.streamed_load import StreamedLoad, output_of
+from kit.load.launch import PhaseLoad
+from kit.load.phase_load import ClientResult, output_of
 from kit.store.parts.forces import Forces
 from kit.store.run_directory import RunDir
 from kit.store.slog import FLUSH_IDLE, READ_CACHED
@@ -40,22 +39,21 @@ _PAUSE_NS = 300_000_000
 Line = dict[str, Any]
 
 
-class ForceLoad(StreamedLoad):
-    """Forced writes. See kit.load.phase_load.Load. Of several clients each has files of its own."""
+class ForceLoad(PhaseLoad):
+    """Forced writes. Of several clients each has files of its own."""
 
     program = "the program of forced writes"
 
     def prepare(self) -> None:
         """Put the program there, and make its files."""
-        for number, member in enumerate(self._members):
+        for member in self._members:
             put_program(member.host, self.spec.work_dir)
             if self._together:
                 self._make_directory(member)
-                self._write(member, "start.py", common_start.HELPER.read_bytes())
             if _is_device(member.worker.place):
                 continue
             try:
-                self._call(member, number, "prepare", (), _PREPARE_DEADLINE_S)
+                self._call(member, "prepare", (), _PREPARE_DEADLINE_S)
             except CommandFailed as error:
                 raise HostError(
                     f"{member.name}: the files of the forced writes cannot be made: "
@@ -63,44 +61,29 @@ class ForceLoad(StreamedLoad):
                     "is there room for them, and may the user of the load write there?",
                 ) from error
 
-    def start(self) -> None:
-        window_ns = (self.spec.window_ms or 1) * 10**6
-        times = [str(window_ns), str(self.spec.clock.to_host_ns(self.spec.duration_ns))]
-        for number, member in enumerate(self._members):
-            output = self._outputs[member.name] = output_of(self.spec, member.name)
-            start = member.directory if self._together else ""
-            member.server = member.host.start(self._argv(member, number, "run", times, start), output)
-        self._start_together()
+    def _command(self, member: Member) -> list[str]:
+        window_ns = self.spec.window_ms * 10**6
+        duration_ns = self.spec.clock.to_host_ns(self.spec.duration_ns)
+        start = member.directory if self._together else ""
+        return self._argv(member, "run", [str(window_ns), str(duration_ns)], start)
 
-    def collect(self, run_dir: RunDir) -> list[ClientResult]:
+    def _result(self, member: Member, run_dir: RunDir) -> ClientResult | None:
         """Of a failed worker, what has arrived. Reads the records back."""
-        results = []
-        for number, member in enumerate(self._members):
-            path = self._outputs[member.name]
-            try:
-                lines = lines_of(path.read_text(errors="replace"), path)
-                windows = replace(
-                    read_counts(path, self.spec.window_ms or 1, alone=False), sums_ns=_sums(lines, "write")
-                )
-            except (OSError, MeasurementUnknown) as error:
-                member.fail(str(error))
-                continue
-            if not windows.ios:
-                member.fail("no force has ended")
-                continue
-            result = ClientResult(member.worker, windows.by_op(), windows)
-            with member.failing():
-                result = replace(result, forces=self._forces(member, number, lines))
-            results.append(result)
-        for member in self._members:
-            if member.failure:
-                self.failed = True
-                self.problems.append(f"{self.program} failed on {member.name}: {member.failure}")
-            if self._together:
-                self._remove_directory(member)
-        return results
+        path = output_of(self.spec, member.name)
+        try:
+            lines = lines_of(path.read_text(errors="replace"), path)
+        except OSError as error:
+            raise MeasurementUnknown(str(error)) from error
+        windows = replace(read_counts(path, self.spec.window_ms, alone=False), sums_ns=_sums(lines, "write"))
+        if not windows.ios:
+            member.fail("no force has ended")
+            return None
+        result = ClientResult(member.worker, windows.by_op(), windows)
+        with member.failing():
+            result = replace(result, forces=self._forces(member, lines))
+        return result
 
-    def _forces(self, member: Member, number: int, lines: Sequence[Line]) -> Forces:
+    def _forces(self, member: Member, lines: Sequence[Line]) -> Forces:
         job = self.spec.job
         assert isinstance(job, ForceJob)
         forces = forces_of(job.force, lines, self.spec.clock, job.writes_per_io)
@@ -112,20 +95,18 @@ class ForceLoad(StreamedLoad):
         if not job.force.check:
             return forces
         written = list(map(str, lines[-1]["written"]))
-        text = self._call(member, number, "verify", written, _VERIFY_DEADLINE_S)
+        text = self._call(member, "verify", written, _VERIFY_DEADLINE_S)
         return checked(forces, text)
 
-    def _call(self, member: Member, number: int, name: str, words: Sequence[str], deadline_s: float) -> str:
-        return member.host.run(self._argv(member, number, name, words), deadline_s=deadline_s).stdout
+    def _call(self, member: Member, name: str, words: Sequence[str], deadline_s: float) -> str:
+        return member.host.run(self._argv(member, name, words), deadline_s=deadline_s).stdout
 
-    def _argv(
-        self, member: Member, number: int, name: str, words: Sequence[str], start: str = ""
-    ) -> list[str]:
+    def _argv(self, member: Member, name: str, words: Sequence[str], start: str = "") -> list[str]:
+        # Clients have the same directory: the files of each have its number.
+        files = f"{self.spec.name}.{member.number}" if self._together else self.spec.name
         job, worker = self.spec.job, member.worker
         assert isinstance(job, ForceJob)
-        # Clients have the same directory: the files of each have its number.
-        files = f"{self.spec.name}.{number}" if self._together else self.spec.name
-        seed = int(self.spec.values(worker, number)["HSP_SEED"])
+        seed = int(self.spec.values(worker, member.number)["HSP_SEED"])
         own = words_of(
             job.force, files, worker.place, worker.size_bytes, seed,
             is_device=_is_device(worker.place), device=worker.device,

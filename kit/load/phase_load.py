@@ -1,30 +1,24 @@
-"""The load of a phase: fio on the clients, and its results.
-
-One client runs fio itself; several use fio's client/server mode (kit.load.fio_server).
-"""
+"""What a load is asked for, and its results; fio itself: kit.load.launch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote
 
 from kit.config.fio_job import FioJob
 from kit.core.clock import Clock
-from kit.core.errors import KitError, MeasurementUnknown
+from kit.core.errors import MeasurementUnknown
 from kit.core.seed import seed_for
-from kit.hosts.base import LARGE_LIMIT_BYTES, Host, HostLost, Process
-from kit.hosts.held_device import HeldDevice, command_on, place_on
-from kit.load import fio, fio_json, ordinary_user
+from kit.hosts.base import LARGE_LIMIT_BYTES, Host
+from kit.hosts.held_device import HeldDevice, place_on
+from kit.load import fio, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.load.fio_windows import ClientWindows
 from kit.store.parts.forces import Forces
 from kit.store.run_directory import RunDir
-
-_STOP_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -83,10 +77,17 @@ class LoadSpec:
         return fio.variables(place, worker.size_bytes, self.duration_ns, self.clock, seed)
 
     @property
-    def window_ms(self) -> int | None:
-        """From one reading of fio's counts to the next, on the host's clock; None for a log of every I/O."""
-        if self.histograms_ns is None:
-            return None
+    def counted(self) -> bool:
+        return self.histograms_ns is not None
+
+    @property
+    def recorded(self) -> fio.Recorded:
+        return "counts" if self.counted else "every I/O" if self.logged else "nothing"
+
+    @property
+    def window_ms(self) -> int:
+        """From one reading of fio's counts to the next, on the host's clock."""
+        assert self.histograms_ns is not None
         to_host_ns = self.clock.to_host_ns
         return fio.window_ms(to_host_ns(self.histograms_ns), to_host_ns(self.duration_ns))
 
@@ -104,96 +105,6 @@ class ClientResult:
     forces: Forces | None = None
 
 
-class Load(Protocol):
-    """A load on all clients. `problems`: texts that name the client.
-
-    `failed`: the load did not run, so the next phase would fail as well.
-    """
-
-    problems: list[str]
-    failed: bool
-
-    def prepare(self) -> None:
-        """Prepare the load before the instruments begin. Raises KitError."""
-
-    def start(self) -> None:
-        """Start fio on all clients."""
-
-    def running(self) -> bool:
-        """Whether fio still runs on a client."""
-
-    def finish(self, interrupted: bool) -> None:
-        """Stop fio and read its exit status. `interrupted`: ignore a non-zero exit status."""
-
-    def collect(self, run_dir: RunDir) -> list[ClientResult]:
-        """Fetch and read the files; of a failed client, those that exist."""
-
-
-class SingleLoad:
-    """The only worker."""
-
-    def __init__(self, worker: Worker, spec: LoadSpec) -> None:
-        self.problems: list[str] = []
-        self.failed = False
-        self._worker, self._host, self._spec = worker, worker.host, spec
-        self._files = fio.FioFiles(f"{spec.work_dir}/{worker.name.replace('/', '-')}-{spec.name}")
-        self._process: Process | None = None
-
-    def prepare(self) -> None:
-        text = fio.job_text(
-            self._spec.job, self._files, self._spec.values(self._worker), logged=self._spec.logged
-        )
-        if self._spec.ordinary:
-            ordinary_user.make_directory(self._host, self._files.directory, self._spec.work_dir)
-            ordinary_user.write(self._host, self._files.job, text)
-        else:
-            self._host.run(["mkdir", "-p", self._files.directory])
-            self._host.put(text, self._files.job)
-
-    def start(self) -> None:
-        self._spec.check_files(self._worker)
-        self._process = self._host.start(
-            command_on(self._worker.device, self._spec.by(fio.command(self._files)))
-        )
-
-    def running(self) -> bool:
-        return self._process is not None and self._process.running()
-
-    def finish(self, interrupted: bool) -> None:
-        if self._process is None:
-            return
-        try:
-            if self._process.running():
-                # fio ends its jobs on SIGINT and still writes its output.
-                self._process.stop(_STOP_DEADLINE_S)
-            ended = self._process.wait(_STOP_DEADLINE_S)
-        except HostLost:
-            raise
-        except KitError as error:
-            self.failed = True
-            self.problems.append(f"fio failed on {self._worker.name}: {error.message}")
-            return
-        if ended.returncode != 0 and not interrupted:
-            self.failed = True
-            self.problems.append(f"fio failed {ended.describe()}")
-
-    def collect(self, run_dir: RunDir) -> list[ClientResult]:
-        prefix = raw_prefix(self._spec, self._worker.name)
-        try:
-            logs = [self._files.latency_log_of(number) for number in job_numbers(self._spec.job)]
-            if self._spec.ordinary:
-                ordinary_user.take_over(self._host, self._files.directory, [self._files.output, *logs])
-            output = self._host.get(self._files.output, limit_bytes=fio_json.LIMIT_BYTES)
-            run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
-            jobs = fio.parse_output(output.decode(errors="replace"))["jobs"]
-            return [read_logs(self._spec, self._worker, logs, jobs, run_dir)]
-        except HostLost:
-            raise
-        except KitError as error:
-            self.problems.append(f"fio on {self._worker.name}: {error.message}")
-            return []
-
-
 def job_numbers(job: FioJob) -> range:
     """Numbers of fio's jobs: fio counts each copy (numjobs) and writes a log for each."""
     return range(1, 1 + sum(int(section.options.get("numjobs", "1")) for section in job.sections))
@@ -205,16 +116,15 @@ def read_logs(
     paths: Sequence[str],
     jobs: Sequence[Json],
     run_dir: RunDir,
-    leader: Host | None = None,
 ) -> ClientResult:
-    """Fetch the logs of `worker`, or of its fio server from the `leader`, keep them in raw/, and read them.
+    """Fetch the logs of `worker`, keep them in raw/, and read them.
 
     `paths` in the order of the jobs. Raises HostError if the logs are too large together,
     MeasurementUnknown if their I/Os are not as many as fio counted in `jobs`.
     """
     prefix = f"{run_dir.raw / raw_prefix(spec, worker.name)}-fio"
-    ios, holder = fio.total_ios({"jobs": jobs}), leader or worker.host
-    log = b"".join(_fetch(holder, paths))
+    ios = fio.total_ios({"jobs": jobs})
+    log = b"".join(_fetch(worker.host, paths))
     Path(f"{prefix}_lat.log").write_bytes(log)
     return ClientResult(worker, ios, read_log(worker.name, log, ios))
 
@@ -231,6 +141,12 @@ def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:
 def raw_prefix(spec: LoadSpec, worker: str) -> str:
     """Prefix of the files of one worker and phase in the run's raw/; a ":" of its name is "%3A" there."""
     return f"{spec.name}-{quote(worker.replace('/', '-'))}"
+
+
+def output_of(spec: LoadSpec, worker: str) -> Path:
+    """The file in raw/ that gets the counts of a worker."""
+    assert spec.raw is not None
+    return spec.raw / f"{raw_prefix(spec, worker)}-counts.{spec.part}.jsonl"
 
 
 def read_log(worker: str, log: bytes, ios: dict[str, int]) -> ClientLatencies:

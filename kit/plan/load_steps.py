@@ -37,8 +37,7 @@ def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
         argv = fio.read_through_command(f"{path}/{file}", warmup.read_first, direct=direct)
         argv = ordinary(argv) if direct else argv
         yield Step("warm up", client_key(0) if direct else "server", (Command(tuple(argv)),))
-    host = names.client_names[0] if over_nfs else "server"
-    files = fio.FioFiles(f"{names.work_dir}/{host.replace('/', '-')}-warm-up")
+    files = fio.FioFiles(fio.directory(names.work_dir, 0, "warm-up"))
     job = f"{warmup.job} in {place_of(plan, names)}"
     command = Command(_by_fios_user(plan, fio.command(files), by_client=over_nfs), job)
     yield Step("warm up", client_key(0) if over_nfs else "server", (command,))
@@ -146,17 +145,19 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
         yield Step(step, "server", (Command(tuple(wear.command(paths)), wear.SOURCE),))
 
 
-def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:
-    """fio with a program on each client, or for each device, that prints its counts."""
+def _fio(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:
+    """fio of each client, or for each device; with a program that prints its counts, if it counts."""
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
     alone = names.client_names if phase.over_nfs else ("server",)
     for number, _ in enumerate((ARRAY,) if phase.array else phase.devices or alone):
-        directory = fio.group_directory(names.work_dir, number, phase.name)
-        argv = fio.count_command(directory, window_ms, ordinary=phase.over_nfs)
+        files = fio.FioFiles(fio.directory(names.work_dir, number, phase.name))
+        argv, note = fio.command(files), job
+        if phase.log == "histograms":
+            argv = fio.count_command(files.directory, window_ms, ordinary=phase.over_nfs)
+            note = f"kit/remote/count_ios.py; {job}"
         key = client_key(number) if phase.over_nfs else "server"
-        words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
-        yield Step(step, key, (Command(words, f"kit/remote/count_ios.py; {job}"),))
+        yield Step(step, key, (Command(_by_fios_user(plan, argv, by_client=phase.over_nfs), note),))
 
 
 def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
@@ -184,28 +185,7 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names, phase)
     place = spec_of(names, phase).node if phase.array else place
-    job, clients = f"{phase.job} in {place}", names.client_names
     if phase.force:
         yield from _forced(plan, names, phase, step, place)
-        return
-    if phase.log == "histograms":
-        yield from _counted(plan, names, phase, step, job)
-        return
-    if not phase.over_nfs:
-        where = ARRAY if phase.array else (*phase.devices, "server")[0]
-        files = fio.FioFiles(f"{names.work_dir}/{where}-{phase.name}")
-        yield Step(step, "server", (Command(tuple(fio.command(files)), job),))
-        return
-    if len(clients) == 1:
-        files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")
-        command = Command(_by_fios_user(plan, fio.command(files), by_client=True), job)
-        yield Step(step, client_key(0), (command,))
-        return
-    sockets = [fio.socket_name(number) for number, _ in enumerate(clients)]
-    for number, socket in enumerate(sockets):
-        directory = fio.group_directory(names.work_dir, number, phase.name)
-        argv = fio.server_command(directory, socket)
-        yield Step(step, client_key(number), (Command(_by_fios_user(plan, argv, by_client=True)),))
-    directory = fio.group_directory(names.work_dir, 0, phase.name)
-    argv = fio.leader_command(directory, sockets)
-    yield Step(step, client_key(0), (Command(_by_fios_user(plan, argv, by_client=True), job),))
+    else:
+        yield from _fio(plan, names, phase, step, f"{phase.job} in {place}")

@@ -113,11 +113,9 @@ def _job(file: str, size_bytes: int, threads: int) -> FioJob:
 
 def _stretch(bench: Bench, job: FioJob, tracer: Tracer | None, interval_ns: int) -> ObserverStretch:
     """One stretch. Raises MeasurementUnknown if its load failed or the tracer saw something else."""
-    clock, threads, client = bench.site.clock, job.outstanding, bench.site.clients[0].host
+    clock, threads = bench.site.clock, job.outstanding
     duration_ns = _VIRTUAL_STRETCH_NS if clock.kind == "virtual" else _STRETCH_NS
     name = f"observer-{threads}"
-    # The next stretch has the same files; those of this one may be another user's.
-    client.run(["rm", "-rf", f"{bench.work_dir}/{client.name.replace('/', '-')}-{name}"])
     load = load_on(bench, bench.workers()[:1], name, job, duration_ns)
     load.prepare()
     if tracer:

@@ -26,7 +26,8 @@ from kit.instruments import client_windows, histograms
 from kit.instruments.histograms import Cells, Grid
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.load.fio_windows import ClientWindows, read_counts
-from kit.load.streamed_load import StreamedLoad, output_of
+from kit.load.launch import PhaseLoad
+from kit.load.phase_load import output_of
 from kit.run.joined_parts import joined, lasting
 from kit.setup.bench import Bench
 from kit.store import json_file
@@ -109,7 +110,7 @@ def next_number(run_dir: RunDir, phase: str) -> int:
     return number
 
 
-def write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, offsets: ClockOffsets) -> None:
+def write_begun(bench: Bench, phase: Phase, job: FioJob, load: PhaseLoad, offsets: ClockOffsets) -> None:
     """What stores this part if the phase cannot do so itself. Raises HostError."""
     spec, storage, clock = load.spec, bench.storage, bench.site.clock
     before = {worker.name: offsets.before(worker.host.name) for worker in load.workers}
@@ -120,7 +121,7 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, off
         interval_ns=clock.to_host_ns(phase.interval),
         clock=clock.kind,
         dilation=clock.dilation,
-        window_ms=spec.window_ms or 1,
+        window_ms=spec.window_ms,
         clients=tuple(
             BegunClient(
                 host=name,

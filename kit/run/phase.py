@@ -11,6 +11,7 @@ from typing import Literal
 import polars as pl
 
 from kit.config.fio_job import FioJob
+from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.progress import Progress
@@ -29,9 +30,9 @@ from kit.instruments.mount_stats import MountStatistics
 from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.tier_tracer import TierTracer
-from kit.load import fio_server
-from kit.load.phase_load import Load, LoadSpec, Worker
-from kit.load.streamed_load import StreamedLoad
+from kit.load.force_load import ForceLoad
+from kit.load.launch import PhaseLoad
+from kit.load.phase_load import LoadSpec, Worker
 from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
 from kit.run import parts, phase_record, schedule, watch
@@ -211,7 +212,7 @@ def run_phase(
         begun = _begin(around, record)
         complete = len(begun) == len(around)
         if complete:
-            if isinstance(load, StreamedLoad):
+            if load.outputs:
                 parts.write_begun(bench, phase, job, load, offsets)
             _tell_under_way(bench, phase, load, around, part)
             load_end = drive(bench, load, phase.duration, around, progress)
@@ -232,18 +233,19 @@ def run_phase(
     return PhaseResult(entry, latency, load_end.by == "user", load.failed and complete)
 
 
-def _tell_under_way(bench: Bench, phase: Phase, load: Load, around: Sequence[Instrument], part: int) -> None:
+def _tell_under_way(
+    bench: Bench, phase: Phase, load: PhaseLoad, around: Sequence[Instrument], part: int
+) -> None:
     """Name the files that grow while the phase runs, if there are any. Raises HostError."""
     arriving = next((each.arriving for each in around if isinstance(each, TierTracer)), None)
-    clients = load.expected_outputs if isinstance(load, StreamedLoad) else ()
-    if arriving is None and not clients:
+    if arriving is None and not load.outputs:
         return
     trace, log_vdevs = arriving or (None, None)
     under_way.write(bench.run_dir, under_way.UnderWay(
         phase=phase.name, part=part, duration_ns=phase.duration, interval_ns=phase.interval,
         clock=bench.site.clock.kind, dilation=bench.site.clock.dilation, trace=trace,
         log_vdevs=None if log_vdevs is None else tuple(sorted(log_vdevs)),
-        clients=tuple(path.name for path in clients),
+        clients=tuple(path.name for path in load.outputs),
     ))  # fmt: skip
 
 
@@ -258,7 +260,7 @@ def load_on(
     *,
     logged: bool = True,
     attempt: int = 1,
-) -> Load:
+) -> PhaseLoad:
     """One fio, or several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
     drawn = f"{name} attempt {attempt}" if attempt > 1 else name
     through_mount = bool(bench.mounted) and all(worker.by_client for worker in workers)
@@ -278,7 +280,8 @@ def load_on(
         part=part,
         logged=logged,
     )
-    return fio_server.load_on(workers, spec, bench.clocks)
+    kind = ForceLoad if isinstance(job, ForceJob) else PhaseLoad
+    return kind(workers, spec, bench.clocks)
 
 
 @contextmanager
@@ -307,7 +310,7 @@ def _begin(around: Sequence[Instrument], record: phase_record.PhaseRecord) -> li
 
 def drive(
     bench: Bench,
-    load: Load,
+    load: PhaseLoad,
     duration_ns: int,
     around: Sequence[Instrument] = (),
     progress: Progress | None = None,

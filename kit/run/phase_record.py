@@ -18,7 +18,8 @@ from kit.instruments.histograms import Grid
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
-from kit.load.phase_load import ClientResult, Load
+from kit.load.launch import PhaseLoad
+from kit.load.phase_load import ClientResult
 from kit.setup.bench import Bench
 from kit.store.parts.forces import Forces
 from kit.store.phase import (
@@ -90,7 +91,7 @@ class Collected:
     offset: Offset
 
 
-def collect(bench: Bench, load: Load, offsets: ClockOffsets, record: PhaseRecord) -> list[Collected]:
+def collect(bench: Bench, load: PhaseLoad, offsets: ClockOffsets, record: PhaseRecord) -> list[Collected]:
     """The results of the clients, but for one whose clock cannot be compared."""
     results: list[ClientResult] = load.collect(bench.run_dir)
     record.add("load", load.problems)

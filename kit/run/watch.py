@@ -17,8 +17,8 @@ from kit.core.progress import Progress
 from kit.core.units import format_duration_ns
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument
-from kit.load.phase_load import Load, Worker
-from kit.load.streamed_load import StreamedLoad
+from kit.load.launch import PhaseLoad
+from kit.load.phase_load import Worker
 from kit.setup.bench import Bench
 from kit.trace.nfsd_tracer import tail
 
@@ -91,7 +91,7 @@ def free_bytes(host: Host, path: str) -> int | None:
 class _Watch:
     """What is looked at while a load is counted. `problem`: why it must end."""
 
-    def __init__(self, bench: Bench, load: StreamedLoad, duration_ns: int, progress: Progress | None) -> None:
+    def __init__(self, bench: Bench, load: PhaseLoad, duration_ns: int, progress: Progress | None) -> None:
         self._bench, self._load, self._duration_ns, self._progress = bench, load, duration_ns, progress
         self._begun_ns: dict[Path, int] = {}
         self._next_s = time.monotonic() + _LOOK_S
@@ -160,7 +160,7 @@ def _first_ns(path: Path) -> int:
 
 def wait(
     bench: Bench,
-    load: Load,
+    load: PhaseLoad,
     duration_ns: int,
     around: Sequence[Instrument],
     progress: Progress | None = None,
@@ -168,7 +168,7 @@ def wait(
     """Until the load ends, or must. What went wrong is a problem of the load."""
     limit = limit_s(bench, duration_ns)
     end = time.monotonic() + limit
-    watch = _Watch(bench, load, duration_ns, progress) if isinstance(load, StreamedLoad) else None
+    watch = _Watch(bench, load, duration_ns, progress) if load.outputs else None
     while load.running():
         if time.monotonic() > end:
             hosts = ", ".join(host.name for host in bench.site.hosts.values())

@@ -15,7 +15,7 @@ from kit.core.units import utc_now
 from kit.devices.probe import device_settings
 from kit.hosts.base import Host
 from kit.instruments import read_history
-from kit.load import fio, fio_server
+from kit.load import fio
 from kit.nfs import libnfs
 from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
@@ -219,5 +219,4 @@ def client_versions(plan: Plan, site: Site) -> dict[str, str]:
         if plan.workload.nfs.engine == "libnfs":
             libnfs.check_client(host)
     fios = {host.name: fio.version(host) for host in hosts}
-    fio_server.check_versions(fios)
     return versions | {f"fio on {host}": version for host, version in fios.items()}

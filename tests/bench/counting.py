@@ -21,8 +21,8 @@ from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.hosts.netns import NetnsHost
 from kit.instruments import client_windows, histograms
-from kit.load import fio_server
 from kit.load.fio_windows import ClientWindows
+from kit.load.launch import PhaseLoad
 from kit.load.phase_load import LoadSpec, Worker
 from kit.store.run_directory import RunDir
 from kit.store.tables import write_latency
@@ -53,7 +53,7 @@ run_dir.raw.mkdir(parents=True)
 here = LocalHost("client")
 hosts: list[Host] = [NetnsHost(here, name) for name in sys.argv[5:]] or [here]
 workers = [Worker(host, host.name, str(directory), 1 << 30) for host in hosts]
-load = fio_server.load_on(workers, spec, Clocks(here))
+load = PhaseLoad(workers, spec, Clocks(here))
 before = peak_bytes()
 load.prepare()
 load.start()

@@ -20,12 +20,12 @@ from kit.hosts.base import Host, Process
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.load import ordinary_user
-from kit.load.fio_server import load_on
-from kit.load.phase_load import Load, LoadSpec, Worker
+from kit.load.launch import PhaseLoad
+from kit.load.phase_load import LoadSpec, Worker
 from kit.nfs import export_directory
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import sshd as sshd
-from tests.kit.load.test_fio_server import connections as connections
+from tests.kit.load.test_launch import connections as connections
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="a disk is root's, and so must be the load"),
@@ -83,7 +83,7 @@ def spec(place: Path) -> LoadSpec:
     )  # fmt: skip
 
 
-def wait(load: Load) -> None:
+def wait(load: PhaseLoad) -> None:
     end = time.monotonic() + 60
     while load.running():
         assert time.monotonic() < end
@@ -96,7 +96,7 @@ class Client(LocalHost):
     meanwhile: Callable[[], object] | None = None
 
     def start(self, argv: Sequence[str], *more: Any, **named: Any) -> Any:
-        starts_fio = ("--output-format=json+", "--output=fio.json", "count_ios.py")
+        starts_fio = ("--output-format=json+", "count_ios.py")
         if self.meanwhile and any(word in argv for word in starts_fio):
             self.meanwhile()
         process: Process = super().start(argv, *more, **named)
@@ -111,11 +111,11 @@ def workers(hosts: Sequence[Host], spec: LoadSpec) -> list[Worker]:
     return [Worker(host, host.name, directory_of(spec), SIZE) for host in hosts]
 
 
-def load_of(kind: str, spec: LoadSpec) -> tuple[Load, Client]:
+def load_of(kind: str, spec: LoadSpec) -> tuple[PhaseLoad, Client]:
     hosts = [Client(f"client{number}") for number in range(2 if "several" in kind else 1)]
     if "counted" in kind:
         spec = replace(spec, histograms_ns=100_000_000, raw=Path(spec.work_dir).parent / "run" / "raw")
-    return load_on(workers(hosts, spec), spec, Clocks(hosts[0])), hosts[0]
+    return PhaseLoad(workers(hosts, spec), spec, Clocks(hosts[0])), hosts[0]
 
 
 def a_link(file: Path, disk: Path) -> None:
@@ -231,13 +231,9 @@ def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, run_dir: RunDir) -
 
 
 @needs_fio
-def test_over_ssh_no_fio_is_root_and_the_sockets_reach_the_first_client(
-    spec: LoadSpec, connections: list[Host], run_dir: RunDir
-) -> None:
-    load = load_on(workers(connections, spec), spec, Clocks(connections[0]))
+def test_over_ssh_no_fio_is_root(spec: LoadSpec, connections: list[Host], run_dir: RunDir) -> None:
+    load = PhaseLoad(workers(connections, spec), spec, Clocks(connections[0]))
     load.prepare()
-    sockets = sorted(Path(spec.work_dir).glob("fio*/c?"))
-    assert [socket.lstat().st_uid for socket in sockets] == [int(ordinary_user.UID)] * 5
     load.start()
     users = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if is_fio(process)}
     wait(load)

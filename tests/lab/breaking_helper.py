@@ -3,6 +3,7 @@
 Arguments: the client's number, the phase. Prints what `ss` says in each client's network, as JSON.
 """
 
+import glob
 import json
 import os
 import signal
@@ -13,13 +14,15 @@ import time
 number, phase = sys.argv[1:]
 
 
-def servers():
-    """Processes of the client's fio, by their directory."""
+def fios():
+    """The client's fio: process and directory, by its job file."""
     found = []
-    for entry in os.listdir("/proc"):
+    for entry in glob.glob("/proc/[0-9]*"):
         try:
-            if entry.isdigit() and os.readlink(f"/proc/{entry}/cwd").endswith(f"/fio{number}-{phase}"):
-                found.append(int(entry))
+            words = open(f"{entry}/cmdline").read().split("\0")
+            jobs = [word for word in words if word.endswith(f"/fio{number}-{phase}/job.fio")]
+            if jobs and os.path.basename(os.readlink(f"{entry}/exe")) == "fio":
+                found.append((int(os.path.basename(entry)), os.path.dirname(jobs[0])))
         except OSError:
             continue
     return found
@@ -27,9 +30,9 @@ def servers():
 
 def start_ns():
     """When the load starts, once the kit has said it."""
-    for pid in servers():
+    for _, directory in fios():
         try:
-            with open(f"/proc/{pid}/cwd/go") as file:
+            with open(f"{directory}/go") as file:
                 return int(file.read())
         except (OSError, ValueError):
             continue
@@ -45,6 +48,6 @@ listeners = {}
 for client in os.listdir("/run/netns"):
     command = ["ip", "netns", "exec", client, "ss", "-Hltnp"]
     listeners[client] = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-for pid in servers():
+for pid, _ in fios():
     os.kill(pid, signal.SIGKILL)
 print(json.dumps(listeners))

@@ -24,7 +24,7 @@ from typing import Any
 from kit.config.address import HostAddress
 from kit.hosts import ssh
 from kit.hosts.base import Host, HostLost
-from kit.load import phase_load
+from kit.load.launch import PhaseLoad
 from kit.recovery import clean
 from kit.recovery.journal import Journal
 from kit.run import teardown
@@ -125,7 +125,7 @@ class Striker:
 
 def install(mode: str, where: str) -> None:
     """Count the journal's lines, and strike."""
-    write, open_host, start_load = Journal._write, ssh.SshHost.__init__, phase_load.SingleLoad.start
+    write, open_host, start_load = Journal._write, ssh.SshHost.__init__, PhaseLoad.start
     striker, count, struck = Striker(mode), 0, False
 
     def counting_write(self: Journal, entry: dict[str, Any]) -> None:
@@ -142,11 +142,11 @@ def install(mode: str, where: str) -> None:
         open_host(self, *arguments, **named)
         striker.know(self)
 
-    def striking_start(self: phase_load.SingleLoad) -> None:
+    def striking_start(self: PhaseLoad) -> None:
         start_load(self)
         if where == LOAD:
             striker.under_load()
 
     Journal._write = counting_write  # type: ignore[method-assign]
     ssh.SshHost.__init__ = remembering_init  # type: ignore[method-assign]
-    phase_load.SingleLoad.start = striking_start  # type: ignore[method-assign]
+    PhaseLoad.start = striking_start  # type: ignore[method-assign]

@@ -19,7 +19,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.progress import Progress
 from kit.hosts import ssh
 from kit.hosts.base import Host
-from kit.load import phase_load
+from kit.load import launch
 from kit.nfs import export_directory
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import undo, work_directory
@@ -213,7 +213,7 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
 ) -> None:
     where, export, guest = site
     monkeypatch.setattr(watch, "limit_s", lambda *_: 15.0)
-    monkeypatch.setattr(phase_load, "_STOP_DEADLINE_S", 5.0)
+    monkeypatch.setattr(launch, "_STOP_DEADLINE_S", 5.0)
     monkeypatch.setattr(export_directory, "_DEADLINE_S", 8.0)
     # What hangs in the kernel does not end when it is killed.
     monkeypatch.setattr(ssh, "_KILL_GRACE_S", 2.0)

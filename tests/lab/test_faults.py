@@ -77,7 +77,7 @@ def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tm
     process, state = start_run(str(workload), results=tmp_path)
     journal = tmp_path / "small" / "latest" / "journal.jsonl"
     commands = journal.parent / "raw" / "commands.jsonl"
-    wait_for(lambda: commands.exists() and "-long/fio.json" in commands.read_text(), 600, "the second load")
+    wait_for(lambda: commands.exists() and "/fio0-long/" in commands.read_text(), 600, "the second load")
     # fio takes some seconds before it begins.
     time.sleep(10)
     process.send_signal(signal.SIGINT)
@@ -98,7 +98,7 @@ def test_a_lab_that_is_killed_is_said_in_one_line_and_leaves_nothing(image: Imag
     workload = write_small(tmp_path, ("long", "write", "600s"))
     process, state = start_run(str(workload), results=tmp_path)
     commands = tmp_path / "small" / "latest" / "raw" / "commands.jsonl"
-    wait_for(lambda: commands.exists() and "-long/fio.json" in commands.read_text(), 600, "the load")
+    wait_for(lambda: commands.exists() and "/fio0-long/" in commands.read_text(), 600, "the load")
     os.kill(json.loads((state / "lab.json").read_text())["qemu_pid"], signal.SIGKILL)
     done = finish(process, tmp_path, "small")
     assert done.code == 5, done.stderr

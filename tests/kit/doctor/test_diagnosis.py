@@ -100,7 +100,6 @@ def test_an_ordinary_user_whom_sudo_refuses_a_program_of_the_list() -> None:
     """The list of the host's role is asked for, of what is installed."""
     asked = "\nPATH="
     inner: Any = answering("client", euid=1000)
-    inner.forward_unix_to_remote = inner.forward_remote_unix = None
     inner.answers["sh -c"] = lambda command: "dd\nmount\n" if command.argv[2].startswith(asked) else ""
     observed = diagnose([Target("client", ("client",), lambda: SudoHost(inner), "nas")])
     finding = finding_of(observed, "client", "privilege")

@@ -281,18 +281,6 @@ def test_output_as_it_is(tmp_path: Path) -> None:
     assert LocalHost().output(["no-such-program"])[0] == 127
 
 
-def test_a_socket_forwarded_to_the_same_machine_is_a_link(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    forward = LocalHost().forward_unix_to_remote(str(link), "/there")
-    assert link.readlink() == Path("/there")
-    with pytest.raises(HostError, match="cannot create"):
-        LocalHost().forward_remote_unix(str(link), "/other")
-    assert link.readlink() == Path("/there")
-    forward.close()
-    forward.close()
-    assert not link.is_symlink()
-
-
 @pytest.mark.usefixtures("short_grace")
 def test_commands_of_root_are_signalled_with_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(group: int, number: int) -> None:

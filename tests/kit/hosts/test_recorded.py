@@ -33,8 +33,6 @@ def test_commands_and_files_are_written_down_and_passed_on(tmp_path: Path) -> No
         {"host": "server", "put": "/f", "bytes": 3},
         {"host": "server", "get": "/f"},
     ]
-    assert not hasattr(host, "forward_unix_to_remote")
-    assert hasattr(RecordedHost(LocalHost(), recorder), "forward_unix_to_remote")
 
 
 def test_a_full_disk_does_not_stop_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""kit.hosts.ssh: commands, arguments and forwarded sockets, with asyncssh's server and with OpenSSH's."""
+"""kit.hosts.ssh: commands and arguments, with asyncssh's server and with OpenSSH's."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-import stat
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -231,103 +229,6 @@ def place() -> Iterator[Path]:
     """A private directory with a short name: a socket's path has 107 characters at most."""
     with tempfile.TemporaryDirectory(prefix="hsp", dir="/tmp") as name:
         yield Path(name)
-
-
-@pytest.fixture
-def echo(place: Path) -> Iterator[Path]:
-    """A socket where everything comes back, and an end of input is an end of output."""
-    path = place / "echo"
-
-    def serve(server: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection = server.accept()[0]
-                threading.Thread(target=answer, args=(connection,), daemon=True).start()
-
-    def answer(connection: socket.socket) -> None:
-        with connection:
-            while data := connection.recv(65536):
-                connection.sendall(data)
-
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(os.fspath(path))
-        server.listen()
-        threading.Thread(target=serve, args=(server,), daemon=True).start()
-        yield path
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def exchange(path: Path, text: bytes) -> bytes:
-    """Send `text` to a socket; returns the answer up to its end."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(60)
-        connection.connect(os.fspath(path))
-        connection.sendall(text)
-        connection.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: connection.recv(65536), b""))
-
-
-def test_forward_a_local_socket(real_host: DirectHost, echo: Path, place: Path) -> None:
-    here = place / "here"
-    with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo)):
-        assert exchange(here, b"one") == b"one"
-        assert exchange(here, b"x" * 300_000) == b"x" * 300_000
-    assert not here.exists()
-    # The same path once more, and closed with the host.
-    forward = real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo))
-    assert exchange(here, b"two") == b"two"
-    real_host.close()
-    assert not here.exists()
-    forward.close()
-
-
-def test_forward_a_remote_socket(real_host: DirectHost, echo: Path, place: Path) -> None:
-    there = place / "there"
-    for text in (b"one", b"two"):
-        with real_host.forward_remote_unix(os.fspath(there), os.fspath(echo)):
-            assert stat.S_IMODE(there.stat().st_mode) == 0o600
-            assert exchange(there, text) == text
-        assert until(lambda: not there.exists())
-
-
-def test_a_forward_without_listener(real_host: DirectHost, place: Path) -> None:
-    here = place / "here"
-    with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(place / "none")):
-        with contextlib.suppress(OSError):
-            assert exchange(here, b"x") == b""
-
-
-def test_a_local_socket_is_private(real_host: DirectHost, echo: Path, place: Path) -> None:
-    place.chmod(0o755)
-    with pytest.raises(HostError, match="open to others"):
-        real_host.forward_unix_to_remote(os.fspath(place / "here"), os.fspath(echo))
-    with pytest.raises(HostError, match="No such file"):
-        real_host.forward_unix_to_remote(os.fspath(place / "none" / "here"), os.fspath(echo))
-
-
-def test_an_existing_path_is_not_replaced(real_host: DirectHost, echo: Path, place: Path) -> None:
-    with pytest.raises(HostError, match="already exists"):
-        real_host.forward_unix_to_remote(os.fspath(echo), os.fspath(echo))
-    with pytest.raises(HostError, match="cannot forward"):
-        real_host.forward_remote_unix(os.fspath(echo), os.fspath(echo))
-    assert exchange(echo, b"x") == b"x"
-
-
-def test_a_missing_directory_is_an_error(real_host: DirectHost, echo: Path, place: Path) -> None:
-    with pytest.raises(HostError, match="cannot forward") as caught:
-        real_host.forward_remote_unix(os.fspath(place / "none" / "there"), os.fspath(echo))
-    assert "AllowStreamLocalForwarding" in caught.value.hint
-
-
-def test_forwards_after_the_end_of_the_connection(real_host: DirectHost, echo: Path, place: Path) -> None:
-    here = place / "here"
-    forward = real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo))
-    abort(real_host.inner if isinstance(real_host, SudoHost) else real_host)  # type: ignore[arg-type]
-    assert until(lambda: not host_answers(real_host))
-    with pytest.raises(HostLost):
-        real_host.forward_remote_unix(os.fspath(place / "there"), os.fspath(echo))
-    forward.close()
-    assert not here.exists()
 
 
 def host_answers(host: DirectHost) -> bool:

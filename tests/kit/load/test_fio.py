@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import itertools
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -29,7 +30,7 @@ JOBS = sorted(WORKLOADS.glob("*.fio"))
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
 def test_the_job_follows_the_kits_options(file: Path, tmp_path: Path) -> None:
     job = read_job(file)
-    text = fio.job_text(job, FILES, {}).decode()
+    text = fio.job_text(job, FILES, {}, "every I/O", together=False).decode()
     own, checked = text[: -len(job.text)], text[-len(job.text) :]
     assert checked == file.read_text()
     parsed = configparser.ConfigParser(interpolation=None)
@@ -60,7 +61,7 @@ def test_the_job_follows_the_kits_options(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
 def test_with_the_kits_options_a_job_of_a_workload_would_be_refused(file: Path, tmp_path: Path) -> None:
     back = tmp_path / "job.fio"
-    back.write_bytes(fio.job_text(read_job(file), FILES, {}))
+    back.write_bytes(fio.job_text(read_job(file), FILES, {}, "every I/O", together=False))
     with pytest.raises(ConfigError, match="write_lat_log"):
         read_job(back)
 
@@ -70,13 +71,8 @@ def test_every_job_is_a_thread_whatever_the_file_says(tmp_path: Path, thread: st
     file = tmp_path / "job.fio"
     file.write_text((WORKLOADS / "top-speeds-read.fio").read_text() + thread)
     job = read_job(file)
-    for text in (
-        fio.job_text(job, FILES, {}),
-        fio.job_text(job, FILES, {}, logged=False),
-        fio.counted_job_text(job, {}, together=False),
-        fio.counted_job_text(job, {}, together=True),
-        fio.group_job_text(job, {}),
-    ):
+    for recorded, together in itertools.product(get_args(fio.Recorded), (False, True)):
+        text = fio.job_text(job, FILES, {}, recorded, together=together)
         assert re.findall(r"^ *thread.*", text.decode(), re.MULTILINE) == ["thread=1"]
 
 
@@ -106,7 +102,7 @@ def test_durations_reach_fio_in_the_hosts_time(clock: Clock, runtime: str) -> No
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
 def test_no_variable_is_left_for_fio(file: Path) -> None:
     values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, Clock(), 7)
-    text = fio.job_text(read_job(file), FILES, values).decode()
+    text = fio.job_text(read_job(file), FILES, values, "every I/O", together=True).decode()
     assert "${" not in text
     assert "filename=/mnt/x\n" in text or "directory=/mnt/x\n" in text
 

@@ -12,8 +12,7 @@ from kit.config.fio_job import read_job
 from kit.config.tables.phase_table import Phase
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError
-from kit.load.phase_load import LoadSpec
-from kit.load.streamed_load import output_of
+from kit.load.phase_load import LoadSpec, output_of
 from kit.run import parts
 from kit.run.parts import Begun, BegunClient
 from kit.store import json_file

@@ -79,7 +79,7 @@ class Load:
 
     def __init__(self, hosts: list[Machine], meanwhile: Callable[[], None]) -> None:
         self.problems: list[str] = []
-        self.failed = False
+        self.failed, self.outputs = False, ()
         self.hosts, self.meanwhile = hosts, meanwhile
         self.started = self.finished = False
 

@@ -14,8 +14,8 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
+from kit.load.launch import PhaseLoad
 from kit.load.phase_load import Worker
-from kit.load.streamed_load import StreamedLoad
 from kit.run import watch
 from kit.store.run_directory import RunDir
 
@@ -35,7 +35,7 @@ def bench(tmp_path: Path, clock: Clock | None = None, storage: Any = None) -> An
 WORKERS = [Worker(LocalHost("client"), "client", "/mnt", 512)]
 
 
-class Running(StreamedLoad):
+class Running(PhaseLoad):
     """Runs until it is stopped; its file has two readings of a second."""
 
     def __init__(self, tmp_path: Path) -> None:

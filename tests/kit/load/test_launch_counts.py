@@ -18,10 +18,9 @@ from kit.config.fio_job import read_job
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
-from kit.load import fio_server
 from kit.load.fio_windows import ClientWindows
+from kit.load.launch import PhaseLoad
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
-from kit.load.streamed_load import StreamedLoad
 from kit.remote import count_ios
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import until
@@ -37,7 +36,7 @@ JOB = (
 )
 
 
-def started(tmp_path: Path, clients: int, seconds: float) -> StreamedLoad:
+def started(tmp_path: Path, clients: int, seconds: float) -> PhaseLoad:
     (tmp_path / "job.fio").write_text(JOB)
     job = read_job(tmp_path / "job.fio")
     # A workload may not have it: it does nothing.
@@ -48,26 +47,24 @@ def started(tmp_path: Path, clients: int, seconds: float) -> StreamedLoad:
         histograms_ns=INTERVAL_NS, raw=tmp_path / "raw",
     )  # fmt: skip
     hosts = [LocalHost(f"client{number}") for number in range(clients)]
-    load = fio_server.load_on(
-        [Worker(host, host.name, str(tmp_path), 1 << 20) for host in hosts], spec, Clocks(hosts[0])
-    )
-    assert isinstance(load, StreamedLoad)
+    workers = [Worker(host, host.name, str(tmp_path), 1 << 20) for host in hosts]
+    load = PhaseLoad(workers, spec, Clocks(hosts[0]))
     load.prepare()
     load.start()
     return load
 
 
-def lines(load: StreamedLoad) -> int:
+def lines(load: PhaseLoad) -> int:
     return min(path.read_text().count("\n") for path in load.outputs)
 
 
-def await_lines(load: StreamedLoad, more: int = 2) -> None:
+def await_lines(load: PhaseLoad, more: int = 2) -> None:
     """Until each client has sent as many more."""
     count = lines(load) + more
     assert until(lambda: lines(load) >= count or not load.running()) and load.running()
 
 
-def ended(load: StreamedLoad, tmp_path: Path, *, interrupted: bool = False) -> list[ClientResult]:
+def ended(load: PhaseLoad, tmp_path: Path, *, interrupted: bool = False) -> list[ClientResult]:
     assert interrupted or until(lambda: not load.running())
     load.finish(interrupted)
     return load.collect(RunDir(tmp_path))
@@ -100,7 +97,7 @@ def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
     load = started(tmp_path, 2, 600)
     await_lines(load)
     # The whole group of the second client: nothing of it says another word.
-    process = load._members[1].server
+    process = load._members[1].process
     assert process is not None
     os.killpg(process._child.pid, signal.SIGKILL)  # type: ignore[attr-defined]
     assert until(lambda: not process.running())
@@ -114,7 +111,7 @@ def test_a_stopped_client_counts_on_when_it_goes_on(tmp_path: Path) -> None:
     """It does not answer for a while: what it does then is not made up for, and nothing is lost."""
     load = started(tmp_path, 1, 600)
     await_lines(load)
-    process = load._members[0].server
+    process = load._members[0].process
     assert process is not None
     os.killpg(process._child.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
     stopped_ns = time.monotonic_ns()
@@ -133,7 +130,7 @@ def test_no_room_for_counts_ends_the_load(tmp_path: Path) -> None:
     load = started(tmp_path, 1, 600)
     await_lines(load)
     # Only the client has it open for writing: what it prints now has no place to go.
-    process = load._members[0].server
+    process = load._members[0].process
     assert process is not None
     resource.prlimit(process._child.pid, resource.RLIMIT_FSIZE, (64, 64))  # type: ignore[attr-defined]
     (result,) = ended(load, tmp_path)

@@ -1,11 +1,10 @@
-"""kit.load.fio_server: one load on several clients; here this machine is all of them."""
+"""kit.load.launch with logs: one load on several clients; here this machine is all of them."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,28 +15,24 @@ import pytest
 from kit.config.address import parse_address
 from kit.config.fio_job import read_job
 from kit.core.clock import Clock
-from kit.core.errors import HostError, MeasurementUnknown
-from kit.hosts.base import Forwarding, Host, HostLost
+from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.connect import connect
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.load import common_start, fio, fio_server
-from kit.load.fio_server import GroupLoad
-from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad, Worker
+from kit.load import common_start, fio
+from kit.load.launch import PhaseLoad
+from kit.load.phase_load import ClientResult, LoadSpec, Worker
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import Sshd, abort, until
 
-DATA = Path(__file__).parents[1] / "data"
-RECORDED = (DATA / "group-fio.json").read_text()
-BROKEN_OFF = (DATA / "group-lost-fio.json").read_text()
 JOB = """\
 [global]
 ioengine=psync
 directory=${HSP_DIRECTORY}
 size=${HSP_SIZE}
 [read]
-thread=0 ; a process would outlive its server
+thread=0 ; a process would outlive its fio
 rw=randread
 bs=512
 filename=working-set
@@ -49,32 +44,6 @@ numjobs=2
 """
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
-
-
-# --- Output of fio ---
-
-
-def test_the_sum_of_all_clients_is_not_a_client() -> None:
-    jobs, _ = fio.parse_group_output(RECORDED)
-    assert sorted(jobs) == ["c0", "c1", "c2", "c3"]
-    assert '"All clients"' in RECORDED
-    assert all(fio.total_ios({"jobs": own})["write"] > 0 for own in jobs.values())
-    assert not RECORDED.startswith("{")
-
-
-def test_a_client_that_disconnected_has_no_jobs_and_is_named() -> None:
-    jobs, errors = fio.parse_group_output(BROKEN_OFF)
-    assert sorted(jobs) == ["c0", "c2", "c3"]
-    assert "c1" in errors and "disconnected" in errors
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "{}", "fio: connect; No such file", '{\n"client_stats": 3}', '{\n"client_stats": [1]}', "[]"],
-)
-def test_output_without_results_is_refused(text: str) -> None:
-    with pytest.raises(MeasurementUnknown, match="no results of clients"):
-        fio.parse_group_output(text)
 
 
 # --- Jobs and commands ---
@@ -98,15 +67,18 @@ def workers(hosts: Sequence[Host], load_spec: LoadSpec) -> list[Worker]:
     return [Worker(host, host.name, place, 1 << 20) for host in hosts]
 
 
+def job_text(load_spec: LoadSpec, client: int) -> str:
+    values = load_spec.values(workers([Machine("client0")], load_spec)[0], client)
+    files = fio.FioFiles("/run/x")
+    return fio.job_text(load_spec.job, files, values, "every I/O", together=True).decode()
+
+
 def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> None:
     load_spec = spec(tmp_path, 0.5, Clock("virtual", 4))
-    text = fio.group_job_text(
-        load_spec.job, load_spec.values(workers([Machine("client0")], load_spec)[0])
-    ).decode()
+    text = job_text(load_spec, 0)
     assert "${" not in text
     assert f"directory={mount(tmp_path)}" in text
     assert "runtime=2000000us" in text
-    assert "unique_filename=0" in text
     assert "thread=1" in text and "thread=0" not in text
     assert text.index("exec_prerun=") < text.index("[read]")
 
@@ -117,24 +89,8 @@ def test_each_client_draws_its_own_random_numbers(tmp_path: Path) -> None:
     seeds = [load_spec.values(worker, client)["HSP_SEED"] for client in range(8)]
     assert seeds[0] == str(load_spec.seed) and len(set(seeds)) == 8
     # A job without randseed has that of its client.
-    texts = [
-        fio.group_job_text(load_spec.job, load_spec.values(worker, client)).decode() for client in range(2)
-    ]
+    texts = [job_text(load_spec, client) for client in range(2)]
     assert [f"\nrandseed={seed}\n" in text for seed, text in zip(seeds, texts, strict=False)] == [True, True]
-
-
-def test_the_server_has_a_socket_and_no_port() -> None:
-    command = fio.server_command("/run/x", "c3")
-    assert [word for word in command if word.startswith("--server")] == ["--server=sock:c3"]
-    assert command[0] == "env"  # not a program that sudo runs as root
-
-
-def test_different_versions_are_refused_with_their_hosts() -> None:
-    fio_server.check_versions({"a": "fio-3.39", "b": "fio-3.39"})
-    fio_server.check_versions({"a": "fio-3.39"})
-    with pytest.raises(HostError, match=r"fio-3.39 on a, fio-3.28 on b") as caught:
-        fio_server.check_versions({"a": "fio-3.39", "b": "fio-3.28"})
-    assert "same fio" in caught.value.hint
 
 
 # --- For real, on this machine ---
@@ -161,45 +117,34 @@ def run_dir(tmp_path: Path) -> RunDir:
     return directory
 
 
-def prepared(hosts: Sequence[Host], load_spec: LoadSpec) -> GroupLoad:
-    running = GroupLoad(workers(hosts, load_spec), load_spec, Clocks(hosts[0]))
+def prepared(hosts: Sequence[Host], load_spec: LoadSpec) -> PhaseLoad:
+    running = PhaseLoad(workers(hosts, load_spec), load_spec, Clocks(hosts[0]))
     running.prepare()
     return running
 
 
-def results_of(running: Load, tmp_path: Path) -> list[ClientResult]:
+def results_of(running: PhaseLoad, tmp_path: Path) -> list[ClientResult]:
     """Wait for the end of the load and read its results."""
     assert until(lambda: not running.running(), 60)
     running.finish(False)
     return running.collect(run_dir(tmp_path))
 
 
-def listening() -> str:
-    """TCP sockets that listen on this machine, with their processes."""
-    return subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-
-
-def processes_in(directory: str) -> list[str]:
-    """Command lines of processes that work in the directory."""
-    commands = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if os.readlink(entry / "cwd").startswith(directory):
-                    commands.append((entry / "cmdline").read_text())
-            except OSError:
-                continue
-    return commands
+def processes_of(directory: str) -> list[Path]:
+    """fio in the directory, by its arguments."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if directory in (entry / "cmdline").read_text() and (entry / "exe").readlink().name == "fio":
+                found.append(entry)
+    return found
 
 
 def read_bytes(directory: str) -> int:
-    """Bytes that processes which work in the directory have read."""
     total = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if os.readlink(entry / "cwd").startswith(directory):
-                    total += int((entry / "io").read_text().partition("rchar: ")[2].split()[0])
+    for entry in processes_of(directory):
+        with suppress(OSError):
+            total += int((entry / "io").read_text().partition("rchar: ")[2].split()[0])
     return total
 
 
@@ -212,20 +157,19 @@ def await_reads(load_spec: LoadSpec, clients: int) -> None:
     )
 
 
-def check_client1_failed(running: GroupLoad, tmp_path: Path, reason: str) -> None:
+def check_client1_failed(running: PhaseLoad, tmp_path: Path, reason: str) -> None:
     """client1 is named with the reason, the other clients have results, and no process is left."""
     results = results_of(running, tmp_path)
     others = [worker.name for worker in running.workers if worker.name != "client1"]
     assert [result.worker.name for result in results] == others
     (problem,) = running.problems
     assert problem.startswith(f"fio failed on client1: {reason}")
-    assert processes_in(running.spec.work_dir) == []
+    assert processes_of(running.spec.work_dir) == []
 
 
 @needs_fio
 def test_one_client_runs_fio_itself(tmp_path: Path) -> None:
-    running = SingleLoad(workers([Machine("client0")], spec(tmp_path))[0], spec(tmp_path))
-    running.prepare()
+    running = prepared(machines(1), spec(tmp_path))
     running.start()
     (result,) = results_of(running, tmp_path)
     assert running.problems == []
@@ -238,7 +182,6 @@ def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> N
     running = prepared(hosts, load_spec)
     directory = Path(load_spec.work_dir) / "fio0-p"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert '"fio"' not in listening()
     running.start()
     results = results_of(running, tmp_path)
     assert running.problems == []
@@ -250,7 +193,7 @@ def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> N
     assert max(starts) < min(int(r.latencies.end_ns.max()) for r in results)
     assert sorted(os.listdir(mount(tmp_path))) == ["working-set"]
     assert not directory.exists()
-    assert processes_in(load_spec.work_dir) == []
+    assert processes_of(load_spec.work_dir) == []
 
 
 @needs_fio
@@ -261,7 +204,7 @@ def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Pa
     running.start()
     await_reads(load_spec, 3)
     hosts[1].lost = True
-    running._end_server(running._members[1])
+    running._kill(running._members[1])
     check_client1_failed(running, tmp_path, "")
 
 
@@ -287,22 +230,7 @@ def test_an_interrupted_load_leaves_nothing_but_its_results(tmp_path: Path, star
     if started:
         results = running.collect(run_dir(tmp_path))
         assert [len(result.latencies.end_ns) > 0 for result in results] == [True, True]
-    assert processes_in(load_spec.work_dir) == []
-
-
-@needs_fio
-def test_without_a_server_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosts, load_spec = machines(2), spec(tmp_path)
-    command = fio.server_command
-
-    def broken(directory: str, socket: str) -> list[str]:
-        return ["false"] if socket == "c1" else command(directory, socket)
-
-    monkeypatch.setattr(fio, "server_command", broken)
-    monkeypatch.setattr(fio_server, "_AWAIT_SOCKET", 'sleep 1; [ -S "$1" ]')
-    with pytest.raises(HostError, match="fio --server failed on client1"):
-        prepared(hosts, load_spec)
-    assert processes_in(load_spec.work_dir) == []
+    assert processes_of(load_spec.work_dir) == []
 
 
 @needs_fio
@@ -323,7 +251,7 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
     check_client1_failed(running, tmp_path, "client1: the connection broke")
 
 
-# --- Over SSH: the sockets come to the first client through sshd ---
+# --- Over SSH ---
 
 
 @pytest.fixture
@@ -339,23 +267,6 @@ def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
 
 
 @needs_fio
-def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> None:
-    load_spec = spec(tmp_path, 0.5)
-    assert all(isinstance(host, Forwarding) for host in connections)
-    running = prepared(connections, load_spec)
-    work = Path(load_spec.work_dir)
-    sockets = sorted(path.name for path in (work / "fio0-p").iterdir() if path.is_socket())
-    assert sockets == ["c0", "c1", "c2"]
-    assert '"fio"' not in listening()
-    running.start()
-    results = results_of(running, tmp_path)
-    assert running.problems == []
-    assert [sum(result.ios.values()) > 0 for result in results] == [True, True, True]
-    assert not any(work.iterdir())
-    assert processes_in(load_spec.work_dir) == []
-
-
-@needs_fio
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_path: Path, lost: int) -> None:
     load_spec = spec(tmp_path, 5)
@@ -367,8 +278,8 @@ def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_pa
     # Not closed, but gone: nothing is taken down in order.
     abort(host)
     results = results_of(running, tmp_path)
-    # fio stores all logs on the first client.
-    assert [result.worker.name for result in results] == (["far0", "far2"] if lost else [])
-    assert len(running.problems) == (1 if lost else 3)
-    assert any(problem.startswith(f"fio failed on far{lost}: ") for problem in running.problems)
-    assert until(lambda: not processes_in(load_spec.work_dir), 30), "a fio outlived its connection"
+    others = [host.name for number, host in enumerate(connections) if number != lost]
+    assert [result.worker.name for result in results] == others
+    (problem,) = running.problems
+    assert problem.startswith(f"fio failed on far{lost}: ") and running.failed
+    assert until(lambda: not processes_of(load_spec.work_dir), 30), "a fio outlived its connection"
