@@ -7,14 +7,12 @@ import json
 import os
 import secrets
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from kit.devices import partition
 from kit.hosts.local import LocalHost
 
 BY_ID = Path("/dev/disk/by-id")
@@ -82,9 +80,8 @@ def loop_device(folder: Path, size_bytes: int = 64 << 20) -> Iterator[Loop]:
         yield loop
     finally:
         loop.link.unlink(missing_ok=True)
-        if Path(f"{loop.node}p1").exists():
-            # It would outlive the loop.
-            subprocess.run([sys.executable, "-I", partition.HELPER, "del", loop.node], check=True)
+        # A partition would outlive the loop.
+        subprocess.run(["partx", "--delete", loop.node], check=False, capture_output=True)
         subprocess.run(["losetup", "--detach", loop.node], check=True)
         image.unlink()
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kit.cli.options import RUN, JsonOption, ResultsOption, safety
-from kit.cli.usage import loaded
+from kit.cli.usage import loaded, refuse_unused
 from kit.core.errors import EXIT_HOST, EXIT_OK, EXIT_SAFETY, EXIT_USAGE, ConfigError, KitError, SafetyRefusal
 from kit.core.output import emit_json, emit_text, say, say_error
 from kit.core.progress import Progress
@@ -22,14 +22,13 @@ from kit.store.run_name import find_run
 AgreeOption = Annotated[
     str,
     safety(
-        "--agree",
-        metavar="RUN-ID",
-        help="Confirm cleaning up a run that this machine's kit did not make.",
+        "--agree", metavar="RUN-ID", help="Confirm cleaning up a run that this machine's kit did not make."
     ),
 ]
 
 
 def clean_command(
+    context: typer.Context,
     run: Annotated[str | None, RUN(show_default="all unfinished runs of this machine")] = None,
     cache: Annotated[
         bool, typer.Option("--cache", help="Instead: images of the lab that this version does not use.")
@@ -48,14 +47,15 @@ def clean_command(
       hsp clean results/top-speeds/20261124T053000Z-ab12cd
       hsp clean --cache --dry-run
     """
-    if cache or dry_run:
-        if run is not None or agree or not cache:
-            raise ConfigError("--cache is for images, not for runs", "give --cache and --dry-run alone")
+    refuse_unused(context, {
+        "images of the lab": cache,
+        "a clean-up of runs": not cache,
+        "all unfinished runs": run is None,
+    })  # fmt: skip
+    if cache:
         loaded("kit.cli.lab").prune_cache(dry_run, json_output)
         return
     progress = Progress()
-    if run is None and agree:
-        raise ConfigError("--agree is for one run", "name its directory")
     named = find_run(run, results) if run else None
     done, code = (_clean_named(named, agree, progress), EXIT_OK) if named else _clean_known(results, progress)
     for cleaned in done:

@@ -6,14 +6,17 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import typer
+
 from kit.cli.options import (
     AllOption,
     DeviceArgument,
+    EraseSerialOption,
     JsonOption,
-    OneSerialOption,
     ResultsOption,
     TestbedOption,
 )
+from kit.cli.usage import refuse_unused
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.testbed_devices import Device
 from kit.core.errors import ConfigError
@@ -29,9 +32,7 @@ from kit.setup.remote_site import open_server
 
 
 def disks(
-    testbed: TestbedOption,
-    all_: AllOption = False,
-    json_output: JsonOption = False,
+    context: typer.Context, testbed: TestbedOption, all_: AllOption = False, json_output: JsonOption = False
 ) -> None:
     """Show each disk of the server: how to name it, and whether it is available. Nothing is written.
 
@@ -39,10 +40,11 @@ def disks(
       hsp host disks --testbed nas.toml
       hsp host disks --testbed nas.toml >> nas.toml    tables of the available disks
     """
-    progress = Progress()
+    refuse_unused(context, {"JSON": json_output})
+    plan, progress = read_testbed(testbed), Progress()
     with ExitStack() as stack:
         with progress.step("logging in to the server"):
-            server = stack.enter_context(open_server(read_testbed(testbed)))
+            server = stack.enter_context(open_server(plan))
         with progress.step(f"examining the disks of {server.name}, and who uses them"):
             listed = list_devices(server)
     if json_output:
@@ -60,7 +62,7 @@ def disks(
 def wipe_command(
     name: DeviceArgument,
     testbed: TestbedOption,
-    erase_serial: OneSerialOption = None,
+    erase_serial: EraseSerialOption = None,
     results: ResultsOption = Path("results"),
 ) -> None:
     """Remove old signatures and labels of destroyed pools; copies are kept in the results directory.
@@ -79,7 +81,7 @@ def wipe_command(
             return
         say(f"on {server.name}, {device.path}, serial {device.serial}:\n{planned.describe()}")
         alone = plan.model_copy(update={"device": (device,)})
-        confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
+        confirm_erasing(alone, erase_serial or (), ask if sys.stdin.isatty() else None)
         assert planned.checked.node is not None  # plan_wipe refuses a missing device
         with Locks(server, [planned.checked.node], f"wipe of {device.name}"):
             folder = wipe(server, planned, results)

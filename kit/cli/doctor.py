@@ -9,9 +9,9 @@ import typer
 
 from kit.cli import complete
 from kit.cli.options import AllOption, JsonOption, KernelOption, PinOption, SuiteOption, TestbedOption
+from kit.cli.usage import refuse_unused
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.workload_source import find_workload
-from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.progress import Progress
 from kit.doctor.diagnosis import Target, diagnose
@@ -29,6 +29,7 @@ _CONNECT_DEADLINE_S = 45.0
 
 
 def check(
+    context: typer.Context,
     testbed: TestbedOption,
     workload: Annotated[
         str | None,
@@ -57,16 +58,12 @@ def check(
       hsp host check --testbed nas.toml --workload top-speeds --all
     """
     plan, progress = read_testbed(testbed), Progress()
+    refuse_unused(context, {"hosts of your own": not plan.is_lab, "JSON": json_output})
     requirements = requirements_of(find_workload(workload), plan) if workload else Requirements()
     requirements = replace(requirements, traced=plan.server.trace != "none")
     if plan.is_lab:
         report = _diagnose_lab(
             plan, ImageInputs(suite, tuple(pin or ()), kernel), requirements, boot, progress
-        )
-    elif boot:
-        raise ConfigError(
-            f'{testbed}: --boot is for server.host = "lab"',
-            "leave it out: hsp does not start these hosts",
         )
     else:
         tell_left({plan.server.host})

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from kit import __version__
 from kit.cli.main import EXIT_CODES, TARGETS, command_of
-from kit.cli.usage import shared_options
+from kit.cli.usage import refuse_unused, shared_options
 from kit.core.errors import ConfigError
 from kit.core.output import as_json, emit, emit_json, emit_text, say, write_target
 from kit.session import schemas
@@ -49,10 +49,9 @@ def help_command(
       hsp help man | man -l -    all commands, as a page; `reference`: in Markdown
     """
     first, *rest = words or [""]
+    refuse_unused(context, {"the help of commands": first != "schema", "one schema": rest})
     if first == "schema":
         _schema(rest, all_)
-    elif all_ is not None:
-        raise ConfigError("--all is for schemas", "hsp help schema --all DIR")
     elif first in _PAGES and not rest:
         emit("".join(f"{line}\n" for line in _PAGES[first](context.find_root())))
     else:
@@ -62,8 +61,6 @@ def help_command(
 
 def _schema(names: list[str], folder: Path | None) -> None:
     if folder is not None:
-        if names:
-            raise ConfigError("a name and --all", "leave out one of them")
         if not folder.is_dir():
             raise ConfigError(f"{folder} is no directory", "make it first, or name another")
         for each in schemas.names():

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from kit.cli.options import DeviceArgument, JsonOption, KernelOption, PinOption, SuiteOption, duration_ns
-from kit.cli.usage import loaded
+from kit.cli.usage import loaded, refuse_unused
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
@@ -39,6 +39,7 @@ SETTINGS = {"shell": {"context_settings": {"ignore_unknown_options": True}}}
 
 
 def up(
+    context: typer.Context,
     testbed: Annotated[
         Path,
         typer.Option("--testbed", metavar="FILE", help="Devices, clients and clock.", show_default=False),
@@ -68,6 +69,7 @@ def up(
       hsp lab up --here devices.toml         emulated devices on this machine, until Ctrl-C
     """
     inputs = ImageInputs(suite, tuple(pin or ()), kernel)
+    refuse_unused(context, {"devices of this machine": here, "the lab's image": build_only or rebuild})
     if here is not None:
         loaded("kit.cli.device").serve(here, json_output=json_output)
     elif build_only or rebuild:
@@ -216,6 +218,7 @@ def down() -> None:
 
 
 def fault(
+    context: typer.Context,
     name: DeviceArgument,
     what: Annotated[
         Literal["power-loss", "stall", "fail", "error", "heal"],
@@ -244,6 +247,10 @@ def fault(
       hsp lab fault data0 error --sectors 2048+8 --of read
       hsp lab fault data0 heal
     """
+    refuse_unused(context, {
+        "a fault other than stall": what != "stall",
+        "a fault other than error": what != "error",
+    })  # fmt: skip
     words = fault_words(what, duration, sectors, of)
     delay_ns = duration_ns("--after", after) if after else 0
     lab = _selected_lab(state)
@@ -255,8 +262,6 @@ def fault(
 
 def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
     """Words of a command of emulation/server/commands.c, in experiment time. Pure. Raises ConfigError."""
-    if fault in ("power-loss", "fail", "heal"):
-        return [fault]
     if fault == "stall":
         return ["stall", str(duration_ns("--for", duration))]
     if fault == "error":
@@ -264,7 +269,7 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
         if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
             raise ConfigError(f"--sectors: '{sectors}' is not FIRST+COUNT", "for example: --sectors 2048+8")
         return ["error", first, count, of]
-    raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
+    return [fault]
 
 
 def _selected_lab(state: str) -> dict[str, Any]:

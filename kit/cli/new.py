@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 from pydantic import TypeAdapter, ValidationError
 
+from kit.cli.usage import refuse_unused
 from kit.config.address import parse_address
 from kit.config.tables.phase_table import Name
 from kit.config.testbed import Testbed
@@ -43,6 +44,7 @@ NameOption = Annotated[str, _candidate("--name", metavar="NAME", help="Of the fi
 
 
 def new(
+    context: typer.Context,
     kind: Annotated[Literal["workload", "testbed"], typer.Argument(metavar="workload|testbed", help="What.")],
     words: Annotated[
         list[str],
@@ -68,7 +70,8 @@ def new(
       hsp new testbed --candidates sdx sdy --server ssh://root@nas --client ssh://root@client1
     """
     if kind == "workload":
-        if len(words) != 1 or candidates:
+        refuse_unused(context, {"a new workload": True})
+        if len(words) != 1:
             raise ConfigError("a workload has one name", "for example: hsp new workload database-log")
         _workload(words[0], directory)
         return
@@ -158,7 +161,6 @@ def _write(files: Mapping[Path, str]) -> None:
         for path in written:
             path.unlink(missing_ok=True)
         raise ConfigError(
-            f"{error.filename or path}: {error.strerror}; nothing was written",
-            "choose another --directory",
+            f"{error.filename or path}: {error.strerror}; nothing was written", "choose another --directory"
         ) from None
     emit_text([f"wrote {', '.join(str(path) for path in files)}"])

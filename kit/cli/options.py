@@ -23,12 +23,11 @@ _lab = partial(typer.Option, rich_help_panel="Lab")
 safety = partial(typer.Option, rich_help_panel=SAFETY)
 sweep = partial(typer.Option, rich_help_panel="Sweep")
 _PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%?")
-_ERASE = "Confirm erasing this device"
 
 JsonOption = Annotated[bool, output("--json", help="JSON on stdout, and nothing else there.")]
-OneSerialOption = Annotated[str | None, safety("--erase-serial", metavar="SERIAL", help=f"{_ERASE}.")]
 EraseSerialOption = Annotated[
-    list[str] | None, safety("--erase-serial", metavar="SERIAL", help=f"{_ERASE} (repeatable).")
+    list[str] | None,
+    safety("--erase-serial", metavar="SERIAL", help="Confirm erasing this device. Repeatable."),
 ]
 ResultsOption = Annotated[Path, output("--results", metavar="DIR", help="Where runs are stored.")]
 SuiteOption = Annotated[str, _lab("--suite", metavar="NAME", help="The Debian release of the guest.")]

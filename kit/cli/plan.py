@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
+
+import typer
 
 from kit.cli.options import (
     WORKLOAD,
@@ -19,13 +20,14 @@ from kit.cli.options import (
     sweep,
 )
 from kit.cli.plan_sweep import duration_text, files_of, kept_lines, sweep_json, sweep_lines
+from kit.cli.usage import refuse_unused
 from kit.config.lengths import as_set
 from kit.config.testbed_devices import DRAM_MULTIPLE
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.table import Row, Table
 from kit.core.terminal import terminal_width
-from kit.core.text import counted, wrapped
+from kit.core.text import counted
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
 from kit.doctor.checks import OF_RUN
 from kit.lab import run_time
@@ -43,6 +45,7 @@ from kit.zfs.pool import record_bytes
 
 
 def plan_command(
+    context: typer.Context,
     workload: Annotated[str, WORKLOAD],
     testbed: LabTestbedOption = None,
     commands_: Annotated[bool, output("--commands", help="Also each command, by step and host.")] = False,
@@ -64,9 +67,12 @@ def plan_command(
     """
     side = Side.of(workload, testbed, (*(sets or ()), *as_set(length)))
     planned = side.sweep(only or (), quick=quick)
+    refuse_unused(context, {
+        "JSON": json_output,
+        "a workload that sweeps nothing": planned is None,
+        "a plan of a sweep": planned and not build,
+    })  # fmt: skip
     if planned is None:
-        if build:
-            raise ConfigError(f"--build {build}: the workload sweeps nothing", "leave it out")
         _show(side.plan(), json_output, commands_)
     elif build:
         plans = {each.name: each.plan for each in planned.builds}
@@ -107,17 +113,10 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
         _written(bytes_), _loaded(plan), _time(times, aged_s, anew_s),
         _commands(listed_) if whole else [f"{counted(len(listed_), 'command')}: --commands lists them"],
     )  # fmt: skip
-    width = terminal_width() if sys.stdout.isatty() else None
     for part in parts[:-1]:
-        emit_text(each for line in part for each in _fitted(line, width))
-    # Commands stay whole: they are copied.
-    emit_text(parts[-1])
-
-
-def _fitted(line: str, width: int | None) -> list[str]:
-    """In lines of `width`, indented as it is."""
-    indent = line[: len(line) - len(line.lstrip())]
-    return [line] if width is None or len(line) <= width else wrapped(line.lstrip(), width, indent)
+        emit_text(part)
+    # They are copied.
+    emit_text(parts[-1], whole=True)
 
 
 def _phases(plan: Plan, width: int) -> Iterator[str]:
@@ -158,11 +157,11 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
         return []
     workload = plan.workload
     size = workload.file_set.size
-    sizes = [f"working set {format_size_bytes(size)}"]
-    sizes += [f"zfs_arc_max {format_size_bytes(tunable_bytes(workload, 'zfs_arc_max'))}"]
+    largest = format_mib(tunable_bytes(workload, "zfs_arc_max"))
+    sizes = [f"working set {format_mib(size)}", f"zfs_arc_max {largest}"]
     if plan.testbed.devices("cache"):
         used = [min(d.size, workload.pool.cache_size or d.size) for d in plan.testbed.devices("cache")]
-        sizes += [f"cache {' + '.join(map(format_size_bytes, used))}"]
+        sizes += [f"cache {' + '.join(map(format_mib, used))}"]
     record = format_size_bytes(record_bytes(workload.dataset.properties))
     lines = [f"of the working set, in records of {record}, will answer ({', '.join(sizes)}):"]
     lines += [
@@ -177,7 +176,6 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
     lines += [f"  the ARC then has: {listed}"]
     if not plan.testbed.is_lab:
-        largest = format_size_bytes(tunable_bytes(workload, "zfs_arc_max"))
         lines += [f"  the server needs more than {largest} of memory"]
     if tiers_asked(workload) - {"dram"} and (dram := device_memory.reason(plan.testbed)):
         several = f"{DRAM_MULTIPLE} times as much of the set should be on a device, where it has room"
@@ -212,7 +210,8 @@ def _loaded(plan: Plan) -> list[str]:
 def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:
     """What the run takes: in the lab on this machine, else without starting and stopping."""
     if aged_s is None or anew_s is None:
-        rates = f"{times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if they take 100 MB/s"
+        fast, slow = map(duration_text, times)
+        rates = f"{fast} if devices take 1 GB/s, {slow} if they take 100 MB/s"
         return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
     anew = f" ({duration_text(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
     return [f"time on this machine: about {duration_text(aged_s)}{anew}{run_time.pace_words()}", ""]

@@ -13,6 +13,7 @@ import typer
 
 from kit.cli import complete, options
 from kit.cli.plan_sweep import effort_lines
+from kit.cli.usage import refuse_unused
 from kit.config.lengths import as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
@@ -27,7 +28,7 @@ from kit.run.resume import sources
 from kit.session.agreement import resuming
 from kit.session.measure import once
 from kit.session.place import Asked, ask
-from kit.session.series import parse_width, repeat
+from kit.session.series import LEAST_RUNS, parse_width, repeat
 from kit.session.side import Side
 from kit.session.sweep_runs import measure_sweep, resumed
 from kit.store.checks.known import Known
@@ -54,8 +55,7 @@ CountOption = Annotated[
     ),
 ]
 VersusOption = Annotated[
-    Path | None,
-    _a_and_b("--versus", metavar="TESTBED", help="B: the same workload on this testbed."),
+    Path | None, _a_and_b("--versus", metavar="TESTBED", help="B: the same workload on this testbed.")
 ]
 VersusWorkloadOption = Annotated[
     str | None,
@@ -71,8 +71,7 @@ UntilOption = Annotated[
     _a_and_b("--until", metavar="WIDTH", help="Stop when each p50 ratio is this precise, e.g. 5%."),
 ]
 AcrossOption = Annotated[
-    list[str] | None,
-    _a_and_b("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
+    list[str] | None, _a_and_b("--across", metavar="KEY", help="A and B may differ in this. Repeatable.")
 ]
 AgreeOption = Annotated[
     list[str] | None,
@@ -148,6 +147,7 @@ def _announcement(side: Side) -> str:
 
 
 def run(
+    context: typer.Context,
     workload: Annotated[str | None, options.WORKLOAD] = None,
     testbed: options.LabTestbedOption = None,
     erase_serial: options.EraseSerialOption = None,
@@ -185,16 +185,16 @@ def run(
     """
     inputs, erase = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
     again = named_run(find_run(resume, results)).path if resume else None
+    refuse_unused(context, {"a run that is resumed": resume})
     side, series = _chosen(workload, testbed, again, sets, length, agree or ())
-    _check_resumed(again, bool(workload or testbed or only or sets or length or quick), seed)
-    b = _b(versus_workload or (side.workload if versus is not None else ""), bool(until or across))
+    b = versus_workload or (side.workload if versus is not None else "")
     asked = Asked(
         seed, age_again, beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
         known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
     )  # fmt: skip
-    planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b)
-    if live and (planned is not None or b or count > 1):
-        Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
+    _refuse_unused(context, side, b, versus, count)
+    cells, quick = (series.only, series.quick) if series else (tuple(only or ()), quick)
+    planned = None if b else side.sweep(cells, quick=quick)
     if planned is not None:
         raise typer.Exit(measure_sweep(
             side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
@@ -202,7 +202,6 @@ def run(
         ))  # fmt: skip
     if not b and count == 1:
         raise typer.Exit(once(side, inputs, results, json_output, TERMINAL.quiet, junit, erase, again, asked))
-    _refuse_for_several_runs(asked, resume=bool(again), junit=bool(junit and b))
     raise typer.Exit(repeat(
         _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
         json_output, Progress(), erase, asked, junit,
@@ -223,24 +222,22 @@ def _sides(a: Side, b: str, versus: Path | None) -> list[Side]:
     return [a, Side(b, versus, a.sets) if versus else replace(a, workload=b)]
 
 
-def _b(workload: str, compares: bool) -> str:
-    """The workload of B, "" without a B. Raises ConfigError for options that need one."""
-    if compares and not workload:
-        raise ConfigError(
-            "--until and --across compare A and B, and there is no B",
-            "add --versus TESTBED or --versus-workload WORKLOAD",
-        )
-    return workload
-
-
-def _check_resumed(resume: Path | None, has_others: bool, seed: int | None) -> None:
-    """Of a run that is resumed everything is given. Raises ConfigError."""
-    if resume is None:
-        return
-    if has_others:
-        raise ConfigError("--resume goes on with what was planned", "leave out everything else")
-    if seed is not None:
-        raise ConfigError("--resume uses the seed of that run", "leave --seed out")
+def _refuse_unused(context: typer.Context, side: Side, b: str, versus: Path | None, count: int) -> None:
+    """Refuse options without effect. `b`: the workload of B, "" without. Raises ConfigError."""
+    sides = _sides(side, b, versus)
+    in_lab, sweeps = [each.read_testbed().is_lab for each in sides], [each.sweeps for each in sides]
+    if context.params["live"] and (b or count > 1 or any(sweeps)):
+        Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
+    refuse_unused(context, {
+        "a sweep": any(sweeps),
+        "a workload that sweeps nothing": not any(sweeps),
+        "A and B": b,
+        "a run without B": not b,
+        "so few runs": count <= LEAST_RUNS,
+        "several runs": not any(sweeps) and (b or count > 1),
+        "the lab": all(in_lab),
+        "hosts of your own": not any(in_lab),
+    })  # fmt: skip
 
 
 def _known(path: Path | None, side: Side, b: str | None) -> tuple[Known, ...]:
@@ -249,63 +246,6 @@ def _known(path: Path | None, side: Side, b: str | None) -> tuple[Known, ...]:
         return ()
     checks = [each.checks() for each in (side, *([replace(side, workload=b)] if b else []))]
     return read_known(path, [p for phases, _ in checks for p in phases], [e for _, of in checks for e in of])
-
-
-def _refuse_for_several_runs(asked: Asked, *, resume: bool, junit: bool) -> None:
-    """Raises ConfigError for an option that is for a single run."""
-    for option, given, hint in (
-        ("--resume is", resume, "resume the interrupted run of a series alone"),
-        (
-            "--seed and --age-again are",
-            asked.seed is not None or asked.age_again,
-            "each run of a series has its own seed, and all start with the kept devices; to age them again, "
-            "make one run with --age-again first",
-        ),
-        (
-            "--observer-effect is",
-            asked.observer_effect,
-            "measure it in a run alone: it is the server's, not the side's",
-        ),
-        (
-            "--junit is",
-            junit,
-            "A and B are compared; `hsp show RUN... --checks --junit FILE` writes it for stored runs",
-        ),
-    ):
-        if given:
-            raise ConfigError(f"{option} for a single run", hint)
-
-
-def _planned(
-    side: Side,
-    series: Series | None,
-    only: list[str] | None,
-    *,
-    quick: bool,
-    observed: bool,
-    b: str,
-) -> SweepPlan | None:
-    """The cells to measure; None for a workload without any. Raises ConfigError.
-
-    `series`: one that is resumed; `b`: the workload of B, "" without: A and B are runs, no series.
-    """
-    for workload in dict.fromkeys((side.workload, b)) if b else ():
-        if Side(workload, side.testbed).sweeps:
-            raise ConfigError(
-                f"--versus: the workload {workload} sweeps, so it has many cells",
-                "measure each testbed with `hsp run`, then `hsp compare SERIES_A -- SERIES_B`",
-            )
-    if b and (only or quick):
-        raise ConfigError("--only and --quick choose cells, and A and B have none", "leave them out")
-    if b:
-        return None
-    cells = side.sweep(series.only, quick=series.quick) if series else side.sweep(only or (), quick=quick)
-    if cells is not None and observed:
-        raise ConfigError(
-            "--observer-effect is for a single run, and this workload has cells",
-            "leave it out, or measure it in a run without a sweep",
-        )
-    return cells
 
 
 def _chosen(
@@ -335,7 +275,5 @@ def _side(workload: str | None, testbed: Path | None, resume: Path | None, given
         if workload is None:
             raise ConfigError("no workload is given", "for example `hsp run top-speeds`")
         return Side.of(workload, testbed, given or ())
-    if workload is not None or testbed is not None:
-        raise ConfigError("--resume uses the workload and testbed of that run", "leave both out")
     workload_path, testbed_path, sets = sources(resume)
     return Side(str(workload_path), testbed_path, sets)

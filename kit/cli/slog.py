@@ -20,6 +20,7 @@ from kit.cli.options import (
     output,
 )
 from kit.cli.result import Result
+from kit.cli.usage import refuse_unused
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.core.terminal import terminal_width
@@ -49,6 +50,7 @@ FormatOption = Annotated[
 
 
 def slog(
+    context: typer.Context,
     devices: DevicesArgument,
     testbed: LabTestbedOption = None,
     state: Annotated[
@@ -56,8 +58,7 @@ def slog(
         typer.Option("--state", help="Before: nothing, a purge, or a purge and two fills."),
     ] = "as-found",
     writes: Annotated[
-        int,
-        typer.Option("--writes", min=100, max=1_000_000, metavar="N", help=_WRITES_HELP),
+        int, typer.Option("--writes", min=100, max=1_000_000, metavar="N", help=_WRITES_HELP)
     ] = 4000,
     seed: SeedOption = None,
     erase_serial: EraseSerialOption = None,
@@ -78,6 +79,8 @@ def slog(
     (chosen,) = Result.of(kind, None, json_output).kinds
     json_output, row = chosen == "json", chosen == "row"
     targets = [find_target(device, testbed) for device in devices]
+    in_lab = [target.is_lab for target in targets]
+    refuse_unused(context, {"the lab": all(in_lab), "hosts of your own": not any(in_lab)})
     options, progress = SlogOptions(state, writes, seed), Progress()
     inputs, measured = ImageInputs(suite, tuple(pin or ()), kernel), []
     for test, file in measure_each(targets, options, inputs, results, erase_serial or [], progress):

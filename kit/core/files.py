@@ -75,7 +75,7 @@ class AppendLog:
         self._fd = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode)
         try:
             if exclusive:
-                # Of an older version of the kit.
+                # A copy of the file may be open to others.
                 os.fchmod(self._fd, mode)
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._remove_incomplete_line()

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.core.files import write_atomically, writing
 from kit.core.terminal import coloured, terminal_width
-from kit.core.text import encoded, safe_text, wrapped
+from kit.core.text import encoded, fitted, safe_text
 
 _OF_THE_SYSTEM = frozenset({"/dev", "/dev/fd", "/dev/pts", "/proc/self/fd"})
 
@@ -33,10 +33,10 @@ def emit_json(value: Any) -> None:
     emit(as_json(value))
 
 
-def emit_text(lines: Iterable[str | tuple[str, ...]]) -> None:
+def emit_text(lines: Iterable[str | tuple[str, ...]], *, whole: bool = False) -> None:
     """Write a result for people to stdout, in its encoding. Raises HostError if a disk is full.
 
-    A tuple has cells, which tabs separate.
+    A tuple has cells, which tabs separate. On a terminal longer lines are wrapped, unless they stay `whole`.
 
     A reader, terminal or stdout that is gone is no error: the result is stored, and the exit code tells it.
     """
@@ -44,6 +44,9 @@ def emit_text(lines: Iterable[str | tuple[str, ...]]) -> None:
     if stream is None:
         return
     rows = ("\t".join(map(safe_text, (row,) if isinstance(row, str) else row)) for row in lines)
+    if stream.isatty() and not whole:
+        width = terminal_width()
+        rows = (part for row in rows for part in fitted(row, width))
     text = "".join(f"{coloured(row, stream)}\n" for row in rows)
     try:
         emit(encoded(text, getattr(stream, "encoding", None) or "utf-8"))
@@ -63,8 +66,7 @@ def emit(content: bytes | str) -> None:
         if isinstance(error, BrokenPipeError):
             return
         raise HostError(
-            f"standard output cannot be written: {error.strerror}",
-            "free some space, or redirect it",
+            f"standard output cannot be written: {error.strerror}", "free some space, or redirect it"
         ) from error
 
 
@@ -103,22 +105,18 @@ class MessageStream:
 
 
 def say(text: str) -> None:
-    """Write a message to stderr."""
-    stream = MessageStream()
-    stream.write("\n".join(coloured(safe_text(line), stream) for line in text.splitlines()) + "\n")
+    """Write a message to stderr; on a terminal its lines are wrapped."""
+    stream, lines = MessageStream(), [safe_text(line) for line in text.splitlines()]
+    if stream.isatty():
+        width = terminal_width()
+        lines = [part for line in lines for part in fitted(line, width)]
+    stream.write("\n".join(coloured(line, stream) for line in lines) + "\n")
     stream.flush()
 
 
 def say_error(error: KitError) -> None:
-    """Write an error and its hint to stderr; on a terminal wrapped to its width."""
-    lines = [f"hsp: error: {error.message}", *([f"  what to do: {error.hint}"] if error.hint else [])]
-    if MessageStream().isatty():
-        width = terminal_width()
-        each = [
-            (line, line[: len(line) - len(line.lstrip())]) for text in lines for line in text.splitlines()
-        ]
-        lines = [part for line, mark in each for part in wrapped(line.lstrip(), width, mark) or [""]]
-    say("\n".join(lines))
+    """Write an error and its hint to stderr."""
+    say(f"hsp: error: {error.message}" + (f"\n  what to do: {error.hint}" if error.hint else ""))
 
 
 def check_target(path: Path | None) -> None:

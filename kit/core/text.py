@@ -57,6 +57,14 @@ def wrapped(text: str, width: int, mark: str = "") -> list[str]:
     return [safe_text(line.replace(NO_BREAK, " ")) for line in lines]
 
 
+def fitted(line: str, width: int) -> list[str]:
+    """`line` itself, or in lines of `width`, each indented as it is and all but the first by 2 more."""
+    if len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    return [indent + each for each in wrapped(line.lstrip(), width - len(indent))]
+
+
 def prose(texts: Iterable[str], width: int, mark: str = "") -> list[str]:
     """Each text wrapped; longer lines than 100 characters are hard to read."""
     return [line for text in texts for line in wrapped(text, min(width, _PROSE_WIDTH), mark)]

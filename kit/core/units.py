@@ -126,10 +126,22 @@ def format_size_bytes(size_bytes: int) -> str:
 
 def format_decimal_bytes(size_bytes: int) -> str:
     """A size in decimal units, as on data sheets: "1.6 TB"."""
-    for unit in ("TB", "GB", "MB"):
-        if size_bytes >= BYTES_PER_UNIT[unit]:
-            return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
-    return f"{size_bytes} bytes"
+    unit = next((unit for unit in ("TB", "GB", "MB", "kB") if size_bytes >= BYTES_PER_UNIT[unit]), "B")
+    return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
+
+
+def format_rate(bytes_per_s: float) -> str:
+    """Bytes a second in decimal units, as bandwidths have: "162.4 MB/s"."""
+    return f"{format_decimal_bytes(round(bytes_per_s))}/s"
+
+
+def format_binary_bytes(size_bytes: float) -> str:
+    """A size for people: a whole number of a unit, as "512 B" or "1 GB", or four digits of a binary unit."""
+    exact = re.fullmatch(r"([0-9]{1,4})(\D+)", format_size_bytes(round(size_bytes)))
+    if exact:
+        return " ".join(exact.groups())
+    unit = next((unit for unit in ("TiB", "GiB", "MiB", "KiB") if size_bytes >= BYTES_PER_UNIT[unit]), "B")
+    return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
 
 
 def format_mib(size_bytes: int) -> str:
@@ -167,6 +179,11 @@ def format_latency_range(low_us: float, high_us: float) -> str:
 def _latency_unit(value_us: float) -> tuple[float, str]:
     # 999.7 us has three digits as 1 ms.
     return next((each for each in _LATENCY_UNITS if value_us >= 0.9995 * each[0]), _LATENCY_UNITS[-1])
+
+
+def format_percent(part: float, digits: int = 0) -> str:
+    """A part of 1: "34 %"."""
+    return f"{100 * part:.{digits}f} %"
 
 
 def three_digits(value: float) -> str:

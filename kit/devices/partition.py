@@ -41,10 +41,9 @@ def create_command(device_path: str, size_bytes: int) -> list[str]:
     return [*_PYTHON, "add", device_path, str(_START_BYTES), str(size_bytes)]
 
 
-def remove_command(device_path: str, size_bytes: int = 0) -> list[str]:
-    """argv; `size_bytes`: only if partition 1 is the one that `create_command` made, of that size."""
-    expected = [str(_START_BYTES), str(size_bytes)] if size_bytes else []
-    return [*_PYTHON, "del", device_path, *expected]
+def remove_command(device_path: str, size_bytes: int) -> list[str]:
+    """argv; it removes partition 1 only if it is what `create_command` made, of that size."""
+    return [*_PYTHON, "del", device_path, str(_START_BYTES), str(size_bytes)]
 
 
 def create(host: Host, device_path: str, size_bytes: int) -> str:
@@ -65,11 +64,11 @@ def exists(host: Host, device_path: str) -> bool:
     return host.run(["test", "-e", path_of(device_path)], check=False).returncode == 0
 
 
-def remove(host: Host, device_path: str, serial: str = "", size_bytes: int = 0) -> None:
+def remove(host: Host, device_path: str, serial: str, size_bytes: int) -> None:
     """Remove the partition. It is no error if it does not exist.
 
     Raises SafetyRefusal if the device has another `serial` (not checked if it is ""), Repartitioned if the
-    partition has another place or size (not checked if `size_bytes` is 0) or is in a table, HostError.
+    partition has another place or size or is in a table, HostError.
     """
     if not exists(host, device_path):
         return

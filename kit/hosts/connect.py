@@ -66,7 +66,7 @@ def open_host(
     if address.kind == "local":
         return local_host()
     if address.kind != "ssh":
-        raise ConfigError(f"'{address}' cannot be connected to directly")
+        raise ConfigError(f"'{address}' is no machine to log in to", "name a testbed with hosts of your own")
     config = Path(ssh_config) if ssh_config else None
     if config:
         show_foreign(config)

@@ -341,9 +341,6 @@ class _Cleaner:
                 f"{host.name}: {work_directory.path_of(self._run)} has the token of another run",
                 "nothing was done there",
             )
-        if then is None and not self._record.token_sha256:
-            # Of an older version, which wrote neither; a person has agreed to it.
-            return "proven"
         # The directory is made first and removed last. It has no token where a run, or the removal, was
         # interrupted; it is gone after a restart, and where the journal could not be written any more.
         only_directory = all(u.kind == work_directory.KIND for u in self.journal.pending if u.host == key)

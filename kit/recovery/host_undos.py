@@ -71,7 +71,7 @@ class Tunable(Action):
     """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it.
 
     `set`: the value that the run writes, in the boot `boot_id` of the machine `machine_id`. Only that value,
-    there, is the run's. Journals of older versions do not have them.
+    there, is the run's.
     """
 
     kind = "tunable"
@@ -141,5 +141,5 @@ class _Set(Protocol):
 def not_ours(host: Host, action: _Set, is_set: bool) -> str:
     """Why a value is not the run's; "" if it is. `is_set`: it is one that the run has written."""
     if read_identity(host) != HostIdentity(action.machine_id, action.boot_id):
-        return "the run set it before this boot, on another machine, or with an older version of the kit"
+        return "the run set it before this boot, or on another machine"
     return "" if is_set else f"the run had set {action.set}: somebody else has changed it since"

@@ -100,8 +100,7 @@ class Leftover:
 class Record:
     """The content of a journal. `pending`: oldest first.
 
-    `run`: its id; `token_sha256`: of the token that the run has put on its hosts; `hosts`: by key. Journals
-    of older versions have no token and no hosts.
+    `run`: its id; `token_sha256`: of the token that the run has put on its hosts; `hosts`: by key.
     """
 
     pending: tuple[Undo, ...]

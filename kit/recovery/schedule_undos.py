@@ -51,15 +51,13 @@ class Online(Action):
 class NfsdThreads(Action):
     """The threads of the NFS server, which the run stops for a time. `value`: how many there were.
 
-    `listeners`: what it listened on; older journals have none, and then it gets the kernel's own.
+    `listeners`: what it listened on.
     """
 
     kind = "nfsd-threads"
     noun = "stopped NFS server"
     value: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
-    listeners: Annotated[
-        list[Annotated[str, Field(pattern=server_threads.LISTENER)]], Field(default_factory=list)
-    ]
+    listeners: list[Annotated[str, Field(pattern=server_threads.LISTENER)]]
     machine_id: str
     boot_id: str
 

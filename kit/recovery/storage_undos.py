@@ -46,17 +46,14 @@ class Pool(Action):
 
 
 class Partition(Action):
-    """The partition of a cache device. `serial` is empty for an emulated device, and in older journals.
-
-    `size_bytes`: 0 in older journals.
-    """
+    """The partition of a cache device. `serial` is empty for an emulated device."""
 
     kind = "partition"
     noun = "partition"
     after = frozenset({"pool"})
     device_path: DevicePath
     serial: Annotated[str, Field(max_length=500)] = ""
-    size_bytes: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    size_bytes: Annotated[int, Field(gt=0, lt=1 << 63)]
 
     @property
     def devices_used(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Adds or removes a partition that only the kernel knows, with the BLKPG ioctl. Runs on the server.
 
     python3 -I - add DEVICE START_BYTES SIZE_BYTES
-    python3 -I - del DEVICE [START_BYTES SIZE_BYTES]
+    python3 -I - del DEVICE START_BYTES SIZE_BYTES
 
 `del` removes partition 1. If it has another start or size, it stays: these are printed, the exit code is 3.
 
@@ -38,12 +38,12 @@ def first_partition(handle):
     return None
 
 
-def main(verb: str, device: str, start: str = "0", size: str = "0") -> int:
+def main(verb: str, device: str, start: str, size: str) -> int:
     data = ctypes.create_string_buffer(_PARTITION.pack(int(start), int(size), 1), _PARTITION.size)
     op = {"add": _ADD, "del": _DEL}[verb]
     handle = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if verb == "del" and int(size):
+        if verb == "del":
             found = first_partition(handle)
             if found != (int(start), int(size)):
                 print(f"{found[1]} bytes at {found[0]}" if found else "no partition 1")

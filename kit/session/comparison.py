@@ -147,7 +147,9 @@ class StoredRun:
                 return comparability.settings(self.manifest, plan)
             return comparability.settings_of_phase(self.manifest, plan, self.phase)
         except RecursionError:
-            raise ConfigError(f"{self.name}: manifest.json or plan.json is nested too deep") from None
+            raise ConfigError(
+                f"{self.name}: manifest.json or plan.json is nested too deep", "leave the run out"
+            ) from None
 
     def drawn(self, shown: str) -> tuple[Manifest, pl.DataFrame]:
         """What its heat maps are made of; a phase compared by its name is called `shown`."""

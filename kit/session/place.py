@@ -89,15 +89,10 @@ def prepare(
 
 
 def confirm(plans: Iterable[Plan], testbed: Testbed, erase_serials: Sequence[str], asked: Asked) -> None:
-    """Ask before commands of the testbed are run and devices are erased. Raises SafetyRefusal, ConfigError.
+    """Ask before commands of the testbed are run and devices are erased. Raises SafetyRefusal.
 
     `testbed`: with the devices of all `plans`.
     """
-    if asked.age_again and not testbed.is_lab:
-        raise ConfigError(
-            f"--age-again: the testbed '{testbed.name}' is not the lab",
-            "leave it out: real devices are preconditioned in each run, as the workload defines",
-        )
     plans = tuple(plans)
     for text in dict.fromkeys(
         text for plan in plans for text in notes.of_server(plan.workload, plan.testbed)

@@ -172,14 +172,8 @@ def _row_differences(name: str, now: Any, stored: Any, figures: Sequence[str] = 
         return
     for figure in figures:
         mine, theirs = getattr(now, figure), getattr(stored, figure)
-        if _differ(mine, theirs) and not _same_bin(now, figure, theirs):
+        if _differ(mine, theirs):
             yield f"{figure} of {name} is {mine}, stored is {theirs}"
-
-
-def _same_bin(now: Any, figure: str, theirs: Any) -> bool:
-    """Whether a stored percentile is in the bin of the one now: older runs have the middle of the bin."""
-    exact = getattr(now, "interpolated", {}).get(figure.removesuffix("_us"))
-    return bool(exact and theirs is not None and exact.bound_us[0] <= theirs <= exact.bound_us[1])
 
 
 def _differ(mine: Any, theirs: Any) -> bool:

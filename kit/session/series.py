@@ -32,7 +32,7 @@ from reports.output.junit import junit
 
 Json = dict[str, Any]
 # Fewest runs per side before the stopping rule applies: an interval over fewer runs is not reliable.
-_LEAST_RUNS = 3
+LEAST_RUNS = 3
 # Figures of the stopping rule; intervals of tails and small shares would almost never be narrow.
 _DECIDING = ("p50",)
 
@@ -110,7 +110,7 @@ def repeat(
             if (
                 until is not None
                 and result
-                and number >= 2 * _LEAST_RUNS
+                and number >= 2 * LEAST_RUNS
                 and narrow_enough(result.rows, until)
             ):
                 say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: stopping")

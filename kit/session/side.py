@@ -15,7 +15,6 @@ from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest, printable
 from kit.config.workload import Workload, workload_of
 from kit.config.workload_source import WORKLOADS, WorkloadSource, find_workload, read_source
-from kit.core.errors import ConfigError
 from kit.plan.known import checks_of, refuse_unknown
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
@@ -59,12 +58,6 @@ class Side:
         source = self._source()
         sweep = read_sweep(source)
         if sweep is None:
-            if only or quick:
-                option = "--only" if only else "--quick"
-                raise ConfigError(
-                    f"{option}: the workload {self.workload} sweeps nothing, so it has no cells",
-                    "leave it out, or add a [sweep.NAME] (docs/sweeps.md)",
-                )
             return None
         testbed = self.read_testbed()
         # The base by itself first: a mistake there is none of a cell.

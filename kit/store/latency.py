@@ -62,6 +62,10 @@ class Latency:
         """All rows, as they are."""
         return cls(rows, rows, rows)
 
+    def stretch(self, phase: Phase) -> tuple[tuple[int, int], int]:
+        """From when to when it went on, and the width of its `cells` (ns)."""
+        return (phase.start_ns, phase.end_ns), self.column_ns.get(phase.name, phase.interval_ns)
+
 
 def read(run: RunDir, phases: Sequence[Phase], whole_rows: int = WHOLE_ROWS) -> Latency:
     """latency.parquet of `run`, checked. Raises ConfigError.

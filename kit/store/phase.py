@@ -256,7 +256,7 @@ class Phase(Stored):
     `spans` the bytes of each that the load was between: the first, and that after the last; or the one
     `array`. `in_order_ns`: latencies in the order of their ends, where asked for.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
-    None where jobs differ, and for runs of before.
+    None where jobs differ.
     """
 
     name: str

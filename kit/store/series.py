@@ -71,6 +71,10 @@ class SeriesAxis(Stored):
     unit: Literal["", "%"] = ""
     published: Many[Claim] = ()
 
+    def worded(self, value: str) -> str:
+        """A value with its unit, for people: "90 %"."""
+        return f"{value} {self.unit}".rstrip()
+
 
 class SeriesRun(Stored):
     """A run of a build; `round` from 1. `verdict`: None until it has ended."""

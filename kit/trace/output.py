@@ -49,10 +49,10 @@ class Snapshot:
 class Trace:
     """A tracer's output of one phase. `lowest`, `highest`: ns per class; `started`, `done`: requests per op.
 
-    `sums`: of the latencies (ns) of all counted requests per class; empty in output without sums (older).
+    `sums`: of the latencies (ns) of all counted requests per class.
 
-    `log_blocks`: that requests wrote, by vdev; empty in older output. `commit_blocks`: those of COMMITs among
-    them; 0 in older output. `map_keys`: of the fullest map.
+    `log_blocks`: that requests wrote, by vdev. `commit_blocks`: those of COMMITs among them. `map_keys`: of
+    the fullest map.
 
     `parts`: of those sums, as kit.trace.split has them, and `unjoined` requests, of which not all parts are
     known; empty for a phase that is not split.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.units import format_latency, format_size_bytes
+from kit.core.units import format_binary_bytes, format_latency
 from reports.statistics.quantiles import Bins, percentiles_ns, rank_ns
 
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
@@ -82,7 +82,7 @@ def sentences(frame: pl.DataFrame | None) -> Iterator[str]:
         before, after = first.us["p50"], last.us["p50"]
         if len(points) < 2 or not before or not after:
             continue
-        what = f"{device}: p50 of {format_size_bytes(first.block_bytes)} {op}s"
+        what = f"{device}: p50 of {format_binary_bytes(first.block_bytes)} {op}s"
         written = f"after {last.written:.2g} times its capacity"
         low, high = (last.open_us["p50"][end] / first.open_us["p50"][1 - end] for end in (0, 1))
         within = f"(within this run: {low:.2f} to {high:.2f})"

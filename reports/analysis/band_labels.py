@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kit.core.units import format_latency_range
+from kit.core.units import format_latency_range, format_percent
 from kit.store.parts.bands import KernelLabels, PhaseBands, PublishedBorders, PublishedCount
 from kit.store.stored import Range
 from reports.analysis.tier_names import tier_name
@@ -83,7 +83,7 @@ class Misplaced:
         """For people, with the names of tiers and units by magnitude."""
         # A band reaches from border to border; the last one ends with the longest I/O.
         at = format_latency_range(self.from_us, self.to_us)
-        share = f"{self.count / self.total:.2%}".replace("%", " %")
+        share = format_percent(self.count / self.total, 2)
         text = f"{self.count:,} of {self.total:,} I/Os of {tier_name(self.tier)} ({share}) "
         text += f"lie in the band of {tier_name(self.owner)}, {at}"
         return f"{text}; the {self.beyond} is there or above." if self.beyond else f"{text}."

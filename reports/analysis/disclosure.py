@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
-from kit.core.units import format_latency, format_mib, format_size_bytes
+from kit.core.units import format_binary_bytes, format_latency, format_mib
 from kit.store.manifest import Device, DramProbe, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure
@@ -113,13 +113,13 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
         firmware = (device.settings or {}).get("firmware")
         text = (
             f"{device.model or f'model {_UNKNOWN}'}, "
-            f"{format_size_bytes(device.size_bytes) if device.size_bytes else f'size {_UNKNOWN}'}, "
+            f"{format_binary_bytes(device.size_bytes) if device.size_bytes else f'size {_UNKNOWN}'}, "
             f"firmware {firmware or ('none: a model' if manifest.testbed.emulated else _UNKNOWN)}"
         )
         key = (f"{device.role or 'device'} devices", safe_text(text))
         counted[key] = counted.get(key, 0) + 1
     for (role, text), count in counted.items():
-        yield role.capitalize(), f"{count} x {text}"
+        yield role.capitalize(), f"{count} \N{MULTIPLICATION SIGN} {text}"
     for device in manifest.testbed.devices:
         if device.dram_probe:
             yield f"DRAM of {safe_text(str(device.name))}", _dram(device.dram_probe)

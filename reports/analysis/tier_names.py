@@ -14,6 +14,7 @@ NAMES = {
     "direct": "disk, past the ARC",
     "all": "all tiers",
 }
+_SHORT = {"dram": "DRAM", "l2arc": "L2ARC", "slog": "SLOG"}
 # Of all that was measured in the built-in lab.
 EMULATED = "Emulated lab, not your hardware"
 _OPS = {"read": "reads", "write": "writes", "commit": "commits"}
@@ -24,6 +25,11 @@ BELOW = {"l2arc": ("read", "disk"), "slog": ("write", "pool")}
 def tier_name(tier: str) -> str:
     """The name of a tier for people; that of an unknown tier is its own."""
     return NAMES.get(tier, tier)
+
+
+def short_name(tier: str, op: str) -> str:
+    """The name of a tier in a line with others; of I/Os of all tiers that of their operation."""
+    return op_name(op) if tier == "all" else _SHORT.get(tier, tier_name(tier))
 
 
 def op_name(op: str) -> str:

@@ -127,14 +127,7 @@ def check(
     other key that differs and both values: between A and B, and within one side always.
     """
     keys = sorted({key for _, s in [*a, *b] for key in s})
-    for prefix in across:
-        if not any(covers(prefix, key) for key in keys):
-            parts = [".".join(key.split(".")[:n]) for key in keys for n in range(1, key.count(".") + 2)]
-            near = difflib.get_close_matches(prefix, dict.fromkeys(parts), n=3)
-            raise ConfigError(
-                f"--across {prefix}: the runs have no such key",
-                f"did you mean: {', '.join(near)}" if near else "a key is named as the refusal names it",
-            )
+    refuse_unknown(across, keys)
     mixed = [line for side, runs in (("A", a), ("B", b)) for line in _mixed(side, runs, keys)]
     if mixed:
         raise ConfigError(
@@ -150,6 +143,18 @@ def check(
         flags = " ".join(f"--across {shlex.quote(prefix)}" for prefix in _prefixes(refused))
         raise Incomparable(lines, f"if that is what you compare: {flags}")
     return differing
+
+
+def refuse_unknown(across: Sequence[str], keys: Sequence[str]) -> None:
+    """Raises ConfigError for what covers none of `keys`."""
+    for prefix in across:
+        if not any(covers(prefix, key) for key in keys):
+            parts = [".".join(key.split(".")[:n]) for key in keys for n in range(1, key.count(".") + 2)]
+            near = difflib.get_close_matches(prefix, dict.fromkeys(parts), n=3)
+            raise ConfigError(
+                f"--across {prefix}: the runs have no such key",
+                f"did you mean: {', '.join(near)}" if near else "a key is named as the refusal names it",
+            )
 
 
 def differ(key: str, x: Any, y: Any) -> bool:

@@ -6,20 +6,30 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from kit.core.sample_size import sample_needed
 from kit.core.table import Table
 from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
 from kit.store.summary import Row, Summary
-from reports.statistics.ratios import ALPHA_TOGETHER, ERRORS_95, Figure, Ratio, is_too_wide, mean, ratios
+from reports.statistics.ratios import (
+    ALPHA_TOGETHER,
+    ERRORS_95,
+    FEWEST,
+    Figure,
+    Ratio,
+    is_too_wide,
+    mean,
+    ratios,
+)
 
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
 DIFFERENCE = "difference shown"
 # What people read for the words of a row.
 SHOWN = {"no statement": "not judged", "withheld": "n/a"}
-_PERCENTILES = (("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p999", 0.999))
+_PERCENTILES = {"p50": ("p50", 0.5), "p99": ("p99", 0.99), "p99.9": ("p999", 0.999)}
 # Latencies are whole nanoseconds.
 _TICK_US = 1e-3
 # Fewer I/Os than for a median in every run: their share says nothing.
@@ -30,8 +40,6 @@ _LEAST_IOS = sample_needed(0.5)
 class _Figure:
     """One figure of one row in every run of A and of B. `smallest` ratio told."""
 
-    key: Key
-    name: str
     a: list[Figure]
     b: list[Figure]
     smallest: float
@@ -56,36 +64,32 @@ def compare(
     totals = [[_totals(table) for table in side] for side in tables]
     made: list[tuple[Key, str, _Figure | str]] = []
     for key in keys:
-        of_key = {name: _percentile(key, name, field, q, tables) for name, field, q in _PERCENTILES}
-        if any(table[key].mean_us is not None for side in tables for table in side if key in table):
-            of_key = {"mean": _mean(key, tables), **of_key}
-        of_key["share"] = _share(key, tables, totals)
-        made += [(key, name, figure) for name, figure in of_key.items()]
+        has_mean = any(table[key].mean_us is not None for side in tables for table in side if key in table)
+        names = (*(("mean",) if has_mean else ()), *_PERCENTILES)
+        made += [(key, name, _latency(key, name, tables)) for name in names]
+        made.append((key, "share", _share(key, tables, totals)))
     figures = [figure for *_, figure in made if isinstance(figure, _Figure)]
     found = iter(ratios([each.sides(pairs=pairs) for each in figures], ALPHA_TOGETHER / max(len(figures), 1)))
     rows = tuple(
-        _withheld(key, name, figure) if isinstance(figure, str) else _row(key, figure, next(found))
+        _row(key, name, figure, next(found) if isinstance(figure, _Figure) else None)
         for key, name, figure in made
     )
     different = sum(row.words == DIFFERENCE for row in rows)
     return Comparison(
-        format=1,
-        runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
-        level=1 - ALPHA_TOGETHER,
-        unit="run",
-        method=_method(len(a), len(b), pairs=pairs),
-        compared=len(figures),
-        different=different,
-        conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
+        format=1, runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
+        level=1 - ALPHA_TOGETHER, unit="run",
+        method=_method(min(len(a), len(b)), len(figures), pairs=pairs), compared=len(figures),
+        different=different, conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
         rows=rows,
-    )
+    )  # fmt: skip
 
 
-def _method(runs_a: int, runs_b: int, *, pairs: bool) -> str:
-    if min(runs_a, runs_b) < 2:
+def _method(runs: int, figures: int, *, pairs: bool) -> str:
+    if runs < 2:
         return "one run on a side: no interval"
     over = "over pairs of one run each" if pairs else "over runs, with the freedom of the smaller side"
-    return f"Student's t {over}, scatter shared between figures, Bonferroni's correction"
+    scatter = "scatter shared between figures, " if figures >= FEWEST else ""
+    return f"Student's t {over}, {scatter}Bonferroni's correction"
 
 
 def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: str | None) -> str:
@@ -140,61 +144,44 @@ def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:
     return totals
 
 
-def _withheld(key: Key, name: str, why: str) -> ComparedRow:
-    phase, layer, op, tier = key
-    return ComparedRow(
-        phase=phase, layer=layer, op=op, tier=tier, figure=name, a=None, b=None, ratio=None, interval=None,
-        words="withheld", withheld=why,
-    )  # fmt: skip
+def _row(key: Key, name: str, figure: _Figure | str, found: Ratio | None) -> ComparedRow:
+    """`figure`: why it is withheld, or what is `found` of it."""
+    values: dict[str, Any] = {"a": None, "b": None, "ratio": None, "interval": None, "words": "withheld"}
+    if isinstance(figure, _Figure) and found:
+        values = {"a": mean(figure.a).value, "b": mean(figure.b).value, "ratio": found.value}
+        values |= {"interval": found.range if found.decides else None, "words": "no statement"}
+        if found.decides:
+            clear = found.inside(1, 1) is False and abs(found.log) > math.log1p(figure.smallest)
+            values["words"] = DIFFERENCE if clear else NO_DIFFERENCE
+    values |= zip(("phase", "layer", "op", "tier"), key, strict=True)
+    return ComparedRow(figure=name, withheld=figure if isinstance(figure, str) else None, **values)
 
 
-def _row(key: Key, figure: _Figure, found: Ratio) -> ComparedRow:
-    phase, layer, op, tier = key
-    interval, words = found.range if found.decides else None, "no statement"
-    if interval:
-        excludes_one = interval[0] > 1 or interval[1] < 1
-        clear = excludes_one and abs(found.log) > math.log1p(figure.smallest)
-        words = DIFFERENCE if clear else NO_DIFFERENCE
-    return ComparedRow(
-        phase=phase, layer=layer, op=op, tier=tier, figure=figure.name, a=mean(figure.a).value,
-        b=mean(figure.b).value, ratio=found.value, interval=interval, words=words, withheld=None,
-    )  # fmt: skip
-
-
-def _mean(key: Key, tables: Sequence[Sequence[Mapping[Key, Row]]]) -> _Figure | str:
-    """The mean, which has no bins: sums are exact."""
+def _latency(key: Key, name: str, tables: Sequence[Sequence[Mapping[Key, Row]]]) -> _Figure | str:
+    """The mean, which has no bins: sums are exact; or an interpolated percentile."""
+    field, q = _PERCENTILES.get(name, ("", 0.0))
     sides = []
     for letter, side in zip("AB", tables, strict=True):
-        found = [table.get(key) for table in side]
-        if not all(found):
-            return f"{letter}: {_absent(found)}"
-        means = [row.mean_us for row in found if row]
-        known = [(mean, _TICK_US) for mean in means if mean is not None]
-        if len(known) < len(means):
-            return f"{letter}: {len(means) - len(known)} of {len(means)} runs have no sum of latencies"
-        sides.append(known)
-    return _figure(key, "mean", sides)
-
-
-def _percentile(
-    key: Key, name: str, field: str, q: float, tables: Sequence[Sequence[Mapping[Key, Row]]]
-) -> _Figure | str:
-    """The interpolated percentile."""
-    sides = []
-    for letter, side in zip("AB", tables, strict=True):
-        found = [table.get(key) for table in side]
-        if not all(found):
-            return f"{letter}: {_absent(found)}"
-        values = [row.interpolated.get(field) for row in found if row]
-        known = [(value.us, max(value.error_us, _TICK_US)) for value in values if value]
-        if len(known) < len(values):
-            fewest = min(row.count for row in found if row)
+        rows = [row for table in side if (row := table.get(key))]
+        if missing := len(side) - len(rows):
+            return f"{letter}: no I/O in {missing} of {len(side)} runs: missing there"
+        values = [
+            (value.us, max(value.error_us, _TICK_US))
+            if field and (value := row.interpolated.get(field))
+            else None if field or row.mean_us is None else (row.mean_us, _TICK_US)
+            for row in rows
+        ]  # fmt: skip
+        known = [each for each in values if each]
+        if len(known) < len(rows) and field:
+            fewest = min(row.count for row in rows)
             return f"{letter}: a run has {fewest} I/Os, {name} needs {sample_needed(q)}"
+        if len(known) < len(rows):
+            return f"{letter}: {len(rows) - len(known)} of {len(rows)} runs have no sum of latencies"
         sides.append(known)
-    return _figure(key, name, sides)
+    return _figure(name, sides)
 
 
-def _figure(key: Key, name: str, sides: Sequence[Sequence[tuple[float, float]]]) -> _Figure | str:
+def _figure(name: str, sides: Sequence[Sequence[tuple[float, float]]]) -> _Figure | str:
     """`sides`: value and error (us) of each run of A and of B."""
     for letter, side in zip("AB", sides, strict=True):
         if any(value <= 0 for value, _ in side):
@@ -208,12 +195,7 @@ def _figure(key: Key, name: str, sides: Sequence[Sequence[tuple[float, float]]])
         ]
         for side in sides
     )
-    return _Figure(key, name, a, b, math.expm1(sum(map(fmean, errors))))
-
-
-def _absent(found: Sequence[Row | None]) -> str:
-    missing = sum(row is None for row in found)
-    return f"no I/O in {missing} of {len(found)} runs: missing there"
+    return _Figure(a, b, math.expm1(sum(map(fmean, errors))))
 
 
 def _share(
@@ -238,7 +220,7 @@ def _share(
         # Binomial, and one I/O more or less.
         errors = [math.sqrt((1 - p) / (w * p) + 1 / (w * p) ** 2) for p, w in of_side]
         made.append([Figure(math.log(p), ERRORS_95 * e) for (p, _), e in zip(of_side, errors, strict=True)])
-    return _Figure(key, "share", made[0], made[1], 0.0)
+    return _Figure(made[0], made[1], 0.0)
 
 
 _CSV_HEAD = "phase layer op tier figure unit a b ratio ratio_low ratio_high finding".split()

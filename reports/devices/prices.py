@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.text import safe_text
-from kit.core.units import format_size_bytes
+from kit.core.units import format_binary_bytes
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 
@@ -99,7 +99,7 @@ def _load(phase: Phase, settings: tuple[tuple[str, str], ...]) -> Load:
 
 
 def _what(phase: Phase, settings: tuple[tuple[str, str], ...]) -> str:
-    size = f" of {format_size_bytes(phase.block_bytes)}" if phase.block_bytes else ""
+    size = f" of {format_binary_bytes(phase.block_bytes)}" if phase.block_bytes else ""
     kind = {"read": "random reads", "write": "random writes"}.get(phase.op or "", "random reads and writes")
     under = "".join(f", {name} = {value}" for name, value in settings)
     return f"{kind}{size}, one at a time{under}"

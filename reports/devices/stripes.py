@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from kit.core.units import format_decimal_bytes
+from kit.core.units import format_rate
 from kit.store.phase import Phase
 from reports.devices import together
 from reports.statistics.quantiles import Floats
@@ -162,16 +162,16 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     yield (
-        f"Stripes of {last.number} drives, one at a time: {_per_s(last.bytes_per_s)}, {lost} than "
-        f"{last.number} times one drive ({_per_s(scale.mean)}; {last.number} times the slowest: "
-        f"{_per_s(scale.slowest)})."
+        f"Stripes of {last.number} drives, one at a time: {format_rate(last.bytes_per_s)}, {lost} than "
+        f"{last.number} times one drive ({format_rate(scale.mean)}; {last.number} times the slowest: "
+        f"{format_rate(scale.slowest)})."
     )
     outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
-    text = f"By the drives alone: {_per_s(scale.low)} to {_per_s(scale.high)}"
+    text = f"By the drives alone: {format_rate(scale.low)} to {format_rate(scale.high)}"
     if outside:
         yield (
             f"{text}. Arrays of {', '.join(outside)} drives are outside: drives behave differently in an "
-            "array (a changed state?), or they are slow together."
+            "array (a changed state?), or their slow times do not meet by chance."
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
@@ -186,7 +186,7 @@ def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iter
         return
     queued, in_step = rates[1] / rates[0], rates[3] / rates[2]
     yield (
-        f"With {depth} stripes on their way {last} drives do {_per_s(rates[1])}, {queued:.2f} times one "
+        f"With {depth} stripes on their way {last} drives do {format_rate(rates[1])}, {queued:.2f} times one "
         f"drive with {depth}; one by one it is {in_step:.2f} times."
     )
 
@@ -265,7 +265,3 @@ def _measured(phase: Phase, scales: Sequence[Scale]) -> MeasuredArray:
     holds = meets if phase.outstanding == 1 else None
     p50, p99 = (float(np.quantile(latencies, q)) for q in (0.5, 0.99))
     return MeasuredArray(phase.name, number, phase.outstanding, rate, around, p50, p99, holds)
-
-
-def _per_s(bytes_per_s: float) -> str:
-    return f"{format_decimal_bytes(round(bytes_per_s))}/s"

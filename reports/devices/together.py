@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.units import format_decimal_bytes
+from kit.core.units import format_rate
 from kit.store.manifest import Testbed
 from kit.store.phase import ClientRow, Phase
 from kit.store.tables import DEVICE
@@ -121,8 +121,8 @@ def _sentence(of: Compared, shared: str) -> str:
     words = of.share.words("phase" if of.share.decides else "run")
     text = (
         f"{', '.join(phase.name for phase in of.phases)}: all {len(of.now)} devices at once {moved} "
-        f"{_per_s(found)}, {of.share.value:.3g} times what each does alone, {_per_s(wanted)} together "
-        f"({words})"
+        f"{format_rate(found)}, {of.share.value:.3g} times what each does alone, {format_rate(wanted)} "
+        f"together ({words})"
     )
     if of.is_slower is None:
         less = f"Whether that is less than {AS_ALONE_MIN:g} times is open"
@@ -136,16 +136,15 @@ def _sentence(of: Compared, shared: str) -> str:
             f"In this run they were slower: they share something that limits them, {shared}, or a device had "
             "changed its state; several phases of each load tell"
         )
-    return (
-        f"{text}. {why}. {slowest} fell most, from {_per_s(of.before[slowest])} to {_per_s(of.now[slowest])}."
-    )
+    before, now = (format_rate(each[slowest]) for each in (of.before, of.now))
+    return f"{text}. {why}. {slowest} fell most, from {before} to {now}."
 
 
 def _shared(phase: Phase, testbed: Testbed) -> str:
     """What the devices share as the testbed has it, or what that may be."""
     devices = {row.host for row in phase.clients}
     buses = [each.bus for each in testbed.devices if each.name in devices]
-    named = dict.fromkeys(f"{bus.name} of {_per_s(bus.per_s)}" for bus in buses if bus)
+    named = dict.fromkeys(f"{bus.name} of {format_rate(bus.per_s)}" for bus in buses if bus)
     if not named:
         return "such as a bus, a controller or the CPU"
     return f"which the testbed has: the {'bus' if len(named) == 1 else 'buses'} {' and '.join(named)}"
@@ -153,7 +152,3 @@ def _shared(phase: Phase, testbed: Testbed) -> str:
 
 def _load(phase: Phase) -> tuple[object, ...]:
     return phase.target, phase.op, phase.job, phase.block_bytes, phase.outstanding, phase.is_random
-
-
-def _per_s(bytes_per_s: float) -> str:
-    return f"{format_decimal_bytes(round(bytes_per_s))}/s"

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.core.units import format_latency
+from kit.core.units import format_binary_bytes, format_latency
 from reports.analysis.ageing import QUANTILES, Point, curve, devices
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
@@ -78,7 +78,7 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
             traces.append({
                 "type": "scatter", "x": [row.written for row in mine],
                 "y": [None if v is None else v / 1e6 for v in values],
-                "error_y": _open(mine, name),
+                "error_y": figure.error_bars(values, [row.open_us[name] for row in mine], 1e6),
                 "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
                 "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
                 "meta": {"tier": _HUES[op]},
@@ -86,8 +86,8 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
                 "marker": {"size": 6, "color": palette.scale(_HUES[op])[1][1]},
                 "customdata": [[plotly_text(row.stage), "" if v is None else format_latency(v), row.ios]
                                for row, v in zip(mine, values, strict=True)],
-                "hovertemplate": "after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
-                                 "<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
+                "hovertemplate": "after %{customdata[0]}, %{x:.2f} \N{MULTIPLICATION SIGN} capacity: "
+                                 "%{customdata[1]}<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
             })  # fmt: skip
     low, high = min(seen, default=1.0) / 1e6, max(seen, default=1000.0) / 1e6
     most = max((row.written for row in rows), default=1.0)
@@ -111,19 +111,9 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
     )  # fmt: skip
 
 
-def _open(rows: Sequence[Point], name: str) -> Layout:
-    """Bars from and to what is open of a percentile; none where it is withheld."""
-    ends = [(row.us[name] or 0.0, *row.open_us[name]) if row.us[name] else (0.0, 0.0, 0.0) for row in rows]
-    return {
-        "type": "data", "symmetric": False, "thickness": 1, "width": 3,
-        "array": [max(high - at, 0.0) / 1e6 for at, _, high in ends],
-        "arrayminus": [max(at - low, 0.0) / 1e6 for at, low, _ in ends],
-    }  # fmt: skip
-
-
 def _blocks(rows: Sequence[Point], op: str) -> str:
     sizes = sorted({row.block_bytes for row in rows if row.op == op})
-    return ", ".join(f"{size} B" if size % 1024 else f"{size // 1024} KiB" for size in sizes)
+    return ", ".join(map(format_binary_bytes, sizes))
 
 
 def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, part: pl.DataFrame) -> Figure:
@@ -138,9 +128,9 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, pa
     edges = [grid.edges_s for grid in grids]
     panels = (
         f"fresh: after the {fresh.stage}",
-        f"aged: after {aged.stage}, {aged.written:.1f} x capacity",
+        f"aged: after {aged.stage}, {aged.written:.1f} \N{MULTIPLICATION SIGN} capacity",
     )
-    x = {"title": {"text": "seconds of the measurement"}, "showgrid": False}
+    x = figure.time_axis(max(float(grid.times_s[-1]) for grid in grids), showgrid=False)
     low, high = min(float(e[0]) for e in edges) / 1.5, max(float(e[-1]) for e in edges) * 1.5
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]

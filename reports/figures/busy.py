@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from kit.core.units import format_percent
 from kit.store.parts.resource_use import DeviceSample, DeviceUse
 from kit.store.phase import Phase
 from reports.figures import figure, palette
@@ -27,7 +28,7 @@ def strip(phase: Phase, title: str) -> Figure | None:
     ]
     if not used or any(len(each.samples) < 3 for each in used):
         return None
-    edges = [sample.at_ns / 1e9 for sample in used[0].samples]
+    edges = [(sample.at_ns - phase.start_ns) / 1e9 for sample in used[0].samples]
     rows = [_shares(each) for each in used]
     # As in the table: the first member above.
     names, shares = [plotly_text(each.device) for each in used][::-1], rows[::-1]
@@ -39,7 +40,7 @@ def strip(phase: Phase, title: str) -> Figure | None:
     }  # fmt: skip
     layout = figure.layout(
         90 + _ROW_PX * len(used), {"l": 62, "r": 60, "t": 12, "b": 44}, dragmode="zoom",
-        xaxis={"title": {"text": "seconds of the run"}, "showgrid": False},
+        xaxis={**figure.time_axis(edges[-1], showgrid=False), "range": [edges[0], edges[-1]]},
         yaxis={"type": "category", "showgrid": False},
     )  # fmt: skip
     table: list[list[Any]] = [["device", "from_s", "to_s", "busy"]]
@@ -79,6 +80,7 @@ def _words(used: Sequence[DeviceUse], rows: Sequence[Sequence[float]]) -> str:
     columns = list(zip(*rows, strict=True))
     busiest = [max(range(len(column)), key=lambda n: column[n]) for column in columns if max(column) > 0]
     leads = {each.device: busiest.count(number) for number, each in enumerate(used)}
-    text = ", ".join(f"{each.device} {share:.0%}" for each, share in zip(used, whole, strict=True))
+    parts = zip(used, map(format_percent, whole), strict=True)
+    text = ", ".join(f"{each.device} {share}" for each, share in parts)
     turns = ", ".join(f"{name} {count}" for name, count in leads.items() if count)
     return f"Busy while the load ran: {text}. The busiest, of {len(busiest)} samples: {turns}."

@@ -50,7 +50,8 @@ def highest_median_s(stored: Grid, tier: str) -> float:
 def rows_text(shown: Grid) -> str:
     """What a cell is."""
     high = format_latency((shown.edges_ns[1] - shown.edges_ns[0]) / 1e3)
-    return f"Cell: {shown.width_ns / 1e9:.3g} s x {high}; the I/Os of a bin are spread over it."
+    cell = f"{shown.width_ns / 1e9:.3g} s \N{MULTIPLICATION SIGN} {high}"
+    return f"Cell: {cell}; the I/Os of a bin are spread over it."
 
 
 def _dense(columns: Grid, cells: Cells, values: Floats | IntArray) -> Floats:

@@ -99,6 +99,26 @@ def time_axis(end_s: float, **values: Any) -> Layout:
     return {"range": [0.0, end_s], "title": {"text": "h:mm" if end_s >= 1800 else "seconds"}, **values}
 
 
+def error_bars(
+    values: Sequence[float | None], ranges: Sequence[Sequence[float] | None], unit: float = 1.0
+) -> Trace:
+    """Bars from `ranges`' lower to their upper ends, both of `unit`; none where something is not known."""
+    high, low = (
+        [
+            abs(ends[side] - value) / unit if value and ends else 0.0
+            for value, ends in zip(values, ranges, strict=True)
+        ]
+        for side in (1, 0)
+    )
+    return {"type": "data", "array": high, "arrayminus": low, "thickness": 1.5, "width": 4}
+
+
+def anchor(x: str = "x", y: str = "y") -> Trace:
+    """Plotly lets nobody select on axes that have no points, nor draws axes that have no trace."""
+    return {"type": "scatter", "x": [None], "y": [None], "xaxis": x, "yaxis": y, "showlegend": False,
+            "hoverinfo": "skip"}  # fmt: skip
+
+
 def panel_title(text: str, x: float, y: float) -> Layout:
     """The words above a panel whose upper left corner is at `x`, `y` (0 to 1, of the whole figure)."""
     return {

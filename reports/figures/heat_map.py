@@ -101,8 +101,14 @@ class Grid:
 
     @property
     def times_s(self) -> Floats:
-        """The edges of the columns in seconds since the phase began."""
-        return np.arange(self.columns + 1, dtype=np.float64) * (self.width_ns / 1e9)
+        """The edges of the columns in seconds since the phase began.
+
+        The last column is as long as it was measured, where the end of the phase cuts it off: its rate is
+        per second of that time, and it is drawn as wide as that.
+        """
+        edges = np.arange(self.columns + 1, dtype=np.float64) * (self.width_ns / 1e9)
+        edges[-1] = min(edges[-1], max(self.duration_s, edges[-2] + self.width_ns / 1e12))
+        return edges
 
     @property
     def duration_s(self) -> float:
@@ -110,9 +116,15 @@ class Grid:
 
     @property
     def lengths_s(self) -> Floats:
-        """How long each column took: the last may be cut off by the end of the phase."""
-        until = np.minimum(self.times_s[1:], max(self.duration_s, 0.0))
-        return np.maximum(until - self.times_s[:-1], self.width_ns / 1e12)
+        """How long each column took."""
+        lengths: Floats = np.diff(self.times_s)
+        return lengths
+
+    @property
+    def scaled(self) -> npt.NDArray[np.bool_]:
+        """Columns that the scale of colours is of: in a sliver of time one I/O would be its upper end."""
+        scaled: npt.NDArray[np.bool_] = self.lengths_s >= self.lengths_s.max() / 2
+        return scaled
 
 
 def grid(frame: pl.DataFrame, times: Times, by: str = "tier", most: int = MAX_COLUMNS) -> Grid:
@@ -180,10 +192,9 @@ def fewer_columns(stored: Grid, most: int = DISPLAY[0]) -> Grid:
     }
     # A merged column is a gap only if all of it is.
     gaps = [(-(-a // by), columns if b == stored.columns else b // by) for a, b in stored.gaps]
-    return Grid(
-        stored.start_ns, stored.end_ns, stored.width_ns * by, columns, stored.edges_ns, tiers,
-        tuple((a, b) for a, b in gaps if a < b), (stored.merged[0] * by, 1),
-    )  # fmt: skip
+    kept = tuple((a, b) for a, b in gaps if a < b)
+    merged, width_ns = (stored.merged[0] * by, 1), stored.width_ns * by
+    return replace(stored, width_ns=width_ns, columns=columns, tiers=tiers, gaps=kept, merged=merged)
 
 
 def _fewer_rows(stored: Grid, number: int) -> Grid:
@@ -210,10 +221,7 @@ def _fewer_rows(stored: Grid, number: int) -> Grid:
         tier: _summed(to[cells.row], cells.column, cells.count, cells.waited_ns, stored.columns)
         for tier, cells in stored.tiers.items()
     }
-    return Grid(
-        stored.start_ns, stored.end_ns, stored.width_ns, stored.columns, edges, tiers, stored.gaps,
-        (stored.merged[0], number),
-    )  # fmt: skip
+    return replace(stored, edges_ns=edges, tiers=tiers, merged=(stored.merged[0], number))
 
 
 def _middle_ns(lo: IntArray, hi: IntArray) -> Floats:
@@ -273,7 +281,8 @@ def traces(
         z[at] = np.round(np.log10(cells.count * unit[cells.row, cells.column]), digits)
         counts[at] = np.round(cells.count * weight, digits) if spread else cells.count * weight
         # Slivers of an I/O are no end of the scale.
-        least = float(np.min(z[counts >= 0.5], initial=float(np.nanmax(z))))
+        ends = z[(counts >= 0.5) & shown.scaled]
+        ends = ends if ends.size else z[at]
         wait_s = _mean_s(cells, first, last)
         name = plotly_text((names or {}).get(tier, tier))
         made.append({
@@ -281,7 +290,7 @@ def traces(
             "y": [float(f"{edge:.9g}") for edge in shown.edges_s[first : last + 1]],
             "z": numbers(z), "customdata": numbers(counts), "xaxis": axes[0], "yaxis": axes[1],
             "meta": {
-                "tier": tier, "zmin": least, "zmax": float(np.nanmax(z)),
+                "tier": tier, "zmin": float(ends.min()), "zmax": float(ends.max()),
                 "wait_s": [float(f"{each:.6g}") for each in wait_s],
             },
             "hoverongaps": False, "zsmooth": False, "showscale": False, "showlegend": True,
@@ -320,7 +329,7 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
             used[cells.row, cells.column] = True
     values = counts * density(shown, "octave")[0]
     z = np.where(used, np.sign(values) * np.sqrt(np.abs(values)), np.nan).astype(np.float32)
-    most = float(np.nanmax(np.abs(z))) if used.any() else 0.0
+    most = float(np.max(np.abs(z), where=used & shown.scaled, initial=0.0))
     most = most or 1.0
     steps = [-1, -0.25, 0, 0.25, 1]
     return {
@@ -384,7 +393,7 @@ def rows_text(shown: Grid) -> str:
     rows = [row for cells in shown.tiers.values() for row in np.unique(cells.row) if shown.edges_ns[row]]
     percent = max((100 * (shown.edges_ns[row + 1] / shown.edges_ns[row] - 1) for row in rows), default=0)
     high = f"{bins} bin{'s' * (bins > 1)}" + (f" ({percent:.0f} %)" if percent else "")
-    return f"Cell: {wide} x {high}."
+    return f"Cell: {wide} \N{MULTIPLICATION SIGN} {high}."
 
 
 def finest_text(stored: Grid) -> str:

@@ -41,11 +41,12 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Panel:
-    """One phase: its title, its stored grid, and limits that do not hold: us and name."""
+    """One phase: its title, its stored grid, limits that do not hold (us and name), and its name."""
 
     title: str
     stored: Grid
     limits: Sequence[tuple[float, str]] = ()
+    phase: str = ""
 
 
 def hero(
@@ -85,18 +86,19 @@ def hero(
         heading += f" (solid), <b>{plotly_text(published or source, 40)}</b> (dotted)"
     heading_title = {**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}}
     layout = figure.layout(
-        _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
+        _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False,
+        dragmode="select" if timed else "zoom", selectdirection="h",
         annotations=[*drawn.titles, heading_title, *words], shapes=[*shapes, *drawn.limits], **drawn.axes,
         **{f"xaxis{last}": beside}, yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
-    anchor = {
-        "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
-    }  # fmt: skip
-    data = [*drawn.maps, *_points(merged, places, last, ends, right), anchor]
+    axes = {name.replace("axis", ""): panel.phase for name, panel in zip(drawn.axes, shown, strict=True)}
+    anchors = [figure.anchor(axis) for axis in (*axes, f"x{last}")]
+    data = [*drawn.maps, *_points(merged, places, last, ends, right), *anchors]
     caption = _caption(panels, every, unpublished, timed)
     return Figure(
-        "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=drawn.narrow
-    )
+        "Latency by tier", data, layout, caption, about={"per": "", "panels": axes}, csv=_table(every),
+        narrow=drawn.narrow,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

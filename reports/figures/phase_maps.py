@@ -131,7 +131,7 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     rates = _rates(shown, "octave", ("x2", "y"), float(shown.lengths_s.sum()))
     data = [
         *heat_map.coloured(maps, "octave"), *rates,
-        *_waits(subject, low), *events, *_overlaid(subject, stored), *_anchor(),
+        *_waits(subject, low), *events, *_overlaid(subject, stored), figure.anchor(),
     ]  # fmt: skip
     bands = _bands(subject)
     layout = figure.layout(
@@ -179,7 +179,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     cell = caption = equal_rows.rows_text(shown) + heat_map.finest_text(stored)
     if above:
         caption += f" Above the axis (triangles): {above:,} of {row.count:,} I/Os."
-    data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), *_anchor()]
+    data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), figure.anchor()]
     name = f"{subject.name}: {tier_name(tier)}"
     about = _about(subject, "us", tier=tier, cell=cell)
     return Figure(
@@ -225,7 +225,11 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
 
 
 def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float | None], list[float | None]]]:
-    """Per quantile the ends of each window (s) and its value (s): two points a window, and a gap between."""
+    """Per quantile the ends of each window (s) and its value (s): two points a window, and a gap between.
+
+    A window that the end of the phase cuts off has few I/Os, and its percentiles would jump: it is a part of
+    the one before it.
+    """
     if not frame.height:
         return {}
     ios = int(frame["count"].sum())
@@ -233,7 +237,6 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
     wanted = int(np.ceil(1.3 * sample_needed(0.99) * stored.columns / max(ios, 1)))
     columns = max(1, min(wanted, stored.columns // 8), -(-stored.columns // heat_map.DISPLAY[0]))
     width = stored.width_ns * columns
-    # What is left at the end belongs to the last whole window.
     last = max(int(stored.duration_s * 1e9) // width, 1) - 1
     number = ((pl.col("time_ns") - stored.start_ns) // width).clip(0, last).alias("window")
     keys = ["window", "lo_ns", "hi_ns"]
@@ -340,10 +343,10 @@ def _rug(stored: Grid, high_s: float) -> list[Trace]:
             above[int(column)] = number + int(count), max(most, float(edges[row + 1]))
     if not above:
         return []
-    width = stored.width_ns / 1e9
+    middles = (stored.times_s[:-1] + stored.times_s[1:]) / 2
     return [{
         "type": "scatter", "mode": "markers", "name": "above the axis",
-        "x": [(column + 0.5) * width for column in above], "y": [_RUG * high_s] * len(above),
+        "x": [float(middles[column]) for column in above], "y": [_RUG * high_s] * len(above),
         "text": [f"{number} I/O, up to {format_latency(most * 1e6)}" for number, most in above.values()],
         "marker": {"symbol": "triangle-up", "size": 8, "color": palette.FAULT},
         "hovertemplate": "%{x:.4~g} s: %{text}<extra></extra>",
@@ -381,8 +384,3 @@ def _events(
     last = stored.start_ns + stored.width_ns * stored.columns
     drawn, ignored = event_marks.marks(subject.events, stored.start_ns, last)
     return event_marks.traces(drawn, low_s, high_s, log), ignored
-
-
-def _anchor() -> list[Trace]:
-    # Plotly lets nobody select on axes that have no points, nor draws axes that have no trace.
-    return [{"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}]

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-_UNSAFE = re.compile(r"[^\w .,:;()+=%@/µ·\-]", re.ASCII)
+_UNSAFE = re.compile(r"[^\w .,:;()+=%@/µ·\u00b1\u00d7\u2192\-]", re.ASCII)
 
 
 def plotly_text(text: object, limit: int = 120) -> str:

@@ -43,13 +43,16 @@ def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str
         )
 
 
+def place(phase: str, layer: str, op: str, tier: str) -> str:
+    """Such as "write-slog, NFS server: writes log SSD (SLOG)"."""
+    of = "" if tier == "all" else f" {tier_name(tier)}"
+    return f"{phase}, {LAYERS.get(layer, layer)}: {op_name(op)}{of}"
+
+
 def _rows(rows: Iterable[ComparedRow]) -> Iterator[Row | str]:
     heading = None
     for row in rows:
-        tier = "" if row.tier == "all" else f" {tier_name(row.tier)}"
-        if heading != (
-            heading := f"{row.phase}, {LAYERS.get(row.layer, row.layer)}: {op_name(row.op)}{tier}"
-        ):
+        if heading != (heading := place(row.phase, row.layer, row.op, row.tier)):
             yield heading
         name = f" {row.figure}"
         if row.withheld is not None:
@@ -68,11 +71,10 @@ def _figure(name: str, value: float) -> str:
 def _notes(result: Comparison, unit: str = "") -> list[str]:
     a, b = result.runs["a"], result.runs["b"]
     notes = [f"{EMULATED}."] if result.emulated else []
-    notes.append(
-        f"A: {counted(len(a), 'run')}, B: {counted(len(b), 'run')}. "
-        "Intervals are over runs and hold for all rows "
-        f"together with {100 * result.level:g} % confidence ({result.method}).{unit}"
-    )
+    level = f"{100 * result.level:g} % confidence ({result.method})"
+    how = f"Intervals are over runs and hold for all rows together with {level}"
+    how = how if min(len(a), len(b)) > 1 else result.method.capitalize()
+    notes.append(f"A: {counted(len(a), 'run')}, B: {counted(len(b), 'run')}. {how}.{unit}")
     # They are no second measurement: what is peculiar to them is on both sides.
     if both := [str(run) for run in a if run is not None and run in b]:
         notes.append(f"On both sides, which hides differences: {', '.join(both)}.")

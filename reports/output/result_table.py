@@ -12,7 +12,7 @@ from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use, split
 from reports.analysis.answer import is_told
 from reports.analysis.headline import Headline, Line, matched, two_digits
-from reports.analysis.tier_names import EMULATED, tier_name
+from reports.analysis.tier_names import EMULATED, short_name, tier_name
 from reports.verdict import recovery
 
 _HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "in it", "")
@@ -21,11 +21,7 @@ _MOST_BANDS = 8
 
 
 def result_lines(
-    summary: Summary,
-    headline: Headline,
-    width: int,
-    findings: Sequence[str] = (),
-    told: Collection[str] = (),
+    summary: Summary, headline: Headline, width: int, findings: Sequence[str] = (), told: Collection[str] = ()
 ) -> Iterator[str]:
     """The lines, at most `width` characters each, except for words that are longer.
 
@@ -103,7 +99,7 @@ def _cells(line: Line, with_op: bool) -> tuple[str, ...]:
         f" {name}", f"{row.count:,}", _percentile(row.p50_us), _percentile(row.p99_us),
         _range(row.range_us), _range(row.published.range_us) if row.published else "",
         "" if line.inside is None else f"{100 * line.inside:.0f} %",
-        f"{two_digits(line.times_of[1])}x {line.times_of[0].upper()}" if line.times_of else "",
+        f"{two_digits(line.times_of[1])}x {short_name(line.times_of[0], row.op)}" if line.times_of else "",
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from kit.store.parts.comparison import ComparedRatio, ComparedSeries
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
 from kit.store.summary import Range
 from reports.analysis.tier_names import EMULATED, op_name, tier_name
+from reports.output.comparison_table import place
 from reports.output.sync_table import sync_lines
 from reports.published import references
 from reports.series.addresses import address_sentences
@@ -69,18 +70,12 @@ def comparison_lines(result: ComparedSeries, width: int) -> Iterator[str]:
     yield from prose([_SPANS], width)
     rows: list[Row | str] = []
     for (cell, phase, layer, op, tier), figures in itertools.groupby(result.rows, attrgetter(*_COMPARED)):
-        rows.append(f"{cell}: {phase}, {layer}: {op} {tier}")
+        rows.append(f"{cell}: {place(phase, layer, op, tier)}")
         for row in figures:
             values = (_value(row.figure, each) for each in (row.a, row.b))
             span = _span(row.ratio, row.interval, row.range, 3)
-            rows.append(
-                (
-                    f" {row.figure}",
-                    *values,
-                    span,
-                    row.excluded or _FINDINGS[row.finding] if row.finding else ONE_ROUND,
-                )
-            )
+            found = row.excluded or _FINDINGS[row.finding] if row.finding else ONE_ROUND
+            rows.append((f" {row.figure}", *values, span, found))
     yield from Table(("", "A", "B", "B/A", ""), rows, range(1, 4)).lines(width, "  ")
     differ = [row for row in result.ratios if row.finding == "differs"]
     if differ:

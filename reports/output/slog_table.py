@@ -8,15 +8,7 @@ from kit.core.table import Row, Table
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
 from kit.store.parts.forces import Latencies
-from kit.store.slog import (
-    DSYNC,
-    FLUSH_IDLE,
-    FLUSHED,
-    JOURNAL,
-    READ_CACHED,
-    THREADS,
-    SlogTest,
-)
+from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THREADS, SlogTest
 from kit.store.stored import Json
 from reports.analysis.tier_names import EMULATED
 from reports.statistics.quantiles import figures_us

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from kit.core.table import Row, Table
-from kit.core.text import markdown_text, prose, wrapped
-from reports.analysis.import_source import LAYERS
-from reports.analysis.tier_names import EMULATED, tier_name
+from kit.core.text import markdown_text, prose
+from reports.analysis.tier_names import EMULATED
+from reports.output.comparison_table import place
 from reports.output.junit import add_outcome, case, document
 from reports.trend.analyse import Trend
 from reports.trend.gate import Gate, failed, left_open
@@ -22,26 +23,25 @@ _NAMES = {"ios_per_s": "I/O/s", "bytes_per_s": "MB/s"}
 def plain(trend: Trend, width: int, *, all_: bool = False) -> Iterator[str]:
     """Lines for a terminal of `width` columns. `all_`: with the method."""
     yield from prose(filter(None, (trend.title, headline(trend), _lab(trend))), width)
-    for place in places(trend):
-        yield from prose([f"{place.title}:"], width)
-        yield from prose(place.moves, width, "- ")
+    for each in places(trend):
+        yield from prose([f"{each.title}:"], width)
+        yield from prose(each.moves, width, "- ")
     yield from prose(remarks(trend), width, "- ")
     yield ""
     yield from Table(("", "", ""), list(_runs(trend))).lines(width)
     yield ""
-    group, told = None, {row_of(line)[3] for line in trend.lines}
+    told = {row_of(line)[3] for line in trend.lines}
     common = told if len(told) == 1 and len(trend.lines) > 1 else set[str]()
     yield from prose((f"Of each figure: {words}." for words in common), width)
-    for line in trend.lines:
-        phase, layer, op, tier, figure = line.key
-        of = "" if tier == "all" else f" {tier_name(tier)}"
-        if group != (group := f"{phase}, {LAYERS.get(layer, layer)}: {op}{of}"):
-            yield from wrapped(group, width)
-        first, last, ratio, words = row_of(line)
-        text = f"{_NAMES.get(figure, figure)}: {first} to {last}, now : past {ratio}"
-        # What all lines say is said once.
-        text += f"; {words}" if words not in common else ""
-        yield from wrapped(text, width, "  ")
+    rows: list[Row | str] = []
+    for of, lines in itertools.groupby(trend.lines, lambda line: line.key[:4]):
+        rows.append(place(*of))
+        for line in lines:
+            *cells, words = row_of(line)
+            # What all lines say is said once.
+            name = f" {_NAMES.get(line.key[4], line.key[4])}"
+            rows.append((name, *cells, "" if words in common else words))
+    yield from Table(("", *_HEAD[5:8], "changes"), rows, range(1, 4)).lines(width)
     if trend.checks:
         yield ""
         yield "Checks that failed:"

@@ -7,16 +7,13 @@ from typing import Any
 
 import jinja2
 
-from kit.core.units import format_duration_ns, format_latency, format_latency_range, format_time_s
+from kit.core import units
 from kit.store.manifest import Device
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
 from kit.store.stored import Stored
 from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
-
-_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-_RATES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 def css(value: str) -> str:
@@ -28,17 +25,12 @@ def us(value: Any) -> str:
     """Microseconds for people; a withheld value says so."""
     if value is None:
         return "n too small"
-    return format_latency(float(value)) if isinstance(value, (int, float)) else "?"
+    return units.format_latency(float(value)) if isinstance(value, (int, float)) else "?"
 
 
 def span(value: Any) -> str:
     """A range in microseconds for people."""
-    return format_latency_range(*value) if isinstance(value, (list, tuple)) else "-"
-
-
-def duration(value: Any) -> str:
-    """Nanoseconds with the unit of a workload, such as 1h."""
-    return format_duration_ns(value) if isinstance(value, int) else "-"
+    return units.format_latency_range(*value) if isinstance(value, (list, tuple)) else "-"
 
 
 def tier(value: Any) -> str:
@@ -46,31 +38,21 @@ def tier(value: Any) -> str:
 
 
 def ns(value: Any) -> str:
-    return format_latency(value / 1e3) if isinstance(value, (int, float)) else "-"
+    return units.format_latency(value / 1e3) if isinstance(value, (int, float)) else "-"
 
 
 def seconds(value: Any) -> str:
-    return format_time_s(value) if isinstance(value, (int, float)) else "-"
+    return units.format_time_s(value) if isinstance(value, (int, float)) else "-"
 
 
 def size(value: Any) -> str:
     """Bytes with a binary unit."""
-    if not isinstance(value, (int, float)):
-        return "-"
-    for factor, unit in _SIZES:
-        if value >= factor:
-            return f"{value / factor:.4g} {unit}"
-    return f"{value} B"
+    return units.format_binary_bytes(value) if isinstance(value, (int, float)) else "-"
 
 
 def rate(value: Any) -> str:
     """Bytes a second with a decimal unit, as bandwidths have."""
-    if not isinstance(value, (int, float)):
-        return "-"
-    for factor, unit in _RATES:
-        if value >= factor:
-            return f"{value / factor:.3g} {unit}/s"
-    return f"{value:.0f} B/s"
+    return units.format_rate(value) if isinstance(value, (int, float)) else "-"
 
 
 def number(value: Any) -> str:
@@ -130,5 +112,5 @@ def misplaced(entry: PhaseBands) -> list[str]:
 
 
 ALL = (
-    css, limit, duration, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced,
+    css, limit, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced,
 )  # fmt: skip

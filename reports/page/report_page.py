@@ -136,7 +136,7 @@ def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest, summary: 
         for each in of_phase:
             if manifest.import_ or each.layer == of_phase[0].layer:
                 limits = [limit[1:] for limit in _limits(summary, phase)]
-                yield Panel(each.name, heat_map.grid(each.frame, each.times), limits)
+                yield Panel(each.name, heat_map.grid(each.frame, each.times), limits, each.phase)
 
 
 def _address(finding: Finding, manifest: Manifest) -> str:
@@ -296,5 +296,5 @@ def _clock(manifest: Manifest) -> str:
     clock = manifest.clock
     if clock is None or clock.kind != "virtual":
         return ""
-    slowed = f" slowed {clock.dilation}x, already corrected" if clock.dilation != 1 else ""
+    slowed = f" slowed {clock.dilation} times, already corrected" if clock.dilation != 1 else ""
     return f"Times are on a virtual clock{slowed}."

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kit.core.units import format_binary_bytes
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Conditions, Range, Reference
-from reports.published.setup import nfs_versions, size_words
+from reports.published.setup import nfs_versions
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> 
     size, outstanding, version = conditions.io_size, conditions.outstanding, conditions.nfs_version
     if size is not None and (observed := phase and phase.block_bytes) != size:
         sizes = {observed} if observed else {*(phase.block_bytes_by_op.values() if phase else ())}
-        yield size_words(size), " and ".join(map(size_words, sorted(sizes))) or "an unknown I/O size"
+        measured = " and ".join(map(format_binary_bytes, sorted(sizes)))
+        yield format_binary_bytes(size), measured or "an unknown I/O size"
     on_their_way = ((phase and phase.outstanding) or 0) * max(len(manifest.testbed.clients), 1)
     if outstanding is not None and on_their_way != outstanding:
         yield _outstanding(outstanding), _outstanding(on_their_way) if on_their_way else "an unknown load"

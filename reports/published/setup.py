@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kit.core.units import format_duration_ns, format_latency, format_size_bytes
+from kit.core.units import format_binary_bytes, format_latency, format_time_s
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 from kit.store.stored import Json
@@ -79,18 +79,18 @@ def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
     for role, name in (("cache", "L2ARC devices"), ("log", "SLOG devices")):
         devices = testbed.of_role(role)
         yield row(name, f"{role}_devices", _number(manifest, devices), more=_titles(manifest, devices))
-    yield row("Record size", "record_size", _record_size(manifest), size_words)
-    yield row("I/O size", "io_size", _io_sizes(phases), size_words)
+    yield row("Record size", "record_size", _record_size(manifest), format_binary_bytes)
+    yield row("I/O size", "io_size", _io_sizes(phases), format_binary_bytes)
     yield row("Protocol", "nfs_version", nfs_versions(manifest), lambda version: f"NFSv{version}")
     yield row("Clients", "clients", [len(testbed.clients)] if testbed.clients else [])
     yield row("Threads of a client", "threads", [p.outstanding for p in phases if p.outstanding])
     used = (manifest.working_set or {}).get("bytes")
     sizes = [used] if isinstance(used, int) else []
-    yield row("Working set", "working_set_min", sizes, size_words, least=" or more", same=_reaches)
+    yield row("Working set", "working_set_min", sizes, format_binary_bytes, least=" or more", same=_reaches)
     aged, more = _aged(manifest)
     yield row("Ageing of the SSDs", "aged", aged, _yes, more=more, same=_unlike)
     lengths = [p.end_ns - p.start_ns for p in phases if p.end_ns > p.start_ns]
-    yield row("Duration of a phase", "duration", lengths, lambda ns: _spaced(format_duration_ns(ns)))
+    yield row("Duration of a phase", "duration", lengths, lambda ns: format_time_s(ns / 1e9))
 
 
 def _io_sizes(phases: Sequence[Phase]) -> list[int]:
@@ -202,17 +202,8 @@ def _speed(rpm: int) -> str:
     return f"{rpm:,} rpm" if rpm >= 10_000 else f"{rpm} rpm" if rpm else "do not turn"
 
 
-def size_words(size_bytes: int) -> str:
-    return _spaced(format_size_bytes(size_bytes))
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
-
-
-def _spaced(quantity: str) -> str:
-    """With a space before the unit."""
-    return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", quantity)
 
 
 def _chosen(manifest: Manifest, reference: Reference) -> str:

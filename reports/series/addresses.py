@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from kit.core.units import format_percent
 from kit.store.series import Series, SeriesAxis
 from reports.series.view import Cells, bytes_rate_of, cells_of, lines_of, never_written_of, places_of
 from reports.statistics.ratios import Figure, along
@@ -17,7 +18,10 @@ _KEY = "job.offset"
 
 
 def address_sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
-    """For each phase, and each line along the axis; none of an axis of something else."""
+    """For each phase, and each line along the axis; none of an axis of something else.
+
+    What it comes to, and in brackets how well that is known.
+    """
     if axis.keys != (_KEY,):
         return
     for phase, _ in cells_of(series, axis):
@@ -35,13 +39,13 @@ def address_sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
 def _profile(axis: SeriesAxis, cells: Cells) -> str:
     rates = _rates(cells)
     (first, begin), (_, end) = cells[0], cells[-1]
-    between = f"from {begin}{axis.unit} to {end}{axis.unit}"
-    spread = max(rates) / min(rates) - 1
+    between = f"from {axis.worded(begin)} to {axis.worded(end)}"
+    spread = format_percent(max(rates) / min(rates) - 1, 1)
     least, most = (f"{rate / 1e6:.3g}" for rate in (min(rates), max(rates)))
-    differ = f"{most} MB/s at each place" if least == most else f"{least} to {most} MB/s"
-    differ += f", {len(cells)} places differ by {100 * spread:.1f} % at most"
+    at = f"{most} MB/s at each place" if least == most else f"{least} to {most} MB/s"
+    differ = f"{len(cells)} places differ by {spread} at most"
     if len(cells) < _FEWEST:
-        return f"{len(cells)} places are too few to tell whether it is flat {between}; {differ}"
+        return f"{at} {between}, too few places to tell whether it is flat ({differ})"
     known = places_of([value for _, value in cells])
     logs = [Figure(math.log(rate), None) for rate in rates]
     line = along(known[0] if known else range(len(cells)), logs)
@@ -49,9 +53,9 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     fitted = f"by a line {1 / line.value:.3f}, 95 %: {1 / high:.3f} to {1 / low:.3f}"
     words = "outer : inner" if all(run.rotating for run in first.runs) else "first : last"
     if line.inside(1 / (1 + FLAT), 1 + FLAT):
-        return f"{differ}; flat within {100 * FLAT:.0f} % {between} ({words} {fitted})"
+        return f"{at}, flat within {format_percent(FLAT)} {between} ({differ}; {words} {fitted})"
     if line.inside(1, 1) is None:
-        return f"{differ}; no trend is shown {between} ({words} {fitted})"
+        return f"{at}, no trend is shown {between} ({differ}; {words} {fitted})"
     return (
         f"{words} {rates[0] / rates[-1]:.3f}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s {between} "
         f"({fitted})"
@@ -60,7 +64,7 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
 
 def _unwritten(axis: SeriesAxis, cells: Cells, written: Cells) -> str:
     mean, other = (sum(rates) / len(rates) for rates in (_rates(cells), _rates(written)))
-    values = ", ".join(f"{value}{axis.unit}" for _, value in cells)
+    values = ", ".join(axis.worded(value) for _, value in cells)
     return (
         f"never-written {values}: {mean / 1e6:.3g} MB/s, {mean / other:.2f} times what is filled: "
         "no flash was read"

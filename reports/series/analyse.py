@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.core.text import counted
+from kit.core.units import format_percent
 from kit.store.checks.outcome import Verdict
 from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
 from kit.store.summary import CPU_BOUND
@@ -91,7 +92,7 @@ def _excluded(cell: SeriesCell) -> SeriesCell:
             (run.reasons[0] for run in cell.runs if run.verdict == "unknown" and run.reasons), "unknown"
         )
     elif busy > CPU_BOUND:
-        reason = f"bound by CPU: a machine's CPU was {busy:.0%} busy"
+        reason = f"bound by CPU: a machine's CPU was {format_percent(busy)} busy"
     return cell.model_copy(update={"excluded": reason})
 
 

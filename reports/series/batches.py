@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.units import format_latency
+from kit.core.units import format_latency, format_percent
 from kit.store.series import Series, SeriesAxis, SeriesCell
 from kit.store.summary import ForcesRow
 from reports.series.view import bytes_rate_of, cells_of
@@ -51,20 +51,20 @@ class Batches:
     @property
     def sentence(self) -> str:
         first, last = self.points[0], self.points[-1]
-        fit = (
-            f"within {max(self.worst, 0.01):.0%}" if self.worst <= WITHIN else f"not even within {WITHIN:.0%}"
-        )
+        held = self.worst <= WITHIN
+        within = format_percent(max(self.worst, 0.01) if held else WITHIN)
         text = (
             f"{self.phase}: it is forces in series that count. At the median a force takes "
             f"{format_latency(self.force_us)} and {format_latency(max(self.record_us, 0))} more for each "
-            f"record of {self.record_bytes} bytes: a line that holds all {len(self.points)} batches {fit}. "
+            f"record of {self.record_bytes} bytes: a line that holds all {len(self.points)} batches "
+            f"{'' if held else 'not even '}within {within}. "
             f"With {last[0]} records a force instead of {first[0]}, {last[2]:,.0f} records a second are safe "
             f"instead of {first[2]:,.0f}: {last[2] / first[2]:.1f} times as many"
         )
         if self.device_bytes_per_s:
             share = first[2] * self.record_bytes / self.device_bytes_per_s
             rate = f"{self.device_bytes_per_s / 1e6:,.0f} MB/s"
-            text += f"; one by one they are {share:.1%} of the {rate} of large writes"
+            text += f"; one by one they are {format_percent(share, 1)} of the {rate} of large writes"
         return f"{text}."
 
 

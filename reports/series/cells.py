@@ -23,8 +23,6 @@ from reports.statistics.ratios import around
 WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
 # Outcomes of phases together.
 _JOINING = ("IMPACT", "SOAK-DRIFT")
-# From and to in ns, and the width of the intervals in it.
-_Stretch = tuple[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def measured_cell(
 def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     """What a run says of its phase `name`: all of a CellRun but run and round."""
     verdict, causes = verdict_of_phase(stored.manifest, stored.summary, name)
-    phase = next((each for each in stored.manifest.phases if each.name == name), None)
+    phase = _phase(stored.manifest, name)
     use = next((each for each in stored.summary.use if each.phase == name), None)
     rate = use.iops if use else _rate(phase)
     return {
@@ -63,7 +61,7 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
         "reasons": tuple(map(str, causes)),
         **({"known": True} if causes and all(each.known for each in causes) else {}),
         "ios_per_s": rate,
-        "ios_per_s_range": _rate_range(rate, stored, phase),
+        "ios_per_s_range": _rate_range(rate, stored.latency, phase),
         "bytes_per_s": use.bytes_per_s if use else None,
         "cpu_busy": max((machine.bound for machine in use.cpu), default=None) if use else None,
         "bytes": use.bytes if use else None,
@@ -73,12 +71,26 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     }
 
 
-def rows_of(stored: StoredRun, phase: str) -> Iterator[CellRow]:
+def rows_of(stored: StoredRun, name: str) -> Iterator[CellRow]:
     """The rows of a phase of a run."""
-    stretch, cells = _stretch(stored, phase), _cells(stored, phase)
-    for row in stored.summary.rows:
-        if row.phase == phase:
-            yield _row(row, cells.get((row.layer, row.op, row.tier)), stretch)
+    phase = _phase(stored.manifest, name)
+    rows = [row for row in stored.summary.rows if row.phase == name]
+    cells = stored.latency.cells.filter(pl.col("phase") == name)
+    parts = cells.partition_by("layer", "op", "tier", as_dict=True)
+    for row in rows:
+        part = parts.get((row.layer, row.op, row.tier))
+        stretch = (part, *stored.latency.stretch(phase)) if phase and part is not None else None
+        found = {name: _figure(row, stretch, name, q) for name, q in (("p50", 0.5), ("p99", 0.99))}
+        yield CellRow(
+            layer=row.layer, op=row.op, tier=row.tier, count=row.count, share=row.share,
+            p50_us=found["p50"][0], p50_range_us=found["p50"][1], p99_us=found["p99"][0],
+            p99_range_us=found["p99"][1], mean_us=row.mean_us,
+            published_us=row.published.range_us if row.published else None,
+        )  # fmt: skip
+
+
+def _phase(manifest: Manifest, name: str) -> Phase | None:
+    return next((each for each in manifest.phases if each.name == name), None)
 
 
 def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:
@@ -118,59 +130,23 @@ def _rate(phase: Phase | None) -> float | None:
     return phase.client_ios / ((phase.end_ns - phase.start_ns) / 1e9)
 
 
-def _cells(stored: StoredRun, phase: str) -> dict[tuple[str, str, str], pl.DataFrame]:
-    """The counts of a phase over time, by layer, op and tier."""
-    cells = stored.latency.cells.filter(pl.col("phase") == phase)
-    parts = cells.partition_by("layer", "op", "tier", as_dict=True)
-    return {(layer, op, tier): part for (layer, op, tier), part in parts.items()}
-
-
-def _stretch(stored: StoredRun, phase: str) -> _Stretch | None:
-    """From when to when a phase went on, and the width of its counts (ns)."""
-    found = next((each for each in stored.manifest.phases if each.name == phase), None)
-    if found is None:
-        return None
-    return (found.start_ns, found.end_ns), stored.latency.column_ns.get(phase, found.interval_ns)
-
-
-def _row(row: Row, cells: pl.DataFrame | None, stretch: _Stretch | None) -> CellRow:
-    p50_us, p50_range_us = _figure(row, cells, stretch, "p50", 0.5)
-    p99_us, p99_range_us = _figure(row, cells, stretch, "p99", 0.99)
-    return CellRow(
-        layer=row.layer,
-        op=row.op,
-        tier=row.tier,
-        count=row.count,
-        share=row.share,
-        p50_us=p50_us,
-        p50_range_us=p50_range_us,
-        p99_us=p99_us,
-        p99_range_us=p99_range_us,
-        mean_us=row.mean_us,
-        published_us=row.published.range_us if row.published else None,
-    )
-
-
 def _figure(
-    row: Row, cells: pl.DataFrame | None, stretch: _Stretch | None, name: str, q: float
+    row: Row, stretch: tuple[pl.DataFrame, tuple[int, int], int] | None, name: str, q: float
 ) -> tuple[float | None, Range | None]:
     """A percentile in us, and its range within this run: by batches of time, and by its place in its bin."""
     exact = row.interpolated.get(name)
     us: float | None = exact.us if exact else getattr(row, f"{name}_us")
-    known = batch_means.quantile(cells, *stretch, q) if us and cells is not None and stretch else None
+    known = batch_means.quantile(*stretch, q) if us and stretch else None
     if not us or known is None or known.reach is None:
         return us, None
     in_bin = math.log1p(exact.error_us / us) if exact else 0.0
     return us, around(math.log(us), math.hypot(known.reach, in_bin))
 
 
-def _rate_range(rate: float | None, stored: StoredRun, phase: Phase | None) -> Range | None:
+def _rate_range(rate: float | None, latency: Latency, phase: Phase | None) -> Range | None:
     """The range of a rate of I/Os within this run, by the I/Os at the clients in batches of time."""
-    stretch = _stretch(stored, phase.name) if phase else None
-    if not rate or phase is None or stretch is None:
+    if not rate or phase is None:
         return None
-    cells = stored.latency.cells.filter(
-        pl.col("phase") == phase.name, pl.col("layer").is_in(ISSUERS), pl.col("tier") == "all"
-    )
-    known = batch_means.rate(cells, *stretch)
+    issued = (pl.col("phase") == phase.name, pl.col("layer").is_in(ISSUERS), pl.col("tier") == "all")
+    known = batch_means.rate(latency.cells.filter(*issued), *latency.stretch(phase))
     return around(math.log(rate), known.reach) if known and known.reach is not None else None

@@ -9,16 +9,16 @@ from typing import Any
 from kit.core.errors import ConfigError
 from kit.store.parts.comparison import ComparedCell, ComparedRatio, ComparedSeries, Finding
 from kit.store.series import Series, SeriesCell
-from kit.store.summary import Range
 from reports.comparison.order import not_in_turn
 from reports.series.figures import Key, figures_of
-from reports.series.ratios import Identity, named, rounds_of
-from reports.statistics.ratios import ALPHA_TOGETHER, Figure, Ratio, mean, ratios
+from reports.series.ratios import named, rounds_of
+from reports.statistics.ratios import ALPHA_TOGETHER, Figure, mean, ratios
 
 FORMAT = 1
 # Two figures are the same within this part.
 LIMIT = 0.03
 ONE_ROUND = "not known: one round"
+_FINDINGS: dict[bool | None, Finding] = {True: "same", False: "differs", None: "open"}
 _UNITS = {"p50": "us", "p99": "us", "ios_per_s": "1/s"}
 
 
@@ -42,25 +42,23 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
     theirs = rounds_of(b.cells)
     pairs = {key: (found, theirs[key]) for key, found in rounds_of(a.cells).items() if key in theirs}
     alpha = ALPHA_TOGETHER / (len(figures) + len(pairs))
-    known = ratios([sides for *_, sides in figures], alpha)
-    rows = tuple(_cell(*each, found) for each, found in zip(figures, known, strict=True))
-    known = ratios(list(pairs.values()), alpha)
-    to_base = tuple(_ratio(a, *each, found) for each, found in zip(pairs.items(), known, strict=True))
+    said = _said([sides for *_, sides in figures], alpha)
+    rows = tuple(_cell(*of[:3], found) for of, found in zip(figures, said, strict=True))
+    said = _said(list(pairs.values()), alpha)
+    to_base = tuple(
+        ComparedRatio.model_validate({**named(a, key), **found})
+        for key, found in zip(pairs, said, strict=True)
+    )
     caveat = not_in_turn([a.started_utc], [b.started_utc])
     conclusion = (_conclusion("Figures", rows), _conclusion("Ratios to the base", to_base))
     judged = any(row.finding for row in (*rows, *to_base))
     return ComparedSeries(
-        format=FORMAT,
-        a=a.id,
-        b=b.id,
-        limit=LIMIT,
+        format=FORMAT, a=a.id, b=b.id, limit=LIMIT, rows=rows, ratios=to_base,
         conclusion=(*conclusion, caveat) if caveat and judged else conclusion,
-        rows=rows,
-        ratios=to_base,
         only_a=tuple(" ".join(key) for key in mine if key not in other),
-        emulated=a.emulated or b.emulated,
         only_b=tuple(sorted(" ".join(key) for key in other if key not in mine)),
-    )
+        emulated=a.emulated or b.emulated,
+    )  # fmt: skip
 
 
 _Sides = tuple[list[Figure], list[Figure]]
@@ -75,37 +73,25 @@ def _figures(a: SeriesCell, b: SeriesCell) -> Iterator[tuple[Key, _Sides]]:
             yield key, (found[0], found[1])
 
 
-def _cell(a: SeriesCell, b: SeriesCell, key: Key, sides: _Sides, known: Ratio) -> ComparedCell:
+def _cell(a: SeriesCell, b: SeriesCell, key: Key, said: dict[str, Any]) -> ComparedCell:
     excluded = "; ".join(dict.fromkeys(filter(None, (a.excluded, b.excluded)))) or None
     layer, op, tier, figure = key
-    found = _found(sides, known)
-    if excluded:
-        found["finding"] = None
     return ComparedCell(
         cell=a.name, at=a.at, phase=a.phase, layer=layer, op=op, tier=tier, figure=figure,
-        unit=_UNITS[figure], excluded=excluded, **found,
+        unit=_UNITS[figure], excluded=excluded, **{**said, **({"finding": None} if excluded else {})},
     )  # fmt: skip
 
 
-def _ratio(series: Series, identity: Identity, sides: _Sides, known: Ratio) -> ComparedRatio:
-    return ComparedRatio.model_validate({**named(series, identity), **_found(sides, known)})
-
-
-def _found(sides: _Sides, known: Ratio) -> dict[str, Any]:
-    """Both sides, their ratio, and what it says."""
-    a, b = map(mean, sides)
-    interval = known.range if known.decides else None
-    return {
-        "a": a.value, "b": b.value, "ratio": known.value, "interval": interval, "range": b.minus(a).range,
-        "finding": _finding(interval) if interval else None,
-    }  # fmt: skip
-
-
-def _finding(known: Range) -> Finding:
-    low, high = known
-    if low > 1 + LIMIT or high < 1 / (1 + LIMIT):
-        return "differs"
-    return "same" if low >= 1 / (1 + LIMIT) and high <= 1 + LIMIT else "open"
+def _said(figures: Sequence[_Sides], alpha: float) -> Iterator[dict[str, Any]]:
+    """Of each both sides, their ratio, and what it says."""
+    for sides, known in zip(figures, ratios(figures, alpha), strict=True):
+        a, b = map(mean, sides)
+        inside = known.inside(1 / (1 + LIMIT), 1 + LIMIT)
+        yield {
+            "a": a.value, "b": b.value, "ratio": known.value, "range": b.minus(a).range,
+            "interval": known.range if known.decides else None,
+            "finding": _FINDINGS[inside] if known.decides else None,
+        }  # fmt: skip
 
 
 def _conclusion(what: str, rows: Sequence[ComparedCell | ComparedRatio]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kit.core.units import format_percent
 from kit.store.format import AGAIN
 from kit.store.series import CellRow, Drift, Series, SeriesCell
 from reports.statistics.ratios import Figure, ratio
@@ -25,15 +26,10 @@ def drift_of(series: Series, cells: Sequence[SeriesCell]) -> Iterator[Drift]:
             for before, after in _pairs(of_first.rows if of_first else (), of_last.rows):
                 assert before.p50_us and after.p50_us, "rows without a median are no pair"
                 yield Drift(
-                    build=last.build,
-                    phase=last.phase,
-                    layer=after.layer,
-                    op=after.op,
-                    tier=after.tier,
-                    round=of_last.round,
-                    ratio=after.p50_us / before.p50_us,
+                    build=last.build, phase=last.phase, layer=after.layer, op=after.op, tier=after.tier,
+                    round=of_last.round, ratio=after.p50_us / before.p50_us,
                     ok=_holds(before, after, 1 + series.drift_max),
-                )
+                )  # fmt: skip
 
 
 def _first_of(last: SeriesCell, cells: Sequence[SeriesCell]) -> SeriesCell | None:
@@ -98,6 +94,6 @@ def open_drift(series: Series, drift: Sequence[Drift]) -> Iterator[str]:
     left = list(dict.fromkeys(f"{each.phase} {each.op}/{each.tier}" for each in drift if each.ok is None))
     if left:
         yield (
-            f"Whether the base drifted by more than {series.drift_max:.0%} cannot be told of "
+            f"Whether the base drifted by more than {format_percent(series.drift_max)} cannot be told of "
             f"{', '.join(left)}: their p50 is known less exactly than that. Longer phases tell it."
         )

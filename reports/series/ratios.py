@@ -12,7 +12,7 @@ from typing import Any
 from kit.store.series import JudgedRatio, Ratio, Series, SeriesCell
 from reports.series.figures import Key, figures_of
 from reports.statistics import ratios
-from reports.statistics.ratios import ALPHA, Figure, mean
+from reports.statistics.ratios import ALPHA, Figure, mean, paired
 
 # What a ratio is of: axis, value, values of other axes, phase, layer, op, tier, figure.
 Identity = tuple[str, str, tuple[tuple[str, str], ...], str, str, str, str, str]
@@ -24,13 +24,11 @@ def ratios_of(
     """Each cell to the one that has the base's value on one axis more; and the ratios that are expected."""
     to_base = rounds_of(cells)
     expected = [_expected(each, series, cells) for each in series.expect]
-    known = iter(ratios.ratios([[each] for each in (*to_base.values(), *filter(None, expected))], ALPHA))
-    made = tuple(_ratio(series, *each, next(known)) for each in to_base.items())
     judged = (
-        _judged(each, next(known)) if pairs else _unknown(each, cells)
+        _judged(each, paired(pairs)) if pairs else _unknown(each, cells)
         for each, pairs in zip(series.expect, expected, strict=True)
     )
-    return made, tuple(judged)
+    return tuple(_ratio(series, *each) for each in to_base.items()), tuple(judged)
 
 
 def largest_change(cells: Sequence[SeriesCell]) -> tuple[Identity, ratios.Ratio, int] | None:
@@ -50,7 +48,8 @@ def named(series: Series, identity: Identity) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ratio(series: Series, identity: Identity, rounds: Sequence[Figure], known: ratios.Ratio) -> Ratio:
+def _ratio(series: Series, identity: Identity, rounds: Sequence[Figure]) -> Ratio:
+    known = paired(rounds)
     values = {
         **named(series, identity), "ratio": known.value, "range": mean(rounds).range, "rounds": len(rounds),
         "interval": known.range if known.decides else None,

@@ -21,7 +21,9 @@ def answer(series: Series, found: Sequence[str], table: SyncTable | None) -> str
     """The sentence above all: `found` (of arrays) first, then forced writes, addresses, the largest ratio."""
     said = [*found, *_forced(table)]
     if not said:
-        said = [text for axis in series.axes for text in address_sentences(series, axis)]
+        # How well it is known stands beside the figure.
+        of_addresses = (text for axis in series.axes for text in address_sentences(series, axis))
+        said = [text.partition(" (")[0].removesuffix(".") + "." for text in of_addresses]
     if not said:
         said = [each.sentence for each in batches_of(series)]
     return said[0] if said else _largest(series)

@@ -46,17 +46,15 @@ class SyncRow:
     @property
     def ratio(self) -> float | None:
         """Of the second configuration to the first."""
-        first, second = (*self.cells, None, None)[:2]
-        if not first or not second or first.struck or second.struck:
-            return None
-        return second.mean_us / first.mean_us
+        return self._ratio([None if cell is None or cell.struck else cell.mean_us for cell in self.cells])
 
     @property
     def published_ratio(self) -> float | None:
-        first, second = (*self.cells, None, None)[:2]
-        if not (first and second and first.published_us and second.published_us):
-            return None
-        return second.published_us / first.published_us
+        return self._ratio([cell.published_us if cell else None for cell in self.cells])
+
+    def _ratio(self, values: Sequence[float | None]) -> float | None:
+        first, second = (*values, None, None)[:2]
+        return second / first if first and second else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -157,10 +155,8 @@ def _cell(
         struck = struck or f"{cell.verdict}: {next((r for run in cell.runs for r in run.reasons), '')}"
     return SyncCell(
         geometric_mean([row.mean_us for row in rows]) or first.mean_us,
-        geometric_mean([row.p50_us for row in rows]),
-        geometric_mean([row.p99_us for row in rows]),
+        geometric_mean([row.p50_us for row in rows]), geometric_mean([row.p99_us for row in rows]),
         sum(row.records_per_s for row in rows) / len(rows),
-        sum(row.bytes_per_s for row in rows) / len(rows),
-        struck,
+        sum(row.bytes_per_s for row in rows) / len(rows), struck,
         published.get((first.method, first.record_bytes, first.per_force, is_split)),
-    )
+    )  # fmt: skip

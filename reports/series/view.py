@@ -43,7 +43,7 @@ def lines_of(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
     lines = []
     for beside in besides:
         values = {name: beside.get(name, series.axis(name).values[0]) for name in sorted(crossed)}
-        name = ", ".join(f"{name} {value}{series.axis(name).unit}" for name, value in values.items())
+        name = ", ".join(f"{name} {series.axis(name).worded(value)}" for name, value in values.items())
         lines.append(Line(name, _along(series, axis, phase, beside)))
     return lines
 

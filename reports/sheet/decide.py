@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from kit.core.units import format_latency, three_digits
+from kit.core.units import format_latency, format_percent, three_digits
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
 from reports.sheet.evidence import ENOUGH_RUNS, Served
@@ -160,7 +160,7 @@ def decide(
             "no-change",
             "It would not change what your clients see: "
             f"{' and '.join(_WHAT[each.role] for each in changed)} take as long as with {against.words}, "
-            f"median and p99 within {need.same_within:.0%}.{little}",
+            f"median and p99 within {format_percent(need.same_within)}.{little}",
             (*seen, *whole),
         )
     asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in lines if line.need)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
-from kit.core.units import format_decimal_bytes, format_size_bytes, three_digits
+from kit.core.units import format_binary_bytes, format_decimal_bytes, format_percent, three_digits
 from kit.store.manifest import Device
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
@@ -52,7 +52,7 @@ def identity(device: Device) -> str:
         return safe_text(f"{device.name}: {device.model or 'model not known'} (emulated)")
     parts = [str(real["model"]), f"firmware {settings.get('firmware') or 'not known'}"]
     sector = count_of(settings.get("logical_block_bytes") or real.get("sector_bytes"))
-    parts.append(f"sectors of {format_size_bytes(sector)}" if sector else "sector size not known")
+    parts.append(f"sectors of {format_binary_bytes(sector)}" if sector else "sector size not known")
     parts.append(f"driver {settings.get('driver') or 'not known'}")
     return safe_text(", ".join(parts))
 
@@ -106,7 +106,8 @@ def _power_loss(facts: Facts, asked: bool) -> SheetValue:
             value=0,
             met=True if asked and not few else None,
             note="so, if power losses do not depend on each other, with 95 % confidence fewer than "
-            f"{proportion.interval(0, cuts)[1]:.1%} of power losses like these lose data ({like}){few}",
+            f"{format_percent(proportion.interval(0, cuts)[1], 1)} of power losses like these lose data "
+            f"({like}){few}",
         )
     for each in judged:
         return unknown(f"power losses show nothing: {each.outcomes[0].text}")

@@ -9,7 +9,7 @@ from statistics import stdev
 import numpy as np
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, format_size_bytes, three_digits
+from kit.core.units import format_binary_bytes, format_latency, format_percent, three_digits
 from kit.store.sheet import SheetLine, SheetValue
 from kit.store.slog import BLOCK, FLUSHED
 from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
@@ -28,7 +28,7 @@ _OP = {"log": "write", "cache": "read"}
 _ALL = {"log": "Synchronous writes", "cache": "Reads"}
 _BY = {"log": "the log device", "cache": "the L2ARC"}
 _INSIDE = "the limit is in this range"
-_NEAR = f"of fewer than {ENOUGH_RUNS} runs, a limit within {APART:.0%} of it is not judged"
+_NEAR = f"of fewer than {ENOUGH_RUNS} runs, a limit within {format_percent(APART)} of it is not judged"
 LIMITED = (("log", "sync_write_p99_us"), ("cache", "read_p99_us"))
 
 
@@ -42,7 +42,8 @@ def client_lines(facts: Facts) -> Iterator[Line]:
             label = f"{_WHAT[role]}, {SHOWN[name]}"
             yield line(CLIENTS, f"{_OP[role]}_{name}", label, need), _at_server(facts, role, name, asked)
         least = facts.need.reads_answered_min if role == "cache" else None
-        label, need = f"{_ALL[role]} that {_BY[role]} answers", f"at least {least:.0%}" if least else ""
+        label = f"{_ALL[role]} that {_BY[role]} answers"
+        need = f"at least {format_percent(least)}" if least else ""
         yield line(CLIENTS, f"{_OP[role]}s_answered", label, need), _share(facts.served[role], least)
 
 
@@ -99,7 +100,7 @@ def _share(found: Served | None, least: float | None) -> SheetValue:
         others = (1 - within[1], 1 - within[0])
         met = at_most(1 - found.share, others, 1 - least, found.runs)
     note = f"{found.phase}: {found.count:,} I/Os in {_runs(found.runs)}"
-    return SheetValue(text=f"{found.share:.1%}", value=found.share, met=met, note=note)
+    return SheetValue(text=format_percent(found.share, 1), value=found.share, met=met, note=note)
 
 
 def alone_lines(facts: Facts) -> Iterator[Line]:
@@ -120,7 +121,7 @@ def _alone(facts: Facts, role: str, name: str) -> SheetValue:
         return _of_slog(facts, name) if role == "log" else unknown("no run preconditioned the device")
     us = found.us[name]
     note = (
-        f"{found.device}: {found.ios:,} {found.op}s of {format_size_bytes(found.block_bytes)} after "
+        f"{found.device}: {found.ios:,} {found.op}s of {format_binary_bytes(found.block_bytes)} after "
         f"{found.stage}, {found.written:.2g} times its capacity written"
     )
     if us is None:

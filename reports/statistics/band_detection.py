@@ -17,6 +17,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from kit.core.units import format_latency, format_percent
 from reports.statistics import modes
 from reports.statistics.quantiles import Bins, Floats, shortest_range_ns
 
@@ -267,10 +268,10 @@ def _reason(made: Sequence[Band], parts: Sequence[_Part], total: int) -> str:
         return f"{total} I/Os, at least {LEAST_IOS} are needed"
     for band, part in zip(made, parts, strict=True):
         if len(band.modes_ns) > 1:
-            where = " and ".join(f"{m / 1e3:.4g}" for m in band.modes_ns)
+            where = " and ".join(format_latency(m / 1e3) for m in band.modes_ns)
             return (
-                f"modes at {where} us overlap: about {part.worst:.0%} of a band would be on the wrong side "
-                f"of a border, more than {OVERLAP_LIMIT:.0%}"
+                f"modes at {where} overlap: about {format_percent(part.worst)} of a band would be on the "
+                f"wrong side of a border, more than {format_percent(OVERLAP_LIMIT)}"
             )
     return "one mode" if len(made) == 1 else ""
 

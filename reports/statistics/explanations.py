@@ -34,6 +34,7 @@ from reports.statistics.change_points import (
     reach_of,
 )
 from reports.statistics.quantiles import Floats
+from reports.statistics.ratios import Figure
 from reports.statistics.student import t_critical
 
 Kind = Literal["level", "steps", "slope", "dependence"]
@@ -45,16 +46,8 @@ _LAGS = np.linspace(0, 0.98, 50)
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """A ratio as a logarithm: now to past, or a run to the run before. `reach`: half of its 95 % range."""
-
-    log: float
-    reach: float
-
-
-@dataclass(frozen=True)
 class Fit:
-    """An explanation. `score`: Schwarz's criterion, the less the better.
+    """An explanation. `score`: Schwarz's criterion, the less the better. `now`: now over the past.
 
     `lag`: the correlation of neighbouring runs around it; `scatter`: their standard deviation, widened by it.
     `past`: its level, a logarithm, which `now` is held against. `odd`: the runs that are apart, with the
@@ -66,7 +59,7 @@ class Fit:
     lag: float
     scatter: float
     past: float
-    now: Contrast
+    now: Figure
     odd: tuple[tuple[int, float], ...]
 
 
@@ -74,14 +67,14 @@ class Fit:
 class Explained:
     """`fits`: what is not excluded, the best first; nothing where the scatter is not known.
 
-    `slope`: where one was found. `contrasts`: now over the past by all that fits; where nothing is found by a
-    slope, too; and if the last run is apart, of a level that may begin with it.
+    `slope`: a run over the run before, where one was found. `contrasts`: now over the past by all that fits;
+    where nothing is found by a slope, too; and if the last run is apart, of a level that may begin with it.
     """
 
     found: Found
-    slope: Contrast | None
+    slope: Figure | None
     fits: tuple[Fit, ...]
-    contrasts: tuple[Contrast, ...]
+    contrasts: tuple[Figure, ...]
 
 
 def explain(
@@ -112,7 +105,7 @@ def explain(
     fits = [fit for fit in fits if fit.score - fits[0].score < (STRONG if claims else TINY)]
     contrasts = [fit.now for fit in fits] + ([] if claims else [line.now])
     contrasts += [
-        Contrast(far, t_critical(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept)))
+        Figure(far, t_critical(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept)))
         for run, far in fits[0].odd
         if run == len(x) - 1
     ]
@@ -160,7 +153,7 @@ def _steps(x: Floats, found: Found, least: float, slower: int, lowest: float) ->
     lag, free = _lag(rest, len(levels), least, lowest), 2 * len(levels) - 1
     past = min(levels[:-1], key=lambda level: slower * float(level.mean()))
     reach = reach_of(past, levels[-1], found.scatter, found.freedom, CONFIDENCE / (len(levels) - 1))
-    now = Contrast(float(levels[-1].mean() - past.mean()), reach * _wide(lag))
+    now = Figure(float(levels[-1].mean() - past.mean()), reach * _wide(lag))
     odd = []
     for run in found.odd:
         beside = min(found.levels, key=lambda level: min(abs(run - i) for i in level))
@@ -196,12 +189,12 @@ def _dependent(x: Floats, runs: Sequence[int], least: float) -> Fit:
     return Fit("dependence", score, lag, scatter, *_ends(level, scatter), _odd(x, runs))
 
 
-def _ends(level: Floats, scatter: float) -> tuple[float, Contrast]:
+def _ends(level: Floats, scatter: float) -> tuple[float, Figure]:
     """The level of all but the last runs, and the last runs over it."""
     n, last = len(level), _last(len(level))
     reach = t_critical(CONFIDENCE, n - 1) * scatter * math.sqrt(1 / last + 1 / (n - last))
     past = float(level[:-last].mean())
-    return past, Contrast(float(level[-last:].mean()) - past, reach)
+    return past, Figure(float(level[-last:].mean()) - past, reach)
 
 
 def _odd(x: Floats, runs: Sequence[int]) -> tuple[tuple[int, float], ...]:
@@ -209,7 +202,7 @@ def _odd(x: Floats, runs: Sequence[int]) -> tuple[tuple[int, float], ...]:
     return tuple((i, float(x[i]) - mean) for i in range(len(x)) if i not in runs)
 
 
-def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Contrast, Fit, bool]:
+def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Figure, Fit, bool]:
     """The line, what it explains, and whether its slope is shown."""
     kept = [*range(len(x))]
     while True:
@@ -231,5 +224,5 @@ def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Contras
     reach = t_critical(CONFIDENCE, free) * error
     odd = tuple((i, float(x[i]) - mean - slope * (i - middle)) for i in range(len(x)) if i not in kept)
     score = _score(squares, len(x), len(odd), 2, least)
-    fit = Fit("slope", score, lag, scatter, past, Contrast(span * slope, span * reach), odd)
-    return Contrast(slope, reach), fit, n > 3 and abs(slope) > t_critical(alpha, free) * error
+    fit = Fit("slope", score, lag, scatter, past, Figure(span * slope, span * reach), odd)
+    return Figure(slope, reach), fit, n > 3 and abs(slope) > t_critical(alpha, free) * error

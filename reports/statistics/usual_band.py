@@ -53,8 +53,9 @@ class Timeline:
 
 def timeline(latency: Latency, phase: Phase, together: int = 1) -> Timeline:
     """At the server and the clients; one without rows is left out. `together`: intervals in one of it."""
-    width = latency.column_ns.get(phase.name, phase.interval_ns) * together
-    count = max(1, -(-(phase.end_ns - phase.start_ns) // width))
+    (start, end), width = latency.stretch(phase)
+    width *= together
+    count = max(1, -(-(end - start) // width))
     rows = latency.cells.filter(
         (pl.col("phase") == phase.name)
         & pl.col("layer").is_in([SERVER, CLIENT])

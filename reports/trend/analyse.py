@@ -14,7 +14,7 @@ from kit.store.summary import Range
 from reports.comparison import comparability
 from reports.statistics.change_points import ALPHA, FEWEST, Found
 from reports.statistics.explanations import Explained, Fit, explain
-from reports.statistics.ratios import ERRORS_95, around
+from reports.statistics.ratios import ERRORS_95, Figure, around
 from reports.trend.checks import History, histories
 from reports.trend.marks import Mark, marked_keys, marks_of, version_labels
 from reports.trend.point import BYTES, RATE, Key, Measured, Point
@@ -88,18 +88,13 @@ class Line:
         """What it is now, by steps or a slope: "back" as before, "" where it did not move."""
         if self.best is None or self.best.kind not in ("steps", "slope"):
             return ""
-        far = self.slower * self.best.now.log
-        if abs(far) <= self.best.now.reach:
-            return "back"
-        return "slower" if far > 0 else "faster"
+        low, high = self.best.now.ends(self.slower)
+        return "slower" if low > 0 else "faster" if high < 0 else "back"
 
     @property
-    def now_to_past(self) -> tuple[float, Range] | None:
+    def now_to_past(self) -> Figure | None:
         """The level of now over that of the past, with its 95 % range."""
-        if not self.explained.fits:
-            return None
-        now = self.explained.fits[0].now
-        return math.exp(now.log), around(now.log, now.reach)
+        return self.explained.fits[0].now if self.explained.fits else None
 
     @property
     def odd(self) -> list[tuple[int, float]]:
@@ -183,6 +178,8 @@ def _ordered(points: Sequence[Point]) -> list[Point]:
 def _check_alike(points: Sequence[Point], across: Sequence[str]) -> None:
     """Every point has measured what the first has, but for what is marked. Raises ConfigError."""
     first, free = points[0], marked_keys(points)
+    settings = [each for point in points for each in point.settings.values()]
+    comparability.refuse_unknown(across, sorted({key for each in settings for key in each}))
     unlike = {point.name: error for point in points[1:] if (error := _difference(first, point, across, free))}
     if unlike:
         name, error = next(iter(unlike.items()))

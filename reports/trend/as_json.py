@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from kit.store.stored import Json
 from reports.statistics.change_points import ALPHA
-from reports.statistics.ratios import around
 from reports.trend.analyse import ChangePoint, Line, Trend
 from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.marks import Mark
 from reports.trend.sentences import headline, method, sentences
 
-FORMAT = 2
+FORMAT = 1
 _UNITS = {"ios_per_s": "1/s", "bytes_per_s": "B/s"}
 
 
@@ -54,8 +51,7 @@ def _mark(mark: Mark, trend: Trend) -> Json:
 
 def _line(line: Line, trend: Trend, gate: Gate | None) -> Json:
     means = [each.mean if each else None for each in line.values]
-    found, slope, best = line.explained.found, line.explained.slope, line.best
-    ratio, interval = line.now_to_past or (None, None)
+    found, slope, best, now = line.explained.found, line.explained.slope, line.best, line.now_to_past
     return {
         **dict(zip(("phase", "layer", "op", "tier", "figure"), line.key, strict=True)),
         "unit": _UNITS.get(line.key[4], "us"),
@@ -68,11 +64,8 @@ def _line(line: Line, trend: Trend, gate: Gate | None) -> Json:
         "fits": [fit.kind for fit in line.explained.fits] if best else [],
         "lag1": best and best.lag,
         "moved": line.moved or None,
-        "now_to_past": {"ratio": ratio, "interval": interval} if ratio else None,
-        "slope": slope and {
-            "per_run": math.exp(slope.log), "interval": around(slope.log, slope.reach),
-            "runs": len(line.used),
-        },
+        "now_to_past": now and {"ratio": now.value, "interval": now.range},
+        "slope": slope and {"per_run": slope.value, "interval": slope.range, "runs": len(line.used)},
         "odd": [{"run": trend.points[at].run, "ratio": far} for at, far in line.odd],
         "changes": [_change(change, trend) for change in line.changes or ()],
         "gate": gate and gate.at(line),

@@ -88,15 +88,7 @@ def _words(judged: Sequence[tuple[int, State]], names: Sequence[str]) -> str:
     words = [] if before == "met" else [f"{before} since {names[first]}, the first"]
     for i, now in judged[1:]:
         if now != before:
-            verb = (
-                "mended"
-                if now == "met"
-                else "known"
-                if now == "known"
-                else "failed again"
-                if words
-                else "new"
-            )
-            words.append(f"{verb} at {names[i]}")
+            verbs = {"met": "mended", "known": "known"}
+            words.append(f"{verbs.get(now, 'failed again' if words else 'new')} at {names[i]}")
         before = now
     return ", ".join(words)

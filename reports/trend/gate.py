@@ -55,10 +55,7 @@ def gate(trend: Trend, limit: float, figures: Sequence[str] = ()) -> Gate:
 
 
 def _outcome(line: Line, limit: float) -> Outcome:
-    ends = [
-        (line.slower * each.log - each.reach, line.slower * each.log + each.reach)
-        for each in line.explained.contrasts
-    ]
+    ends = [each.ends(line.slower) for each in line.explained.contrasts]
     if not ends:
         return "open"
     if line.moved and all(low > limit for low, _ in ends):

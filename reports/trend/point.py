@@ -40,7 +40,8 @@ class Measured:
 class Point:
     """`settings`: by build ("" for a run), as reports.comparison.comparability has them.
 
-    `names`: of the workload's own settings, by what reads them. `started_utc`: "" where it is not known.
+    `names`: of the workload's own settings, by what reads them. `started_utc`: "" where it is not known, of
+    an import when it was imported.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Point:
     outcomes: Mapping[str, Stand] = field(default_factory=dict)
     title: str = ""
     emulated: bool = False
+    imported: bool = False
 
     @property
     def time(self) -> datetime | None:
@@ -80,18 +82,10 @@ def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> P
         run = CellRun.model_construct(run=manifest.run or name, round=1, **measured(phase.name, stored))
         figures |= _figures(rows.get(phase.name, phase.name), [run], summary.by_nature)
     return Point(
-        name,
-        manifest.run or name,
-        manifest.started_utc or "",
-        summary.verdict,
-        summary.reasons,
-        {"": settings},
-        _names(manifest),
-        figures,
-        outcomes_of(summary),
-        manifest.title or "",
-        bool(manifest.testbed.emulated),
-    )
+        name, manifest.run or name, manifest.started_utc or "", summary.verdict, summary.reasons,
+        {"": settings}, _names(manifest), figures, outcomes_of(summary), manifest.title or "",
+        bool(manifest.testbed.emulated), manifest.import_ is not None,
+    )  # fmt: skip
 
 
 def point_of_series(
@@ -113,18 +107,9 @@ def point_of_series(
                 }
     names = {k: v for run in runs.values() for k, v in _names(run.manifest).items()}
     return Point(
-        name,
-        series.id,
-        series.started_utc,
-        series.verdict,
-        series.reasons,
-        settings,
-        names,
-        figures,
-        outcomes,
-        series.title,
-        series.emulated,
-    )
+        name, series.id, series.started_utc, series.verdict, series.reasons, settings, names, figures,
+        outcomes, series.title, series.emulated,
+    )  # fmt: skip
 
 
 def _names(manifest: Manifest) -> dict[str, str]:

@@ -14,11 +14,11 @@ from kit.store.summary import Range
 from reports.analysis.import_source import LAYERS
 from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics.change_points import ALPHA
-from reports.statistics.ratios import around
 from reports.trend.analyse import ChangePoint, Line, Trend, quiet_marks
 from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Key
 
+_TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURES = {RATE: "I/Os a second", BYTES: "MB/s"}
 # Below a change of this factor, percents; from it on, "times".
 _PERCENTS = 1.5
@@ -73,7 +73,7 @@ def _since(trend: Trend, moved: Sequence[Line]) -> Iterator[str]:
     for line in moved:
         if not line.changes and (slope := line.explained.slope):
             words = "slower" if (slope.log > 0) == (line.slower > 0) else "faster"
-            yield f"{words} run by run ({_short(line.key)} {_change(math.exp(slope.log))} a run)"
+            yield f"{words} run by run ({_short(line.key)} {_change(slope.value)} a run)"
     found = [(change, line) for line in moved for change in line.changes or ()]
     for at in sorted({change.at for change, _ in found}):
         here = [each for each in found if each[0].at == at]
@@ -124,7 +124,7 @@ def _rise(trend: Trend, line: Line) -> str:
     slope, runs = line.explained.slope, len(line.used)
     assert slope, "a line without change points moves by a slope"
     whole = math.exp(slope.log * (runs - 1))
-    text = f"{name_of(line.key)} {_by(math.exp(slope.log), around(slope.log, slope.reach))} a run"
+    text = f"{name_of(line.key)} {_by(slope.value, slope.range)} a run"
     return f"{text}, over {runs} runs to {whole:.3g} times{_besides(trend, line)}"
 
 
@@ -160,9 +160,9 @@ def _move(trend: Trend, line: Line, change: ChangePoint) -> str:
     return text + _besides(trend, line)
 
 
-def _by(ratio: float, interval: Range) -> str:
+def _by(ratio: float, interval: Range | None) -> str:
     """Such as "rose by 52 % (95 %: 44 % to 60 %)"."""
-    low, high = interval
+    low, high = interval or (0, math.inf)
     if 1 / _PERCENTS <= ratio <= _PERCENTS:
         verb = "rose" if ratio > 1 else "fell"
         ends = sorted(abs(end - 1) * 100 for end in (low, high))
@@ -177,7 +177,7 @@ def percent(ratio: float) -> str:
 
 def _change(ratio: float) -> str:
     """Such as "+32 %"."""
-    return f"{100 * (ratio - 1):+.2g} %" if 1 / _PERCENTS <= ratio <= _PERCENTS else f"x {ratio:.3g}"
+    return f"{100 * (ratio - 1):+.2g} %" if 1 / _PERCENTS <= ratio <= _PERCENTS else f"{_TIMES} {ratio:.3g}"
 
 
 def _marks(trend: Trend) -> Iterator[str]:
@@ -230,6 +230,8 @@ def _left_open(trend: Trend) -> Iterator[str]:
     hollow = [point.run for point in trend.points if not point.trusted]
     if hollow:
         yield f"Left out (result unknown): {', '.join(hollow)}."
+    if any(point.imported for point in trend.points):
+        yield "Imports stand where they were imported; when they were measured is not known."
 
 
 def _lags(lines: Sequence[Line]) -> str:
@@ -257,20 +259,15 @@ def row_of(line: Line) -> tuple[str, str, str, str]:
         return "-", "-", "-", "no two runs have it"
     first, last = (line.values[i] for i in (line.used[0], line.used[-1]))
     assert first and last, "used points have values"
-    text = ratio_text(line) if line.now_to_past else "-"
-    return (
-        value_text(line.key, first.mean.value),
-        value_text(line.key, last.mean.value),
-        text,
-        statement(line),
-    )
+    a, b = (value_text(line.key, each.mean.value) for each in (first, last))
+    return (a, b, ratio_text(line) if line.now_to_past else "-", statement(line))
 
 
 def ratio_text(line: Line) -> str:
     """Now over the past, such as "1.20 (1.16 to 1.24)"."""
     assert line.now_to_past, "a line whose scatter is known"
-    ratio, (low, high) = line.now_to_past
-    return f"{ratio:.3g} ({low:.3g} to {high:.3g})"
+    low, high = line.now_to_past.range or (0, math.inf)
+    return f"{line.now_to_past.value:.3g} ({low:.3g} to {high:.3g})"
 
 
 def statement(line: Line) -> str:
@@ -282,14 +279,13 @@ def statement(line: Line) -> str:
     slope = line.explained.slope
     if best.kind == "dependence":
         return f"no change shown; lag-1 {best.lag:.1f}"
-    if best.kind == "slope" and slope:
-        low, high = around(slope.log, slope.reach)
-        return f"x {math.exp(slope.log):.3f} [{low:.3f}, {high:.3f}] a run"
+    if best.kind == "slope" and slope and slope.range:
+        return f"{_TIMES} {slope.value:.3f} [{slope.range[0]:.3f}, {slope.range[1]:.3f}] a run"
     if not line.changes:
         least = line.smallest or 0
         return f"no change shown{f'; a step of {percent(least)} would be found' if least else ''}"
     return "; ".join(
-        f"x {change.ratio:.3g} [{change.interval[0]:.3g}, {change.interval[1]:.3g}]"
+        f"{_TIMES} {change.ratio:.3g} [{change.interval[0]:.3g}, {change.interval[1]:.3g}]"
         for change in line.changes
     )
 

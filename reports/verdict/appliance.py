@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import format_size_bytes
+from kit.core.units import format_binary_bytes
 from kit.store.manifest import Manifest
 from kit.store.phase import Check, Phase
 
@@ -39,7 +39,7 @@ def notes(manifest: Manifest) -> Iterator[str]:
     size_bytes = (manifest.working_set or {}).get("bytes")
     reads = any(phase.op in ("read", "mixed") for phase in manifest.phases)
     if manifest.appliance and reads and size_bytes and size_bytes <= _ANY_MEMORY_BYTES:
-        size = format_size_bytes(size_bytes)
+        size = format_binary_bytes(size_bytes)
         yield (
             f"The working set of {size} fits into the memory of any server: its reads were answered by DRAM, "
             "probably. A larger working_set.size says more."

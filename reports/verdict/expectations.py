@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -229,8 +230,12 @@ def _row(rows: Sequence[Row], expectation: Expectation, **other: str) -> Row | N
     return next((row for row in rows if (row.layer, row.phase, row.op, row.tier) == key), None)
 
 
-def _made(name: str, limit: float, found: float | None, reason: str) -> Limit:
-    return Limit(name=name, limit=limit, found=found, ok=not reason, reason=reason)
+def _made(
+    name: str, limit: float, found: float | None, reason: str, ok: bool | None = False, **more: Any
+) -> Limit:
+    """It is met without a reason, or if it is `ok`; else not met, or open."""
+    met = ok or not reason
+    return Limit(name=name, limit=limit, found=found, ok=met or ok, reason="" if met else reason, **more)
 
 
 def _count(by: _Judged) -> Limit:
@@ -288,7 +293,7 @@ def _of_share(name: str, limit: float, found: float, known: tuple[float, float],
     reason = f"{said}, limit {asked} {100 * limit:.4g} %."
     if ok is None:
         reason = f"unknown: {reason[:-1]}; of I/Os like these it is {100 * low:.2f} to {100 * high:.2f} %."
-    return Limit(name=name, limit=limit, found=found, ok=ok, reason="" if ok else reason)
+    return _made(name, limit, found, reason, ok)
 
 
 def _limit(name: str, limit: float, by: _Judged) -> Limit:
@@ -318,27 +323,20 @@ def _percentile(name: str, limit: float, by: _Judged) -> Limit:
     figure, q, words = _PERCENTILES[name]
     row, ios, at_most = by.row, _ios(by.expectation), format_latency(limit, 6)
     found = getattr(row, f"{figure}_us") if row else None
-    ok: bool | None = False
     if row is None:
-        reason = f"{ios}: no I/O that could have a {words}; limit {at_most}."
-    elif found is None:
-        ok = None
+        return _made(name, limit, found, f"{ios}: no I/O that could have a {words}; limit {at_most}.")
+    if found is None:
         withheld = f"{words} of {ios} is withheld: {row.count:,} I/Os, {sample_needed(q):,} are needed"
-        reason = f"{withheld}; limit {at_most}."
-    else:
-        low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
-        if high <= 1 - q:
-            return _made(name, limit, found, "")
-        value, at_most = format_beside(found, limit)
-        reason = f"{words} of {ios} is {value}, limit {at_most}."
-        if low <= 1 - q:
-            ok = None
-            reason = (
-                f"{words} of {ios} is {value}, too near to the limit {at_most}: "
-                f"of I/Os like these {100 * low:.2f} to {100 * high:.2f} % take longer, "
-                f"{100 * (1 - q):.3g} % may."
-            )
-    return Limit(name=name, limit=limit, found=found, ok=ok, reason=reason)
+        return _made(name, limit, found, f"{withheld}; limit {at_most}.", None)
+    low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
+    if high <= 1 - q:
+        return _made(name, limit, found, "")
+    value, at_most = format_beside(found, limit)
+    if low > 1 - q:
+        return _made(name, limit, found, f"{words} of {ios} is {value}, limit {at_most}.")
+    part_above = f"of I/Os like these {100 * low:.2f} to {100 * high:.2f} % take longer"
+    near = f"{words} of {ios} is {value}, too near to the limit {at_most}"
+    return _made(name, limit, found, f"{near}: {part_above}, {100 * (1 - q):.3g} % may.", None)
 
 
 def _cells_of(frame: pl.DataFrame, row: Row, *of_all: str) -> pl.DataFrame:
@@ -365,7 +363,7 @@ def _longest(limit: float, by: _Judged) -> Limit:
         return _made(name, limit, found, words)
     between = f"{format_latency(least, 6)} to {format_latency(found, 6)}"
     reason = f"{ios} took {between}, as the run kept its bin alone: limit {at_most}."
-    return Limit(name=name, limit=limit, found=found, ok=None, reason=reason)
+    return _made(name, limit, found, reason, None)
 
 
 def _stall(limit: float, by: _Judged) -> Limit:
@@ -373,21 +371,17 @@ def _stall(limit: float, by: _Judged) -> Limit:
     layer = by.expectation.layer
     phase = by.phases.get(by.expectation.phase)
     span = longest_gap_ns(by.latency, phase, layer) if phase else None
-    low = high = None
-    ok: bool | None = False
     if span is None:
-        reason = f"unknown whether an I/O ended at least every {limit:g} ms: none did."
-    else:
-        low, high = (edge / 1e6 for edge in span)
-        if high <= limit:
-            ok, reason = True, ""
-        elif low > limit:
-            reason = f"no I/O ended at the layer {layer} for at least {low:.5g} ms, limit {limit:g} ms."
-        else:
-            ok, words = None, f"unknown whether an I/O ended at the layer {layer} at least every {limit:g} ms"
-            bounds = f"the longest time without is from {low:.5g} to {high:.5g} ms"
-            reason = f"{words}: {bounds}; a shorter interval of the phase bounds it better."
-    return Limit(name="stall_ms_max", limit=limit, found=low, at_most=high, ok=ok, reason=reason)
+        none = f"unknown whether an I/O ended at least every {limit:g} ms: none did."
+        return _made("stall_ms_max", limit, None, none)
+    low, high = (edge / 1e6 for edge in span)
+    if low > limit:
+        reason = f"no I/O ended at the layer {layer} for at least {low:.5g} ms, limit {limit:g} ms."
+        return _made("stall_ms_max", limit, low, reason, at_most=high)
+    words = f"unknown whether an I/O ended at the layer {layer} at least every {limit:g} ms"
+    bounds = f"the longest time without is from {low:.5g} to {high:.5g} ms"
+    reason = f"{words}: {bounds}; a shorter interval of the phase bounds it better."
+    return _made("stall_ms_max", limit, low, reason, True if high <= limit else None, at_most=high)
 
 
 def _ratio_range(by: _Judged, figure: str) -> tuple[float, float]:
@@ -397,8 +391,7 @@ def _ratio_range(by: _Judged, figure: str) -> tuple[float, float]:
         phase = by.phases.get(row.phase) if row else None
         if row is None or phase is None:
             return 0.0, math.inf
-        span, width = (phase.start_ns, phase.end_ns), by.latency.column_ns.get(phase.name, phase.interval_ns)
-        found.append(batch_means.quantile(_cells_of(by.latency.cells, row), span, width, q))
+        found.append(batch_means.quantile(_cells_of(by.latency.cells, row), *by.latency.stretch(phase), q))
         edges.append(_bounds(row, figure))
     within = ratio([found[0]], [found[1]]).range if found[0] and found[1] else None
     (least, most), (mine_least, mine_most) = edges
@@ -437,6 +430,4 @@ def _ratio(name: str, limit: float, by: _Judged) -> Limit:
             words, row = (ios, pair[0]) if not mine else (label, pair[1])
             count, needed = row.count if row else 0, sample_needed(_PERCENTILES[f"{figure}_us_max"][1])
             reason = f"no ratio to {label}: {figure} of {words} is withheld, {count:,} of {needed:,} I/Os."
-    return Limit(
-        name=name, limit=limit, found=found, to=OtherRow(**other), ok=ok, reason="" if ok else reason
-    )
+    return _made(name, limit, found, reason, ok, to=OtherRow(**other))

@@ -19,7 +19,7 @@ from kit.store.parts.soak import ImpactRow
 from kit.store.phase import Phase
 from kit.store.tables import deciding_layer
 from reports.statistics import batch_means
-from reports.statistics.ratios import Ratio, half_width, is_too_wide, ratio
+from reports.statistics.ratios import Figure, Ratio, half_width, is_too_wide, ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -59,33 +59,22 @@ def _ratio(
     cells: pl.DataFrame, sides: tuple[list[Phase], list[Phase]], latency: Latency, q: float
 ) -> Ratio | None:
     """None where a phase has too few I/Os."""
-    found = [
-        [
-            batch_means.quantile(
-                cells.filter(pl.col("phase") == phase.name), (phase.start_ns, phase.end_ns),
-                latency.column_ns.get(phase.name, phase.interval_ns), q,
-            )
-            for phase in side
-        ]
-        for side in sides
-    ]  # fmt: skip
-    alone, beside = ([each for each in side if each] for side in found)
+
+    def figure(phase: Phase) -> Figure | None:
+        mine = cells.filter(pl.col("phase") == phase.name)
+        return batch_means.quantile(mine, *latency.stretch(phase), q)
+
+    alone, beside = ([each for each in map(figure, side) if each] for side in sides)
     return ratio(alone, beside) if [len(alone), len(beside)] == [len(side) for side in sides] else None
 
 
 def _row(impact: Impact, tier: str, figure: str, limit: float | None, made: Ratio | None) -> ImpactRow:
     return ImpactRow(
-        alone=impact.alone,
-        beside=impact.beside,
-        op=impact.op,
-        tier=tier,
-        figure=figure,
-        ratio=made.value if made else None,
-        range=made.range if made else None,
+        alone=impact.alone, beside=impact.beside, op=impact.op, tier=tier, figure=figure,
+        ratio=made.value if made else None, range=made.range if made else None,
         over=made.over if made else (1, 1),
-        limit=limit,
-        ok=made.inside(0, limit) if made and limit is not None else None,
-    )
+        limit=limit, ok=made.inside(0, limit) if made and limit is not None else None,
+    )  # fmt: skip
 
 
 def _words(row: ImpactRow) -> str:
@@ -93,9 +82,10 @@ def _words(row: ImpactRow) -> str:
     if row.ratio is None:
         return f"{row.figure} not known (too few I/Os)"
     known = Ratio(math.log(row.ratio), row.range and half_width(row.range), row.over)
+    words = known.words("phase" if known.decides else "run")
     if row.range and is_too_wide(row.range):
-        return f"{row.figure} {known.words('phase' if known.decides else 'run')}"
-    return f"{row.figure} x {row.ratio:.3g} ({known.words('phase' if known.decides else 'run')})"
+        return f"{row.figure} {words}"
+    return f"{row.figure} \N{MULTIPLICATION SIGN} {row.ratio:.3g} ({words})"
 
 
 def _names(side: str | Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kit.core.errors import MeasurementUnknown
-from kit.core.units import format_latency, format_size_bytes
+from kit.core.units import format_binary_bytes, format_latency
 from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.manifest import Moment, PowerLoss
 from kit.store.parts.power_loss import Bound, Control, PowerLossResult
@@ -141,7 +141,7 @@ def _records(moments: Sequence[Moment]) -> str:
 
 def of_records(looked_at: int, acknowledged: int) -> str:
     """The denominator of a loss, as words."""
-    return f"{looked_at} records looked for ({acknowledged} acknowledged writes)"
+    return f"{looked_at:,} records looked for ({acknowledged:,} acknowledged writes)"
 
 
 def result(power_loss: PowerLoss) -> PowerLossResult:
@@ -180,7 +180,7 @@ def result(power_loss: PowerLoss) -> PowerLossResult:
 def conditions(told: PowerLossResult) -> str:
     """Of the power losses that a bound is of: "like these"."""
     drives = f"{told.devices} device{'s' * (told.devices != 1)}" if told.devices else "the same devices"
-    after, written = format_latency(told.after_ns / 1e3), format_size_bytes(told.written_bytes)
+    after, written = format_latency(told.after_ns / 1e3), format_binary_bytes(told.written_bytes)
     return f"each at most {after} after the first write, with at most {written} written until then, {drives}"
 
 

@@ -127,11 +127,8 @@ def _band(line: Timeline, quiet: np.ndarray, before: int) -> Band | None:
         return None
     # Not those that have no I/O now and then.
     usual = {key: each for key, each in line.series.items() if (each.ios[used] > 0).all()}
-    return (
-        Band({k: (Largest.of(e.p50[used]), Largest.of(e.p99[used])) for k, e in usual.items()})
-        if usual
-        else None
-    )
+    found = {k: (Largest.of(e.p50[used]), Largest.of(e.p99[used])) for k, e in usual.items()}
+    return Band(found) if found else None
 
 
 def _rows(band: Band) -> tuple[BandOf, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from kit.core.units import format_duration_ns
+from kit.core.units import format_duration_ns, format_time_s
 from kit.store.checks.outcome import Outcome
 from kit.store.labels import ios_words
 from kit.store.latency import Latency
@@ -41,12 +41,13 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
                 if each.ok and each.limit is not None
             ]
             if told:
-                over = f"In {format_duration_ns(soak.duration_ns)}, rows of {format_duration_ns(soak.row_ns)}"
+                whole, row = (format_time_s(each / 1e9) for each in (soak.duration_ns, soak.row_ns))
+                over = f"In {whole}, rows of {row}"
                 yield f"{over}: {ios_words(tier.op, tier.tier)} drifted at most: {'; '.join(told)}."
 
 
 def _change(drift: SoakDrift) -> str:
-    """Such as "+20 % from 2h on (within this run: +19 to +22 %)"; a multiple where it is larger than two."""
+    """Such as "+20 % from 2:00:00 on (within this run: +19 to +22 %)"; from two on a multiple."""
     assert drift.ratio is not None, "a drift in a sentence has a ratio"
     low, high = drift.range or (drift.ratio, drift.ratio)
     if drift.ratio >= _TIMES:
@@ -56,15 +57,14 @@ def _change(drift: SoakDrift) -> str:
             f"{100 * (drift.ratio - 1):+.1f} %",
             f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %",
         )
-    at = format_duration_ns(round((drift.at_s or 0) * 1e9))
-    return f"{found} from {at} on (within this run: {within})"
+    return f"{found} from {format_time_s(drift.at_s or 0)} on (within this run: {within})"
 
 
 def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:
     """Whether each soak went on until its end, and each limit of its drift."""
     for soak in soaks:
         if soak.stopped:
-            text = f"{soak.stopped}, after {format_duration_ns(soak.duration_ns)}."
+            text = f"{soak.stopped}, after {format_time_s(soak.duration_ns / 1e9)}."
             yield Outcome.failed("SOAK-STOPPED", text, soak.phase)
         else:
             yield Outcome.ok("SOAK-STOPPED", soak.phase)
@@ -84,7 +84,7 @@ def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
     mine = mine.with_columns(row=pl.Series(row, dtype=pl.Int64))
     expected = set(phase.expected_tiers) or {"all"}
     kinds = mine.filter(pl.col("op") != "commit").select("layer", "op", "tier").unique().sort("op", "tier")
-    column_ns = latency.column_ns.get(phase.name, phase.interval_ns)
+    _, column_ns = latency.stretch(phase)
     return SoakPhase(
         phase=phase.name,
         row_ns=soak.row_ns,
@@ -135,16 +135,11 @@ def _row(bins: Sequence[tuple[int, int, int]], span: tuple[int, int], phase: Pha
     p50, p99 = percentiles_ns(bins, list(_QUANTILES.values()), limits) if bins else (None, None)
     seconds = max(span[1] - span[0], 1) / 1e9
     return SoakRow(
-        at_s=(span[0] - phase.start_ns) / 1e9,
-        seconds=seconds,
-        ios=ios,
-        per_s=ios / seconds,
-        share=ios / total if total else 0.0,
-        p50_us=p50 and p50 / 1e3,
-        p99_us=p99 and p99 / 1e3,
+        at_s=(span[0] - phase.start_ns) / 1e9, seconds=seconds, ios=ios, per_s=ios / seconds,
+        share=ios / total if total else 0.0, p50_us=p50 and p50 / 1e3, p99_us=p99 and p99 / 1e3,
         max_us=limits[1] / 1e3 if bins else None,
         events=sum(span[0] <= event.time_ns < span[1] for event in phase.events),
-    )
+    )  # fmt: skip
 
 
 def _drift(
@@ -160,14 +155,9 @@ def _drift(
         decisive = [pair for pair in known if ok is not False or holds[pair[0] - 1] is False]
         told = max(decisive, key=lambda pair: abs(pair[1].log) + (pair[1].reach or 0), default=None)
     drift = SoakDrift(
-        figure=figure,
-        ratio=told and told[1].value,
-        range=told and told[1].range,
-        at_s=told and (edges[told[0]] - edges[0]) / 1e9,
-        limit=limit,
-        ok=ok,
-        reason="",
-    )
+        figure=figure, ratio=told and told[1].value, range=told and told[1].range,
+        at_s=told and (edges[told[0]] - edges[0]) / 1e9, limit=limit, ok=ok, reason="",
+    )  # fmt: skip
     if limit is None or ok:
         return drift
     few = len(known) < len(found)
@@ -186,7 +176,7 @@ def within(found: Sequence[Ratio | None], limit: float) -> tuple[list[bool | Non
 def _too_short(name: str, drift: SoakDrift, column_ns: int) -> str:
     """Of rows of fewer intervals than how they vary can be told by."""
     assert drift.limit is not None
-    width, least = (format_duration_ns(column_ns * number) for number in (1, blocks.BLOCKS))
+    width, least = format_time_s(column_ns / 1e9), format_duration_ns(column_ns * blocks.BLOCKS)
     return (
         f"a row is too short to see a drift of {drift.figure} of {name}, "
         f"limit {100 * drift.limit:.3g} %: counts are those of {width} each, and a row needs "
@@ -201,7 +191,7 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
         return f"{figure} of {name}: one row alone shows no drift; {declared}."
     if drift.ratio is None or drift.range is None or (few and drift.ok is None):
         return (
-            f"{name} has too few I/Os or intervals in a row to see a drift of its {figure}; {declared}. "
+            f"{name} have too few I/Os or intervals in a row to see a drift of their {figure}; {declared}. "
             "More I/Os a second, shorter intervals, or longer rows, tell."
         )
     text = f"{figure} of {name} drifted {_change(drift)}, {declared}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.core.units import format_latency, format_size_bytes
+from kit.core.units import format_binary_bytes, format_latency
 from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, READ_CACHED, SlogTest
 from reports.statistics.quantiles import percentile_ns
 
@@ -66,11 +66,11 @@ def judge(test: SlogTest) -> WriteCache:
             "not-protected",
             f"{_NOT_PROTECTED} FLUSH waits for what was written.",
             f"FLUSH takes {format_latency(least)} or longer at the median after writes up to "
-            f"{format_size_bytes(_SMALL_BYTES)} (least after {format_size_bytes(size)}), and {alone}",
+            f"{format_binary_bytes(_SMALL_BYTES)} (least after {format_binary_bytes(size)}), and {alone}",
         )
     says = (
         f"it says that its cache is volatile, and FLUSH takes {format_latency(least)} after a write of "
-        f"{format_size_bytes(size)}, and {alone}"
+        f"{format_binary_bytes(size)}, and {alone}"
     )
     if percent is not None:
         return WriteCache("protected", _PROTECTED, f"{says}; its log has capacitors, at {percent} %")
@@ -84,7 +84,7 @@ def _without_flush(test: SlogTest) -> WriteCache:
     if not costs:
         return _unknown("too few writes were measured")
     size, least = min(costs.items(), key=lambda item: item[1])
-    cost = f"{format_latency(least)} for a write of {format_size_bytes(size)}"
+    cost = f"{format_latency(least)} for a write of {format_binary_bytes(size)}"
     if least < MEDIUM_US:
         return WriteCache("protected", _PROTECTED, f"it says that it has no volatile cache, and takes {cost}")
     if not reads:

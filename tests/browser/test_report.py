@@ -18,7 +18,6 @@ from tests.browser.page import (
     plot,
     report_of,
     until,
-    violations,
 )
 from tests.reports import synthetic
 
@@ -173,13 +172,6 @@ def test_events_and_faults(opened):
     assert max(first["fault"]["y"][:2]) / min(first["fault"]["y"][:2]) > 100
     second = dict(page.evaluate(plot("512 B write-slog") + script))
     assert set(second) == {"power-loss"} and second["power-loss"]["text"][0] == "4.000 to 6.000 s: log0"
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_axe_has_nothing_to_say(opened, width, theme):
-    page = opened(synthetic.manifest(), width=width, color_scheme=theme)
-    assert violations(page) == []
 
 
 def test_keys_reach_everything_in_few_stops(opened):

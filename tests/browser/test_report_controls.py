@@ -268,6 +268,47 @@ def test_theme_and_palette_repaint(page):
     until(page, f"{plot(LINES)}._fullLayout.paper_bgcolor === '#14181d'")
 
 
+def test_a_drag_in_the_first_figure_selects_in_the_maps_of_its_phase_and_leads_there(page):
+    x, y, width = page.evaluate(f"""(() => {{
+        const plot = {plot(HERO)}, {{xaxis2: axis}} = plot._fullLayout, box = plot.getBoundingClientRect();
+        return [box.x + axis._offset, box.y + 150, axis._length]; }})()""")
+    page.mouse.move(x + width / 4, y)
+    page.mouse.down()
+    page.mouse.move(x + width / 2, y + 30, steps=5)
+    page.mouse.up()
+    until(page, f"{HASH}.startsWith('#write-slog:')")
+    [[x0, x1, *_]] = boxes(page, "512 B write-slog", 1)
+    assert [x0, x1] == pytest.approx([15, 30], abs=0.5)
+    assert boxes(page, READ, 0) == []
+    until(page, f"{plot('512 B write-slog')}.getBoundingClientRect().top < innerHeight")
+    until(page, f"!{plot(HERO)}.layout.selections?.length")
+
+
+def test_enter_selects_the_cell_and_home_and_end_are_the_ends_of_its_row(page):
+    page.locator(f"#{page.evaluate(plot(READ) + '.id')}").focus()
+    told = []
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "End", "Home"):
+        page.keyboard.press(key)
+        told.append(page.evaluate(STATUS))
+    row, n = page.evaluate(f"""(t => {{
+        const row = [...t.z[2]].map((v, n) => Number.isFinite(v) ? n : -1).filter(n => n >= 0);
+        return [[t.x[row[0]], t.x[row.at(-1)]], row.length]; }})({plot(READ)}._fullData[0])""")
+    assert n > 1 and f", {row[1]:g} to " in told[3] and f", {row[0]:g} to " in told[4]
+    page.keyboard.press("Enter")
+    [[x0, x1, y0, y1]] = boxes(page, READ, 1)
+    assert x0 == row[0] < x1 and y0 < y1 and page.evaluate(HASH).startswith(f"#read:{x0:g}-{x1:g}@")
+
+
+def test_zoom_and_theme_are_there_after_a_reload(page):
+    page.evaluate(f"Plotly.relayout({plot(READ)}, {{'xaxis.range': [5, 25]}})")
+    until(page, f"{HASH} === '#read?view=5-25'")
+    page.get_by_label("dark").check()
+    page.reload()
+    until(page, f"{plot(L2ARC)}?._fullLayout")
+    assert range_of(page, L2ARC) == [5, 25]
+    until(page, f"{plot(L2ARC)}._fullLayout.paper_bgcolor === '#14181d'")
+
+
 @pytest.mark.parametrize("title", [READ, HERO])
 def test_arrow_keys_go_from_cell_to_cell_and_say_what_is_there(page, title):
     page.locator(f"#{page.evaluate(plot(title) + '.id')}").focus()

@@ -123,6 +123,15 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
 
 
+def test_each_decision_is_in_their_index() -> None:
+    index = ROOT / "docs" / "decisions" / "README.md"
+    records = [path.name for path in sorted(index.parent.glob("0*.md"))]
+    rows = re.findall(
+        r"^\| \[(\d+)\]\((\S+)\) \| .+\. \| (?:holds|replaced|in part)\b", index.read_text(), re.MULTILINE
+    )
+    assert rows == [(str(int(name[:4])), name) for name in records]
+
+
 def folders() -> list[str]:
     """Folders of the product in the order of the layers; a nested folder follows its parent."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]

@@ -94,7 +94,7 @@ _RIGHT: dict[str, dict[str, Any]] = {
         "target": TARGET, "directory": DIRECTORY, "file": "f", "source": "nas:/x", "version": "3",
         "options": ["hard"],
     },
-    "partition": {"device_path": "/dev/disk/by-id/x"},
+    "partition": {"device_path": "/dev/disk/by-id/x", "size_bytes": 1 << 30},
     "mount": {"target": TARGET},
     "settings": {
         "settings": [{

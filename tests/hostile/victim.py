@@ -109,8 +109,8 @@ def _exportfs(argv: tuple[str, ...]) -> bool:
 def _partition(argv: tuple[str, ...]) -> bool:
     if argv[3] != "del":
         return False
-    device, size = argv[4], argv[6] if len(argv) > 5 else "0"
-    return list(argv) == partition.remove_command(device, int(size)) and bool(_DEVICE.fullmatch(device))
+    device, size = argv[4], int(argv[6])
+    return list(argv) == partition.remove_command(device, size) and bool(_DEVICE.fullmatch(device))
 
 
 def _probe(argv: tuple[str, ...]) -> bool:

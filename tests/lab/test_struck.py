@@ -5,7 +5,8 @@ before (tests.lab.recovery). After SIGHUP the run cleans up by itself: its journ
 `hsp clean` changes nothing.
 
 One strike of each kind shows that processes, connections and OpenZFS are as their model has them, which is
-struck at every moment (tests/kit/recovery/test_strikes.py). Tests marked `long` strike at every step.
+struck at every moment (tests/kit/recovery/test_killed.py, test_cut_off.py). Tests marked `long` strike at
+every step.
 """
 
 from __future__ import annotations

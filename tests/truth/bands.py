@@ -109,6 +109,30 @@ def _cause(modes_us: Callable[[Draw], list[float]], shares: list[float], draw: D
     return any("in the lab they are" in each.text for each in listed)
 
 
+def _coincidence(draw: Draw, feed_s: float, *, caused: bool = False) -> bool:
+    """Whether an event stands beside the one slow read; feeds of the L2ARC take `feed_s` of each 20 s.
+
+    `caused`: the read is slow in the middle of a feed, else at any time.
+    """
+    second, shift = 10**9, draw.uniform(0, 20)
+    feeds = [
+        {"time_ns": int(at * second), "end_ns": int((at + feed_s) * second), "kind": "l2arc-feed", "text": ""}
+        for at in np.arange(-20 + shift, 120, 20)
+    ]
+    at_s = 20 + shift + feed_s / 2 if caused else draw.uniform(0, 120)
+    time_ns = np.append(draw.integers(0, 1200, 4000), int(at_s * 10)) * (second // 10)
+    latency_ns = np.append(5e5 * np.exp(0.1 * draw.standard_normal(4000)), 5e7).astype(np.int64)
+    frame = _cells(time_ns, latency_ns)
+    manifest = synthetic.manifest(frame, 120) | {"expect": []}
+    of_read = manifest["phases"][0]
+    of_read["events"] = [each for each in feeds if each["end_ns"] >= 0]
+    of_read["interval_ns"] = second // 10
+    summary = synthetic.summary.summarise(Latency.of(frame), synthetic.parsed(manifest))
+    listed = findings(Latency.of(frame), synthetic.parsed(manifest), summary)
+    (text,) = (each.text for each in listed if each.kind == "outlier")
+    return "while there was" in text
+
+
 def _elsewhere(draw: Draw) -> list[float]:
     return sorted(np.exp(draw.uniform(np.log(10), np.log(1000), 3)).tolist())
 
@@ -167,5 +191,19 @@ TRIALS: list[Trial] = [
         claim="a cause of DRAM's modes", data="those of the lab",
         says=functools.partial(_cause, lambda draw: [4.27, 5.7, 8.27], [0.08, 0.89, 0.03]),
         at_least=0.95, cases=200, few=4, promise="docs/decisions/0022-modes-in-the-lab.md",
+    ),
+    *(
+        # The read may lie anywhere in its interval of 100 ms, and took 50 ms.
+        Trial(
+            claim="an event stands beside an outlier", data=f"{feed_s:g} of 20 s have it, it any time",
+            says=functools.partial(_coincidence, feed_s=feed_s), at_most=limit, cases=400, few=10,
+            promise="docs/report.md",
+        )
+        for feed_s, limit in ((1, 0.06), (3, 0.16), (5, 0.0), (16, 0.0))
+    ),
+    Trial(
+        claim="an event stands beside an outlier", data="1 of 20 s has it, where the outlier is",
+        says=functools.partial(_coincidence, feed_s=1, caused=True), at_least=1.0, cases=100, few=5,
+        promise="docs/report.md",
     ),
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -82,20 +83,43 @@ def _drives(random: Random, number: int, apart: float) -> list[Floats]:
     return [level * random.gamma(4.0, 0.25, 400) for level in levels]
 
 
-def _loss(random: Random, apart: float) -> bool:
-    """Whether the stated range of 32 drives, each like one of 7, holds what they lose in lock step."""
-    records = _drives(random, 7, apart)
+def _stripes(records: Sequence[Floats], in_array: Sequence[Floats]) -> stripes.Stripes:
+    """What is said of drives with such latencies (ms) alone and in an array, which waits for the slowest."""
     phases = [
         _device_phase(f"alone-d{n}", [f"d{n}"], each, 0, in_order_ns=[int(ms * MS) for ms in each])
         for n, each in enumerate(records)
     ]
-    waited = np.maximum.reduce([random.permutation(each) for each in records])
-    members = [f"d{number}" for number in range(7)]
+    waited = np.maximum.reduce(in_array)
+    members = [f"d{number}" for number in range(len(records))]
     of = {"array": {"level": "raid0", "chunk_bytes": 1 << 17, "members": members}, "target": "array"}
-    in_order = {"in_order_ns": [int(ms * MS) for ms in waited], "block_bytes": 7 << 17}
+    in_order = {"in_order_ns": [int(ms * MS) for ms in waited], "block_bytes": len(records) << 17}
     array = _device_phase("array", ["array"], waited, 0, **of, **in_order)
     found = stripes.stripes_of(pl.DataFrame(schema=LATENCY_SCHEMA), [*phases, array])
     assert found, "an array and its drives"
+    return found
+
+
+def _collecting(random: Random, number: int, in_turn: bool) -> list[Floats]:
+    """Drives that take 5 times as long in a sixth of the time, where they collect garbage."""
+    cycle, slow = 60, 10
+    begins = np.arange(number) * slow if in_turn else random.integers(0, cycle, number)
+    slows = (np.arange(600) + begins[:, None]) % cycle < slow
+    return list(np.where(slows, 5.0, 1.0) * np.exp(0.1 * random.standard_normal((number, 600))))
+
+
+def _outside(random: Random, in_turn: bool) -> bool:
+    """Whether the array is said to be outside of what six equal drives alone do."""
+    with patch.object(stripes, "UP_TO", 6):
+        found = _stripes(_collecting(random, 6, False), _collecting(random, 6, in_turn))
+    text = " ".join(stripes.sentences_of(found))
+    assert ("changed state" in text) == ("do not meet by chance" in text), text
+    return "outside" in text
+
+
+def _loss(random: Random, apart: float) -> bool:
+    """Whether the stated range of 32 drives, each like one of 7, holds what they lose in lock step."""
+    records = _drives(random, 7, apart)
+    found = _stripes(records, [random.permutation(each) for each in records])
     most = found.scales[-1]
     low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     # Of other requests of the same drives: each stripe has 7 of them and 25 that are like one of them.
@@ -149,6 +173,22 @@ _DEVICES = [
             promise="docs/verdict.md, stripes",
         )
         for apart, least in ((0, 35), (0.03, 36), (0.1, 36))
+    ),
+    Trial(
+        "an array is outside of what its drives alone say",
+        "6 drives collect garbage in a sixth of the time, each when it will",
+        functools.partial(_outside, in_turn=False),
+        at_most=0.1,
+        cases=100,
+        promise="docs/verdict.md, stripes",
+    ),
+    Trial(
+        "an array is outside of what its drives alone say, or their slow times do not meet by chance",
+        "they collect it in turn, so that one always does",
+        functools.partial(_outside, in_turn=True),
+        at_least=0.9,
+        cases=100,
+        promise="docs/verdict.md, stripes",
     ),
 ]
 

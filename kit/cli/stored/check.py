@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +80,23 @@ def _json(judged: Rejudged) -> dict[str, Any]:
         "by_nature": summary.by_nature if summary else None,
         "known": bool(summary and summary.is_known),
         "exit_code": judged.code,
-        "checks": [{**each.as_json(), "outcome": each.state} for each in judged.outcomes],
+        "files": _outcomes(judged.stored),
+        "checks": _outcomes(summary.outcomes if summary else ()),
         "entries": [each.as_json() for each in summary.known] if summary else [],
     }
+
+
+def _outcomes(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    return [{**each.as_json(), "outcome": each.state} for each in outcomes]
 
 
 def _lines(judged: Rejudged, width: int, all_: bool) -> Iterator[str]:
     summary = judged.summary
     verdict = summary.verdict.upper() if summary else "NOT READABLE"
     known = " (known failures alone)" if summary and summary.is_known else ""
-    yield f"{verdict}{known}  {judged.path}"
+    path = Path(judged.path)
+    named = path.with_name(summary.run) if summary and summary.run and path.name == "latest" else path
+    yield f"{verdict}{known}  {named}"
     if summary and summary.by_nature:
         yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
     for outcome in judged.outcomes:

@@ -19,6 +19,7 @@ from kit.cli.options import (
     part_of,
 )
 from kit.cli.result import OutputOption, Result, format_option
+from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
 from kit.core.output import as_json, say
 from kit.session.comparison import StoredRun, comparison, shown_phase
@@ -57,9 +58,9 @@ SETTINGS = {"compare": {"cls": SplitCommand}}
 
 
 def compare(
+    context: typer.Context,
     runs: Annotated[
-        list[str],
-        RUN(help="Those of A, then --, then those of B. RUN:PHASE is one phase of a run."),
+        list[str], RUN(help="Those of A, then --, then those of B. RUN:PHASE is one phase of a run.")
     ],
     across: AcrossOption = None,
     baseline: Annotated[
@@ -83,11 +84,14 @@ def compare(
       hsp compare --baseline fw1 top-speeds --worse-than 10%
       hsp compare RUN1 RUN2 -- RUN3 RUN4 -o difference.html
     """
-    result, limit = Result.of(kind, output, json_output), part_of(worse_than, figure)
+    result = Result.of(kind, output, json_output)
     split = _split(runs, results) if baseline is None else _of_baseline(results, baseline, runs)
     if any(is_series(Path(name)) for side in split for name in side):
-        _compare_series(split, result, bool(across or limit))
+        refuse_unused(context, {"a comparison of series": True})
+        _compare_series(split, result)
         return
+    refuse_unused(context, {"a result without text": "text" not in result.kinds})
+    limit = part_of(worse_than, figure)
     side_a, side_b = (_read(names) for names in split)
     found = comparison(side_a, side_b, across or [])
 
@@ -129,13 +133,11 @@ def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], 
     return [str(baseline)], runs
 
 
-def _compare_series(split: tuple[list[str], list[str]], result: Result, other_options: bool) -> None:
+def _compare_series(split: tuple[list[str], list[str]], result: Result) -> None:
     """A series against a series. Raises ConfigError."""
     a, b = split
     if len(a) != 1 or len(b) != 1 or not all(is_series(Path(name)) for name in (*a, *b)):
         raise ConfigError("a series is compared with one other series", "hsp compare SERIES_A -- SERIES_B")
-    if other_options:
-        raise ConfigError("--across and --worse-than are for runs", "leave them out for series")
     compared = series_comparison(Path(a[0]), Path(b[0]))
     result.write({
         "text": lambda width: comparison_lines(compared.result, width),

@@ -6,9 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer
+
 import reports
 from kit.cli.options import duration_ns
 from kit.cli.result import Result
+from kit.cli.usage import refuse_unused
 from kit.core.bins import BINS_PER_OCTAVE
 from kit.core.errors import ConfigError
 from kit.store import tables
@@ -34,30 +37,27 @@ class Counts:
     per_octave: int | None
 
 
-def export(run: Path, result: Result, of: Counts) -> None:
+def export(context: typer.Context, run: Path, result: Result, of: Counts) -> None:
     """Write the counts or percentiles as CSV, Parquet or OpenMetrics text. Raises ConfigError, HostError."""
     if len(result.targets) > 1:
         raise ConfigError(f"{' and '.join(result.kinds)} at once", "counts go to one place: give one -o")
     kind: Format = result.kinds[0]  # type: ignore[assignment]
-    if kind != "openmetrics" and (of.totals or (of.every, of.per_octave) != (None, None)):
-        raise ConfigError("--every, --totals and --per-octave are for OpenMetrics", "leave them out")
+    refuse_unused(context, {
+        "counts that are not OpenMetrics": kind != "openmetrics",
+        "OpenMetrics": kind == "openmetrics",
+        "totals": of.totals,
+        "counts of a series": is_series(run),
+    })  # fmt: skip
     if of.per_octave is not None and (of.per_octave < 1 or BINS_PER_OCTAVE % of.per_octave):
         text = f"the {BINS_PER_OCTAVE} stored bins of an octave do not make so many"
         raise ConfigError(f"--per-octave {of.per_octave}: {text}", "give 1, 2, 4, 8, 16 or 32")
-    every_ns = _every_ns(of.every, of.totals)
+    every_ns = _every_ns(of.every)
     if is_series(run):
-        if of.phases or of.layers or of.percentiles or kind == "openmetrics":
-            raise ConfigError(
-                "a series is exported whole, as csv or parquet", "export one of its runs for anything else"
-            )
+        if kind == "openmetrics":
+            raise ConfigError("a series is exported as csv or parquet", "export one of its runs")
         frame = series_frame(read_series(named_series(run)))
         result.write({kind: lambda _: exported(frame, kind, None)})
         return
-    if of.percentiles and kind == "openmetrics":
-        raise ConfigError(
-            "OpenMetrics has no percentiles over time",
-            "leave out --percentiles, or use --format csv or parquet",
-        )
     run_dir = named_run(run)
     frame = chosen(tables.read_latency(run_dir), of.phases, of.layers)
     if of.percentiles:
@@ -74,10 +74,8 @@ def _labels_of(run: RunDir) -> Summary:
     return read_summary(run) if stored else reports.judged(run)
 
 
-def _every_ns(every: str | None, totals: bool) -> int:
+def _every_ns(every: str | None) -> int:
     """The length of a step; 0: as many intervals as fit. Raises ConfigError."""
-    if every is not None and totals:
-        raise ConfigError("--every and --totals: totals have no steps", "leave out one of them")
     if every is None:
         return 0
     every_ns = duration_ns("--every", every)

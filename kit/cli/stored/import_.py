@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import time
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -130,7 +131,9 @@ def _import(
     files: list[Path], options: Options, results: Path, name: str, progress: Progress
 ) -> tuple[importing.Imported, run_directory.RunDir, reports.Analysed]:
     """Read the files into a run and draw it."""
-    started, start_s = time.gmtime(), time.monotonic()
+    # Imports of one second have their order.
+    stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    start_s = time.monotonic()
     with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
         imported = importing.read_files(files, options, progress.update)
     try:
@@ -140,7 +143,6 @@ def _import(
             f"{results / name}: no run directory can be made: {error.strerror}", "choose --results"
         ) from error
     try:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", started)
         # argv may contain bytes that are not UTF-8; a manifest is UTF-8.
         command = ["hsp", *(a.encode(errors="replace").decode() for a in sys.argv[1:])]
         wall_s = time.monotonic() - start_s

@@ -16,14 +16,13 @@ import typer
 
 from kit.cli import complete
 from kit.cli.options import JsonOption, ResultsOption
-from kit.cli.usage import loaded
+from kit.cli.usage import loaded, refuse_unused
 from kit.config.workload_source import WORKLOADS
 from kit.core.errors import ConfigError, error_text
 from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID
 from kit.core.table import Table
 from kit.core.terminal import terminal_width
-from kit.core.text import wrapped
 from kit.core.units import format_latency
 from kit.recovery.clean import is_made
 from kit.store.baselines import read_baselines, run_of_baseline
@@ -33,10 +32,12 @@ from kit.store.run_name import run_folders
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import Summary, read_summary
 from reports.analysis.headline import sentence
+from reports.analysis.tier_names import short_name
 
 _MOST_SHOWN = 2
 # The column that is cut on a terminal, so that a run is a row.
 _CUT = "p50"
+_NUMERIC = ("age", "in the lab")
 _RUN_ID = re.compile(RUN_ID)
 # What makes a directory one of a run, whatever its name.
 _FILES = ("plan.json", "manifest.json", "summary.json", "series.json")
@@ -44,7 +45,10 @@ _FILES = ("plan.json", "manifest.json", "summary.json", "series.json")
 
 @dataclass(frozen=True)
 class Listed:
-    """A run directory. `verdict`: None without summary.json; `problem`: why its files cannot be read."""
+    """A run directory. `verdict`: None without summary.json; `problem`: why its files cannot be read.
+
+    `rows`: its medians, with `phase`, `op`, `tier` and `p50_us`.
+    """
 
     path: str
     run: str
@@ -53,10 +57,11 @@ class Listed:
     verdict: str | None = None
     sentence: str | None = None
     problem: str | None = None
-    p50: str | None = None
+    rows: tuple[dict[str, Any], ...] = ()
 
 
 def list_command(
+    context: typer.Context,
     kind: Annotated[
         Literal["runs", "workloads", "presets", "baselines", "labs"], typer.Argument(help="Of what.")
     ] = "runs",
@@ -87,13 +92,15 @@ def list_command(
       hsp list workloads
       hsp list | awk -F'\\t' '$1 == "INVALID" {print $5}'
     """
+    refuse_unused(context, {
+        "a list of anything but runs": kind != "runs",
+        "a list of what is not stored": kind in ("workloads", "presets", "labs"),
+    })  # fmt: skip
     if kind == "runs":
         found = map(_listed, run_folders(results, _is_run, _say_left_out))
         wanted = (r for r in found if workload in (None, r.workload) and verdict in (None, r.verdict))
         runs = sorted(wanted, key=lambda r: r.started_utc or "", reverse=True)[:number]
         _show_runs(runs, results, json_output, " such" if workload or verdict else "")
-    elif number or workload or verdict:
-        raise ConfigError("-n, --workload and --verdict are for runs", "leave them out")
     elif kind == "labs":
         loaded("kit.cli.lab").status(json_output)
     else:
@@ -114,16 +121,15 @@ def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool, such: s
         )
     _emit_table(("verdict", "workload", "age", "p50", "run"), [_row(run) for run in runs])
     if sys.stdout.isatty():
-        emit_text(
-            line for run in runs if run.problem for line in wrapped(run.problem, terminal_width(), "! ")
-        )
+        emit_text(f"! {run.problem}" for run in runs if run.problem)
 
 
 def _emit_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on a terminal, `_CUT` shortened; in a pipe a line a row, columns separated by tabs, no head."""
     if sys.stdout.isatty():
         cut = head.index(_CUT) if _CUT in head else None
-        emit_text(Table(head, rows, cut=cut).lines(terminal_width()) if rows else ())
+        numeric = [n for n, name in enumerate(head) if name in _NUMERIC]
+        emit_text(Table(head, rows, numeric, cut=cut).lines(terminal_width()) if rows else ())
     else:
         emit_text(tuple(row) for row in rows)
 
@@ -153,7 +159,7 @@ def _listed(path: Path) -> Listed:
         summary = read_summary(run)
         return Listed(
             str(path), **known, verdict=summary.verdict, sentence=sentence(manifest, summary),
-            p50=_p50s(summary),
+            rows=_medians(summary),
         )  # fmt: skip
     except ConfigError as error:
         return Listed(str(path), **known, problem=error.message)
@@ -185,7 +191,7 @@ def _row(run: Listed) -> tuple[str, ...]:
     state = "damaged" if run.problem else run.verdict or "no result"
     on_terminal = sys.stdout.isatty()
     when = _age(run.started_utc) if on_terminal else run.started_utc or ""
-    text = run.problem or run.p50 or run.sentence or ""
+    text = run.problem or _p50s(run.rows) or run.sentence or ""
     return (state.upper(), run.workload, when, text, run.run if on_terminal and not run.problem else run.path)
 
 
@@ -202,15 +208,18 @@ def _age(started_utc: str | None) -> str:
     return f"{max(age_s, 0):.0f} s"
 
 
-def _p50s(summary: Summary) -> str:
-    """The medians, such as "l2arc 141 µs, disk 5.05 ms; slog 141 µs"."""
-    texts: list[str] = []
-    for op, rows in itertools.groupby(summary.main_rows, lambda row: row.op):
-        known = [
-            f"{op if row.tier == 'all' else row.tier} {format_latency(row.p50_us)}"
-            for row in rows if row.p50_us is not None and op != "commit"
-        ]  # fmt: skip
-        texts += [", ".join(known)] if known else []
+def _medians(summary: Summary) -> tuple[dict[str, Any], ...]:
+    keys = ("phase", "op", "tier", "p50_us")
+    known = (row for row in summary.main_rows if row.p50_us is not None and row.op != "commit")
+    return tuple({key: getattr(row, key) for key in keys} for row in known)
+
+
+def _p50s(medians: Sequence[dict[str, Any]]) -> str:
+    """Such as "L2ARC 141 µs, disk 5.05 ms; SLOG 141 µs"."""
+    texts = [
+        ", ".join(f"{short_name(row['tier'], op)} {format_latency(row['p50_us'])}" for row in rows)
+        for op, rows in itertools.groupby(medians, lambda row: row["op"])
+    ]
     return "; ".join(texts[:_MOST_SHOWN])
 
 

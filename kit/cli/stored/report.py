@@ -11,9 +11,8 @@ import typer
 
 import reports
 from kit.cli.result import Result
-from kit.cli.usage import loaded
+from kit.cli.usage import loaded, refuse_unused
 from kit.config.toml import load
-from kit.core.errors import ConfigError
 from kit.core.output import as_json, say
 from kit.session.presentation import code_of, code_of_series, result_text, series_text, write_junit
 from kit.store.checks.known import Known
@@ -25,14 +24,13 @@ from reports.published.references import Document
 
 
 def report(
-    run: Path, result: Result, reference: Path | None, known: Path | None, junit: Path | None, open_: bool
-) -> None:
+    context: typer.Context, run: Path, result: Result, reference: Path | None, known: Path | None,
+    junit: Path | None, open_: bool,
+) -> None:  # fmt: skip
     """Write it as text, JSON or page. Ends with the verdict's exit code. Raises ConfigError, HostError."""
     judged: Series | Summary
     if is_series(run):
-        if reference or known:
-            option = "--reference" if reference else "--known"
-            raise ConfigError(f"{option} is for a run", "leave it out: a series has that of its workload")
+        refuse_unused(context, {"the report of a series": True})
         path = named_series(run)
         judged = series = reports.analyse_series(path)
         page, text, code = path / "report.html", partial(series_text, series, path), code_of_series(series)

@@ -10,6 +10,7 @@ import typer
 
 from kit.cli.options import RUN, AllOption, JsonOption, ResultsOption
 from kit.cli.result import OutputOption, Result, format_option
+from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
 from kit.core.output import as_json
 from kit.session.sheet import buyers_sheet
@@ -21,9 +22,9 @@ Format = Literal["text", "json", "markdown", "html"]
 
 
 def sheet(
+    context: typer.Context,
     runs: Annotated[
-        list[str],
-        RUN(help="Series with an axis of devices, runs (a candidate each), results of `hsp slog`."),
+        list[str], RUN(help="Series with an axis of devices, runs (a candidate each), results of `hsp slog`.")
     ],
     need: Annotated[
         Path, typer.Option("--need", metavar="FILE", help="What you need (docs/sheet.md has its keys).")
@@ -44,6 +45,7 @@ def sheet(
       hsp sheet results/slog/A.json results/slog/B.json --need need.toml
     """
     result = Result.of(kind, output, json_output)
+    refuse_unused(context, {"a result without text": "text" not in result.kinds})
     found = buyers_sheet([os.fspath(find_run(name, results)) for name in runs], need)
     result.write({
         "text": lambda width: sheet_table.plain(found, width, all_=all_),

@@ -11,7 +11,7 @@ import typer
 from kit.cli import complete
 from kit.cli.options import RUN, AllOption, JsonOption, JunitOption, KnownOption, ResultsOption
 from kit.cli.result import OutputOption, Result, format_option
-from kit.cli.usage import loaded
+from kit.cli.usage import loaded, refuse_unused
 from kit.core.errors import ConfigError
 from kit.core.output import check_target
 from kit.store.run_name import find_run
@@ -37,15 +37,20 @@ PercentilesOption = Annotated[
 ]
 TotalsOption = Annotated[bool, _counts("--totals", help="OpenMetrics: one histogram a phase, without times.")]
 EveryOption = Annotated[
-    str | None,
-    _counts("--every", metavar="DURATION", help="OpenMetrics: the length of a step, such as 15s."),
+    str | None, _counts("--every", metavar="DURATION", help="OpenMetrics: the length of a step, such as 15s.")
 ]
 PerOctaveOption = Annotated[
     int | None, _counts("--per-octave", metavar="N", help="OpenMetrics: bins an octave, 1 to 32.")
 ]
 
 
+PortOption = Annotated[
+    int, typer.Option("--port", min=0, max=65535, metavar="N", help="Of --live; 0: any that is free.")
+]
+
+
 def show(
+    context: typer.Context,
     runs: Annotated[
         list[str] | None,
         RUN(
@@ -58,9 +63,7 @@ def show(
     live: Annotated[
         bool, typer.Option("--live", help="A page of this machine's browser, while the run goes on.")
     ] = False,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="Of --live; 0: any that is free.")
-    ] = 0,
+    port: PortOption = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in your browser.")] = False,
     reference: ReferenceOption = None,
     known: KnownOption = None,
@@ -86,8 +89,12 @@ def show(
       hsp show top-speeds --checks          what failed
       hsp show 20261124 -o counts.parquet   counts of a run whose id begins so
     """  # fmt: skip
-    check_target(junit)
     result = Result.of(kind, output, json_output)
+    to_count = {*result.kinds} & {*_COUNTS}
+    mode = "a page that is served" if live else "counts" if to_count else "the report of a run"
+    without_text = "text" not in result.kinds
+    refuse_unused(context, {"checks" if checks else mode: True, "a result without text": without_text})
+    check_target(junit)
     paths = [find_run(name, results) for name in runs or [""]]
     if checks:
         loaded("kit.cli.stored.check").check(paths, known, result, junit, all_)
@@ -95,11 +102,9 @@ def show(
         raise ConfigError(f"{len(paths)} runs", "name one of them, or add --checks")
     elif live:
         loaded("kit.cli.stored.watch").watch(paths[0], port)
-    elif {*result.kinds} & {*_COUNTS}:
+    elif to_count:
         counts = loaded("kit.cli.stored.export")
         chosen = counts.Counts(phase or [], layer or [], percentiles, totals, every, per_octave)
-        counts.export(paths[0], result, chosen)
-    elif phase or layer or percentiles or totals or every or per_octave:
-        raise ConfigError("these options are for counts", f"add --format {'|'.join(_COUNTS)}")
+        counts.export(context, paths[0], result, chosen)
     else:
-        loaded("kit.cli.stored.report").report(paths[0], result, reference, known, junit, open_)
+        loaded("kit.cli.stored.report").report(context, paths[0], result, reference, known, junit, open_)

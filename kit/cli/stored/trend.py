@@ -21,6 +21,7 @@ from kit.cli.options import (
     part_of,
 )
 from kit.cli.result import OutputOption, Result, format_option
+from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
 from kit.core.output import as_json, check_target, say, say_error, write_target
 from kit.session.trend import points_of
@@ -38,6 +39,7 @@ _MOST_REASONS = 10
 
 
 def trend(
+    context: typer.Context,
     runs: Annotated[list[str], RUN(help="Workloads (all their runs), runs, series, or directories of them.")],
     by: Annotated[
         Literal["time", "version"],
@@ -68,6 +70,7 @@ def trend(
       hsp trend top-speeds --worse-than 10% --figure write-slog:slog:p99 --junit t.xml
     """
     result, limit = Result.of(kind, output, json_output), part_of(worse_than, figure)
+    refuse_unused(context, {"a result without text": "text" not in result.kinds})
     check_target(junit)
     names = [
         os.fspath(results / name) if _is_workload(name, results) else find_phase(name, results)

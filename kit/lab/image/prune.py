@@ -23,7 +23,7 @@ from kit.core import proc_path
 from kit.core.cache import cannot_use, lock_of
 from kit.core.errors import ConfigError
 from kit.core.files import cache_dir
-from kit.lab.image.inputs import DEFAULT_KERNEL, ImageInputs
+from kit.lab.image.inputs import ImageInputs
 from kit.lab.image.tree import dead_scratch
 
 _IMAGE = re.compile(r"^([0-9a-f]{16})(\.log)?$")
@@ -148,8 +148,7 @@ def _inputs(image: Path) -> ImageInputs | None:
     try:
         recorded = json.loads((image / "manifest.json").read_text())["inputs"]
         pins = tuple(str(pin) for pin in recorded["pins"])
-        # Of an image of an earlier version it is the default.
-        inputs = ImageInputs(str(recorded["suite"]), pins, str(recorded.get("kernel", DEFAULT_KERNEL)))
+        inputs = ImageInputs(str(recorded["suite"]), pins, str(recorded["kernel"]))
     except (OSError, ValueError, KeyError, TypeError, ConfigError):
         return None
     return inputs if inputs.digest() == image.name else None

@@ -21,22 +21,15 @@ def confirm_erasing(testbed: Testbed, confirmed: Sequence[str], ask: Ask | None)
     Raises SafetyRefusal.
     """
     devices = [device for device in testbed.device if device.is_real]
-    if not devices:
-        if confirmed:
-            raise SafetyRefusal(
-                f"the testbed '{testbed.name}' has no device with the serial {', '.join(confirmed)}",
-                "its devices are emulated; leave --erase-serial out",
-            )
-        return
     if confirmed:
         _check_confirmed(devices, confirmed, testbed)
-    elif ask is None:
+    elif ask is None and devices:
         flags = " ".join(f"--erase-serial {device.serial}" for device in devices)
         raise SafetyRefusal(
             f"this erases {len(devices)} devices and needs a confirmation, but stdin is not a terminal",
             f"check them with `hsp host disks --testbed FILE`, then add {flags}",
         )
-    else:
+    elif ask:
         _ask_for_each(devices, ask)
 
 
@@ -46,7 +39,7 @@ def _check_confirmed(devices: list[Device], confirmed: Sequence[str], testbed: T
     if unknown:
         raise SafetyRefusal(
             f"the testbed '{testbed.name}' has no device with the serial {', '.join(unknown)}",
-            f"it has {', '.join(str(serial) for serial in serials)}",
+            f"it has {', '.join(map(str, serials)) or 'no real device: leave --erase-serial out'}",
         )
     left, missing = Counter(confirmed), []
     # Namespaces of one NVMe controller have the same serial: each needs an agreement of its own.

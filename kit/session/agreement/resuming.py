@@ -40,7 +40,10 @@ def agree(path: Path, sources: tuple[str, str], given: Sequence[str], ask: Ask |
 def _refuse_inside(path: Path, source: Path) -> None:
     """What came with a run directory is not used. Raises ConfigError."""
     if not source.is_absolute():
-        raise ConfigError(f"{path} names the source '{safe_text(str(source))[:200]}', which is no whole path")
+        raise ConfigError(
+            f"{path} names the source '{safe_text(str(source))[:200]}', which is no whole path",
+            "begin a new run",
+        )
     for folder in (*source.parents, *source.resolve().parents):
         if any(os.path.lexists(folder / name) for name in _OF_A_RUN):
             raise ConfigError(

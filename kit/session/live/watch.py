@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import reports
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
-from kit.core.units import format_latency
+from kit.core.units import format_latency, format_percent
 from kit.session.live.run_reader import PhaseSoFar, RunReader, State
 from kit.session.live.watch_server import Channel, WatchServer, paused
 from kit.store import json_file
@@ -98,7 +98,7 @@ def message_of(phase: PhaseSoFar) -> str:
     rows = [
         (
             f"{tier_name(line.tier)}, {op_name(line.op)}", f"{line.ios:,}",
-            "" if line.op == "commit" else f"{line.share:.1%}", f"{line.per_s:,.0f}",
+            "" if line.op == "commit" else format_percent(line.share, 1), f"{line.per_s:,.0f}",
             *("n too small" if v is None else format_latency(v / 1e3) for v in (line.p50_ns, line.p99_ns)),
         )
         for line in lines

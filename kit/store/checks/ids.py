@@ -324,7 +324,7 @@ _PROBLEMS = (
     ),
     CheckId("UNTRACED", "The server could not be traced.", "`hsp host check` says what the tracer lacks."),
     CheckId("WARM-UP", "The L2ARC is not warm.", "Lengthen the warm-up."),
-    CheckId(UNKNOWN_ID, "A reason of an older run, or of a newer version.", "Read the reason's text."),
+    CheckId(UNKNOWN_ID, "A reason of a newer version.", "Read the reason's text."),
 )
 _STORED = (
     CheckId(

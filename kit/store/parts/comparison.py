@@ -11,14 +11,17 @@ from kit.store.stored import Count, Many, Range, Stored
 Finding = Literal["same", "differs", "open"]
 
 
-class ComparedRow(Stored):
-    """A figure of a phase x layer x op x tier. `withheld`: why it cannot be told; `interval`: of B/A."""
-
+class _Compared(Stored):
     phase: str
     layer: str
     op: str
     tier: str
     figure: str
+
+
+class ComparedRow(_Compared):
+    """A figure of a phase x layer x op x tier. `withheld`: why it cannot be told; `interval`: of B/A."""
+
     a: float | None
     b: float | None
     ratio: float | None
@@ -48,18 +51,13 @@ class Comparison(Stored):
     emulated: bool = False
 
 
-class _OfSeries(Stored):
+class _OfSeries(_Compared):
     """A figure of both series, and `ratio`, B/A.
 
     `interval`: over rounds; `range`: what the I/Os leave open within rounds. `finding`: None where a side has
     one round, or is excluded.
     """
 
-    phase: str
-    layer: str
-    op: str
-    tier: str
-    figure: str
     a: float
     b: float
     ratio: float

@@ -15,7 +15,7 @@ from kit.store.phase import Phase
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
 from reports.figures import figure, heat_map
 from reports.figures.figure import Figure
-from reports.figures.plotly import Layout, Trace
+from reports.figures.plotly import Layout
 
 Side = Sequence[tuple[Manifest, pl.DataFrame]]  # manifest and latency of each run
 _LAYERS = ("nfs-server", "client", "device", "vdev")
@@ -78,10 +78,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
         heat_map.difference(shown, {"A": -weights["A"], "B": weights["B"]}, ("x3", "y3"), "B less A"),
     ]  # fmt: skip
     data[-1]["colorbar"] |= {"len": 0.3, "y": 0.14}
-    anchors: list[Trace] = [
-        {"type": "scatter", "x": [None], "y": [None], "xaxis": f"x{n}", "yaxis": f"y{n}", "showlegend": False}
-        for n, *_ in _PANELS
-    ]
+    anchors = [figure.anchor(f"x{n}", f"y{n}") for n, *_ in _PANELS]
     loads = dict.fromkeys(load_of(p, manifest) for p, manifest in phases)
     caption = f"{'; '.join(loads)}. {heat_map.rows_text(shown)}"
     return Figure(title, [*data, *anchors], _layout(shown), caption, about={"per": ""})

@@ -78,7 +78,7 @@ def _over(
     around = max(max(ends) - min(ends), 0.1) / 4
     along: Layout = {"type": "category"}
     if places:
-        names = [plotly_text(f"{value}{axis.unit}") for value in order]
+        names = [plotly_text(axis.worded(value)) for value in order]
         along = {"type": "linear" if places[1] else "log", "tickvals": places[0], "ticktext": names}
     one: Layout = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "layer": "below"}
     layout = figure.layout(
@@ -204,7 +204,7 @@ def _along_places(
     along: Layout = {
         "type": "linear",
         "range": [places[0] - step / 3, places[-1] + step],
-        "ticksuffix": axis.unit,
+        "ticksuffix": axis.worded(""),
     }
     shaded = _unwritten(lines, place_of, step)
     return figure.layout(

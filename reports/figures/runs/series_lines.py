@@ -103,32 +103,24 @@ def _thin(
 def _tier(look: Look, rows: Sequence[CellRow | None], tier: str, name: str) -> Iterator[Trace]:
     hue = look.hue or tier
     colour = palette.scale(hue)[1][1]
-    hollow = [
-        bool(cell.excluded) or row is None or row.p50_us is None
-        for (cell, _), row in zip(look.line.cells, rows, strict=True)
-    ]
-    p50 = [row.p50_us / 1e6 if row and row.p50_us else None for row in rows]
-    reach = [
-        [
-            abs(row.p50_range_us[end] - row.p50_us) / 1e6 if row and row.p50_us and row.p50_range_us else 0
-            for row in rows
-        ]
-        for end in (1, 0)
-    ]
+    p50, p99, ranges = (
+        [getattr(row, name, None) for row in rows] for name in ("p50_us", "p99_us", "p50_range_us")
+    )
+    hollow = [bool(cell.excluded) or us is None for (cell, _), us in zip(look.line.cells, p50, strict=True)]
     common: Trace = {"type": "scatter", "x": list(look.x), "xaxis": "x", "yaxis": "y",
                     "legendgroup": plotly_text(name), "meta": {"tier": hue}}  # fmt: skip
     yield {
-        **common, "y": p50, "mode": "lines+markers", "name": plotly_text(name),
+        **common, "y": [us and us / 1e6 for us in p50], "mode": "lines+markers", "name": plotly_text(name),
         "line": {"color": colour, "width": 2, "dash": look.dash},
         "marker": {"size": 8, "color": colour, "symbol": [look.symbol + "-open" * each for each in hollow]},
-        "error_y": {"type": "data", "array": reach[0], "arrayminus": reach[1], "thickness": 1.5, "width": 4},
+        "error_y": figure.error_bars(p50, ranges, 1e6),
         "customdata": [
             _words(cell, value, row) for (cell, value), row in zip(look.line.cells, rows, strict=True)
         ],
         "hovertemplate": "%{customdata}<extra>" + plotly_text(name) + "</extra>",
     }  # fmt: skip
     yield {
-        **common, "y": [row.p99_us / 1e6 if row and row.p99_us else None for row in rows], "mode": "markers",
+        **common, "y": [us and us / 1e6 for us in p99], "mode": "markers",
         "name": f"{plotly_text(name)} p99", "showlegend": False,
         "marker": {"size": 9, "color": colour, "symbol": "line-ew-open"},
         "hovertemplate": "p99 %{y:.3~s}s<extra>" + plotly_text(name) + "</extra>",
@@ -180,13 +172,12 @@ def over(look: Look, tier: str, name: str, points: Sequence[tuple[Any, ComparedC
     label = plotly_text(", ".join(filter(None, (look.line.name, words))))
     ends = [row.interval or row.range or (row.ratio, row.ratio) for _, row in points]
     ratios = [row.ratio for _, row in points]
-    up, down = ([abs(end[side] - ratio) for end, ratio in zip(ends, ratios, strict=True)] for side in (1, 0))
     colour = {"color": palette.scale(look.hue or tier)[1][1]}
     return {
         "type": "scatter", "x": [place for place, _ in points], "y": ratios, "mode": "lines+markers",
         "name": label, "meta": {"ink": True} if name == "ios_per_s" else {"tier": look.hue or tier},
         "line": {**colour, "width": 2, "dash": {"p50": "solid", "p99": "dot"}.get(name, "dash")},
         "marker": {**colour, "size": 8, "symbol": look.symbol},
-        "error_y": {"type": "data", "array": up, "arrayminus": down, "thickness": 1.5, "width": 4},
+        "error_y": figure.error_bars(ratios, ends),
         "hovertemplate": "B : A %{y:.4~g}<extra>" + label + "</extra>",
     }  # fmt: skip

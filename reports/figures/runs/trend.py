@@ -80,12 +80,15 @@ def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[T
         "legendgroup": label, "meta": {"tier": tier},
     }  # fmt: skip
     used = list(line.used)
+    means = [_mean(line, i).mean for i in used]
     unused = [i for i, each in enumerate(line.values) if each and i not in used]
     yield {
         **common, "x": [x[i] for i in used], "y": [_y(line, i) for i in used], "mode": "lines+markers",
         "showlegend": not line.is_rate, "line": {"color": colour, "width": 2, "dash": _DASHES[name]},
         "marker": {"size": 8, "color": colour, "symbol": _SYMBOLS[name]},
-        "error_y": _error(line, used),
+        "error_y": figure.error_bars(
+            [each.value for each in means], [each.range for each in means], _scale(line)
+        ),
         "customdata": [_words(trend, line, i) for i in used],
         "hovertemplate": "%{customdata}<extra>" + label + "</extra>",
     }  # fmt: skip
@@ -119,7 +122,7 @@ def _slope(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
     return {
         **common, "meta": {}, "x": [x[i] for i in line.ends], "y": ends, "mode": "lines+text",
         "showlegend": False, "line": {"color": palette.FAULT, "width": 2.5, "dash": "dash"},
-        "text": ["", f"\N{MULTIPLICATION SIGN}{ends[1] / ends[0]:.3g}"], "textposition": "top left",
+        "text": ["", f"\N{MULTIPLICATION SIGN} {ends[1] / ends[0]:.3g}"], "textposition": "top left",
         "hovertemplate": "slope<extra></extra>",
     }  # fmt: skip
 
@@ -144,7 +147,7 @@ def _rings(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
         **common, "meta": {}, "x": [x[change.at] for change in changes], "showlegend": False,
         "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
         "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
-        "text": [f"\N{MULTIPLICATION SIGN}{change.ratio:.3g}" for change in changes],
+        "text": [f"\N{MULTIPLICATION SIGN} {change.ratio:.3g}" for change in changes],
         "textposition": f"{'bottom' if line.key[-1] == 'p99' else 'top'} right",
         "cliponaxis": False,
         "hovertemplate": "%{text}<extra>change point</extra>",
@@ -164,17 +167,6 @@ def _scale(line: Line) -> float:
 
 def _y(line: Line, i: int) -> float:
     return _mean(line, i).mean.value / _scale(line)
-
-
-def _error(line: Line, used: Sequence[int]) -> Trace:
-    """Within each point, what its I/Os leave open."""
-    ends = [_mean(line, i).mean.range for i in used]
-    values = [_mean(line, i).mean.value for i in used]
-    high, low = (
-        [abs(end[side] - value) / _scale(line) if end else 0 for end, value in zip(ends, values, strict=True)]
-        for side in (1, 0)
-    )
-    return {"type": "data", "array": high, "arrayminus": low, "thickness": 1.5, "width": 4}
 
 
 def _words(trend: Trend, line: Line, i: int) -> str:

@@ -44,11 +44,12 @@ export function columnsOf({columns, width_s}, range) {
 
 export const totalOf = counts => counts.reduce((sum, n) => sum + n, 0);
 
-// How long these columns took, in seconds: the last one may be cut off by the end of the phase.
-export function lengthOf(cells, [first, last]) {
-  const end = Math.min(last * cells.width_s, cells.duration_s);
-  return Math.max(end - first * cells.width_s, cells.width_s * 1e-3);
-}
+// Where a column begins, in seconds: the end of the phase may cut off the last one.
+export const edgeOf = ({width_s, duration_s}, column) => Math.min(column * width_s, duration_s);
+
+// How long these columns took, in seconds.
+export const lengthOf = (cells, [first, last]) =>
+  Math.max(edgeOf(cells, last) - edgeOf(cells, first), cells.width_s * 1e-3);
 
 // In microseconds; null where the sample is too small. Interpolated in its bin, as interpolated_us() of
 // reports/statistics/quantiles.py: the last latency of a bin is a nanosecond below its upper edge.
@@ -61,7 +62,7 @@ export function percentile({edges_us}, counts, total, {q, needed}) {
 
 // A heat map's x, y (seconds), z (log10 of the density) and counts, bin by bin, of the part in view.
 export function exact(cells, tier, per, [c0, c1], [r0, r1]) {
-  const {row, count, starts} = cells.tiers.get(tier), {edges_us, width_s} = cells;
+  const {row, count, starts} = cells.tiers.get(tier), {edges_us} = cells;
   // No rows below and above its I/Os: each costs time in every drawing.
   let lowest = r1, after = r0;
   for (const r of row.subarray(starts[c0], starts[c1])) {
@@ -84,6 +85,6 @@ export function exact(cells, tier, per, [c0, c1], [r0, r1]) {
     }
   }
   const wait_s = Array.from(unit, (_, r) => (edges_us[r0 + r] + edges_us[r0 + r + 1] - 0.001) / 2e6);
-  return {z, customdata, wait_s, x: Array.from({length: c1 - c0 + 1}, (_, n) => (c0 + n) * width_s),
+  return {z, customdata, wait_s, x: Array.from({length: c1 - c0 + 1}, (_, n) => edgeOf(cells, c0 + n)),
     y: edges_us.slice(r0, r1 + 1).map(us => us / 1e6)};
 }

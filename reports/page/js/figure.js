@@ -1,7 +1,7 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
 import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, clock, isPrinting, latency, pause, seconds, systemDark, theme} from "./page.js";
+import {chosen, clock, isPrinting, kept, latency, pause, seconds, systemDark, theme} from "./page.js";
 import {rescaled, waited, waitedNote} from "./shading.js";
 import {withTooltips} from "./tooltip.js";
 
@@ -73,7 +73,7 @@ export function layoutOf(figure, isWide = isPrinting()) {
   const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
   // One finger scrolls the page.
   if (narrow) layout.dragmode = false;
-  Object.assign(layout, {template: theme().template, uirevision: "kept",
+  Object.assign(layout, {template: theme().template, uirevision: "kept", selectionrevision: performance.now(),
     shapes: [...layout.shapes ?? [], ...selected(figure)]});
   if (layout.xaxis) layout.xaxis.uirevision = String(link.view);
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
@@ -210,8 +210,11 @@ export function repaint() {
 
 export function listenToTheme() {
   for (const control of document.querySelectorAll("input[name=theme], input[name=palette]")) {
-    control.addEventListener("change", repaint);
+    const {name, value} = control;
+    control.checked = value === (kept()[`hsp-${name}`] ?? chosen(name));
+    control.addEventListener("change", () => { kept()[`hsp-${name}`] = value; repaint(); });
   }
+  document.documentElement.dataset.theme = chosen("theme", "auto");
   systemDark().addEventListener("change", repaint);
 }
 

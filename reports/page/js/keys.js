@@ -1,7 +1,8 @@
-// Arrow keys in a heat map: a cursor that goes from cell to cell with I/Os, and says what is there.
+// Keys in a heat map: a cursor goes from cell to cell with I/Os and says what is there; Enter selects it.
 import {announce} from "./page.js";
 
-const KEYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]};
+const KEYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1],
+  Home: [-Infinity, 0], End: [Infinity, 0], Enter: [0, 0]};
 
 const middle = (edges, n) => (edges[n] + edges[n + 1]) / 2;
 const panel = ({xaxis, yaxis}) => xaxis + yaxis;
@@ -22,11 +23,14 @@ function firstOf(trace) {
   return null;
 }
 
-// To the left and right: the next cell of the row, then the map beside it.
+// To the left and right: the next cell of the row, then the map beside it; infinitely far: the row's end.
 // Up and down: the next of the column, whatever its tier.
 function next(maps, {trace, r, c}, [dx, dy]) {
   if (dx) {
-    for (let n = c + dx; n in trace.z[r]; n += dx) if (has(trace, r, n)) return {trace, r, c: n};
+    const row = [...trace.z[r].keys()].filter(n => has(trace, r, n));
+    if (Math.abs(dx) === Infinity) return {trace, r, c: row.at(dx > 0 ? -1 : 0)};
+    const n = dx > 0 ? row.find(each => each > c) : row.findLast(each => each < c);
+    if (n !== undefined) return {trace, r, c: n};
     const beside = maps.filter(map => (map.index - trace.index) * dx > 0 && panel(map) !== panel(trace));
     return firstOf(beside.at(dx > 0 ? 0 : -1));
   }
@@ -41,7 +45,8 @@ function next(maps, {trace, r, c}, [dx, dy]) {
   return best;
 }
 
-export function cursor(figure) {
+// `choose(figure, axis, times, latencies)`: what Enter does, both as [from, to] of the cell.
+export function cursor(figure, choose = null) {
   const {target} = figure;
   target.tabIndex = 0;
   target.addEventListener("keydown", event => {
@@ -52,6 +57,12 @@ export function cursor(figure) {
     event.preventDefault();
     const {at} = figure, here = at && {...at, trace: maps.find(({index}) => index === at.index)};
     const stays = here?.trace && has(here.trace, here.r, here.c);
+    if (event.key === "Enter") {
+      if (!stays || !choose) return;
+      const {trace: {xaxis, x, y}, r, c} = here;
+      choose(figure, xaxis, [x[c], x[c + 1]], [y[r], y[r + 1]]);
+      return;
+    }
     const cell = stays ? next(maps, here, KEYS[event.key]) ?? here : firstOf(maps[0]);
     if (!cell) return;
     const {trace, r, c} = cell;

@@ -6,7 +6,7 @@ import {cursor} from "./keys.js";
 import {begin, beginNow, figures, openLibrary} from "./library.js";
 import {pause, setPrinting} from "./page.js";
 import {controls} from "./saving.js";
-import {fromAddress, listen, rangePanel, select, tell} from "./selection.js";
+import {choose, fromAddress, listen, rangePanel, select, tell} from "./selection.js";
 import {labelled, sortable} from "./sorting.js";
 
 const idle = () => window.requestIdleCallback
@@ -46,7 +46,7 @@ async function openFigures() {
     const box = target.closest("figure");
     box.prepend(controls(figure));
     if (spec.about.panel || spec.about.histogram) target.after(rangePanel(figure));
-    if (spec.data.some(trace => trace.type === "heatmap")) cursor(figure);
+    if (spec.data.some(trace => trace.type === "heatmap")) cursor(figure, choose);
     tell(figure);
   }
 }

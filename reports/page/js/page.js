@@ -11,6 +11,11 @@ export function setPrinting(value) { printing = value; }
 export const chosen = (name, otherwise) =>
   document.querySelector(`input[name=${name}]:checked`)?.value ?? otherwise;
 
+// What was chosen on another page, or before a reload. A page may have no storage, in a frame for example.
+export function kept() {
+  try { return localStorage; } catch { return {}; }
+}
+
 export function theme() {
   const wish = chosen("theme", "auto");
   const dark = !printing && (wish === "dark" || (wish === "auto" && systemDark().matches));

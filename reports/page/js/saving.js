@@ -1,6 +1,6 @@
 // The controls at the upper right of a figure: what its colours count, exact bins, and saving it so that it
 // stands alone: PNG, SVG in vectors, or its numbers as CSV.
-import {columnsOf} from "./cells.js";
+import {columnsOf, edgeOf} from "./cells.js";
 import {layoutOf} from "./figure.js";
 import {begin} from "./library.js";
 import {element, seconds} from "./page.js";
@@ -103,7 +103,7 @@ function rowsOf(figure) {
   for (const [tier, {row, count, starts}] of cells.tiers) {
     if (only && tier !== only) continue;
     for (let c = first; c < last; c++) {
-      const times = histogram ? ["", ""] : [c, c + 1].map(edge => seconds(edge * cells.width_s));
+      const times = histogram ? ["", ""] : [c, c + 1].map(edge => seconds(edgeOf(cells, edge)));
       for (let n = starts[c]; n < starts[c + 1]; n++) {
         rows.push([spec.title, phase, layer, op, tier, ...times, cells.edges_us[row[n]],
           cells.edges_us[row[n] + 1], count[n]]);

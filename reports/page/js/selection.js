@@ -1,7 +1,7 @@
 // What is selected in a phase: a range of time, a band of latency; its table, its address, its rows.
-import {columnsOf, lengthOf, percentile, summed, totalOf} from "./cells.js";
+import {columnsOf, edgeOf, lengthOf, percentile, summed, totalOf} from "./cells.js";
 import {draw, linked, redraw} from "./figure.js";
-import {begin} from "./library.js";
+import {begin, figures} from "./library.js";
 import {announce, element, latency, seconds, span} from "./page.js";
 import {QUANTILES} from "./settings.js";
 
@@ -44,7 +44,7 @@ function bandText({cells, link, spec}, all, shown) {
       for (let n = starts[c]; n < starts[c + 1]; n++) if (inBand.has(row[n])) { columns.push(c); break; }
     }
   }
-  const [from, to] = [Math.min(...columns), Math.max(...columns) + 1].map(c => c * cells.width_s);
+  const [from, to] = [Math.min(...columns), Math.max(...columns) + 1].map(c => edgeOf(cells, c));
   const [low, high] = link.band.map(s => latency(s * 1e6));
   const whose = only ? `${counted(total)} of ${spec.about.names[link.tier] ?? link.tier}` : "all";
   const share = total ? (count / total * 100).toPrecision(3) : 0;
@@ -57,18 +57,18 @@ export function tell(figure) {
   const {cells, ui, link, spec} = figure;
   if (!ui) return;
   const columns = columnsOf(cells, link.range), all = tableOf(figure, columns), total = totalOf(all);
-  const [start, last] = columns.map(column => seconds(column * cells.width_s));
-  const end = Math.min(last, seconds(cells.duration_s));
+  const [start, end] = columns.map(column => seconds(edgeOf(cells, column)));
   ui.summary.textContent = (spec.about.histogram ? `Percentiles of ${counted(total)} I/Os`
     : `${link.range ? "Selected" : "Whole phase"}: ${span(start, end)}, ${counted(total)} I/Os`)
     + (link.band ? `. ${bandText(figure, all, columns)}` : "");
   ui.from.value = start;
-  ui.to.value = last;
+  ui.to.value = end;
 }
 
-// The address says what is selected, and what the colours of the phase are.
-function remember({name, range, band, tier, waited, exactly}) {
-  const set = {...tier && {tier}, ...waited && {waited}, ...exactly && {exactly}};
+// The address says what is selected and in view, and what the colours of the phase are.
+function remember({name, range, band, tier, waited, exactly, view}) {
+  const set = {...tier && {tier}, ...waited && {waited}, ...exactly && {exactly},
+    ...view && {view: view.map(seconds).join("-")}};
   const options = new URLSearchParams(set).toString();
   const parts = [range && `:${range.map(seconds).join("-")}`,
     band && `@${band.map(v => Number((v * 1e6).toPrecision(6))).join("-")}`, options && `?${options}`];
@@ -91,7 +91,7 @@ export function turn(link, name, isOn) {
 // Selects [from, to] and a band of latency, in seconds, and a tier in all figures of a phase; null: all.
 export function select(link, range, band = link.band, tier = null) {
   const mine = linked(link), panels = mine.filter(({ui}) => ui);
-  const end = Math.max(...mine.map(({cells}) => cells ? cells.columns * cells.width_s : 0));
+  const end = Math.max(...mine.map(({cells}) => cells ? edgeOf(cells, cells.columns) : 0));
   const [a, b] = (range ?? []).map(v => Math.max(0, Math.min(v, end))).sort((v, w) => v - w);
   link.range = b > a ? [a, b] : null;
   Object.assign(link, {band, tier});
@@ -118,20 +118,22 @@ function panelOf(link, layer, op) {
 // Around what is selected, in all figures of the phase; `figure` shows the band of latency, too.
 function zoomToSelected(figure) {
   const {link, cells} = figure, {range, band} = link, [a, b] = range ?? [];
-  const end = cells.columns * cells.width_s;
+  const end = edgeOf(cells, cells.columns);
   const isLog = figure.spec.layout.yaxis.type === "log";
   figure.heights = isLog && band && [band[0] / 2, band[1] * 2].map(Math.log10);
   return zoom(link, range && [Math.max(0, 2 * a - b), Math.min(end, 2 * b - a)]);
 }
 
 // #PHASE:FROM-TO (seconds) and @LOW-HIGH (µs) select when the page is opened or the address changes; ?tier=,
-// waited, exactly, and zoom with layer= and op= where a finding leads.
+// waited, exactly, view=FROM-TO, and zoom with layer= and op= where a finding leads.
 export async function fromAddress(links) {
   const match = /^#(.+?)(?::([\d.]+)-([\d.]+))?(?:@([\d.]+)-([\d.]+))?(?:\?(.*))?$/.exec(location.hash);
   const link = match && links.get(decoded(match[1]));
   if (!link || !(match[2] || match[4] || match[6])) return;
   const [from, to, low, high] = match.slice(2, 6).map(Number), options = new URLSearchParams(match[6]);
   for (const name of ["waited", "exactly"]) if (options.has(name)) turn(link, name, true);
+  const view = /^([\d.]+)-([\d.]+)$/.exec(options.get("view"));
+  if (view) link.view = view.slice(1).map(Number);
   select(link, match[2] ? [from, to] : null, match[4] ? [low / 1e6, high / 1e6] : null, options.get("tier"));
   const figure = panelOf(link, options.get("layer"), options.get("op"));
   const fold = figure.target.closest("details.fold");
@@ -145,22 +147,37 @@ export async function fromAddress(links) {
 // All figures of a phase show [from, to]; null: all of it.
 function zoom(link, view) {
   link.view = view;
+  remember(link);
   return redraw(linked(link));
+}
+
+// Selects what was chosen on an axis of time. A panel of the first screen leads to the map of its phase.
+export function choose(figure, axis, range, band) {
+  const phase = figure.spec.about.panels?.[axis];
+  const of = phase && [...figures.values()].find(({link}) => link.name === phase);
+  const {link} = of || figure;
+  select(link, range ?? link.range, band);
+  if (!of) return;
+  draw(figure);
+  panelOf(link).target.closest("figure").scrollIntoView({block: "center"});
 }
 
 // What the mouse does in a figure: drag for a range, click for a band, zoom for all of its phase.
 export function listen(figure) {
   const {target, link, spec} = figure;
-  target.on("plotly_selected", event => { if (event?.range?.x) select(link, event.range.x.map(Number)); });
+  target.on("plotly_selected", event => {
+    const [axis, range] = Object.entries(event?.range ?? {}).find(([name]) => name.startsWith("x")) ?? [];
+    if (axis) choose(figure, axis, range.map(Number));
+  });
   target.on("plotly_deselect", () => select(link, null));
   let waiting = null;
-  target.on("plotly_click", ({event, points: [{data: {type, y, width}, pointIndex: at}]}) => {
+  target.on("plotly_click", ({event, points: [{data: {type, y, width, xaxis}, pointIndex: at}]}) => {
     clearTimeout(waiting);
     // The second click of two resets the axes.
     if (event.detail > 1) return;
     waiting = setTimeout(() => {
       if (type === "bar" && spec.about.per) select(link, link.range, [y[at], y[at] + width[at]]);
-      if (type === "heatmap") select(link, link.range, [y[at[0]], y[at[0] + 1]]);
+      if (type === "heatmap") choose(figure, xaxis, null, [y[at[0]], y[at[0] + 1]]);
     }, DOUBLE_CLICK_MS);
   });
   target.on("plotly_relayout", change => {
@@ -175,7 +192,7 @@ export function listen(figure) {
 }
 
 export function rangePanel(figure) {
-  const {cells, link, spec} = figure, end = cells.columns * cells.width_s;
+  const {cells, link, spec} = figure, end = edgeOf(cells, cells.columns);
   const number = label => element("input", {type: "number", min: 0, max: seconds(end),
     step: seconds(cells.width_s) || "any", "aria-label": `${label}, seconds since the phase began`});
   const ui = figure.ui = {summary: element("summary"), from: number("From"), to: number("To"),

@@ -27,9 +27,10 @@ function ticks(low, top) {
 // The maps of a figure on the scale of the cells that they have, and its bar, as heat_map.py scales them.
 export function rescaled(traces, unit) {
   let top = -Infinity, least = Infinity;
-  for (const {z, customdata} of traces.filter(({type}) => type === "heatmap")) {
+  for (const {x, z, customdata} of traces.filter(({type}) => type === "heatmap")) {
     const counts = matrixRows(customdata);
     matrixRows(z).forEach((row, r) => row.forEach((value, c) => {
+      if (x[c + 1] - x[c] < (x[1] - x[0]) / 2) return;
       if (value > top) top = value;
       if (value < least && counts[r][c] >= 0.5) least = value;
     }));

@@ -1,9 +1,12 @@
 // Tables: sorted by the column whose head is chosen, and with the names of columns at each cell.
 
+const UNITS = {ns: 1e-3, µs: 1, ms: 1e3, s: 1e6, "%": 1};
+
+// A number, with one of these units or none; other text as it is.
 const valueOf = (row, column) => {
   const cell = row.cells[column], text = cell.dataset.sort ?? cell.textContent.trim();
-  const number = Number(text);
-  return text !== "" && Number.isFinite(number) ? number : text;
+  const [digits, unit = "%", ...rest] = text.split(" "), number = Number(digits.replaceAll(",", ""));
+  return digits && Number.isFinite(number) && UNITS[unit] && !rest.length ? number * UNITS[unit] : text;
 };
 
 // Numbers before words, what is missing last.

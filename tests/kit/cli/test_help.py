@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.markup import render
 
-from kit.cli.main import EXIT_CODES, GROUPS, TARGETS, command_of
+from kit.cli.main import EXIT_CODES, GROUPS, MOVED, TARGETS, command_of
 from kit.cli.run import _announcement
 from kit.config.testbed import LAB_TESTBED
 from kit.session.side import Side
@@ -60,6 +60,18 @@ def test_without_a_command_the_help_is_the_result(hsp_here: Called, words: list[
 def test_wrong_usage_is_an_error_as_any_other(hsp_here: Called, words: list[str], said: str) -> None:
     done = hsp_here(*words)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith(f"hsp: error: {said}")
+
+
+@pytest.mark.parametrize(("old", "now"), MOVED.items())
+def test_a_name_of_before_says_what_it_is_now(hsp_here: Called, old: str, now: str) -> None:
+    done = hsp_here(*old.split(), "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr == f"hsp: error: there is no command `hsp {old}`\n  what to do: it is now `hsp {now}`\n"
+    )
+    command = max((each for each in TARGETS if f"{now} ".startswith(f"{each} ")), key=len)
+    options = {name for each in command_of(command).params for name in each.opts}
+    assert {word for word in now.split() if word.startswith("-")} <= options
 
 
 def test_no_word_of_a_help_is_taken_for_markup() -> None:

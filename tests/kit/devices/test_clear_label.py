@@ -125,7 +125,7 @@ def test_a_partition_that_the_owner_has_made_since_stays(tmp_path: Path) -> None
             with pytest.raises(LeftAlone, match=f"{4 << 20} bytes at {8 << 20}"):
                 undo.undo(host)
             assert node.exists() and sizes.read_text() == f"{(4 << 20) // 512}\n"
-        subprocess.run([*helper, "del", loop.node], check=True)
+        subprocess.run([*helper, "del", loop.node, str(8 << 20), str(4 << 20)], check=True)
         subprocess.run([*helper, "add", loop.node, str(1 << 20), str(4 << 20)], check=True)
         storage_undos.Partition(device_path=loop.node, size_bytes=4 << 20).undo(host)
         assert not node.exists()
@@ -145,9 +145,9 @@ def test_the_partition_of_another_disk_stays(
 ) -> None:
     host = ScriptedHost({"lsblk --nodeps": answer})
     with pytest.raises(error):
-        partition.remove(host, PATH, "S1")
+        partition.remove(host, PATH, "S1", 1 << 30)
     assert not any("del" in command.argv for command in host.commands)
-    partition.remove(host, PATH)  # an emulated device has no serial
+    partition.remove(host, PATH, "", 1 << 30)  # an emulated device has no serial
     assert any("del" in command.argv for command in host.commands)
 
 

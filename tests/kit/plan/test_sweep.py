@@ -341,8 +341,6 @@ def test_a_workload_without_cells_has_none_to_choose(tmp_path: Path) -> None:
     (tmp_path / "w.toml").write_text(HEAD)
     side = Side(str(tmp_path / "w.toml"), LAB_TESTBED)
     assert side.sweep() is None
-    with pytest.raises(ConfigError, match="sweeps nothing"):
-        side.sweep(("x=*",))
 
 
 def test_devices_of_all_builds_must_fit_into_the_lab_together(tmp_path: Path) -> None:

@@ -308,11 +308,11 @@ def test_a_full_disk_stops_no_teardown(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-@pytest.mark.parametrize("older", [False, True])
-def test_no_other_user_can_lock_a_journal(tmp_path: Path, older: bool) -> None:
+@pytest.mark.parametrize("copied", [False, True])
+def test_no_other_user_can_lock_a_journal(tmp_path: Path, copied: bool) -> None:
     """Who can open it can hold a shared lock, and keep `hsp clean` out for good."""
     path = tmp_path / "journal.jsonl"
-    if older:
+    if copied:
         path.touch(mode=0o644)
     for folder in (tmp_path, *tmp_path.parents[:-2]):
         folder.chmod(0o755)

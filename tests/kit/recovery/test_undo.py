@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
         "target": TARGET, "directory": f"hsp-{RUN}", "file": "f", "source": "nas:/x", "version": "3",
         "options": ["hard"],
     },
-    "partition": {"device_path": "/dev/disk/by-id/x"},
+    "partition": {"device_path": "/dev/disk/by-id/x", "size_bytes": 1 << 30},
     "online": {"pool": "hsp-abcdef", "run_id": RUN, "device": "/dev/disk/by-id/x"},
     "nfsd-threads": {
         "value": "8", "listeners": ["tcp 0.0.0.0 2049", "tcp :: 2049", "rdma - 20049"], "machine_id": "m",

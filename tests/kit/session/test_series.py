@@ -98,11 +98,8 @@ def test_the_spread_over_runs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--until", "5%"], "there is no B"),
-        (["--across", "versions.zfs", "--repeat", "3"], "there is no B"),
-        (["--versus-workload", "top-speeds", "--repeat", "2", "--junit", "x.xml"], "A and B are compared"),
         (["--repeat", "2", "--known", "/nonexistent.toml"], "/nonexistent.toml"),
-        (["--versus-workload", "top-speeds", "--until", "5"], "not a width"),
+        (["--versus-workload", "top-speeds", "--repeat", "4", "--until", "5"], "not a width"),
         (["--versus", "/nonexistent.toml", "--repeat", "2"], "/nonexistent.toml"),
         (["--versus-workload", "nonesuch", "--repeat", "2"], "nonesuch"),
         (["--repeat", "0"], "greater than or equal to 1"),

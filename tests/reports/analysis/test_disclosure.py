@@ -42,7 +42,7 @@ def test_devices_are_counted_without_serial_numbers() -> None:
         "settings": {"firmware": "1.2", "write_cache": "write back"},
     }  # fmt: skip
     found = described(testbed={"emulated": False, "devices": [device, {**device, "name": "log1"}]})
-    assert ("Log devices", "2 x Fast 400, 1GiB, firmware 1.2") in found.materials
+    assert ("Log devices", "2 \N{MULTIPLICATION SIGN} Fast 400, 1 GiB, firmware 1.2") in found.materials
     text = " ".join(found.stable_storage)
     assert "Log devices: log0, log1" in text and "log0: its write cache is volatile" in text
     assert "sends FLUSH" not in text, "that the cache is volatile does not say so"

@@ -160,6 +160,17 @@ def test_one_run_on_a_side_is_no_statement(runs_a, runs_b):
     assert {r["words"] for r in result["rows"]} <= {"no statement", "withheld"}
     assert all(r["interval"] is None for r in result["rows"])
     assert found(result, "p50", "disk")["ratio"] == pytest.approx(3, rel=0.2)
+    # Nor does any interval hold.
+    text = " ".join(comparison_table.plain(Comparison.from_json(result, "result"), 200))
+    assert "One run on a side: no interval." in text and "confidence" not in text
+
+
+def test_scatter_is_shared_where_there_are_figures_to_share_it():
+    generator = np.random.default_rng(3)
+    many = compare(make_side(generator, 3), make_side(generator, 3))
+    (a, b) = ([[rows[0]] for rows in make_side(generator, 3)] for _ in "AB")
+    few = compare([[{**row, "interpolated": {}} for row in rows] for rows in a], b)
+    assert "shared between figures" in many["method"] and "shared" not in few["method"]
 
 
 def test_swapped_sides_give_the_inverse():

@@ -36,12 +36,12 @@ def test_prices_by_size_endurance_and_seeks() -> None:
     )
     assert first == (
         "ssd costs 816.90 EUR: 12.76 EUR per GB; 204.22 EUR per 1,000 a second of random reads "
-        "and writes of 8KiB, one at a time (aged)."
+        "and writes of 8 KiB, one at a time (aged)."
     )
     assert "0.50 EUR per GB; 2.50 EUR per TB of its rated endurance; 1,250.00 EUR per 1,000" in second
     assert second.endswith("(not aged).")
     assert pair == (
-        "By random reads and writes of 8KiB, one at a time: 20.0 disk for one ssd (200 and 4,000 a second), "
+        "By random reads and writes of 8 KiB, one at a time: 20.0 disk for one ssd (200 and 4,000 a second), "
         "which cost 5,000.00 and 816.90 EUR."
     )
 

@@ -106,7 +106,7 @@ def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
     phases = [*alone(3), array(lock_step(2), 2), array(lock_step(3) * 2, 3)]
     assert [each.holds for each in found_of(phases).lock_step()] == [True, False]
     (text,) = [each for each in sentences(NO_LATENCY, phases) if "Arrays of 3 drives are outside" in each]
-    assert "or they are slow together" in text
+    assert "or their slow times do not meet by chance" in text
 
 
 def test_a_base_that_is_measured_twice_counts_once() -> None:
@@ -263,7 +263,7 @@ def test_the_strip_shows_who_is_busy_when() -> None:
     assert figure is not None
     assert figure.data[0]["y"] == ["ssd1", "ssd0"] and figure.data[0]["z"] == [[0.2, 1.0], [1.0, 0.1]]
     assert (
-        "ssd0 55%, ssd1 60%" in figure.caption
+        "ssd0 55 %, ssd1 60 %" in figure.caption
         and "The busiest, of 2 samples: ssd0 1, ssd1 1" in figure.caption
     )
     assert busy.strip(alone(1)[0], "alone") is None

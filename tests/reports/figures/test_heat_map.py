@@ -131,6 +131,17 @@ def test_the_last_column_is_as_long_as_the_phase_leaves_it():
         (trace,) = heat_map.traces(stored, ["dram"], per)
         z = drawn.typed(trace["z"])
         assert z.shape == (1, 5) and np.ptp(z) < 2e-3
+        assert trace["x"] == [0, 1, 2, 3, 4, 4.25]
+
+
+def test_one_io_in_a_sliver_of_time_is_not_the_end_of_the_scale():
+    """10 I/Os in each second, and one in the last millisecond: a hundred times as dense."""
+    frame = frame_of([(n * SECOND, "dram", 64, 10) for n in range(4)] + [(4 * SECOND, "dram", 64, 1)])
+    stored = heat_map.grid(frame, Times(0, 4 * SECOND + SECOND // 1000, SECOND))
+    (trace,) = heat_map.traces(stored, ["dram"], "octave")
+    z = drawn.typed(trace["z"])[0]
+    assert trace["x"][-1] == pytest.approx(4.001) and z[-1] - z[0] == pytest.approx(2, abs=0.01)
+    assert trace["meta"]["zmin"] == trace["meta"]["zmax"] == pytest.approx(float(z[0]))
 
 
 def test_counts_of_another_column_than_the_tier():
@@ -165,7 +176,7 @@ def test_a_grid_of_one_column_and_one_without_any_io():
         # The second trace is the bar of colours.
         assert len(maps) == 2 * tiers and len(shown.tiers) == tiers
         go.Figure({"data": maps})
-        assert heat_map.rows_text(shown).startswith("Cell: 1e-06 s x ")
+        assert heat_map.rows_text(shown).startswith("Cell: 1e-06 s \N{MULTIPLICATION SIGN} ")
 
 
 # Bins of the kit's division, of fio's (64 an octave), of a power of two, and of no division at all.
@@ -232,7 +243,7 @@ def test_no_more_rows_are_merged_than_the_picture_needs():
     assert heat_map.display(rich).merged == (1, 1)
     poor = heat_map.grid(frame_of([(100, "dram", 64 * n, 1) for n in range(32, 60)]), PHASE)
     assert heat_map.display(poor).merged == (1, 4)
-    assert heat_map.rows_text(heat_map.display(poor)) == "Cell: 1e-08 s x 4 bins (12 %)."
+    assert heat_map.rows_text(heat_map.display(poor)).endswith(" 4 bins (12 %).")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +258,8 @@ def test_no_more_rows_are_merged_than_the_picture_needs():
 )  # fmt: skip
 def test_the_height_of_a_row_is_that_of_the_source(bins, text):
     frame = frame_of([(100 + n, "all", lo, hi, 99) for n, (lo, hi) in enumerate(bins)])
-    assert heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE))) == f"Cell: 1e-08 s x {text}."
+    said = heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE)))
+    assert said == f"Cell: 1e-08 s \N{MULTIPLICATION SIGN} {text}."
 
 
 LOW_NS, HIGH_NS = 100_000, 1_600_000

@@ -68,7 +68,7 @@ def test_plotly_knows_every_word_and_every_map_is_a_heat_map(frame, layer, phase
         # One scale for the tiers, and a number on it.
         assert len({(trace["zmin"], trace["zmax"]) for trace in maps}) == 1
         assert figure.cells is made["map"][0].cells
-        assert figure.caption.startswith("Cell: 1 s x ")
+        assert figure.caption.startswith("Cell: 1 s \N{MULTIPLICATION SIGN} ")
         assert len(figure.caption.split()) <= 25
 
 

@@ -197,7 +197,7 @@ def test_too_many_steps_are_refused():
 def test_options_that_do_not_fit_are_refused(tmp_path, hsp_here):
     run, _ = run_file(tmp_path)
     for options, words in (
-        (["--format", "csv", "--totals"], "are for OpenMetrics"),
+        (["--format", "csv", "--totals"], "--totals has no effect on counts that are not OpenMetrics"),
         (["--format", "openmetrics", "--totals", "--every", "5s"], "totals have no steps"),
         (["--format", "openmetrics", "--every", "5"], "needs a unit"),
         (["--format", "openmetrics", "--every", "1us"], "1ms or more"),

@@ -286,7 +286,7 @@ def test_merged_columns_are_told():
     manifest["phases"][0]["interval_ns"] = 1_000_000
     html = rendered(frame, manifest)
     # 12000 intervals: 3 make one of 4000 stored columns, and 9 of those one of 480 on the screen.
-    assert "Cell: 0.027 s (27 intervals) x " in html
+    assert "Cell: 0.027 s (27 intervals) \N{MULTIPLICATION SIGN} " in html
     assert max(block["merged"] for block in drawn.cells(html).values()) == 3
 
 
@@ -346,7 +346,7 @@ def test_a_long_run_stays_small():
     for phase in manifest["phases"]:
         phase["interval_ns"] = synthetic.SECOND // 20
     html = rendered(frame, manifest)
-    assert "Cell: 0.25 s (5 intervals) x " in html
+    assert "Cell: 0.25 s (5 intervals) \N{MULTIPLICATION SIGN} " in html
     assert len(html.encode()) < 3_000_000
     for spec in drawn.specs(html):
         for trace in drawn.heat_maps(spec):

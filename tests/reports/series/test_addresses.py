@@ -9,7 +9,7 @@ import pytest
 from kit.store.manifest import Manifest
 from kit.store.series import Series
 from reports.series.addresses import address_sentences
-from reports.series.sentences import sentences
+from reports.series.sentences import answer, sentences
 from reports.series.view import places_of
 from reports.series.written import never_written
 from tests.reports import addresses
@@ -23,7 +23,7 @@ def said(series: Series) -> list[str]:
 
 def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
     (text,) = said(addresses.series({("read", "100"): addresses.DISK}, rotating=True))
-    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0% to 90% (by a line 1.86"
+    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0 % to 90 % (by a line 1.86"
     assert text.startswith(begin) and ", 95 %: 1.7" in text
     text = said(addresses.series({("read", "100"): addresses.DISK}, rounds=3))[0]
     assert text.startswith("read: first : last 1.871"), "no disk, as far as is known"
@@ -35,7 +35,7 @@ def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
         ([160, 161, 160, 161, 160, 161, 160, 161, 160, 161], "flat within 5 %"),
         ([160, 150, 163, 156, 148, 166, 151, 160, 154, 159], "no trend is shown"),
         ([160, 158, 157, 154, 153, 151, 150, 147, 146, 144], "first : last 1.111"),
-        ([160, 160, 160], "3 places are too few to tell"),
+        ([160, 160, 160], "from 0 % to 20 %, too few places to tell whether it is flat (3 places"),
     ],
 )
 def test_a_profile_is_judged_by_all_its_places(rates: list[float], words: str) -> None:
@@ -47,13 +47,26 @@ def test_a_profile_is_judged_by_all_its_places(rates: list[float], words: str) -
 def test_a_filled_ssd_is_flat_and_the_rest_was_never_written() -> None:
     texts = [text.partition(" (")[0] for text in said(addresses.half_filled())]
     assert texts == [
-        "read, filled 100%: 160 MB/s at each place, 10 places differ by 0.0 % at most; flat within 5 % "
-        "from 0% to 90%",
-        "read, filled 50%: 160 to 161 MB/s, 5 places differ by 0.6 % at most; flat within 5 % from 0% to 40%",
-        "read, filled 50%: never-written 50%, 60%, 70%, 80%, 90%: 211 MB/s, 1.32 times what is filled: no "
-        "flash was read.",
-        "write: 70 MB/s at each place, 10 places differ by 0.0 % at most; flat within 5 % from 0% to 90%",
+        "read, filled 100 %: 160 MB/s at each place, flat within 5 % from 0 % to 90 %",
+        "read, filled 50 %: 160 to 161 MB/s, flat within 5 % from 0 % to 40 %",
+        "read, filled 50 %: never-written 50 %, 60 %, 70 %, 80 %, 90 %: 211 MB/s, 1.32 times what is filled: "
+        "no flash was read.",
+        "write: 70 MB/s at each place, flat within 5 % from 0 % to 90 %",
     ]
+
+
+@pytest.mark.parametrize(
+    ("series", "words"),
+    [
+        (addresses.half_filled(),
+         "read, filled 100 %: 160 MB/s at each place, flat within 5 % from 0 % to 90 %."),
+        (addresses.series({("read", "100"): addresses.DISK}, rotating=True),
+         "read: outer : inner 1.871, 116 to 62 MB/s from 0 % to 90 %."),
+    ],
+)  # fmt: skip
+def test_the_headline_is_short_and_its_uncertainty_stands_below(series: Series, words: str) -> None:
+    assert answer(series, [], None) == words
+    assert any(text.startswith(f"{words[:-1]} (") and "95 %" in text for text in said(series))
 
 
 def test_a_ratio_for_each_place_is_left_out() -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import reports
@@ -13,6 +14,7 @@ from kit.store.run_directory import RunDir
 from kit.store.series import CellRow, Ratio, Series, SeriesRun, read_series, write_series
 from reports.series.drift import drift_of
 from reports.series.figures import figures_of
+from reports.series.ratios import ratios_of
 from reports.series.sentences import answer
 from reports.statistics.ratios import mean
 from tests.reports import synthetic_series as synthetic
@@ -75,6 +77,31 @@ def test_rounds_give_intervals(tmp_path: Path) -> None:
     ratio = p50(analysed(tmp_path, rounds=3), "4k")
     assert ratio.rounds == 3 and ratio.interval
     assert ratio.interval[0] < 1.5 < ratio.interval[1] < 1.6
+
+
+def test_a_ratio_has_the_scatter_of_its_own_rounds_alone(tmp_path: Path) -> None:
+    """Other figures, whose rounds agree, lend nothing to one whose rounds do not."""
+    series, wild = analysed(tmp_path, rounds=3), (0.9, 1.0, 1.1)
+    cell = next(each for each in series.cells if each.name == "io-size=4k")
+    runs = [
+        run.model_copy(update={"rows": tuple(_slower(row, factor) for row in run.rows)})
+        for run, factor in zip(cell.runs, wild, strict=True)
+    ]
+    cells = [
+        each if each is not cell else each.model_copy(update={"runs": tuple(runs)}) for each in series.cells
+    ]
+    found = p50(series.model_copy(update={"ratios": ratios_of(series, cells)[0]}), "4k")
+    reach = 4.303 * np.log(wild).std(ddof=1) / 3**0.5
+    assert found.interval and np.log(found.interval[1] / found.interval[0]) / 2 == pytest.approx(
+        reach, rel=0.02
+    )
+
+
+def _slower(row: CellRow, factor: float) -> CellRow:
+    """Of the p50 at the server alone."""
+    if row.layer != "nfs-server" or not row.p50_us:
+        return row
+    return row.model_copy(update={"p50_us": row.p50_us * factor, "p50_range_us": None})
 
 
 def test_a_base_that_drifts_makes_the_cells_between_unknown(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_the_line_is_found_again() -> None:
         600,
     )
     assert found.worst < 1e-9 and found.device_bytes_per_s == 290e6
-    assert "it is forces in series that count" in found.sentence and "within 1%" in found.sentence
+    assert "it is forces in series that count" in found.sentence and "within 1 %" in found.sentence
     assert "290 MB/s of large writes" in found.sentence
     drawn = batches_figure(found)
     assert [trace["name"] for trace in drawn.data] == [
@@ -136,7 +136,7 @@ def test_the_line_is_found_again() -> None:
 
 def test_a_line_that_does_not_hold_says_so() -> None:
     (found,) = batches_of(batch_series([152, 400, 100, 278]))
-    assert found.worst > 0.15 and "not even within 15%" in found.sentence
+    assert found.worst > 0.15 and "not even within 15 %" in found.sentence
 
 
 def test_what_is_not_durable_has_no_line() -> None:

@@ -88,7 +88,7 @@ def test_values_are_those_of_the_runs(sheet):
     assert values["log_per_1000"].value == pytest.approx(90 * 48 / 1e3, rel=0.03)
     assert values["log_disks"].value == pytest.approx(candidates.POOL_US / 60, rel=0.02)
     assert values["log_per_us"].value == pytest.approx(90 / (1.098 * (candidates.POOL_US - 60)), rel=0.03)
-    assert "fewer than 25.9% of power losses like these lose data" in values["power_loss"].note
+    assert "fewer than 25.9 % of power losses like these lose data" in values["power_loss"].note
 
 
 def test_without_power_losses_it_cannot_be_told(made):
@@ -153,7 +153,7 @@ def test_without_today_the_pool_without_a_device_is_the_baseline(made):
         ('years = 100\nwritten_per_day = "1000TB"', {}, "not-met", "you need at least 100"),
         ('log_size = "1TB"', {}, "not-met", "67.11 MB, you need at least 1 TB"),
         ('cache_size = "100MB"', {}, "buy", "what you need"),
-        ("reads_answered_min = 0.9", {}, "not-met", "50.0%, you need at least 90%"),
+        ("reads_answered_min = 0.9", {}, "not-met", "50.0 %, you need at least 90 %"),
     ],
 )
 def test_lines_that_exclude_or_are_not_known(tmp_path, text, changes, decision, said):
@@ -251,10 +251,10 @@ def test_a_withheld_p99_is_not_the_same(tmp_path, monkeypatch):
         ("budget = '900 EUR'", {}, {"precondition": FRESH}, "buy", "drives that were not aged"),
         # 65.9 us in one run.
         ('sync_write_p99 = "300us"', {}, {}, "buy", "This is from 1 run of each"),
-        ('sync_write_p99 = "70us"', {}, {}, "cannot-tell", "a limit within 10% of it is not judged"),
-        ('sync_write_p99 = "62us"', {}, {}, "cannot-tell", "a limit within 10% of it is not judged"),
+        ('sync_write_p99 = "70us"', {}, {}, "cannot-tell", "a limit within 10 % of it is not judged"),
+        ('sync_write_p99 = "62us"', {}, {}, "cannot-tell", "a limit within 10 % of it is not judged"),
         ('sync_write_p99 = "58us"', {}, {}, "too-slow", "This is from 1 run of each"),
-        ("reads_answered_min = 0.49", {}, {}, "cannot-tell", "50.0%"),
+        ("reads_answered_min = 0.49", {}, {}, "cannot-tell", "50.0 %"),
     ],
 )  # fmt: skip
 def test_what_a_sentence_rests_on(tmp_path, text, drive, changes, decision, words):
@@ -282,7 +282,7 @@ def test_one_power_loss_shows_little(tmp_path, asked, decision):
     paths = candidates.series(tmp_path, {"datacentre": DRIVES["datacentre"]}, cuts)
     found = buyers_sheet(paths, need(tmp_path, f"survives_power_loss = true\n{asked}")).candidates[0]
     assert (
-        found.decision == decision and "fewer than 95.0% of power losses" in found.values["power_loss"].note
+        found.decision == decision and "fewer than 95.0 % of power losses" in found.values["power_loss"].note
     )
 
 

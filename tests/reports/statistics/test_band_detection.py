@@ -117,7 +117,7 @@ def test_the_stated_limit_of_overlap_in_60_mixtures():
 def test_what_overlaps_says_so_with_the_limit():
     result = bands.find(binned(two(np.random.default_rng(1), 3.0)))
     assert not result.separable and len(result.bands) == 1
-    assert "overlap" in result.reason and "5%" in result.reason
+    assert "overlap" in result.reason and "5 %" in result.reason
     assert len(result.bands[0].modes_ns) == 2
     low, high = result.bands[0].modes_ns
     assert low == pytest.approx(100_000, rel=0.05) and high == pytest.approx(135_000, rel=0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reports.statistics.shared_scatter import shared
+from reports.statistics.ratios import shared
 
 
 @pytest.mark.parametrize("freedom", [1, 4, 9])

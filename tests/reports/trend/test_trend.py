@@ -59,7 +59,7 @@ def test_too_few_runs_claim_nothing_and_say_so():
     assert headline(trend) == "3 runs are too few to tell whether any of 3 figures moved."
     told = " ".join(sentences(trend))
     assert "it cannot be told whether a figure moved there" in told and "at least twice" in told
-    low, high = trend.lines[0].now_to_past[1]
+    low, high = trend.lines[0].now_to_past.range
     assert low < 0.8 and high > 1.3
     assert 'skipped="3"' in trend_table.junit(trend, gate(trend, 0.1)).decode()
 
@@ -257,7 +257,7 @@ def test_the_gate_holds_now_against_the_past_and_everything_says_the_same(factor
     # What a line says of itself has the ratio that the headline counts by.
     for line in trend.lines:
         if moved in ("slower", "faster"):
-            low, high = line.now_to_past[1]
+            low, high = line.now_to_past.range
             assert not low <= 1 <= high and f" 3 {moved}." in value["headline"]
 
 
@@ -278,6 +278,12 @@ def test_a_run_that_is_apart_is_named_and_what_would_tell():
     assert all("another run tells" in each for each in reasons(trend, gate(trend, 0.1)))
     few = runs_of([1.0, 1.05, 0.96, 1.02, 0.94, 1.04])
     assert all("runs would tell" in each for each in reasons(few, gate(few, 0.1)))
+
+
+def test_imports_stand_where_they_were_imported():
+    told = "Imports stand where they were imported; when they were measured is not known."
+    assert told in sentences(trend_of([point(n, imported=True) for n in (1, 2, 3)]))
+    assert told not in sentences(trend_of([point(n) for n in (1, 2, 3)]))
 
 
 def test_a_gate_can_be_asked_for_one_figure():

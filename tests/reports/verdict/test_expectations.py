@@ -83,6 +83,16 @@ def test_a_percentile_is_held_against_its_limit_by_what_the_run_leaves_open(coun
     assert outcome.get("makes", "valid") == ("unknown" if open_ else "valid")
 
 
+def test_a_median_in_the_bin_of_its_limit_is_open():
+    """4000 I/Os of 303 us, and one of 200: their bin begins below 300."""
+    at = np.arange(4001) % 12 * synthetic.SECOND
+    labels = {"phase": "read", "layer": "nfs-server", "host": "lab", "op": "read", "tier": "l2arc"}
+    frame = synthetic.binned(at, np.array([303_000] * 4000 + [200_000]), **labels)
+    manifest = synthetic.manifest(frame) | {"expect": [{**WISH, "p50_us_max": 300.0}]}
+    (limit,) = summarise(frame, manifest)["expect"][0]["limits"]
+    assert limit["ok"] is None and "too near to the limit" in limit["reason"], limit
+
+
 def test_a_withheld_percentile_is_not_judged_and_says_how_many_it_takes():
     open_ = judged(p999_us_max=1e9)
     assert open_["ok"] is open_["limits"][0]["ok"] is None and "withheld" in open_["limits"][0]["reason"]

@@ -50,7 +50,7 @@ def test_everything_kept_and_what_twenty_power_losses_say() -> None:
     assert ids(judged) == ([], [])
     kept = "20 power losses lost none of 60 records looked for (200 acknowledged writes)"
     assert kept in judged.kept and judged.told and judged.told.looked_at == 60
-    like = "each at most 20 ms after the first write, with at most 504KiB written until then, 1 device, one "
+    like = "each at most 20 ms after the first write, with at most 504 KiB written until then, 1 device, one "
     assert like + "session" in judged.kept
     assert "Below 13.9 %" in judged.kept
     assert "lost 9 of 12 records looked for (50 ack" in judged.kept

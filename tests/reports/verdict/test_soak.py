@@ -73,7 +73,12 @@ def test_no_drift_is_valid_and_said_with_its_interval():
 
 @pytest.mark.parametrize(
     ("factors", "at"),
-    [((1, 1, 1.25), "2h"), ((1, 1, 0.8), "2h"), ((1, 3, 2.5, 1), "1h"), ((1, 1.3, 1), "1h")],
+    [
+        ((1, 1, 1.25), "2:00:00"),
+        ((1, 1, 0.8), "2:00:00"),
+        ((1, 3, 2.5, 1), "1:00:00"),
+        ((1, 1.3, 1), "1:00:00"),
+    ],
 )
 def test_a_drift_is_invalid_with_its_line(factors, at):
     """Also of a row in the middle."""
@@ -103,7 +108,7 @@ def test_a_row_of_few_intervals_says_how_long_it_has_to_be():
     """Five of a minute: blocks of one have no scatter."""
     summary = described(hours((1, 1)), {"row_ns": 300 * SECOND, "p50_drift_max": 0.1})
     assert summary["verdict"] == "unknown"
-    assert "counts are those of 1min each" in summary["reasons"][0]
+    assert "counts are those of 60 s each" in summary["reasons"][0]
     assert 'soak.row = "12min" or longer tells' in summary["reasons"][0]
 
 
@@ -119,7 +124,7 @@ def test_a_rule_that_stopped_it_is_named():
     summary = described(frame, events=[event], seconds=3000)
     # That a drift cannot be told hides no limit that was passed.
     assert summary["verdict"] == "invalid"
-    assert summary["reasons"][0] == "soak: stopped by its limits: log0 got 9MiB, after 50min."
+    assert summary["reasons"][0] == "soak: stopped by its limits: log0 got 9MiB, after 0:50:00."
     assert "one row alone" in summary["reasons"][1]
 
 
@@ -192,7 +197,7 @@ def test_page_has_the_rows():
                 "soak": [{"phase": "soak", "row_ns": HOUR * SECOND, "p50_drift_max": 0.1}],
                 "phases": [entry("soak", 0, 3 * HOUR, ios)]}  # fmt: skip
     page = synthetic.render(frame, manifest, synthetic.summarise(frame, manifest))
-    assert "soak: in rows of 1h" in page and "± 10 %" in page
+    assert "soak: in rows of 1:00:00" in page and "± 10 %" in page
 
 
 def test_nothing_of_a_phase_without_ios():

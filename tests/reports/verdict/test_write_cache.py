@@ -22,7 +22,7 @@ def once(slow_us: float) -> Cost:
     ("write_cache", "write_us", "flush_us", "alone", "code", "why"),
     [
         # No volatile cache, and no slower than a read: on a fast way and on a slow one.
-        ("write through", transfer(20), 0.5, {}, "protected", "takes 21 µs for a write of 512B"),
+        ("write through", transfer(20), 0.5, {}, "protected", "takes 21 µs for a write of 512 B"),
         ("write through", transfer(250), 0.5, {"read_us": 240.0}, "unknown", "takes 251 µs"),
         (
             "write through",

@@ -40,7 +40,7 @@ def lines(hsp: Called, *arguments: object) -> tuple[int, dict[str, str]]:
     done = hsp("show", "--checks", *map(str, arguments), "--json")
     (run,) = json.loads(done.stdout)["runs"]
     assert run["exit_code"] == done.returncode
-    return done.returncode, {each["id"]: each["outcome"] for each in run["checks"]}
+    return done.returncode, {each["id"]: each["outcome"] for each in (*run["files"], *run["checks"])}
 
 
 def test_a_run_as_it_was_stored(hsp_here: Called, tmp_path: Path) -> None:

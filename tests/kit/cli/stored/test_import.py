@@ -45,6 +45,15 @@ def test_the_result_is_on_stdout_also_when_quiet(tmp_path: Path, hsp_here: Calle
         assert run.startswith("run:    results/import/") and report.startswith("report: file:///")
 
 
+def test_imports_of_one_second_have_their_order(tmp_path: Path, hsp_here: Called) -> None:
+    """`hsp trend` orders by it; the names of runs have seconds, and then a random part."""
+    log, paths = str(DATA / "plain_clat.1.log"), []
+    for _ in range(3):
+        paths.append(json.loads(hsp_here("import", log, "--json", "-q", cwd=tmp_path).stdout)["path"])
+    begun = [json.loads((tmp_path / each / "manifest.json").read_text())["started_utc"] for each in paths]
+    assert begun == sorted(set(begun)), begun
+
+
 def test_a_file_whose_name_is_no_text(tmp_path: Path, hsp_here: Called) -> None:
     name = os.fsdecode(b"a\xff_lat.1.log")
     (tmp_path / name).write_text("0, 7, 0, 512, 0\n")

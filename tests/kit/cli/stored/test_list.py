@@ -65,10 +65,12 @@ def test_the_newest_is_first(hsp_here: Called, results: Path) -> None:
     # In a pipe: a row a run, whole.
     first = done.stdout.splitlines()[0].split("\t")
     assert first[:3] == ["VALID", "top-speeds", "2026-11-24T05:30:02Z"]
-    assert first[3].startswith("dram 6.17 µs, l2arc 142 µs, disk 5.05 ms; slog 142 µs")
+    assert first[3].startswith("DRAM 6.17 µs, L2ARC 142 µs, disk 5.05 ms; SLOG 142 µs")
     assert first[4] == f"{results}/top-speeds/{RUNS[3]}" and len(done.stdout.splitlines()) == len(RUNS)
     runs = listed(hsp_here, results)
     assert [run["run"] for run in runs] == RUNS[::-1]
+    first = runs[0]["rows"][0]
+    assert first == {"phase": "read", "op": "read", "tier": "dram", "p50_us": pytest.approx(6.17, abs=0.005)}
     assert {run["verdict"] for run in runs} == {"valid"} and not any(run["problem"] for run in runs)
 
 
@@ -125,7 +127,7 @@ def test_other_lists(hsp_here: Called, kind: str, said: str) -> None:
     done = hsp_here("list", kind)
     assert (done.returncode, done.stderr) == (0, "") and said in done.stdout
     refused = hsp_here("list", kind, "-n", "3")
-    assert refused.returncode == 2 and "are for runs" in refused.stderr
+    assert refused.returncode == 2 and "--number has no effect" in refused.stderr
 
 
 def test_the_directory_of_the_runs_can_be_named_too(hsp_here: Called, results: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_figure_per_phase_and_layer_that_plotly_knows():
         assert [trace["colorscale"] for trace in (a, b)] == [palette.scale("l2arc"), palette.scale("pool")]
         # As long as the longest phase.
         assert figure.layout["xaxis3"]["range"] == [0, 20]
-        assert figure.caption.startswith("Closed loop, 1 outstanding. Cell: 1 s x ")
+        assert figure.caption.startswith("Closed loop, 1 outstanding. Cell: 1 s \N{MULTIPLICATION SIGN} ")
 
 
 def test_cells_are_ios_per_run_and_the_difference_is_theirs():

@@ -26,7 +26,7 @@ def test_rate_and_latency_stand_over_the_address() -> None:
     (latency,), (rate,) = lines(figure, "y"), lines(figure, "y2")
     assert latency["x"] == rate["x"] == [10.0 * tenth for tenth in range(10)]
     assert rate["y"] == [pytest.approx(each * 1e6) for each in addresses.DISK]
-    assert figure.layout["xaxis"]["type"] == "linear" and figure.layout["xaxis"]["ticksuffix"] == "%"
+    assert figure.layout["xaxis"]["type"] == "linear" and figure.layout["xaxis"]["ticksuffix"] == " %"
     assert "xaxis3" not in figure.layout and figure.layout["shapes"] == []
 
 
@@ -52,7 +52,7 @@ def test_what_was_never_written_is_shaded_on_both_panels() -> None:
         (50, 100, "y domain"), (50, 100, "y2 domain"),
     ]  # fmt: skip
     assert "Shaded: never written: answered from the map, without flash." in figure.caption
-    assert any("filled 50%<br>never written:" in each["text"] for each in figure.layout["annotations"])
+    assert any("filled 50 %<br>never written:" in each["text"] for each in figure.layout["annotations"])
     assert of(addresses.half_filled(), "write").layout["shapes"] == []
 
 
@@ -66,7 +66,7 @@ def test_reasons_are_said_once_with_their_cells() -> None:
     series = addresses.half_filled()
     cells = tuple(cell.model_copy(update={"excluded": "bound by CPU"}) for cell in series.cells[:2])
     figure = of(series.model_copy(update={"cells": (*cells, *series.cells[2:])}))
-    assert figure.caption.endswith("Hollow: kept out of ratios. filled 100% (0, 10): bound by CPU")
+    assert figure.caption.endswith("Hollow: kept out of ratios. filled 100 % (0, 10): bound by CPU")
 
 
 def test_crossed_lines_differ_in_name_dash_marker_and_hue() -> None:
@@ -74,13 +74,14 @@ def test_crossed_lines_differ_in_name_dash_marker_and_hue() -> None:
     assert (whole["line"]["dash"], half["line"]["dash"]) == ("solid", "dash")
     assert whole["marker"]["symbol"][0] != half["marker"]["symbol"][0]
     assert whole["meta"]["tier"] != half["meta"]["tier"]
-    assert [each["name"] for each in lines(of(addresses.half_filled()), "y")] == ["filled 100%", "filled 50%"]
+    names = [each["name"] for each in lines(of(addresses.half_filled()), "y")]
+    assert names == ["filled 100 %", "filled 50 %"]
 
 
 def test_the_table_has_line_and_what_was_never_written() -> None:
     head, *table = of(addresses.half_filled()).csv
     column = {name: [row[head.index(name)] for row in table] for name in ("line", "never_written", "address")}
-    assert column["line"] == ["filled 100%"] * 10 + ["filled 50%"] * 10
+    assert column["line"] == ["filled 100 %"] * 10 + ["filled 50 %"] * 10
     assert column["never_written"] == [0.0] * 15 + [1.0] * 5
 
 
