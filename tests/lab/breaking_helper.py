@@ -22,7 +22,8 @@ def fios():
             words = open(f"{entry}/cmdline").read().split("\0")
             jobs = [word for word in words if word.endswith(f"/fio{number}-{phase}/job.fio")]
             if jobs and os.path.basename(os.readlink(f"{entry}/exe")) == "fio":
-                found.append((int(os.path.basename(entry)), os.path.dirname(jobs[0])))
+                # A client has mounts of its own.
+                found.append((int(os.path.basename(entry)), f"{entry}/root{os.path.dirname(jobs[0])}"))
         except OSError:
             continue
     return found

@@ -15,6 +15,7 @@ import pytest
 from kit.config.address import parse_address
 from kit.config.fio_job import read_job
 from kit.core.clock import Clock
+from kit.core.errors import HostError
 from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.connect import connect
@@ -105,6 +106,10 @@ class Machine(LocalHost):
         if self.lost:
             raise HostLost(f"{self.name}: the connection broke during `{argv[0]}`")
         return super().run(argv, **options)
+
+    def get(self, path: str, **options: Any) -> bytes:
+        self.run(["true"])
+        return super().get(path, **options)
 
 
 def machines(count: int) -> list[Machine]:
@@ -249,6 +254,31 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
     running.start()
     hosts[1].lost = False
     check_client1_failed(running, tmp_path, "client1: the connection broke")
+
+
+@needs_fio
+def test_without_a_start_time_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise HostError("no clock")
+
+    load_spec = spec(tmp_path)
+    running = prepared(machines(2), load_spec)
+    monkeypatch.setattr(common_start, "send_start", fail)
+    with pytest.raises(HostError, match="no clock"):
+        running.start()
+    assert processes_of(load_spec.work_dir) == []
+
+
+@needs_fio
+def test_the_only_client_that_is_lost_with_its_log_ends_the_run(tmp_path: Path) -> None:
+    (host,) = hosts = machines(1)
+    running = prepared(hosts, spec(tmp_path))
+    running.start()
+    assert until(lambda: not running.running(), 60)
+    running.finish(False)
+    host.lost = True
+    with pytest.raises(HostLost):
+        running.collect(run_dir(tmp_path))
 
 
 # --- Over SSH ---
