@@ -1,8 +1,7 @@
-"""A run and `hsp clean`, cut off from machines and terminal at every command."""
+"""A run, cut off from its machines or its terminal at every command."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ import pytest
 from kit.core.signals import ENDING, interrupt_at_end
 from kit.hosts.base import HostLost
 from kit.run.execute import Outcome
-from tests.kit.recovery.conftest import Whole, breaks, is_told
+from tests.kit.recovery.conftest import Whole, is_told
 from tests.kit.recovery.strikes import each_line, new_world
 from tests.machines.world import Wire
 
@@ -47,34 +46,6 @@ def unlike_once(outcome: Outcome, run: Path) -> str:
         return str(waiting[0])
     is_last = isinstance(outcome.failure, HostLost) and waiting
     return "it is not said last" if is_last and outcome.failure.hint != str(waiting[0]) else ""
-
-
-def test_cut_off_and_reached_again_at_every_command(whole: Whole) -> None:
-    """It cleans up by itself then, on new connections."""
-    struck, found = whole.struck, []
-    for number, when in whole.breaks:
-        wire = Wire(new_world(), number, when)
-        outcome = struck.execute(wire, comes_back=True)
-        left = [str(each) for each in outcome.left] if outcome else []
-        if outcome is None or any("setting.b is off, the run had set on" in each for each in left):
-            # As above: it is somebody else's, and is said.
-            continue
-        if problems := struck.after(wire.world) + left:
-            found.append(f"{when} command {number}: {problems[0][:400]}")
-    assert found == []
-
-
-def test_clean_cut_off_at_every_command(whole: Whole) -> None:
-    struck, first = whole.struck, Wire(whole.struck.put_back(whole.fullest), look=lambda _: None)
-    struck.clean(first)
-    found = []
-    for number, when in breaks(first):
-        wire = Wire(struck.put_back(whole.fullest), number, when)
-        with contextlib.suppress(HostLost):
-            struck.clean(wire)
-        if problems := struck.problems(wire.world):
-            found.append(f"{when} command {number}: {problems[0][:400]}")
-    assert found == []
 
 
 @pytest.fixture
