@@ -48,6 +48,9 @@ class Member:
     def name(self) -> str:
         return self.worker.name
 
+    def running(self) -> bool:
+        return self.process is not None and self.process.running()
+
     def fail(self, reason: str) -> None:
         self.failure = self.failure or reason
 
@@ -74,11 +77,12 @@ def await_ready(members: Sequence[Member], running: Callable[[], bool]) -> None:
                     missing.remove(member)
                     end = min(latest, time.monotonic() + _LAST_READY_S)
                     continue
-            if member.failure or not (member.process and member.process.running()):
+            if member.failure or not member.running():
                 missing.remove(member)
         time.sleep(_POLL_S)
     for member in missing:
-        member.fail("fio did not get ready to start with the others")
+        if member.running():  # else its exit status says why
+            member.fail("fio did not get ready to start with the others")
 
 
 def send_start(

@@ -122,7 +122,7 @@ class PhaseLoad:
 
     def running(self) -> bool:
         """Whether fio of any worker still runs."""
-        return any(member.process is not None and member.process.running() for member in self._members)
+        return any(member.running() for member in self._members)
 
     def finish(self, interrupted: bool) -> None:
         """Stop fio and read its exit status. `interrupted`: ignore a non-zero exit status."""
@@ -132,7 +132,7 @@ class PhaseLoad:
             with member.failing(self._ends_run):
                 # fio ends its jobs on SIGINT and still writes what it has. One that waits for its start
                 # ignores it.
-                if member.process.running():
+                if member.running():
                     member.process.stop(_STOP_DEADLINE_S, "INT" if self._start_sent else "KILL")
                 ended = member.process.wait(_STOP_DEADLINE_S)
                 if ended.returncode and not interrupted:
@@ -141,7 +141,7 @@ class PhaseLoad:
 
     def _kill(self, member: Member) -> None:
         with suppress(KitError):
-            if member.process is not None and member.process.running():
+            if member.process is not None:
                 member.process.stop(_STOP_DEADLINE_S, "KILL")
 
     def _tell_failures(self) -> None:
