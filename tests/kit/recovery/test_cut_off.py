@@ -18,6 +18,9 @@ from tests.kit.recovery.conftest import Whole, is_told
 from tests.kit.recovery.strikes import each_line, new_world
 from tests.machines.world import Wire
 
+# Hundreds of runs each: beside other work they take minutes.
+pytestmark = pytest.mark.timeout(900)
+
 
 def test_cut_off_at_every_command(whole: Whole) -> None:
     """It goes on without its machines, says so once, and what it could not undo, `hsp clean` does."""

@@ -15,6 +15,9 @@ from tests.kit.recovery.strikes import KINDS, Struck, new_world
 from tests.machines.world import HERE, Wire
 from tests.sudo_lines import foreign, refused
 
+# Hundreds of runs each: beside other work they take minutes.
+pytestmark = pytest.mark.timeout(900)
+
 
 def test_an_ordinary_user_may_send_its_commands_and_they_change_nothing_of_others(whole: Whole) -> None:
     of_hosts = [("server" if host == "nas" else "client", argv) for host, argv in whole.sent if host != HERE]
