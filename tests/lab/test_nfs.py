@@ -237,7 +237,7 @@ def test_a_load_that_is_ended_leaves_no_job(served: Served, signal: str) -> None
     job = read_job(WORKLOADS / "top-speeds-write.fio")
     guest.run(["mkdir", files.directory])
     values = fio_load.variables(files.directory, SIZE, 600 * 10**9, Clock(), 1)
-    guest.put(fio_load.job_text(job, files, values), files.job)
+    guest.put(fio_load.job_text(job, files, values, "every I/O", together=False), files.job)
     load = guest.start(fio_load.command(files))
     guest.run(["sh", "-c", f"until test -s {files.directory}/working-set; do sleep 0.1; done"])
     load.stop(60, signal)
