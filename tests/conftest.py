@@ -80,7 +80,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The list of unfinished runs is not that of the user who runs the tests."""
+    """Unfinished runs and the pace of the lab are not of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", os.fspath(tmp_path_factory.mktemp("state")))
         yield

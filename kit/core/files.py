@@ -24,6 +24,11 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("hsp"))
 
 
+def state_dir() -> Path:
+    """The directory of what the kit has to remember of its runs on this machine."""
+    return Path(platformdirs.user_state_dir("hsp"))
+
+
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn an OSError while `path` is written (disk full, read-only, no permission) into HostError."""

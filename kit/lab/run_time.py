@@ -1,6 +1,6 @@
 """How long a run takes in the lab on this machine: a model of its cost, and a pace learned from its runs.
 
-    ~/.cache/hsp/pace.json  {"format": 1, "pace": 1.07}
+    ~/.local/state/hsp/pace.json  {"format": 1, "pace": 1.07}
 
 The guest's CPU is emulated: a run takes what its instructions and its idle time cost this machine, not what
 its clock shows. Costs are those of a two-core machine with nothing beside the run. A machine of another kind
@@ -21,7 +21,7 @@ from kit.config.fio_job import FioJob, parse_fio_bytes
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
-from kit.core.files import cache_dir, write_atomically
+from kit.core.files import state_dir, write_atomically
 from kit.lab.device_time import Load, array_pace, pace
 from kit.plan.plan import Plan
 from kit.precondition import budget
@@ -100,7 +100,7 @@ def ageing_s(plan: Plan) -> dict[str, float]:
 def read_pace() -> float | None:
     """Seconds that a run takes for each that the model has; None before the first run."""
     try:
-        pace = json.loads((cache_dir() / _FILE).read_bytes())["pace"]
+        pace = json.loads((state_dir() / _FILE).read_bytes())["pace"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return float(pace) if isinstance(pace, (int, float)) and _LEAST <= pace <= _MOST else None
@@ -147,8 +147,8 @@ def learn(plan: Plan, observed_s: float, waited_s: float, *, aged: bool) -> None
     content = json.dumps({"format": 1, "pace": round(pace, 3)}).encode()
     # Without it the next plan expects what this one did.
     with suppress(OSError, KitError):
-        cache_dir().mkdir(parents=True, exist_ok=True)
-        write_atomically(cache_dir() / _FILE, content)
+        state_dir().mkdir(parents=True, exist_ok=True)
+        write_atomically(state_dir() / _FILE, content)
 
 
 def _modelled_s(plan: Plan, *, aged: bool) -> float:

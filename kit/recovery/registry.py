@@ -16,10 +16,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import platformdirs
-
 from kit.core.errors import ConfigError, HostError
-from kit.core.files import write_atomically
+from kit.core.files import state_dir, write_atomically
 from kit.core.own_file import read_own
 
 _MAX_BYTES = 1 << 16
@@ -83,23 +81,23 @@ def leave(run: str) -> None:
 
 def entries() -> Iterator[Entry]:
     """All unfinished runs."""
-    for path in sorted((_state() / "runs").glob("*.json")):
+    for path in sorted((state_dir() / "runs").glob("*.json")):
         if entry := find(path.stem):
             yield entry
 
 
 def remember(name: str, path: Path) -> None:
     """List a run or series of this machine, to be resumed without a question. Raises HostError."""
-    _write(_state() / "made" / f"{name}.json", json.dumps(os.fspath(path.resolve())))
+    _write(state_dir() / "made" / f"{name}.json", json.dumps(os.fspath(path.resolve())))
     # Names begin with their time.
-    for old in sorted((_state() / "made").glob("*.json"))[:-_MOST_MADE]:
+    for old in sorted((state_dir() / "made").glob("*.json"))[:-_MOST_MADE]:
         old.unlink(missing_ok=True)
 
 
 def is_remembered(name: str, path: Path) -> bool:
     """Whether it is the one that was listed, in that directory."""
     try:
-        made = json.loads(read_own(_state() / "made" / f"{name}.json", _MAX_BYTES))
+        made = json.loads(read_own(state_dir() / "made" / f"{name}.json", _MAX_BYTES))
     except (OSError, ValueError, ConfigError):
         return False
     return bool(made == os.fspath(path.resolve()))
@@ -107,12 +105,12 @@ def is_remembered(name: str, path: Path) -> bool:
 
 def agree(code: str) -> None:
     """Commands that a person has agreed to, by what stands for them. Raises HostError."""
-    _write(_state() / "agreed" / code, "")
+    _write(state_dir() / "agreed" / code, "")
 
 
 def is_agreed(code: str) -> bool:
     try:
-        read_own(_state() / "agreed" / code, _MAX_BYTES)
+        read_own(state_dir() / "agreed" / code, _MAX_BYTES)
     except (OSError, ConfigError):
         return False
     return True
@@ -130,8 +128,4 @@ def _write(file: Path, text: str) -> None:
 
 
 def _file(run: str) -> Path:
-    return _state() / "runs" / f"{run}.json"
-
-
-def _state() -> Path:
-    return Path(platformdirs.user_state_dir("hsp"))
+    return state_dir() / "runs" / f"{run}.json"

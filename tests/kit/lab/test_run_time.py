@@ -16,8 +16,8 @@ from kit.plan.plan import Plan, make_plan
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path))
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(os, "getloadavg", lambda: (2.1, 1.8, 9.0))
     return tmp_path / "hsp" / "pace.json"
@@ -101,10 +101,10 @@ def test_the_first_run_is_believed_and_later_ones_in_part(demo: Plan) -> None:
     assert run_time.read_pace() == pytest.approx(1.3, abs=0.01)
 
 
-def test_what_is_no_whole_run_is_not_believed(demo: Plan, cache: Path) -> None:
+def test_what_is_no_whole_run_is_not_believed(demo: Plan, state: Path) -> None:
     learn(demo, 0.05)
     learn(demo, 1e6)
-    assert not cache.exists()
+    assert not state.exists()
 
 
 @pytest.mark.parametrize("load", [(8.0, 1.0, 1.0), (2.0, 6.0, 1.0)])
@@ -152,15 +152,15 @@ def test_an_expected_time_says_what_it_rests_on(demo: Plan) -> None:
 @pytest.mark.parametrize(
     "content", ["", "{}", "[1]", '{"pace": "1"}', '{"pace": 0.0}', '{"pace": 1e9}', "\x00"]
 )
-def test_a_damaged_file_is_as_none(demo: Plan, cache: Path, content: str) -> None:
-    cache.parent.mkdir()
-    cache.write_text(content)
+def test_a_damaged_file_is_as_none(demo: Plan, state: Path, content: str) -> None:
+    state.parent.mkdir()
+    state.write_text(content)
     assert run_time.read_pace() is None
     learn(demo, 3.0)
     assert run_time.read_pace() == 3.0
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(demo: Plan, cache: Path) -> None:
-    cache.parent.write_text("")
+def test_a_directory_that_cannot_be_written_is_no_error(demo: Plan, state: Path) -> None:
+    state.parent.write_text("")
     learn(demo, 3.0)
     assert run_time.read_pace() is None
