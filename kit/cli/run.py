@@ -19,7 +19,6 @@ from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import say
 from kit.core.progress import Progress
-from kit.core.terminal import TERMINAL
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
 from kit.plan.known import read_known
@@ -27,7 +26,7 @@ from kit.plan.sweep import SweepPlan
 from kit.run.resume import sources
 from kit.session.agreement import resuming
 from kit.session.measure import once
-from kit.session.place import Asked, ask
+from kit.session.place import Request, ask
 from kit.session.series import LEAST_RUNS, parse_width, repeat
 from kit.session.side import Side
 from kit.session.sweep_runs import measure_sweep, resumed
@@ -129,12 +128,12 @@ def demo(
       hsp demo --live
       hsp show --open      its report
     """
-    quiet = TERMINAL.quiet
-    inputs, side = ImageInputs(suite, tuple(pin or ()), kernel), Side("top-speeds", LAB_TESTBED)
+    side = Side("top-speeds", LAB_TESTBED)
     Progress().note(_announcement(side))
-    raise typer.Exit(
-        once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again, live=live))
-    )
+    inputs = ImageInputs(suite, tuple(pin or ()), kernel)
+    raise typer.Exit(once(side, Request(
+        results, inputs, json_output, junit, seed=seed, age_again=age_again, live=live
+    )))  # fmt: skip
 
 
 def _announcement(side: Side) -> str:
@@ -183,29 +182,24 @@ def run(
       hsp run top-speeds --testbed nas.toml
       hsp run top-speeds --testbed a.toml --versus b.toml --repeat 5
     """
-    inputs, erase = ImageInputs(suite, tuple(pin or ()), kernel), erase_serial or ()
     again = named_run(find_run(resume, results)).path if resume else None
     refuse_unused(context, {"a run that is resumed": resume})
     side, series = _chosen(workload, testbed, again, sets, length, agree or ())
     b = versus_workload or (side.workload if versus is not None else "")
-    asked = Asked(
-        seed, age_again, beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
+    request = Request(
+        results, ImageInputs(suite, tuple(pin or ()), kernel), json_output, junit, tuple(erase_serial or ()),
+        again, count, parse_width(until) if until else None, tuple(across or ()), seed, age_again,
+        beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
         known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
     )  # fmt: skip
     _refuse_unused(context, side, b, versus, count)
     cells, quick = (series.only, series.quick) if series else (tuple(only or ()), quick)
     planned = None if b else side.sweep(cells, quick=quick)
     if planned is not None:
-        raise typer.Exit(measure_sweep(
-            side, planned, inputs, results, _told(planned), json_output=json_output, junit=junit,
-            erase_serials=erase, repeat=count, resume=again, asked=asked,
-        ))  # fmt: skip
+        raise typer.Exit(measure_sweep(side, planned, request, _told(planned)))
     if not b and count == 1:
-        raise typer.Exit(once(side, inputs, results, json_output, TERMINAL.quiet, junit, erase, again, asked))
-    raise typer.Exit(repeat(
-        _sides(side, b, versus), count, parse_width(until) if until else None, across or [], inputs, results,
-        json_output, Progress(), erase, asked, junit,
-    ))  # fmt: skip
+        raise typer.Exit(once(side, request))
+    raise typer.Exit(repeat(_sides(side, b, versus), request, Progress()))
 
 
 def _told(planned: SweepPlan) -> Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from reports.comparison import comparability, order
 from reports.comparison.compare import compare as compared
 
 
-def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> Comparison:
+def comparison(a: list[StoredRun], b: list[StoredRun], across: Sequence[str]) -> Comparison:
     """Compare two sides (docs/compare.md). Raises ConfigError, MeasurementUnknown."""
     phases = _phases(a, b)
     # Two phases by name: that they differ is the question.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,10 @@ from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError, Sa
 from kit.core.output import check_target, emit_json, say
 from kit.core.own_file import own_directory
 from kit.core.progress import Progress
+from kit.core.terminal import TERMINAL
 from kit.doctor import of_run
 from kit.hosts.base import HostLost
 from kit.lab import run_time
-from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.recovery import registry
 from kit.recovery.clean import clean
@@ -29,7 +29,7 @@ from kit.run import observer_effect
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.live.terminal import LiveView, why_off
-from kit.session.place import AS_PLANNED, Asked, Place, prepare
+from kit.session.place import Place, Request, prepare
 from kit.session.presentation import code_of, print_result, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
@@ -58,57 +58,62 @@ class Measured:
         return self.analysed.summary
 
 
-def once(
-    side: Side,
-    inputs: ImageInputs,
-    results: Path,
-    json_output: bool,
-    quiet: bool,
-    junit: Path | None,
-    erase_serials: Sequence[str] = (),
-    resume: Path | None = None,
-    asked: Asked = AS_PLANNED,
-) -> int:
+@dataclass(frozen=True)
+class Begun:
+    """A run that goes on. `journal` is locked until its site is closed."""
+
+    run_dir: run_directory.RunDir
+    earlier: Earlier
+    journal: Journal
+
+
+def once(side: Side, request: Request) -> int:
     """Measure once and print the result; returns the exit code. Raises KitError."""
-    check_target(junit)
-    plan = side.plan()
-    progress = Progress(quiet=quiet)
-    if asked.observer_effect:
+    check_target(request.junit)
+    plan, progress = side.plan(), Progress()
+    if request.observer_effect:
         observer_effect.refuse(plan)
     with ExitStack() as stack:
-        earlier = journal = None
-        if resume:
+        begun = None
+        if request.resume:
             # Before anything else: the run may still go on.
-            journal = stack.enter_context(Journal(run_directory.RunDir(resume).journal))
-            earlier = read_earlier(run_directory.RunDir(resume), plan)
-            observe = asked.observer_effect or earlier.observer_effect
-            asked = replace(asked, seed=earlier.seed, observer_effect=observe)
-        place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
-        if resume and journal:
-            clean_first(resume, progress, journal, asked)
-        show = asked.live and _is_shown(quiet, json_output, progress)
-        measured = measure(plan, place, results, progress, resume, earlier, asked, journal, show=show)
+            begun = stack.enter_context(going_on(run_directory.RunDir(request.resume), plan))
+            observe = request.observer_effect or begun.earlier.observer_effect
+            request = replace(request, seed=begun.earlier.seed, observer_effect=observe)
+        place = prepare(plan, request, progress)
+        if begun:
+            clean_first(begun, request, progress)
+        show = request.live and _is_shown(request, progress)
+        measured = measure(plan, place, request, progress, begun, show=show)
     # First: standard output may have no room.
-    write_junit(junit, measured.summary)
+    write_junit(request.junit, measured.summary)
     if isinstance(measured.failure, SafetyRefusal) and not measured.summary.rows:
         raise measured.failure
-    _present(measured, json_output)
+    _present(measured, request.json_output)
     if measured.failure:
         raise measured.failure
     return measured.code
 
 
-def _is_shown(quiet: bool, json_output: bool, progress: Progress) -> bool:
+@contextmanager
+def going_on(run_dir: run_directory.RunDir, plan: Plan) -> Iterator[Begun]:
+    """What an interrupted run has done, with its journal locked. Raises KitError."""
+    with Journal(run_dir.journal) as journal:
+        yield Begun(run_dir, read_earlier(run_dir, plan), journal)
+
+
+def _is_shown(request: Request, progress: Progress) -> bool:
     """Whether there is a live view; says in one line why not."""
-    why = why_off(quiet=quiet, json_output=json_output)
+    why = why_off(quiet=TERMINAL.quiet, json_output=request.json_output)
     if why:
         progress.note(f"--live: no view here ({why}); `hsp show RUN --live` shows the run in a browser")
     return not why
 
 
-def clean_first(run: Path, progress: Progress, journal: Journal, asked: Asked) -> None:
+def clean_first(begun: Begun, request: Request, progress: Progress) -> None:
     """Clean the hosts before a run is resumed. Raises HostError, SafetyRefusal."""
-    cleaned = clean(run, progress, run.name if run.name in asked.agreed else "", journal)
+    run = begun.run_dir.path
+    cleaned = clean(run, progress, run.name if run.name in request.agreed else "", begun.journal)
     if cleaned.left or cleaned.unreachable:
         reasons = [error.message for error in cleaned.unreachable] + [str(left) for left in cleaned.said]
         raise HostError(
@@ -119,37 +124,33 @@ def clean_first(run: Path, progress: Progress, journal: Journal, asked: Asked) -
 def measure(
     plan: Plan,
     place: Place,
-    results: Path,
+    request: Request,
     progress: Progress,
-    resume: Path | None = None,
-    earlier: Earlier | None = None,
-    asked: Asked = AS_PLANNED,
-    journal: Journal | None = None,
+    begun: Begun | None = None,
     is_up: bool = False,
     show: bool = False,
 ) -> Measured:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `is_up`: the lab runs already. `show`: a live view stands below the steps.
+    `begun`: a run that is resumed. `is_up`: the lab runs already. `show`: a live view stands below the steps.
 
     What was asked for on the command line is stored at once, so that a killed run resumes with it.
-    `journal`: of a run that is resumed. It is locked until the site is closed.
     """
-    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked)
-    if asked.live and show:
+    run_dir = begun.run_dir if begun else _create_run(plan, request)
+    if show:
         progress.show_below(LiveView(run_dir))
     failure: KitError | None = None
     outcome, started, waited_s = None, time.monotonic(), run_time.waited_s()
-    with progress.numbered(_steps(plan) - is_up + asked.observer_effect), ExitStack() as stack:
-        journal = journal or stack.enter_context(Journal(run_dir.journal))
+    with progress.numbered(_steps(plan) - is_up + request.observer_effect), ExitStack() as stack:
+        journal = begun.journal if begun else stack.enter_context(Journal(run_dir.journal))
         try:
             with place(run_dir.path.name) as site:
                 run_directory.point_latest(run_dir)
                 command = ["hsp", *sys.argv[1:]]
                 outcome = execute(
-                    plan, site, run_dir, progress, command, earlier, journal,
-                    despite_warm_up=asked.despite_warm_up, observe=asked.observer_effect, live=asked.live,
-                    look=partial(of_run.look, plan),
+                    plan, site, run_dir, progress, command, begun.earlier if begun else None, journal,
+                    despite_warm_up=request.despite_warm_up, observe=request.observer_effect,
+                    live=request.live, look=partial(of_run.look, plan),
                 )  # fmt: skip
                 if outcome.failure:
                     raise outcome.failure
@@ -160,8 +161,8 @@ def measure(
         finally:
             _say_left(outcome)
         with progress.step("drawing the report"):
-            analysed = reports.analyse(run_dir, known=asked.known)
-    if analysed.summary.verdict != "unknown" and not (failure or earlier):
+            analysed = reports.analyse(run_dir, known=request.known)
+    if analysed.summary.verdict != "unknown" and not (failure or begun):
         taken_s, waited_s = time.monotonic() - started, run_time.waited_s() - waited_s
         run_time.learn(plan, taken_s, waited_s, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
@@ -190,15 +191,16 @@ def _steps(plan: Plan) -> int:
     )
 
 
-def _create_run(results: Path, plan: Plan, asked: Asked) -> run_directory.RunDir:
+def _create_run(plan: Plan, request: Request) -> run_directory.RunDir:
+    results = request.results
     try:
         own_directory(results)
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = run_directory.create_run(results, plan.workload.name)
-        given: dict[str, Any] = {} if asked.seed is None else {"seed": asked.seed}
-        if asked.series:
-            given["series"] = asked.series.as_json()
-        if asked.observer_effect:
+        given: dict[str, Any] = {} if request.seed is None else {"seed": request.seed}
+        if request.series:
+            given["series"] = request.series.as_json()
+        if request.observer_effect:
             given["observer_effect"] = True
         json_file.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
         registry.remember(run_dir.path.name, run_dir.path)

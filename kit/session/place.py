@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kit.config.testbed import Testbed
@@ -40,9 +40,13 @@ class SeriesMark:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Options of a run that are not in its plan. `seed`: None derives it from the run's id.
+class Request:
+    """What the command line asks for beside the plan of a run. `seed`: None derives it from the run's id.
 
+    `inputs`: of the lab's image. `erase_serials`: of the devices whose erasure was agreed to.
+    `resume`: the directory of an interrupted run or series. `count`: runs of each side, or rounds of a sweep;
+    `until`: an early end, where the 95 % interval of each ratio of A and B is within this share of it;
+    `across`: the settings in which A and B may differ.
     `beside_other_pools`: settings of all pools may be changed although others are imported;
     `cut_other_pools`: and these may lose their power with the server. `despite_warm_up`: the phases are
     measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
@@ -51,6 +55,15 @@ class Asked:
     `live`: what the tracer prints is fetched while a phase runs, so that it can be looked at.
     """
 
+    results: Path = Path("results")
+    inputs: ImageInputs = field(default_factory=ImageInputs)
+    json_output: bool = False
+    junit: Path | None = None
+    erase_serials: tuple[str, ...] = ()
+    resume: Path | None = None
+    count: int = 1
+    until: float | None = None
+    across: tuple[str, ...] = ()
     seed: int | None = None
     age_again: bool = False
     beside_other_pools: bool = False
@@ -63,32 +76,22 @@ class Asked:
     agreed: tuple[str, ...] = ()
 
 
-AS_PLANNED = Asked()
-
 # Opens the site for the run with the given id.
 Place = Callable[[str], AbstractContextManager[Site]]
 
 
-def prepare(
-    plan: Plan,
-    inputs: ImageInputs,
-    results: Path,
-    erase_serials: Sequence[str],
-    progress: Progress,
-    resuming: Path | None = None,
-    asked: Asked = AS_PLANNED,
-) -> Place:
+def prepare(plan: Plan, request: Request, progress: Progress) -> Place:
     """Confirm erasing, build the image, refuse unfinished runs. Raises KitError."""
     testbed = plan.testbed
-    confirm([plan], testbed, erase_serials, asked)
+    confirm([plan], testbed, request)
     if testbed.is_lab:
-        image = build(inputs, progress)
-        return lambda run_id: lab_site(testbed, image, progress, _seed(run_id, asked), asked.age_again)
-    refuse_unfinished(plan, results, resuming)
-    return place_of(plan, progress, asked)
+        image = build(request.inputs, progress)
+        return lambda run_id: lab_site(testbed, image, progress, _seed(run_id, request), request.age_again)
+    refuse_unfinished(plan, request)
+    return place_of(plan, request, progress)
 
 
-def confirm(plans: Iterable[Plan], testbed: Testbed, erase_serials: Sequence[str], asked: Asked) -> None:
+def confirm(plans: Iterable[Plan], testbed: Testbed, request: Request) -> None:
     """Ask before commands of the testbed are run and devices are erased. Raises SafetyRefusal.
 
     `testbed`: with the devices of all `plans`.
@@ -99,39 +102,39 @@ def confirm(plans: Iterable[Plan], testbed: Testbed, erase_serials: Sequence[str
     ):
         say(f"note: {text}")
     asks = ask if sys.stdin.isatty() else None
-    commands.agree(plans, asked.agreed, asks)
-    confirm_erasing(testbed, erase_serials, asks)
+    commands.agree(plans, request.agreed, asks)
+    confirm_erasing(testbed, request.erase_serials, asks)
 
 
-def _seed(run_id: str, asked: Asked) -> int:
-    return seed_of_run(run_id) if asked.seed is None else asked.seed
+def _seed(run_id: str, request: Request) -> int:
+    return seed_of_run(run_id) if request.seed is None else request.seed
 
 
-def place_of(plan: Plan, progress: Progress, asked: Asked) -> Place:
+def place_of(plan: Plan, request: Request, progress: Progress) -> Place:
     """The hosts of a plan, which are not the lab. Raises HostError."""
     testbed = plan.testbed
     if any(phase.force for phase in plan.workload.phase):
         force_program.program()  # Without a compiler here it is refused before anything is changed there.
     if testbed.is_appliance:
-        return lambda run_id: appliance_site(testbed, progress, _seed(run_id, asked))
+        return lambda run_id: appliance_site(testbed, progress, _seed(run_id, request))
     return lambda run_id: real_site(
         testbed,
         run_id,
         progress,
-        _seed(run_id, asked),
-        beside_other_pools=asked.beside_other_pools,
-        cut_other_pools=asked.cut_other_pools,
+        _seed(run_id, request),
+        beside_other_pools=request.beside_other_pools,
+        cut_other_pools=request.cut_other_pools,
     )
 
 
-def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
+def refuse_unfinished(plan: Plan, request: Request) -> None:
     """Refuse hosts on which an interrupted run may have left something. Raises SafetyRefusal.
 
     A directory that does not say which hosts it used is only mentioned: the hosts are looked at too.
     """
-    for left in unfinished(results):
+    for left in unfinished(request.results):
         run = left.path
-        if resuming and run.resolve() == resuming.resolve():
+        if request.resume and run.resolve() == request.resume.resolve():
             continue
         try:
             addresses = stored_hosts(run).addresses

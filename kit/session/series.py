@@ -6,7 +6,7 @@ import math
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
@@ -15,11 +15,10 @@ from kit.core.progress import Progress
 from kit.core.table import Table
 from kit.core.terminal import terminal_width
 from kit.core.units import format_latency_range
-from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
-from kit.session.place import AS_PLANNED, Asked, prepare
+from kit.session.place import Request, prepare
 from kit.session.side import Side
 from kit.setup import manifest
 from kit.store.parts.comparison import ComparedRow, Comparison
@@ -65,66 +64,55 @@ def narrow_enough(rows: Sequence[ComparedRow], width: float) -> bool:
     return bool(intervals) and all(high / low <= (1 + width) ** 2 for low, high in intervals)
 
 
-def repeat(
-    sides: Sequence[Side],
-    count: int,
-    until: float | None,
-    across: list[str],
-    inputs: ImageInputs,
-    results: Path,
-    json_output: bool,
-    progress: Progress,
-    erase_serials: Sequence[str] = (),
-    asked: Asked = AS_PLANNED,
-    junit_file: Path | None = None,
-) -> int:
-    """Run one side `count` times, or two in turn; prints the result, returns the exit code.
-
-    `junit_file`: a suite a run, of one side.
-    """
-    check_target(junit_file)
+def repeat(sides: Sequence[Side], request: Request, progress: Progress) -> int:
+    """Run one side several times, or two in turn; prints the result, returns the exit code."""
+    check_target(request.junit)
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
-    _refuse_unknown(plans.values(), erase_serials)
+    _refuse_unknown(plans.values(), request.erase_serials)
     if len(plans) == 2:
-        _refuse_unlike(plans["A"], plans["B"], across)
+        _refuse_unlike(plans["A"], plans["B"], request.across)
     places = {
-        letter: prepare(plan, inputs, results, _serials_of(plan, erase_serials), progress, asked=asked)
+        letter: prepare(plan, replace(request, erase_serials=_serials_of(plan, request)), progress)
         for letter, plan in plans.items()
     }
-    turns = order(count) if len(plans) == 2 else ["A"] * count
+    turns = order(request.count) if len(plans) == 2 else ["A"] * request.count
     done: dict[str, list[Measured]] = {letter: [] for letter in plans}
     code, result = EXIT_OK, None
     for number, letter in enumerate(turns, start=1):
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
-        measured = measure(plans[letter], places[letter], results, progress, asked=asked)
+        measured = measure(plans[letter], places[letter], request, progress)
         done[letter].append(measured)
         line = f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}"
-        say(line) if json_output else emit_text([line])
+        say(line) if request.json_output else emit_text([line])
         if measured.failure:
             raise measured.failure
         code = max(code, measured.code)
         if measured.code not in (EXIT_OK, 1, EXIT_UNKNOWN):
             return measured.code
         if len(plans) == 2 and number % 2 == 0:
-            result = _compared(done, across)
-            if (
-                until is not None
-                and result
-                and number >= 2 * LEAST_RUNS
-                and narrow_enough(result.rows, until)
-            ):
-                say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: stopping")
+            result = _compared(done, request.across)
+            if number >= 2 * LEAST_RUNS and _is_enough(result, request.until):
                 break
     # First: standard output may have no room.
-    if junit_file:
-        write_target(junit_file, junit(*(each.summary for each in done["A"])))
-    _present(done, result, json_output)
+    if request.junit:
+        # A suite for each run; B has no JUnit.
+        write_target(request.junit, junit(*(each.summary for each in done["A"])))
+    _present(done, result, request.json_output)
     return code
 
 
-def _serials_of(plan: Plan, serials: Sequence[str]) -> list[str]:
-    """The serials that are devices of the plan."""
-    return [serial for serial in serials if any(device.serial == serial for device in plan.testbed.device)]
+def _is_enough(result: Comparison | None, until: float | None) -> bool:
+    """Whether the ratios are as precise as was asked for, which is said."""
+    if until is None or result is None or not narrow_enough(result.rows, until):
+        return False
+    say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: stopping")
+    return True
+
+
+def _serials_of(plan: Plan, request: Request) -> tuple[str, ...]:
+    """The serials whose erasure was agreed to, of devices of the plan."""
+    own = {device.serial for device in plan.testbed.device}
+    return tuple(serial for serial in request.erase_serials if serial in own)
 
 
 def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
@@ -137,7 +125,7 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
         )
 
 
-def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
+def _refuse_unlike(a: Plan, b: Plan, across: Sequence[str]) -> None:
     """Check before the first run that the plans are comparable; the runs are checked later."""
     of_a, of_b = (comparability.settings(manifest.planned(plan), plan.as_json()) for plan in (a, b))
     # Versions, for example, are known of the runs alone.
@@ -145,7 +133,7 @@ def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
     comparability.check([("A", of_a)], [("B", of_b)], known)
 
 
-def _compared(done: dict[str, list[Measured]], across: list[str]) -> Comparison | None:
+def _compared(done: dict[str, list[Measured]], across: Sequence[str]) -> Comparison | None:
     """Compare the trusted runs; None while a side has none."""
     stored = {letter: [StoredRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
     trusted = {letter: [run for run in runs if run.trusted] for letter, runs in stored.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +12,11 @@ from kit.config.testbed import Testbed
 from kit.core.progress import Progress
 from kit.core.seed import seed_of_run
 from kit.core.units import utc_now
-from kit.lab.image.image import Image, ImageInputs, build
+from kit.lab.image.image import Image, build
 from kit.lab.site import lab_site
 from kit.plan.plan import Plan
 from kit.precondition.device import Outcome, Target
-from kit.session.place import Asked, Place, confirm, place_of, refuse_unfinished
+from kit.session.place import Place, Request, confirm, place_of, refuse_unfinished
 from kit.setup.site import Site
 
 
@@ -48,23 +48,14 @@ class SharedSite:
     """Opens the site of each run of a series; closed with `stack`. `testbed`: the devices of all `plans`."""
 
     def __init__(
-        self,
-        plans: Iterable[Plan],
-        testbed: Testbed,
-        inputs: ImageInputs,
-        results: Path,
-        erase_serials: Sequence[str],
-        progress: Progress,
-        asked: Asked,
-        stack: ExitStack,
+        self, plans: Iterable[Plan], testbed: Testbed, request: Request, progress: Progress, stack: ExitStack
     ) -> None:
         """Confirms erasing, builds the image. Raises KitError."""
-        self._testbed, self._inputs, self._results = testbed, inputs, results
-        self._progress, self._asked, self._stack = progress, asked, stack
+        self._testbed, self._request, self._progress, self._stack = testbed, request, progress, stack
         self._lab: Site | None = None
         self._once = PreconditionedOnce()
-        confirm(plans, testbed, erase_serials, asked)
-        self._image: Image | None = build(inputs, progress) if testbed.is_lab else None
+        confirm(plans, testbed, request)
+        self._image: Image | None = build(request.inputs, progress) if testbed.is_lab else None
 
     @property
     def is_up(self) -> bool:
@@ -75,8 +66,9 @@ class SharedSite:
         """The place of one run. `seed`: of a run that is resumed. Raises KitError."""
         if self._image is not None:
             return lambda run_id: nullcontext(self._in_lab(plan, run_id, seed))
-        refuse_unfinished(plan, self._results, resume)
-        opened = place_of(plan, self._progress, replace(self._asked, seed=seed))
+        request = replace(self._request, seed=seed, resume=resume)
+        refuse_unfinished(plan, request)
+        opened = place_of(plan, request, self._progress)
         return lambda run_id: self._prepared(opened(run_id))
 
     def _in_lab(self, plan: Plan, run_id: str, seed: int | None) -> Site:
@@ -85,7 +77,7 @@ class SharedSite:
         if self._lab is None:
             assert self._image is not None, "only a lab has an image"
             self._lab = self._stack.enter_context(
-                lab_site(self._testbed, self._image, self._progress, number, self._asked.age_again)
+                lab_site(self._testbed, self._image, self._progress, number, self._request.age_again)
             )
         clients = self._lab.clients[: len(plan.testbed.client)]
         used = {device.name for device in plan.testbed.device}

@@ -30,7 +30,7 @@ from kit.lab.site import lab_site
 from kit.load.force_load import ForceTest, run_tests
 from kit.precondition.device import Target
 from kit.precondition.purge import purge
-from kit.session.place import AS_PLANNED, confirm
+from kit.session.place import Request, confirm
 from kit.setup.precondition_devices import preconditioned
 from kit.setup.remote_site import real_site
 from kit.setup.site import Site
@@ -177,7 +177,7 @@ def measure_each(
         if any((device.path, device.name) == (other.path, other.name) for other in devices[:number]):
             raise ConfigError(f"{device.path or device.name} is named twice", "name each device once")
     whole = targets[0].model_copy(update={"device": tuple(devices)})
-    confirm((), whole, erase_serials, AS_PLANNED)
+    confirm((), whole, Request(erase_serials=tuple(erase_serials)))
     for target in targets:
         yield measure_slog(target, options, inputs, results, progress)
 

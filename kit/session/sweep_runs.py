@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +17,14 @@ from kit.core.output import check_target, emit_text, say
 from kit.core.progress import Progress
 from kit.core.seed import RUN_ID, seed_of_build
 from kit.core.units import utc_now
-from kit.lab.image.image import ImageInputs
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
 from kit.precondition import selection
 from kit.recovery import registry
-from kit.recovery.journal import Journal, read_journal
-from kit.run.resume import read_earlier, series_of
-from kit.session.measure import Measured, clean_first, measure
-from kit.session.place import AS_PLANNED, Asked, SeriesMark
+from kit.recovery.journal import read_journal
+from kit.run.resume import series_of
+from kit.session.measure import Measured, clean_first, going_on, measure
+from kit.session.place import Request, SeriesMark
 from kit.session.presentation import code_of, code_of_series, present_series
 from kit.session.shared_site import SharedSite
 from kit.session.side import Side
@@ -37,38 +36,24 @@ from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, SeriesRun
 
 
-def measure_sweep(
-    side: Side,
-    planned: SweepPlan,
-    inputs: ImageInputs,
-    results: Path,
-    progress: Progress,
-    *,
-    json_output: bool = False,
-    junit: Path | None = None,
-    erase_serials: Sequence[str] = (),
-    repeat: int = 1,
-    asked: Asked = AS_PLANNED,
-    resume: Path | None = None,
-) -> int:
-    """Measure all cells and print the result; returns the exit code. Raises KitError.
-
-    `resume`: the directory of a series that was interrupted.
-    """
-    check_target(junit)
-    if resume:
-        _check_same(resume, store.read_series(resume), planned)
-        results = resume.parent.parent
+def measure_sweep(side: Side, planned: SweepPlan, request: Request, progress: Progress) -> int:
+    """Measure all cells and print the result; returns the exit code. Raises KitError."""
+    check_target(request.junit)
+    path = request.resume
+    if path:
+        _check_same(path, store.read_series(path), planned)
+        # A series is no run: none of its runs is resumed as a whole.
+        request = replace(request, results=path.parent.parent, resume=None)
     code = 0
     with ExitStack() as stack:
         testbed = planned.in_use(side.read_testbed())
         plans = [build.plan for build in planned.builds]
-        site = SharedSite(plans, testbed, inputs, results, erase_serials, progress, asked, stack)
+        site = SharedSite(plans, testbed, request, progress, stack)
         # Not before: a series that is refused leaves nothing.
-        path = resume or _create(side, planned, results, repeat, asked)
+        path = path or _create(side, planned, request)
         say(f"series: {path}")
-        series = _with_known(path, asked)
-        asked = replace(asked, known=series.known)
+        series = _with_known(path, request)
+        request = replace(request, known=series.known)
         todo, ongoing = list(_todo(series, planned)), reports.OngoingSeries(path)
         for number, (build, turn) in enumerate(todo, start=1):
             cells = ", ".join(dict.fromkeys(cell.name for cell in build.cells))
@@ -77,14 +62,13 @@ def measure_sweep(
             mark = SeriesMark(series.id, build.name, turn)
             try:
                 own = None if series.seed is None else seed_of_build(series.seed, build.name, turn)
-                of_run = replace(asked, seed=own)
-                measured = _measure(path, build, mark, site, results, progress, of_run)
+                measured = _measure(path, build, site, replace(request, seed=own, series=mark), progress)
             except (KitError, KeyboardInterrupt):
                 say(_going_on(path))
                 raise
             _record(ongoing, mark, measured)
             line = f"{build.name}: {measured.summary.verdict}: {measured.run_dir.path}"
-            say(line) if json_output else emit_text([line])
+            say(line) if request.json_output else emit_text([line])
             code = max(code, measured.code)
             if _is_cut_off(measured):
                 say(_going_on(path))
@@ -92,16 +76,16 @@ def measure_sweep(
                     raise measured.failure
                 return measured.code
     series = reports.analyse_series(path, ended=True)
-    present_series(series, path, json_output, junit)
+    present_series(series, path, request.json_output, request.junit)
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
     return max(code, code_of_series(series))
 
 
-def _with_known(path: Path, asked: Asked) -> Series:
+def _with_known(path: Path, request: Request) -> Series:
     """The series, with the known failures that are named now."""
     series = store.read_series(path)
-    if set(asked.known) - set(series.known):
-        series = series.model_copy(update={"known": tuple(dict.fromkeys((*series.known, *asked.known)))})
+    if set(request.known) - set(series.known):
+        series = series.model_copy(update={"known": tuple(dict.fromkeys((*series.known, *request.known)))})
         store.write_series(path, series)
     return series
 
@@ -136,11 +120,11 @@ def _check_same(path: Path, series: Series, planned: SweepPlan) -> None:
         )
 
 
-def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, asked: Asked) -> Path:
+def _create(side: Side, planned: SweepPlan, request: Request) -> Path:
     """The directory of a new series, with its plan."""
     plan = planned.builds[0].plan
-    path = store.create_series(results, plan.workload.name)
-    known = [*map(Known.from_table, plan.workload.known), *asked.known]
+    path = store.create_series(request.results, plan.workload.name)
+    known = [*map(Known.from_table, plan.workload.known), *request.known]
     sweep, document = planned.sweep, planned.sweep.source.document
     value = {
         "format": store.SERIES_FORMAT,
@@ -156,8 +140,8 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, asked: A
         "only": list(planned.only),
         "quick": planned.quick,
         "sets": list(side.sets),
-        "seed": asked.seed,
-        "repeat": repeat,
+        "seed": request.seed,
+        "repeat": request.count,
         "digest": planned.digest,
         "drift_max": sweep.sweeps.drift_max,
         "cross": [list(group) for group in sweep.sweeps.cross],
@@ -210,29 +194,20 @@ def _todo(series: Series, planned: SweepPlan) -> Iterator[tuple[Build, int]]:
         yield from ((build, turn) for build in planned.builds if (build.name, turn) not in done)
 
 
-def _measure(
-    path: Path,
-    build: Build,
-    mark: SeriesMark,
-    site: SharedSite,
-    results: Path,
-    progress: Progress,
-    asked: Asked,
-) -> Measured:
+def _measure(path: Path, build: Build, site: SharedSite, request: Request, progress: Progress) -> Measured:
     """A run of the build; one that was interrupted goes on. Raises KitError."""
-    asked = replace(asked, series=mark)
-    begun = next(_begun(path, mark), None)
-    if begun is not None and _ended(begun):
-        analysed = reports.analyse(begun, known=asked.known)
-        return Measured(begun, analysed, code_of(analysed.summary), None)
-    if begun is None:
-        place = site.place(build.plan, None, asked.seed)
-        return measure(build.plan, place, results, progress, asked=asked, is_up=site.is_up)
-    with Journal(begun.journal) as journal:
-        earlier = read_earlier(begun, build.plan)
-        place = site.place(build.plan, begun.path, earlier.seed)
-        clean_first(begun.path, progress, journal, asked)
-        return measure(build.plan, place, results, progress, begun.path, earlier, asked, journal, site.is_up)
+    assert request.series is not None, "each run of a series is marked"
+    run = next(_begun(path, request.series), None)
+    if run is not None and _ended(run):
+        analysed = reports.analyse(run, known=request.known)
+        return Measured(run, analysed, code_of(analysed.summary), None)
+    if run is None:
+        place = site.place(build.plan, None, request.seed)
+        return measure(build.plan, place, request, progress, is_up=site.is_up)
+    with going_on(run, build.plan) as begun:
+        place = site.place(build.plan, run.path, begun.earlier.seed)
+        clean_first(begun, request, progress)
+        return measure(build.plan, place, request, progress, begun, is_up=site.is_up)
 
 
 def _begun(path: Path, mark: SeriesMark) -> Iterator[RunDir]:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.fuzz.strangers import KINDS, found
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_of_a_stranger_is_read_or_refused(kind: str) -> None:

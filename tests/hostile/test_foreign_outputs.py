@@ -25,6 +25,8 @@ from reports.output.junit import add_outcome, case, document, junit
 from tests.conftest import Called
 from tests.reports import synthetic, synthetic_series
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[2]
 NAMES = ["\x1b[31mred", "\x9b2J", "a\nb", "=cmd|' /C calc'!A1", "\u202egnp", "+1", "@x"]
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -20,6 +20,8 @@ from kit.hosts.netns import NetnsHost
 from kit.hosts.recorded import RecordedHost, Recorder
 from tests.kit.hosts.conftest import Sshd, sshd
 
+pytestmark = pytest.mark.exhaustive
+
 __all__ = ["sshd"]
 
 ROOT = Path(__file__).parents[2]

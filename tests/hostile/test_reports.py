@@ -18,6 +18,8 @@ from kit.store.json_file import read_json, write_json
 from kit.store.run_directory import RunDir
 from tests.reports import drawn, synthetic
 
+pytestmark = pytest.mark.exhaustive
+
 Change = Callable[[dict[str, Any]], object]
 
 

@@ -13,6 +13,8 @@ from kit.core.errors import ConfigError
 from tests.kit.store.mutations import mutated
 from tests.reports import synthetic
 
+pytestmark = pytest.mark.exhaustive
+
 FRAME = synthetic.latency(3)
 MANIFEST = synthetic.manifest(FRAME, 3)
 _SAMPLED = Path(__file__).parents[1] / "kit" / "store" / "manifests" / "sampled.json"

@@ -7,6 +7,8 @@ import pytest
 from tests.truth.areas import AREAS
 from tests.truth.trials import Trial, share
 
+pytestmark = pytest.mark.exhaustive
+
 FEW = [
     pytest.param(trial, id=f"{area}: {trial.claim}, {trial.data}")
     for area, trials in AREAS.items()

@@ -24,6 +24,8 @@ from tests.conftest import Called
 from tests.kit.session.test_new_testbed import DISKS, HOST, SSDS
 from tests.reports import synthetic, synthetic_series
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parents[3]
 NAS = str(ROOT / "docs" / "examples" / "mynas.toml")
 IDS = [f"2026112{day}T053000Z-ab12cd" for day in (1, 2, 3)]

@@ -19,7 +19,7 @@ from tests.kit.recovery.strikes import each_line, new_world
 from tests.machines.world import Wire
 
 # Hundreds of runs each: beside other work they take minutes.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
 
 def test_cut_off_at_every_command(whole: Whole) -> None:

@@ -15,6 +15,8 @@ import pytest
 from tests.loops import Loop, host_with_serials, loop_device
 from tests.process import ROOT
 
+pytestmark = pytest.mark.exhaustive
+
 NOTHING = "#!/bin/sh\n"
 # No pool is imported, and none can be.
 FAKES = {"zpool": NOTHING, "zdb": NOTHING, "udevadm": NOTHING}

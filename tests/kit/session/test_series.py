@@ -16,10 +16,9 @@ import reports
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.progress import Progress
-from kit.lab.image.image import ImageInputs
 from kit.session import series
 from kit.session.measure import Measured
-from kit.session.place import Asked
+from kit.session.place import Request
 from kit.session.presentation import code_of
 from kit.session.side import Side
 from kit.store.checks.known import Known
@@ -135,25 +134,25 @@ def test_a_known_failure_of_each_repeat_is_no_red(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, codes: list[int]
 ) -> None:
     """Two runs of one side: the second has a failure more, which is new, or has not."""
-    asked = Asked(known=(Known(check=check, reason="a slow CPU"),))
+    known = (Known(check=check, reason="a slow CPU"),)
     runs = iter(codes)
 
-    def measure(*_: Any, asked: Asked, **__: Any) -> Measured:
+    def measure(_: Any, __: Any, request: Request, ___: Any) -> Measured:
         manifest = synthetic.manifest()
         manifest["phases"][0]["lost_events"] = 2
         if next(runs):
             manifest["problems"] = [{"code": "host-health", "text": "it slept"}]
         name = f"20261121T05000{len(list(tmp_path.iterdir()))}Z-00000a"
         synthetic.write(tmp_path / name, manifest, synthetic.latency())
-        analysed = reports.analyse(RunDir(tmp_path / name), known=asked.known)
+        analysed = reports.analyse(RunDir(tmp_path / name), known=request.known)
         return Measured(RunDir(tmp_path / name), analysed, code_of(analysed.summary), None)
 
     monkeypatch.setattr(series, "measure", measure)
     monkeypatch.setattr(series, "prepare", lambda *_, **__: None)
-    side, inputs = Side("top-speeds", LAB_TESTBED), ImageInputs()
+    side = Side("top-speeds", LAB_TESTBED)
     xml = tmp_path.parent / f"{tmp_path.name}.xml"
-    progress = Progress(quiet=True)
-    code = series.repeat([side], 2, None, [], inputs, tmp_path, True, progress, asked=asked, junit_file=xml)
+    request = Request(tmp_path, json_output=True, junit=xml, count=2, known=known)
+    code = series.repeat([side], request, Progress(quiet=True))
     assert code == max(codes)
     suites = ET.parse(xml).getroot()
     assert [int(str(suite.get("errors"))) > 0 for suite in suites] == [bool(each) for each in codes]

@@ -13,12 +13,11 @@ from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.core.progress import Progress
 from kit.core.seed import seed_of_build
-from kit.lab.image.image import ImageInputs
 from kit.recovery.journal import Journal, read_journal
 from kit.run.resume import sources
 from kit.session import sweep_runs
-from kit.session.measure import Measured, _create_run
-from kit.session.place import Asked
+from kit.session.measure import Begun, Measured, _create_run
+from kit.session.place import Request
 from kit.session.side import Side
 from kit.store.run_directory import RunDir
 from kit.store.series import read_series
@@ -60,28 +59,20 @@ class Sweep:
         patch.setattr(sweep_runs, "measure", self.measure)
 
     def measure(
-        self,
-        plan: Any,
-        place: Any,
-        results: Path,
-        progress: Any,
-        resume: Path | None = None,
-        *more: Any,
-        **named: Any,
+        self, plan: Any, _: Any, request: Any, __: Any, begun: Begun | None = None, **___: Any
     ) -> Measured:
-        asked = named.get("asked") or more[1]
-        self.calls.append((asked.series.build, asked.seed, resume))
+        self.calls.append((request.series.build, request.seed, begun.run_dir.path if begun else None))
         end = self.ends.pop(len(self.calls) - 1, None)
         if end == "before its directory":
             raise Killed
         if end == "stored":
-            name = synthetic_series.run(results, 1, {"write-slog": 1000})
-            run = RunDir(results / "sizes" / name)
+            name = synthetic_series.run(self.results, 1, {"write-slog": 1000})
+            run = RunDir(self.results / "sizes" / name)
             (run.path / "plan.json").write_text(
-                json.dumps({**plan.as_json(), "series": asked.series.as_json()})
+                json.dumps({**plan.as_json(), "series": request.series.as_json()})
             )
             raise Killed
-        run = RunDir(resume) if resume else _create_run(results, plan, asked)
+        run = begun.run_dir if begun else _create_run(plan, request)
         if end == "begun":
             with Journal(run.journal) as journal:
                 journal.begin(run.path.name, plan.digest)
@@ -92,11 +83,8 @@ class Sweep:
 
     def run(self, resume: Path | None = None) -> Path:
         """Raises Killed, HostError."""
-        asked, inputs = Asked(seed=5), cast(ImageInputs, None)
-        quiet = Progress(quiet=True)
-        sweep_runs.measure_sweep(
-            self.side, self.planned, inputs, self.results, quiet, asked=asked, resume=resume
-        )
+        request = Request(self.results, seed=5, resume=resume)
+        sweep_runs.measure_sweep(self.side, self.planned, request, Progress(quiet=True))
         return self.path
 
     @property
