@@ -2,7 +2,8 @@
 
 A unit test depends on what it imports, and on what those modules import in turn. A module whose name
 stands in a string ("kit.cli.run:run") counts as imported; so does each module of a package whose name does. A
-changed file that is no module, such as a template, counts as all modules of its folder.
+changed file that is no module, such as a template, counts as all modules of its folder. What the lab's image
+is built with and what runs in it is not: only the lab executes it, so of the unit tests those that name it.
 
 A test of the lab starts the whole program, so its imports say nothing: its file names the folders that it
 protects (PROTECTS). After a change in a folder of the kit that no file names, all of them run.
@@ -26,6 +27,7 @@ LAB = ("tests/lab", "tests/faults")
 _SETTINGS = ("pyproject.toml", "tox.ini", "requirements.lock", "requirements-test.lock", "tests/conftest.py")
 _DOTTED = re.compile(rf"(?:{'|'.join(TOPS)})(?:\.\w+)*")
 _PATH = re.compile(rf"(?:{'|'.join(TOPS)})(?:/[\w.-]+)+")
+_IMAGE = "kit/lab/image/"
 _READS_WORKLOADS = "kit/config/workload.py"
 # The one fixture of tests/conftest.py that needs the kit: it runs the program in this process.
 _PROGRAM_FIXTURE, _PROGRAM = "hsp_here", "kit/cli/main.py"
@@ -71,10 +73,15 @@ class Imports:
         """The module that a changed file is, or the modules of its folder, or of the folder above it."""
         if path.endswith(".py"):
             return {path}
+        if path.startswith(_IMAGE):
+            return {each for each in self._modules if each.startswith("tests/") and self._names(each, path)}
         for folder in map(str, PurePosixPath(path).parents):
             if folder in self._folders and folder not in (*TOPS, "."):
                 return set(self._folders[folder])
         return set()
+
+    def _names(self, module: str, path: str) -> bool:
+        return PurePosixPath(path).name in (self._root / module).read_text()
 
     def needing(self, modules: frozenset[str]) -> frozenset[str]:
         """These modules, all that import them, and all that import those."""

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from kit.core.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, HostLost, Result, checked_argv
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, CommandResult, Host, HostLost, checked_argv
 from kit.hosts.held_device import HeldDevice
 
 
@@ -35,17 +35,17 @@ class Command:
 class ScriptedProcess:
     """A process that runs (`alive`) or has ended. `signals`: those that `stop` sent."""
 
-    def __init__(self, result: Result, alive: bool = False) -> None:
+    def __init__(self, result: CommandResult, alive: bool = False) -> None:
         self.argv, self.result, self.alive = result.argv, result, alive
         self.signals: list[str] = []
 
     def running(self) -> bool:
         return self.alive
 
-    def wait(self, deadline_s: float) -> Result:
+    def wait(self, deadline_s: float) -> CommandResult:
         return self.result
 
-    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+    def stop(self, deadline_s: float, signal: str = "INT") -> CommandResult:
         self.signals.append(signal)
         return self.result
 
@@ -101,14 +101,14 @@ class ScriptedHost(Host):
             return self.files[argv[-1]].decode()
         return self.default
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         result = self._outcome(Command(argv, stdin, deadline_s))
-        assert isinstance(result, Result)
+        assert isinstance(result, CommandResult)
         return result
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> ScriptedProcess:
         outcome = self._outcome(Command(checked_argv(argv), stdin, started=True))
-        return ScriptedProcess(outcome) if isinstance(outcome, Result) else outcome
+        return ScriptedProcess(outcome) if isinstance(outcome, CommandResult) else outcome
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.transfers.append(("put", path, deadline_s))
@@ -131,7 +131,7 @@ class ScriptedHost(Host):
         if self.lost:
             raise HostLost(f"{self.name}: the connection broke")
 
-    def _outcome(self, command: Command) -> Result | ScriptedProcess:
+    def _outcome(self, command: Command) -> CommandResult | ScriptedProcess:
         self.commands.append(command)
         assert not_isolated(command.argv) == []
         self._check_lost()
@@ -149,7 +149,7 @@ class ScriptedHost(Host):
             answer = json.dumps(answer)
         if not isinstance(answer, tuple):
             answer = (0, answer, "") if isinstance(answer, str) else (answer, "", "")
-        return Result(self.name, command.argv, *answer)
+        return CommandResult(self.name, command.argv, *answer)
 
 
 def on_device(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -40,6 +40,27 @@ def test_a_room_has_few_modules() -> None:
     assert [f"{room}: {count}" for room, count in rooms.items() if count > _ROOM_MODULES] == []
 
 
+# A table of a workload or testbed, and what a run stores of it, are one thing at two times.
+_ONE_THING = ({"config", "store"}, {"core", "store"})
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    """Programs for hosts stand alone: they import nothing."""
+    found: dict[str, list[Path]] = {}
+    for path in MODULES:
+        if path.parent.name == "remote":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path.relative_to(ROOT))
+    twice = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert len(found) > 300
+    assert {
+        name: list(map(str, paths)) for name, paths in twice.items()
+        if len(paths) > 2 or {path.parts[1] for path in paths} not in _ONE_THING
+    } == {}  # fmt: skip
+
+
 @pytest.mark.parametrize("marker", ["lab", "browser"])
 def test_what_a_stage_runs_is_where_it_collects(marker: str) -> None:
     """tox.ini names folders, so that its workers do not import all other tests."""

@@ -12,7 +12,7 @@ from kit.core.output import emit_json, say
 from kit.core.units import format_size_bytes
 from kit.emulation import compilation
 from kit.emulation.devices_file import Emulation, keep_states, load_states, read_emulation, served_devices
-from kit.emulation.served import Served
+from kit.emulation.served import ServedDevices
 from kit.emulation.udev_links import link_by_id, serial, unlink
 from kit.hosts.local import LocalHost
 
@@ -24,7 +24,7 @@ def serve(file: Path, *, json_output: bool) -> None:
     if os.geteuid() != 0:
         sudo = "sudo " if shutil.which("sudo") else "as root: "
         raise HostError("only root can make block devices", f"{sudo}hsp lab up --here {file}")
-    served = Served(LocalHost())
+    served = ServedDevices(LocalHost())
     if served.is_running():
         raise SafetyRefusal(
             "devices are already emulated on this machine", "end that `hsp lab up --here` first"
@@ -47,7 +47,7 @@ def serve(file: Path, *, json_output: bool) -> None:
         unlink(served.host)
 
 
-def _link(served: Served, paths: dict[str, str]) -> None:
+def _link(served: ServedDevices, paths: dict[str, str]) -> None:
     """Make by-id links for testbeds; without udev the devices have only the kernel's names."""
     try:
         links = link_by_id(served.host, paths)
@@ -58,7 +58,7 @@ def _link(served: Served, paths: dict[str, str]) -> None:
         say(f"{link}  serial {serial(name)}")
 
 
-def _wait(served: Served) -> None:
+def _wait(served: ServedDevices) -> None:
     """Wait for Ctrl-C. Raises HostError if the server of the devices ends by itself."""
     try:
         while served.is_running():

@@ -14,10 +14,10 @@ from kit.config.testbed import Testbed, read_testbed
 from kit.config.workload_source import find_workload
 from kit.core.output import emit_json, emit_text
 from kit.core.progress import Progress
-from kit.doctor.diagnosis import Target, diagnose
+from kit.doctor.diagnosis import DiagnosedHost, diagnose
 from kit.doctor.finding import Finding, Requirements
 from kit.doctor.lab import HERE, gather_lab, judge_lab
-from kit.doctor.report import Examinee, Report, make_report, words
+from kit.doctor.report import Diagnosis, Examinee, make_report, words
 from kit.doctor.targets import requirements_of, targets_in, targets_of
 from kit.hosts.connect import open_host
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs, build
@@ -80,14 +80,14 @@ def check(
     raise typer.Exit(report.exit_code)
 
 
-def _diagnose(targets: list[Target], requirements: Requirements, progress: Progress) -> Report:
+def _diagnose(targets: list[DiagnosedHost], requirements: Requirements, progress: Progress) -> Diagnosis:
     with progress.step(f"checking {len(targets)} host{'s' * (len(targets) != 1)}"):
         return diagnose(targets, requirements, progress.detail)
 
 
 def _diagnose_lab(
     testbed: Testbed, inputs: ImageInputs, requirements: Requirements, boot: bool, progress: Progress
-) -> Report:
+) -> Diagnosis:
     """Check this machine; with `boot` also the guest, unless it cannot start here."""
     findings: list[Finding] = list(judge_lab(gather_lab(inputs), testbed.lab.memory, testbed.lab.clock))
     report = make_report((Examinee(HERE, (), reachable=True, examined=True),), findings)

@@ -20,7 +20,7 @@ from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.core.text import counted
 from kit.core.units import format_size_bytes
-from kit.emulation.served import Served
+from kit.emulation.served import ServedDevices
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
@@ -256,7 +256,7 @@ def fault(
     lab = _selected_lab(state)
     clock = Clock(lab["clock"], lab["dilation"])
     with open_host(Path(lab["state"]), free_port()) as guest:
-        Served(guest).tell(name, *words, after_s=clock.to_host_ns(delay_ns) / 1e9)
+        ServedDevices(guest).tell(name, *words, after_s=clock.to_host_ns(delay_ns) / 1e9)
     emit_text([f"{name}: {' '.join(words)}"])
 
 

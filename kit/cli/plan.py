@@ -25,13 +25,13 @@ from kit.config.lengths import as_set
 from kit.config.testbed_devices import DRAM_MULTIPLE
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
-from kit.core.table import Row, Table
+from kit.core.table import Row, TextTable
 from kit.core.terminal import terminal_width
 from kit.core.text import counted
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
 from kit.doctor.checks import OF_RUN
 from kit.lab import run_time
-from kit.plan.estimate import Written, seconds, written
+from kit.plan.estimate import PlannedWrites, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
 from kit.plan.steps import listed
@@ -130,7 +130,7 @@ def _phases(plan: Plan, width: int) -> Iterator[str]:
         load = ", ".join(sorted(job.operations)) if job and not phase.force else phase.load_text
         block = format_size_bytes(job.block_bytes) if job and job.block_bytes else ""
         rows.append((phase.name, load, block, format_duration_ns(phase.duration), more))
-    yield from Table(("phase", "load", "block", "lasts", ""), rows, (2, 3)).lines(width)
+    yield from TextTable(("phase", "load", "block", "lasts", ""), rows, (2, 3)).lines(width)
     yield ""
 
 
@@ -183,7 +183,7 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     return [*lines, ""]
 
 
-def _written(bytes_: list[Written]) -> list[str]:
+def _written(bytes_: list[PlannedWrites]) -> list[str]:
     if not bytes_:
         return ["nothing is written before the measurement", ""]
     lines = ["written before anything is measured:"]

@@ -8,7 +8,7 @@ from typing import Any
 from kit.core.text import counted
 from kit.core.units import format_decimal_bytes
 from kit.lab import run_time
-from kit.plan.estimate import RATES_BYTES, Written, filled, preconditioned, seconds, written
+from kit.plan.estimate import RATES_BYTES, PlannedWrites, filled, preconditioned, seconds, written
 from kit.plan.plan import Plan
 from kit.plan.sweep import Build, SweepPlan
 from kit.plan.sweep_build import name_of
@@ -147,9 +147,9 @@ def build_seconds(planned: SweepPlan) -> Iterator[tuple[float, float]]:
         yield fast_s - done / max(RATES_BYTES), slow_s - done / min(RATES_BYTES)
 
 
-def _preconditioned(planned: SweepPlan) -> Iterator[tuple[Build, list[Written]]]:
+def _preconditioned(planned: SweepPlan) -> Iterator[tuple[Build, list[PlannedWrites]]]:
     """Each build with what it preconditions: each device once in a sweep, in each way."""
-    seen: list[Written] = []
+    seen: list[PlannedWrites] = []
     for build in planned.builds:
         new = [entry for entry in preconditioned(build.plan) if entry not in seen]
         seen += new

@@ -43,13 +43,13 @@ Made = Mapping[str, Callable[[int], str | bytes | Iterable[str]]]
 
 
 @dataclass(frozen=True)
-class Result:
+class OutputTargets:
     """`targets`: each format, and the file it goes to; None: stdout."""
 
     targets: tuple[tuple[str, Path | None], ...]
 
     @classmethod
-    def of(cls, kind: str | None, files: Sequence[Path] | None, json_output: bool) -> Result:
+    def of(cls, kind: str | None, files: Sequence[Path] | None, json_output: bool) -> OutputTargets:
         """What the options ask for. Raises ConfigError."""
         for file in files or ():
             check_target(file)

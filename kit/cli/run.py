@@ -186,13 +186,13 @@ def run(
     refuse_unused(context, {"a run that is resumed": resume})
     side, series = _chosen(workload, testbed, again, sets, length, agree or ())
     b = versus_workload or (side.workload if versus is not None else "")
+    _refuse_unused(context, side, b, versus, count)
     request = Request(
         results, ImageInputs(suite, tuple(pin or ()), kernel), json_output, junit, tuple(erase_serial or ()),
         again, count, parse_width(until) if until else None, tuple(across or ()), seed, age_again,
         beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
         known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
     )  # fmt: skip
-    _refuse_unused(context, side, b, versus, count)
     cells, quick = (series.only, series.quick) if series else (tuple(only or ()), quick)
     planned = None if b else side.sweep(cells, quick=quick)
     if planned is not None:

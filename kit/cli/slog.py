@@ -19,7 +19,7 @@ from kit.cli.options import (
     SuiteOption,
     output,
 )
-from kit.cli.result import Result
+from kit.cli.result import OutputTargets
 from kit.cli.usage import refuse_unused
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
@@ -76,7 +76,7 @@ def slog(
       hsp slog log0 --testbed nas.toml            a device of a testbed
       hsp slog /dev/disk/by-id/nvme-A --state aged --erase-serial S5H9NS0N123456
     """
-    (chosen,) = Result.of(kind, None, json_output).kinds
+    (chosen,) = OutputTargets.of(kind, None, json_output).kinds
     json_output, row = chosen == "json", chosen == "row"
     targets = [find_target(device, testbed) for device in devices]
     in_lab = [target.is_lab for target in targets]

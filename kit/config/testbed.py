@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import VersionText
-from kit.config.tables.command_table import Command, check_command_names
+from kit.config.tables.command_table import OwnCommand, check_command_names
 from kit.config.tables.power_table import Power, check_power
 from kit.config.tables.precondition_table import Role
 from kit.config.tables.setting_table import Setting, check_setting_names
@@ -118,7 +118,7 @@ class Testbed(Table):
     bus: Annotated[dict[Name, Bus], Field(exclude_if=lambda buses: not buses)] = Field(default_factory=dict)
     device: tuple[Device, ...] = ()
     setting: Annotated[tuple[Setting, ...], Field(exclude_if=lambda settings: not settings)] = ()
-    command: Annotated[tuple[Command, ...], Field(exclude_if=lambda commands: not commands)] = ()
+    command: Annotated[tuple[OwnCommand, ...], Field(exclude_if=lambda commands: not commands)] = ()
     power: Annotated[Power | None, Field(exclude_if=lambda power: power is None)] = None
 
     @model_validator(mode="after")
@@ -146,7 +146,7 @@ class Testbed(Table):
     def devices(self, role: Role) -> tuple[Device, ...]:
         return tuple(device for device in self.device if device.role == role)
 
-    def command_named(self, name: str) -> Command | None:
+    def command_named(self, name: str) -> OwnCommand | None:
         return next((each for each in self.command if each.name == name), None)
 
     @property

@@ -21,7 +21,7 @@ _CONSOLE = Console(file=io.StringIO(), color_system=None, force_jupyter=False, l
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """`rows`: a tuple has the cells below `head`, a str is a title across all columns.
 
     `head`: may have a second line, such as the name of a group above that of its first column. `numeric`:

@@ -56,7 +56,7 @@ class BlockDevice:
 
 
 @dataclass(frozen=True)
-class Written:
+class DeviceWrites:
     """Bytes written since the kernel detected the device, and over its life from SMART (None: unknown)."""
 
     kernel_bytes: int
@@ -110,7 +110,7 @@ def _find(
     return BlockDevice(path, **{name: getattr(checked.node, name) for name in names})
 
 
-def read_written(host: Host, device: BlockDevice, with_smart: bool = False) -> Written:
+def read_written(host: Host, device: BlockDevice, with_smart: bool = False) -> DeviceWrites:
     """Read the counters of written bytes. Raises HostError if the kernel's cannot be read."""
     path = f"/sys/class/block/{device.kernel_name}/stat"
     text = host.run(["cat", path]).stdout
@@ -119,8 +119,8 @@ def read_written(host: Host, device: BlockDevice, with_smart: bool = False) -> W
     except (ValueError, IndexError):
         raise HostError(f"on {host.name}: {path} has no count of written sectors: {text[:200]!r}") from None
     if not with_smart:
-        return Written(sectors * _SECTOR_BYTES)
-    return Written(sectors * _SECTOR_BYTES, *_read_smart(host, device))
+        return DeviceWrites(sectors * _SECTOR_BYTES)
+    return DeviceWrites(sectors * _SECTOR_BYTES, *_read_smart(host, device))
 
 
 def has_smart(host: Host, device: BlockDevice) -> bool:

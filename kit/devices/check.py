@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kit.core.errors import SafetyRefusal
 from kit.devices.inventory import Inventory, Node
-from kit.devices.locks import Claim, Locks
+from kit.devices.locks import ExclusiveClaim, Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, DeviceSpec, Reason, reasons
 from kit.hosts.base import Host
@@ -118,14 +118,14 @@ class Guard:
     """The devices of this run, as long as the locks are held.
 
     Until the pool is created nothing of the run has them open, or only for a moment; so they are claimed
-    (kit.devices.locks.Claim): others cannot take them then.
+    (kit.devices.locks.ExclusiveClaim): others cannot take them then.
     """
 
     host: Host
     checked: tuple[Checked, ...]
     locks: Locks
     run: str
-    _claim: Claim | None = None
+    _claim: ExclusiveClaim | None = None
 
     @property
     def claimer(self) -> int | None:
@@ -140,7 +140,7 @@ class Guard:
     def claim(self, but: str | None = None) -> None:
         """Claim all devices (but that path). Raises SafetyRefusal if one is in use, HostError."""
         names = [name for device in self.checked if device.spec.path != but for name in device.kernel_names]
-        self._claim = Claim(self.host, names, self.run) if names else None
+        self._claim = ExclusiveClaim(self.host, names, self.run) if names else None
 
     def release(self) -> None:
         """Let others open the devices: the pool, or the undo of a step. Safe to call twice."""

@@ -22,7 +22,7 @@ _NODE_KEYS = (
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedDisk:
     """A disk. `path`: its by-id link, None if it has none. Without reasons it is available."""
 
     node: Node
@@ -48,7 +48,7 @@ class Listed:
         }
 
 
-def list_devices(host: Host) -> tuple[Listed, ...]:
+def list_devices(host: Host) -> tuple[ListedDisk, ...]:
     """All disks of the host. Writes nothing. Raises SafetyRefusal if they cannot be examined."""
     inventory = probe(host, None, health=True)
     listed = []
@@ -56,11 +56,11 @@ def list_devices(host: Host) -> tuple[Listed, ...]:
         node = inventory.nodes[name]
         path = preferred_link(node)
         spec = DeviceSpec(path or f"/dev/{name}", node.serial, node.size_bytes)
-        listed.append(Listed(node, path, inventory.disks[name].health, reasons(inventory, spec)))
+        listed.append(ListedDisk(node, path, inventory.disks[name].health, reasons(inventory, spec)))
     return tuple(listed)
 
 
-def describe(listed: Listed, *, all_: bool = False) -> str:
+def describe(listed: ListedDisk, *, all_: bool = False) -> str:
     """Lines for a terminal, without control characters; `all_`: with each probe that could not tell."""
     node, health = listed.node, listed.health
     about = [
@@ -101,7 +101,7 @@ _GIB = 1 << 30
 _LOG_BYTES = 64 * _GIB
 
 
-def proposed_roles(disks: Sequence[Listed]) -> dict[str, tuple[str, str]]:
+def proposed_roles(disks: Sequence[ListedDisk]) -> dict[str, tuple[str, str]]:
     """Role and why, by kernel name: a proposal by kind and size alone.
 
     Disks that rotate hold the data; beside them the smallest flash disk is the log, the others are caches.
@@ -119,7 +119,7 @@ def proposed_roles(disks: Sequence[Listed]) -> dict[str, tuple[str, str]]:
     return roles
 
 
-def device_block(listed: Listed, name: str = "", role: str = "data", why: str = "") -> str:
+def device_block(listed: ListedDisk, name: str = "", role: str = "data", why: str = "") -> str:
     """A [[device]] table of a testbed. Without a name it has the kernel's. `why`: of a proposed role."""
     node = listed.node
     mib, rest = divmod(node.size_bytes, 1 << 20)

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.text import safe_text
 from kit.devices.inventory import Node
-from kit.hosts.base import Closing, Host, Process, Result
+from kit.hosts.base import Closing, CommandResult, Host, Process
 
 DIRECTORY = "/run/hsp/locks"
 _HOST_LOCK = "host.lock"
@@ -121,7 +121,7 @@ class Locks(Closing):
             "needed are flock (util-linux), python3 and a writable /run there",
         )
 
-    def _held(self, ended: Result) -> SafetyRefusal:
+    def _held(self, ended: CommandResult) -> SafetyRefusal:
         try:
             output = json.loads(ended.stdout)
             subject = self._by_name.get(str(output["name"]), "the host")
@@ -152,7 +152,7 @@ class Locks(Closing):
                 self._process.stop(_END_S, "TERM")
 
 
-class Claim(Locks):
+class ExclusiveClaim(Locks):
     """Devices opened exclusively (O_RDONLY | O_EXCL) until `close`: no other program mounts or formats them.
 
     `pid`: the process on the host that holds them, for kit.devices.probe.
@@ -165,7 +165,7 @@ class Claim(Locks):
         self._start(host, {path: path for path in map(_device_path, kernel_names)}, run)
         self.pid = int(host.run(["cat", f"{DIRECTORY}/{self._token}"]).stdout)
 
-    def _held(self, ended: Result) -> SafetyRefusal:
+    def _held(self, ended: CommandResult) -> SafetyRefusal:
         try:
             output = json.loads(ended.stdout)
             path, error = safe_text(str(output["name"])), safe_text(str(output["owner"]))

@@ -113,7 +113,7 @@ class DiskFacts(_Facts):
     smartctl: ToolResult | None = None
 
 
-class Facts(_Facts):
+class AllFacts(_Facts):
     """All facts. `mounts`: process, namespace and line of mountinfo; `own`: the helper's mount namespace.
 
     `open`: device, process and its name; in the kernel "" and the user.
@@ -142,8 +142,8 @@ def probe(
 ) -> Inventory:
     """Read the disks of `paths` (None: all disks). Writes nothing.
 
-    `content`: also read their contents. `claimer`: the process of kit.devices.locks.Claim that holds them.
-    Raises SafetyRefusal if that fails, HostLost.
+    `content`: also read their contents. `claimer`: the process of ExclusiveClaim that holds
+    them. Raises SafetyRefusal if that fails, HostLost.
     """
     request = {
         "paths": None if paths is None else list(paths),
@@ -194,7 +194,7 @@ def device_settings(host: Host, paths: Mapping[str, str]) -> dict[str, DeviceSet
 
 def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
     """Parse the output of probe_devices.py. Raises ValueError if it has another form."""
-    facts = Facts.model_validate_json(text)
+    facts = AllFacts.model_validate_json(text)
     results = facts.tools
     problems = [f"mounts of process {process}" for process in facts.unread]
     problems += [f"open files of process {process}" for process in facts.unread_files]
@@ -322,7 +322,7 @@ def _parsed(
 
 
 def _mounts(
-    facts: Facts, links: dict[str, str], nodes: dict[str, Node], problems: list[str]
+    facts: AllFacts, links: dict[str, str], nodes: dict[str, Node], problems: list[str]
 ) -> Iterable[DeviceMount]:
     """proc_pid_mountinfo(5): "ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS... - TYPE SOURCE OPTIONS"."""
     for pid, namespace, line in facts.mounts:

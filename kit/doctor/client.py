@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kit.doctor.facts import Facts, Unknown
-from kit.doctor.finding import Examination, Subject, Verdict, undetermined
+from kit.doctor.facts import HostFacts, Unknown
+from kit.doctor.finding import Examination, ExaminedHost, Verdict, undetermined
 
 FILES = ("/proc/filesystems",)
 PROGRAMS = ("fio", "getent", "install", "ip", "mount", "mount.nfs", "setpriv", "umount")
@@ -21,7 +21,7 @@ _HELPERS = ("mount.nfs",)
 _MOUNT_PROGRAMS = ("mount", "mount.nfs", "setpriv", "umount")
 
 
-def _fio_version(facts: Facts) -> str:
+def _fio_version(facts: HostFacts) -> str:
     """Version of fio, without its name. Raises Unknown."""
     output = facts.output("fio").strip()
     match = re.fullmatch(r"fio-([0-9]{1,4}\.[0-9]{1,4}[A-Za-z0-9.+~-]{0,40})", output)
@@ -30,7 +30,7 @@ def _fio_version(facts: Facts) -> str:
     return match[1]
 
 
-def _fio(subject: Subject) -> Verdict:
+def _fio(subject: ExaminedHost) -> Verdict:
     facts = subject.facts
     if not any(facts.program("fio")):
         return "fail", "not installed"
@@ -41,7 +41,7 @@ def _fio(subject: Subject) -> Verdict:
     return "warn" if (int(major), int(minor)) < MIN_FIO else "ok", version
 
 
-def programs(subject: Subject, names: tuple[str, ...]) -> Verdict:
+def programs(subject: ExaminedHost, names: tuple[str, ...]) -> Verdict:
     """Check that the programs are in PATH."""
     missing, hidden = [], []
     for name in names:
@@ -55,12 +55,12 @@ def programs(subject: Subject, names: tuple[str, ...]) -> Verdict:
     return "fail" if problems else "ok", "; ".join(problems) or ", ".join(names)
 
 
-def _programs(subject: Subject) -> Verdict:
+def _programs(subject: ExaminedHost) -> Verdict:
     names = tuple(name for name in PROGRAMS if not (subject.requirements.libnfs and name in _MOUNT_PROGRAMS))
     return programs(subject, names)
 
 
-def _nfs_client(subject: Subject) -> Verdict:
+def _nfs_client(subject: ExaminedHost) -> Verdict:
     lines = subject.facts.text("/proc/filesystems").splitlines()
     kinds = {words[-1] for words in (line.split() for line in lines) if words}
     # Every kernel has proc; a list without it is garbled.
@@ -74,7 +74,7 @@ def _nfs_client(subject: Subject) -> Verdict:
     return "fail", "the kernel has neither nfs nor a module of it"
 
 
-def fio_alike(clients: Mapping[str, Facts]) -> dict[str, Verdict]:
+def fio_alike(clients: Mapping[str, HostFacts]) -> dict[str, Verdict]:
     """Whether all clients have the same version of fio; verdicts and facts by client."""
     verdicts: dict[str, Verdict] = {}
     versions: dict[str, str] = {}

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from kit.core.errors import KitError
 from kit.doctor import client, machine, network, packages, server, tracing
-from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_json
-from kit.doctor.finding import Examination, Finding, Requirements, Subject, examine
-from kit.doctor.report import Examinee, Report, make_report
-from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
+from kit.doctor.facts import HELPER_DEADLINE_S, FactsRequest, HostFacts, Unknown, parse_json
+from kit.doctor.finding import Examination, ExaminedHost, Finding, Requirements, examine
+from kit.doctor.report import Diagnosis, Examinee, make_report
+from kit.hosts.base import CommandResult, DeadlineExceeded, Host, HostLost
 from kit.hosts.sudo import CLIENT_PROGRAMS, SERVER_PROGRAMS, SudoHost
 from kit.recovery import work_directory
 from kit.trace.support import programs
@@ -30,7 +30,7 @@ _ANSWER_DEADLINE_S = HELPER_DEADLINE_S + 60.0
 
 
 @dataclass(frozen=True)
-class Target:
+class DiagnosedHost:
     """A host to diagnose. `open` connects (raises KitError); leaving the context closes the connection.
 
     `peer`: for a client, the server's name or address. `real_clock`: whether its wall clock should show
@@ -49,23 +49,23 @@ class Target:
 class Gathered:
     """Facts of a host. Without `facts`, `failed` is the finding that explains why."""
 
-    target: Target
-    facts: Facts | None
+    target: DiagnosedHost
+    facts: HostFacts | None
     failed: Finding | None = None
     round_trip_s: float | None = None
     offset_s: float | None = None
 
 
 def diagnose(
-    targets: Sequence[Target],
+    targets: Sequence[DiagnosedHost],
     requirements: Requirements | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Report:
+) -> Diagnosis:
     """Diagnose all hosts; a failed host does not affect the others. `tell`: what each is asked for now."""
     outcomes: list[Future[Gathered]] = [Future() for _ in targets]
     asked: dict[str, str] = {}
 
-    def run(outcome: Future[Gathered], target: Target) -> None:
+    def run(outcome: Future[Gathered], target: DiagnosedHost) -> None:
         def at(part: str) -> None:
             asked[target.name] = part
             tell("; ".join(f"{name}: {each}" for name, each in list(asked.items()) if each))
@@ -82,7 +82,7 @@ def diagnose(
     return judge([outcome.result() for outcome in outcomes], requirements or Requirements())
 
 
-def gather(target: Target, at: Callable[[str], None] = lambda _: None) -> Gathered:
+def gather(target: DiagnosedHost, at: Callable[[str], None] = lambda _: None) -> Gathered:
     """Run `true` for the round-trip time, then the helper; without root, also read root's files.
 
     `at` is called with each part.
@@ -100,7 +100,7 @@ def gather(target: Target, at: Callable[[str], None] = lambda _: None) -> Gather
             at("reading facts")
             answer = _run_helper(host, target)
             answer_time_s = time.time()
-            facts = Facts(parse_json(answer.stdout, "its answer", dict))
+            facts = HostFacts(parse_json(answer.stdout, "its answer", dict))
         except (KitError, Unknown) as error:
             reason = _describe(error) if isinstance(error, KitError) else str(error)
             failed = Finding(target.name, "python", "fail", f"{reason}; no other check is possible")
@@ -114,12 +114,12 @@ def gather(target: Target, at: Callable[[str], None] = lambda _: None) -> Gather
         return Gathered(target, _add_root_files(host, target, facts), None, round_trip_s, offset_s)
 
 
-def request(target: Target) -> Request:
+def request(target: DiagnosedHost) -> FactsRequest:
     """The facts to read from a host in its roles."""
     parts, serves = [machine, network], "server" in target.roles
     if target.of_run:
         files = {*machine.FILES, *network.FILES, *(server.FILES if serves else ())} - {packages.OS_RELEASE}
-        return Request(
+        return FactsRequest(
             tuple(sorted(files)), (), (), {**machine.COMMANDS, **network.COMMANDS}, peer=target.peer
         )
     parts += [server, tracing] if serves else []
@@ -132,7 +132,7 @@ def request(target: Target) -> Request:
         return {key: value for part in parts for key, value in getattr(part, name, {}).items()}
 
     functions = {name for program in programs() for name in program.functions}
-    return Request(
+    return FactsRequest(
         files=union("FILES"),
         present=union("PRESENT"),
         programs=union("PROGRAMS") + (server.DEVICE_PROGRAMS if serves else ()),
@@ -143,7 +143,7 @@ def request(target: Target) -> Request:
     )
 
 
-def _run_helper(host: Host, target: Target) -> Result:
+def _run_helper(host: Host, target: DiagnosedHost) -> CommandResult:
     """The helper's answer. Raises KitError, Unknown."""
     argv = ["/usr/bin/python3", "-I", "-", request(target).as_json()]
     # With sudo only on servers, as in a run; with `env` in front the command does not go through sudo.
@@ -165,7 +165,7 @@ def _run_helper(host: Host, target: Target) -> Result:
     raise Unknown(refusals[0])
 
 
-def _add_root_files(host: Host, target: Target, facts: Facts) -> Facts:
+def _add_root_files(host: Host, target: DiagnosedHost, facts: HostFacts) -> HostFacts:
     """Of an ordinary user: what sudo refuses, and by commands that go through it what root alone can read."""
     texts: dict[str, str] = {}
     serves = "server" in target.roles
@@ -187,7 +187,7 @@ def _add_root_files(host: Host, target: Target, facts: Facts) -> Facts:
     return replace(facts, elsewhere=texts)
 
 
-def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
+def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Diagnosis:
     """Judge the facts of all hosts. Pure."""
     clients = [host for host in gathered if "client" in host.target.roles]
     requirements = replace(requirements, clients=max(1, len(clients)))
@@ -201,7 +201,7 @@ def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
             findings.append(Finding(host.target.name, "reachable", "ok", "commands run"))
         if host.facts is not None:
             name, times = host.target.name, (host.offset_s, host.round_trip_s)
-            subject = Subject(name, host.facts, requirements, server_facts, serves, *times)
+            subject = ExaminedHost(name, host.facts, requirements, server_facts, serves, *times)
             findings += examine(subject, _examinations(host.target, requirements))
     fio = client.fio_alike({host.target.name: host.facts for host in clients if host.facts})
     findings += [Finding(name, "fio-alike", *verdict) for name, verdict in fio.items()]
@@ -217,7 +217,7 @@ def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
     return make_report(hosts, findings)
 
 
-def _examinations(target: Target, requirements: Requirements) -> dict[str, Examination]:
+def _examinations(target: DiagnosedHost, requirements: Requirements) -> dict[str, Examination]:
     chosen = machine.EXAMINATIONS | (machine.WALL_CLOCK if target.real_clock else {})
     if "server" in target.roles:
         chosen |= server.EXAMINATIONS

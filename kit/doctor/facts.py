@@ -19,7 +19,7 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class FactsRequest:
     """Argument of remote/read_facts.py. `commands`: argv by name; `files`: glob patterns of files to read.
 
     `present`: glob patterns of paths that are listed, not read. `needs`: commands that run only if a path
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandFact:
     """Exit code and output of a command."""
 
     code: int
@@ -55,7 +55,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Facts:
+class HostFacts:
     """Answer of remote/read_facts.py, unchecked. Accessors raise Unknown for a missing or malformed fact.
 
     `elsewhere`: texts of root's files that were read separately because the helper was not root, and the
@@ -99,7 +99,7 @@ class Facts:
         files = {*self.part("files"), *self.elsewhere}
         return sorted(path for path in files if isinstance(path, str) and re.fullmatch(pattern, path))
 
-    def command(self, name: str) -> Command:
+    def command(self, name: str) -> CommandFact:
         """The result of a command."""
         result = self.part(f"command {name}")
         code, out, err = (result.get(key) for key in ("code", "out", "err"))
@@ -107,7 +107,7 @@ class Facts:
             raise Unknown(MISSING)
         if not (isinstance(out, str) and isinstance(err, str)):
             raise Unknown(MISSING)
-        return Command(code, out, err)
+        return CommandFact(code, out, err)
 
     def output(self, name: str) -> str:
         """Output of a successful command."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from kit.core.text import safe_text
 from kit.doctor import packages
 from kit.doctor.checks import CHECKS
-from kit.doctor.facts import Facts, Unknown
+from kit.doctor.facts import HostFacts, Unknown
 
 State = Literal["ok", "note", "warn", "fail"]
 WORST_FIRST: tuple[State, ...] = ("fail", "warn", "note", "ok")
@@ -36,7 +36,7 @@ class Requirements:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExaminedHost:
     """A host and its facts. `offset_s`: its wall clock minus this machine's.
 
     `server`: for a client, the facts of the server, if known. `serves`: for a server, its addresses that
@@ -44,9 +44,9 @@ class Subject:
     """
 
     name: str
-    facts: Facts
+    facts: HostFacts
     requirements: Requirements = Requirements()
-    server: Facts | None = None
+    server: HostFacts | None = None
     serves: tuple[str, ...] = ()
     offset_s: float | None = None
     round_trip_s: float | None = None
@@ -95,10 +95,10 @@ class Finding:
 
 # State and what was observed.
 Verdict = tuple[State, str]
-Examination = Callable[[Subject], Verdict]
+Examination = Callable[[ExaminedHost], Verdict]
 
 
-def examine(subject: Subject, examinations: Mapping[str, Examination]) -> Iterator[Finding]:
+def examine(subject: ExaminedHost, examinations: Mapping[str, Examination]) -> Iterator[Finding]:
     """Run all checks; an impossible one gives a warning. `examinations`: by name of the check."""
     for check, look in examinations.items():
         reason = None

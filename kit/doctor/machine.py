@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kit.doctor import packages
 from kit.doctor.facts import Unknown
-from kit.doctor.finding import Examination, State, Subject, Verdict
+from kit.doctor.finding import Examination, ExaminedHost, State, Verdict
 from kit.recovery import work_directory
 from kit.run.watch import FLOOR_THERE_BYTES
 
@@ -49,7 +49,7 @@ _RANGES = "[0-9]{1,4}([-,][0-9]{1,4})*"
 _RUN = re.compile(rf"{RUN_ROOT}/[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{6}}")
 
 
-def _system(subject: Subject) -> Verdict:
+def _system(subject: ExaminedHost) -> Verdict:
     system = subject.facts.part("system")
     name, release = str(system.get("name")), str(system.get("release"))
     if not re.fullmatch(r"[A-Za-z]{1,30}", name):
@@ -57,7 +57,7 @@ def _system(subject: Subject) -> Verdict:
     return "ok" if name == "Linux" else "fail", f"{name} {release}"
 
 
-def _privilege(subject: Subject) -> Verdict:
+def _privilege(subject: ExaminedHost) -> Verdict:
     user, refused = int(subject.facts.number("euid")), subject.facts.refused
     if refused:
         return "fail", f"sudo does not run these programs without a password: {', '.join(refused)}"
@@ -68,7 +68,7 @@ def _privilege(subject: Subject) -> Verdict:
     return "fail", f"commands run as user id {user}"
 
 
-def _round_trip(subject: Subject) -> Verdict:
+def _round_trip(subject: ExaminedHost) -> Verdict:
     trip_s = subject.round_trip_s
     if trip_s is None:
         raise Unknown("no command returned")
@@ -76,14 +76,14 @@ def _round_trip(subject: Subject) -> Verdict:
     return state, f"{trip_s * 1e3:.0f} ms per command"
 
 
-def _clock_source(subject: Subject) -> Verdict:
+def _clock_source(subject: ExaminedHost) -> Verdict:
     source = subject.facts.text(CLOCK_SOURCE)
     if source not in _FAST_CLOCKS and source not in _SLOW_CLOCKS:
         raise Unknown(f"unknown clock source {source[:60]!r}")
     return "ok" if source in _FAST_CLOCKS else "warn", source
 
 
-def _time_sync(subject: Subject) -> Verdict:
+def _time_sync(subject: ExaminedHost) -> Verdict:
     stepped_ns = int(subject.facts.number("stepped_ns"))
     status = subject.facts.number("time", "status")
     if status != int(status) or status < 0:
@@ -95,13 +95,13 @@ def _time_sync(subject: Subject) -> Verdict:
     return "ok", "synchronised"
 
 
-def _clock_offset(subject: Subject) -> Verdict:
+def _clock_offset(subject: ExaminedHost) -> Verdict:
     if subject.offset_s is None:
         raise Unknown("the host's answer has no time")
     return "ok" if abs(subject.offset_s) <= _OFFSET_S else "warn", f"{subject.offset_s * 1e3:+.0f} ms"
 
 
-def _mitigations(subject: Subject) -> Verdict:
+def _mitigations(subject: ExaminedHost) -> Verdict:
     directory = f"{CPU}/vulnerabilities/"
     on, off, unknown = [], [], []
     paths = subject.facts.paths(re.escape(directory) + r"[^/]+")
@@ -121,7 +121,7 @@ def _mitigations(subject: Subject) -> Verdict:
     return ("note", "; ".join(lists)) if lists else ("ok", "this CPU needs none")
 
 
-def _governor(subject: Subject) -> Verdict:
+def _governor(subject: ExaminedHost) -> Verdict:
     paths = subject.facts.paths(re.escape(CPU) + r"/cpufreq/policy[0-9]+/scaling_governor")
     governors = [subject.facts.text(path, _WORD) for path in paths]
     slow = [name for name in governors if name != "performance"]
@@ -132,7 +132,7 @@ def _governor(subject: Subject) -> Verdict:
     return "ok", f"performance on all {len(governors)} policies"
 
 
-def _switch(subject: Subject, off_by_path: Mapping[str, str]) -> Verdict:
+def _switch(subject: ExaminedHost, off_by_path: Mapping[str, str]) -> Verdict:
     """The switch in the first file that exists; `off_by_path`: its value for off, 0 or 1."""
     for path, off in off_by_path.items():
         value = subject.facts.optional(path, "[01]")
@@ -141,11 +141,11 @@ def _switch(subject: Subject, off_by_path: Mapping[str, str]) -> Verdict:
     return "note", _NOT_REPORTED
 
 
-def _turbo(subject: Subject) -> Verdict:
+def _turbo(subject: ExaminedHost) -> Verdict:
     return _switch(subject, {f"{CPU}/intel_pstate/no_turbo": "1", f"{CPU}/cpufreq/boost": "0"})
 
 
-def _c_states(subject: Subject) -> Verdict:
+def _c_states(subject: ExaminedHost) -> Verdict:
     facts, allowed = subject.facts, {}
     for path in facts.paths(re.escape(CPU) + r"/cpu0/cpuidle/state[0-9]+/latency"):
         state = path.rpartition("/")[0]
@@ -161,7 +161,7 @@ def _c_states(subject: Subject) -> Verdict:
     return severity, f"{allowed[deepest_us]}, {deepest_us} us to wake"
 
 
-def _device_sleep(subject: Subject) -> Verdict:
+def _device_sleep(subject: ExaminedHost) -> Verdict:
     policy = (subject.facts.optional(ASPM) or "").partition("[")[2].partition("]")[0] or "not reported"
     apst_us = int(subject.facts.optional(APST, "-?[0-9]{1,18}") or 0)
     text = f"ASPM {policy}, APST {f'up to {apst_us} us to wake' if apst_us > 0 else 'off'}"
@@ -170,18 +170,18 @@ def _device_sleep(subject: Subject) -> Verdict:
     return "ok" if policy == "performance" and apst_us <= 0 else "note", text
 
 
-def _smt(subject: Subject) -> Verdict:
+def _smt(subject: ExaminedHost) -> Verdict:
     return _switch(subject, {f"{CPU}/smt/active": "0"})
 
 
-def _numa(subject: Subject) -> Verdict:
+def _numa(subject: ExaminedHost) -> Verdict:
     nodes = subject.facts.optional("/sys/devices/system/node/online", _RANGES)
     if nodes is None:
         return "note", _NOT_REPORTED
     return ("ok", "one node") if nodes == "0" else ("note", f"nodes {nodes}")
 
 
-def _virtualised(subject: Subject) -> Verdict:
+def _virtualised(subject: ExaminedHost) -> Verdict:
     try:
         kind = subject.facts.command("detect-virt").out.strip()
     except Unknown:
@@ -194,7 +194,7 @@ def _virtualised(subject: Subject) -> Verdict:
     return ("ok", "no") if kind == "none" else ("note", kind)
 
 
-def _steal(subject: Subject) -> Verdict:
+def _steal(subject: ExaminedHost) -> Verdict:
     line = re.match(r"cpu((?: +[0-9]{1,18}){8,10})$", subject.facts.text("/proc/stat").partition("\n")[0])
     if not line:
         raise Unknown("/proc/stat has no line cpu")
@@ -204,7 +204,7 @@ def _steal(subject: Subject) -> Verdict:
     return "ok" if share <= _STEAL_SHARE else "warn", f"{share * 100:.2g} %"
 
 
-def _load(subject: Subject) -> Verdict:
+def _load(subject: ExaminedHost) -> Verdict:
     text = subject.facts.text("/proc/loadavg")
     cpus = subject.facts.number("system", "cpus")
     match = re.fullmatch(r"([0-9]{1,9}\.[0-9]{2}) [0-9.]+ [0-9.]+ [0-9]+/[0-9]+ [0-9]+", text)
@@ -213,7 +213,7 @@ def _load(subject: Subject) -> Verdict:
     return "ok" if float(match[1]) <= _BUSY_SHARE * cpus else "warn", f"{match[1]} on {cpus:g} CPUs"
 
 
-def memory_kib(subject: Subject, name: str) -> int:
+def memory_kib(subject: ExaminedHost, name: str) -> int:
     """A value of /proc/meminfo, in KiB."""
     match = re.search(rf"^{name}: +([0-9]{{1,18}}) kB$", subject.facts.text("/proc/meminfo"), re.MULTILINE)
     if not match:
@@ -221,14 +221,14 @@ def memory_kib(subject: Subject, name: str) -> int:
     return int(match[1])
 
 
-def _swap(subject: Subject) -> Verdict:
+def _swap(subject: ExaminedHost) -> Verdict:
     used_kib = memory_kib(subject, "SwapTotal") - memory_kib(subject, "SwapFree")
     if used_kib < 0:
         raise Unknown("invalid swap: SwapFree is larger than SwapTotal")
     return ("note", f"{used_kib >> 10} MiB in use") if used_kib else ("ok", "none in use")
 
 
-def _run_space(subject: Subject) -> Verdict:
+def _run_space(subject: ExaminedHost) -> Verdict:
     free_bytes = int(subject.facts.number("space", "free_bytes"))
     if free_bytes < 0:
         raise Unknown(f"invalid free space {free_bytes}")
@@ -240,7 +240,7 @@ def _run_space(subject: Subject) -> Verdict:
     return "ok" if free_bytes >= enough else "warn" if free_bytes >= least else "fail", text
 
 
-def _leftovers(subject: Subject) -> Verdict:
+def _leftovers(subject: ExaminedHost) -> Verdict:
     facts = subject.facts
     # Every host has a /run; a list without it is garbled.
     if not facts.present("/run"):
@@ -253,7 +253,7 @@ def _leftovers(subject: Subject) -> Verdict:
     return ("warn", names) if runs else ("ok", "none")
 
 
-def _python(subject: Subject) -> Verdict:
+def _python(subject: ExaminedHost) -> Verdict:
     version = str(subject.facts.raw.get("python"))
     match = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}", version)
     if not match:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kit.doctor.facts import NFS_PORT, Facts, Unknown, as_object, parse_json
-from kit.doctor.finding import Examination, State, Subject, Verdict
+from kit.doctor.facts import NFS_PORT, HostFacts, Unknown, as_object, parse_json
+from kit.doctor.finding import Examination, ExaminedHost, State, Verdict
 
 NET = "/sys/class/net"
 FILES = (f"{NET}/*/speed", f"{NET}/*/duplex", f"{NET}/*/ifindex")
@@ -37,14 +37,14 @@ class Link:
     statistics: object
 
 
-def _interfaces(facts: Facts) -> list[dict[str, object]]:
+def _interfaces(facts: HostFacts) -> list[dict[str, object]]:
     entries: list[dict[str, object]] = parse_json(facts.output("links"), "the output of `ip address`", list)
     if not entries or not all(isinstance(entry, dict) and "ifname" in entry for entry in entries):
         raise Unknown("`ip address` lists no interfaces")
     return entries
 
 
-def link_to(facts: Facts) -> Link:
+def link_to(facts: HostFacts) -> Link:
     """The client's interface on the route to the server."""
     name = _route(facts)[0]
     for entry in _interfaces(facts):
@@ -53,7 +53,7 @@ def link_to(facts: Facts) -> Link:
     raise Unknown(f"there is no interface {name}")
 
 
-def link_of(facts: Facts, addresses: tuple[str, ...]) -> Link:
+def link_of(facts: HostFacts, addresses: tuple[str, ...]) -> Link:
     """The server's interface that has one of the addresses."""
     for entry in _interfaces(facts):
         information = entry.get("addr_info")
@@ -64,7 +64,7 @@ def link_of(facts: Facts, addresses: tuple[str, ...]) -> Link:
     raise Unknown(f"no interface has the address {expected}; is there a NAT?")
 
 
-def _link(facts: Facts, name: str, entry: dict[str, object]) -> Link:
+def _link(facts: HostFacts, name: str, entry: dict[str, object]) -> Link:
     mtu = entry.get("mtu")
     if not isinstance(mtu, int) or isinstance(mtu, bool) or mtu <= 0:
         raise Unknown(f"no MTU of {name} in the output of `ip address`")
@@ -92,7 +92,7 @@ def _virtual_kind(entry: dict[str, object]) -> str:
     return str(entry["parentbus"]) if entry.get("parentbus") in _VIRTUAL_BUSES else ""
 
 
-def _or_empty(facts: Facts, path: str) -> str:
+def _or_empty(facts: HostFacts, path: str) -> str:
     """Text of a file; "" if it is unreadable, as for an interface that is down."""
     try:
         return facts.optional(path) or ""
@@ -119,7 +119,7 @@ def _judge_link(link: Link) -> Verdict:
 
 def _judge_errors(link: Link) -> Verdict:
     try:
-        statistics = Facts(as_object(link.statistics))
+        statistics = HostFacts(as_object(link.statistics))
         counters = {
             f"{direction} {name}": int(statistics.number(direction, name))
             for direction in ("rx", "tx")
@@ -136,7 +136,7 @@ def _judge_errors(link: Link) -> Verdict:
     return state, f"{link.name}: {shown or 'none'}"
 
 
-def _route(facts: Facts) -> tuple[str, str | None]:
+def _route(facts: HostFacts) -> tuple[str, str | None]:
     """Interface and gateway of the route to the server."""
     answer = as_object(facts.part("peer").get("route"))
     out, code = answer.get("out"), answer.get("code")
@@ -150,7 +150,7 @@ def _route(facts: Facts) -> tuple[str, str | None]:
     return name, gateway if isinstance(gateway, str) else None
 
 
-def addresses(facts: Facts) -> tuple[str, ...]:
+def addresses(facts: HostFacts) -> tuple[str, ...]:
     """The server's addresses as resolved by the client, best first."""
     resolved = facts.part("peer").get("addresses")
     if not isinstance(resolved, list) or not resolved or not all(isinstance(text, str) for text in resolved):
@@ -158,7 +158,7 @@ def addresses(facts: Facts) -> tuple[str, ...]:
     return tuple(resolved)
 
 
-def _client_route(subject: Subject) -> Verdict:
+def _client_route(subject: ExaminedHost) -> Verdict:
     address = addresses(subject.facts)[0]
     answer = subject.facts.part("peer").get("route")
     if isinstance(answer, dict) and isinstance(answer.get("code"), int) and answer["code"] != 0:
@@ -169,7 +169,7 @@ def _client_route(subject: Subject) -> Verdict:
     return "ok", f"to {address} through {name}"
 
 
-def _nfs_port(subject: Subject) -> Verdict:
+def _nfs_port(subject: ExaminedHost) -> Verdict:
     peer = subject.facts.raw.get("peer")
     if isinstance(peer, dict) and isinstance(peer.get("error"), str):
         return "fail", peer["error"]
@@ -183,7 +183,7 @@ def _nfs_port(subject: Subject) -> Verdict:
     return "ok", f"{address} port {NFS_PORT}: connected in {connect_ms:.1f} ms"
 
 
-def _mtu(subject: Subject) -> Verdict:
+def _mtu(subject: ExaminedHost) -> Verdict:
     client = link_to(subject.facts)
     if subject.server is None:
         raise Unknown(f"here it is {client.mtu}; the server's is not known")
@@ -196,7 +196,7 @@ def _mtu(subject: Subject) -> Verdict:
     return "warn", f"{client.mtu} on the client ({client.name}), {server.mtu} on the server ({server.name})"
 
 
-def _link_checks(link_in: Callable[[Subject], Link]) -> dict[str, Examination]:
+def _link_checks(link_in: Callable[[ExaminedHost], Link]) -> dict[str, Examination]:
     """The checks of an interface, of a client or the server."""
     return {
         "link": lambda subject: _judge_link(link_in(subject)),

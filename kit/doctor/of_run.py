@@ -35,11 +35,11 @@ def look(plan: Plan, site: Site) -> dict[str, Any]:
     return {"findings": tuple(findings)}
 
 
-def _targets(plan: Plan, site: Site) -> list[diagnosis.Target]:
+def _targets(plan: Plan, site: Site) -> list[diagnosis.DiagnosedHost]:
     peers = {one.host: one.server_address or server_address(plan.testbed) for one in site.clients}
-    seen: dict[HostIdentity, diagnosis.Target] = {}
+    seen: dict[HostIdentity, diagnosis.DiagnosedHost] = {}
     for key, host in site.hosts.items():
-        made = diagnosis.Target(
+        made = diagnosis.DiagnosedHost(
             host.name,
             ("server" if key == "server" else "client",),
             lambda host=host: nullcontext(host),  # type: ignore[misc]

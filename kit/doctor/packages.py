@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from kit.doctor.facts import Facts, Unknown
+from kit.doctor.facts import HostFacts, Unknown
 
 OS_RELEASE = "/etc/os-release"
 _TOOLS = "nvme-cli smartmontools hdparm sdparm mdadm"
@@ -36,7 +36,7 @@ _BUILT = "linux-headers-$(uname -r) zfs-dkms zfsutils-linux"
 _CONTRIB = " (first add contrib to Components in /etc/apt/sources.list.d/debian.sources, or to sources.list)"
 
 
-def advice(facts: Facts, check: str) -> str:
+def advice(facts: HostFacts, check: str) -> str:
     """What to install for a check on a host of that distribution; "" if that is not known."""
     kinds = _kinds(facts)
     if "debian" in kinds or "ubuntu" in kinds:
@@ -53,7 +53,7 @@ def advice(facts: Facts, check: str) -> str:
     return f"There: {manager} install {names}{before}." if names else ""
 
 
-def _kinds(facts: Facts) -> set[str]:
+def _kinds(facts: HostFacts) -> set[str]:
     """ID and ID_LIKE of os-release(5)."""
     try:
         text = facts.optional(OS_RELEASE) or ""

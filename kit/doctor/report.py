@@ -25,7 +25,7 @@ class Examinee:
 
 
 @dataclass(frozen=True)
-class Report:
+class Diagnosis:
     """Hosts and findings, worst first."""
 
     hosts: tuple[Examinee, ...]
@@ -46,7 +46,7 @@ class Report:
         }
 
 
-def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Report:
+def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Diagnosis:
     """Sort the findings: worst first, then in the order of the testbed's hosts, then of the checks."""
     positions = {host.name: number for number, host in reversed(list(enumerate(hosts)))}
 
@@ -57,10 +57,10 @@ def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Report:
             _ORDER.index(finding.check),
         )
 
-    return Report(hosts, tuple(sorted(findings, key=order)))
+    return Diagnosis(hosts, tuple(sorted(findings, key=order)))
 
 
-def words(report: Report, verbose: bool = False) -> str:
+def words(report: Diagnosis, verbose: bool = False) -> str:
     """Text for people; checks that are ok, and notes, are a line per host unless `verbose`."""
     lines: list[str] = []
     folded: dict[tuple[str, str], list[str]] = {}

@@ -10,7 +10,7 @@ import re
 
 from kit.doctor.client import programs
 from kit.doctor.facts import Unknown
-from kit.doctor.finding import Examination, State, Subject, Verdict
+from kit.doctor.finding import Examination, ExaminedHost, State, Verdict
 from kit.doctor.machine import memory_kib
 
 ZFS_VERSION = "/sys/module/zfs/version"
@@ -47,7 +47,7 @@ _NO_NFSD = "the kernel's NFS server is not loaded"
 _ARCSTAT = re.compile(r"^(\w+) +[0-9] +([0-9]{1,18})$", re.MULTILINE | re.ASCII)
 
 
-def _zfs_module(subject: Subject) -> Verdict:
+def _zfs_module(subject: ExaminedHost) -> Verdict:
     version = subject.facts.optional(ZFS_VERSION)
     if version is None:
         return "fail", "the module zfs is not loaded"
@@ -63,7 +63,7 @@ def _release(version: str) -> tuple[int, int]:
     return int(match[1]), int(match[2]) + (match[3] == "99")
 
 
-def _zfs_userland(subject: Subject) -> Verdict:
+def _zfs_userland(subject: ExaminedHost) -> Verdict:
     command = subject.facts.command("zfs")
     match = re.match(r"zfs-([0-9]\S{0,60})$", command.out, re.MULTILINE)
     if not match:
@@ -76,7 +76,7 @@ def _zfs_userland(subject: Subject) -> Verdict:
     return "ok" if same else "warn", f"{match[1]}, module {module}"
 
 
-def _pyzfs(subject: Subject) -> Verdict:
+def _pyzfs(subject: ExaminedHost) -> Verdict:
     command = subject.facts.command("pyzfs")
     if command.code:
         return "fail", (command.err.strip().splitlines() or ["it does not load"])[-1]
@@ -85,17 +85,17 @@ def _pyzfs(subject: Subject) -> Verdict:
     return "ok", "libzfs_core loads"
 
 
-def _programs(subject: Subject) -> Verdict:
+def _programs(subject: ExaminedHost) -> Verdict:
     unused = () if subject.requirements.over_nfs else _NFS_PROGRAMS
     return programs(subject, tuple(name for name in PROGRAMS if name not in unused))
 
 
-def _device_programs(subject: Subject) -> Verdict:
+def _device_programs(subject: ExaminedHost) -> Verdict:
     missing = [name for name in DEVICE_PROGRAMS if not any(subject.facts.program(name))]
     return ("note", f"not installed: {', '.join(missing)}") if missing else ("ok", ", ".join(DEVICE_PROGRAMS))
 
 
-def _thread_count(subject: Subject) -> int | None:
+def _thread_count(subject: ExaminedHost) -> int | None:
     """Threads of the kernel's NFS server; None if it is not loaded."""
     if subject.facts.optional(THREADS) is None:
         return None
@@ -105,14 +105,14 @@ def _thread_count(subject: Subject) -> int | None:
     return threads
 
 
-def _nfsd(subject: Subject) -> Verdict:
+def _nfsd(subject: ExaminedHost) -> Verdict:
     threads = _thread_count(subject)
     if threads is None:
         return "fail", _NO_NFSD
     return ("ok", "runs") if threads else ("fail", "has no thread: it is stopped")
 
 
-def _nfsd_threads(subject: Subject) -> Verdict:
+def _nfsd_threads(subject: ExaminedHost) -> Verdict:
     threads, outstanding = _thread_count(subject), subject.requirements.outstanding
     if threads is None:
         return "fail", "none"
@@ -122,7 +122,7 @@ def _nfsd_threads(subject: Subject) -> Verdict:
     return state if threads else "fail", f"{threads}; {text}"
 
 
-def _nfs_versions(subject: Subject) -> Verdict:
+def _nfs_versions(subject: ExaminedHost) -> Verdict:
     text = subject.facts.optional(VERSIONS, r"([+-][0-9](\.[0-9])?(\s+|$))+")
     if text is None:
         return "fail", _NO_NFSD
@@ -138,7 +138,7 @@ def _nfs_versions(subject: Subject) -> Verdict:
     return "ok" if offered else "fail", shown
 
 
-def _mountd(subject: Subject) -> Verdict:
+def _mountd(subject: ExaminedHost) -> Verdict:
     running, version = subject.facts.names("processes"), subject.requirements.nfs_version
     if not running:
         raise Unknown("the list of processes is empty")
@@ -150,7 +150,7 @@ def _mountd(subject: Subject) -> Verdict:
     return state, "rpcbind or rpc.mountd does not run, so NFSv3 cannot be mounted"
 
 
-def _exports(subject: Subject) -> Verdict:
+def _exports(subject: ExaminedHost) -> Verdict:
     command = subject.facts.command("exportfs")
     if command.code:
         return "fail", f"`exportfs -v` failed: {command.words()}"
@@ -161,7 +161,7 @@ def _exports(subject: Subject) -> Verdict:
     return ("note", f"{len(paths)} exported already: {', '.join(paths)}") if paths else ("ok", "none yet")
 
 
-def _pools(subject: Subject) -> Verdict:
+def _pools(subject: ExaminedHost) -> Verdict:
     pools = _table(subject, "pools")
     if not pools:
         return "ok", "none is imported"
@@ -174,7 +174,7 @@ def _pools(subject: Subject) -> Verdict:
     return "warn" if degraded or marks else "note", shown
 
 
-def _table(subject: Subject, command: str) -> dict[str, str]:
+def _table(subject: ExaminedHost, command: str) -> dict[str, str]:
     """Two columns separated by a tab, as zpool and zfs print them with -H."""
     rows = [line.split("\t") for line in subject.facts.output(command).splitlines()]
     if not all(len(row) == 2 and _POOL_NAME.fullmatch(row[0]) for row in rows):
@@ -182,7 +182,7 @@ def _table(subject: Subject, command: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def _scrub(subject: Subject) -> Verdict:
+def _scrub(subject: ExaminedHost) -> Verdict:
     command = subject.facts.command("status")
     busy = sorted({match[0] for match in _BUSY.finditer(command.out)})
     if busy:
@@ -193,7 +193,7 @@ def _scrub(subject: Subject) -> Verdict:
     return "ok", "none"
 
 
-def _arc(subject: Subject) -> Verdict:
+def _arc(subject: ExaminedHost) -> Verdict:
     stats = {name: int(value) for name, value in _ARCSTAT.findall(subject.facts.text(ARCSTATS))}
     absent = {"size", "c_max"} - stats.keys()
     if absent:

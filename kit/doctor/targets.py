@@ -13,7 +13,7 @@ from kit.config.testbed import Testbed
 from kit.config.workload import Workload, read_workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import read_source
-from kit.doctor.diagnosis import Role, Target
+from kit.doctor.diagnosis import DiagnosedHost, Role
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
 from kit.plan import client_logs, durations
@@ -27,7 +27,7 @@ _LOG_BYTES = 30
 Connect = Callable[[HostAddress], Host]
 
 
-def targets_of(testbed: Testbed, connect: Connect, *, over_nfs: bool = True) -> list[Target]:
+def targets_of(testbed: Testbed, connect: Connect, *, over_nfs: bool = True) -> list[DiagnosedHost]:
     """The hosts of a testbed other than the lab, each once, in its order, without an appliance.
 
     `connect` raises KitError. `over_nfs`: or without the clients.
@@ -39,7 +39,7 @@ def targets_of(testbed: Testbed, connect: Connect, *, over_nfs: bool = True) -> 
         roles.setdefault(client.host, []).append("client")
     addresses = {host.host: host.at for host in (testbed.server, *testbed.client)}
     return [
-        Target(
+        DiagnosedHost(
             name=host,
             roles=tuple(host_roles),
             open=lambda address=addresses[host]: connect(address),  # type: ignore[misc]
@@ -59,12 +59,12 @@ def server_address(testbed: Testbed) -> str:
     return server.at.server_address or "127.0.0.1"
 
 
-def targets_in(site: Site) -> list[Target]:
+def targets_in(site: Site) -> list[DiagnosedHost]:
     """The hosts of a running lab; their connections stay open."""
     host = site.reference
-    server = Target(host.name, ("server",), lambda: nullcontext(host), real_clock=False)
+    server = DiagnosedHost(host.name, ("server",), lambda: nullcontext(host), real_clock=False)
     clients = [
-        Target(
+        DiagnosedHost(
             client.host.name,
             ("client",),
             lambda host=client.host: nullcontext(host),  # type: ignore[misc]

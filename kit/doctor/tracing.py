@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from kit.doctor.facts import Facts, Unknown
-from kit.doctor.finding import Examination, Subject, Verdict
+from kit.doctor.facts import HostFacts, Unknown
+from kit.doctor.finding import Examination, ExaminedHost, Verdict
 from kit.trace.support import MIN_BPFTRACE, Program, program, programs
 from kit.zfs import openzfs_version
 
@@ -26,7 +26,7 @@ PROGRAMS = ("bpftrace",)
 COMMANDS = {"bpftrace": ("bpftrace", "--version")}
 
 
-def _bpftrace(subject: Subject) -> Verdict:
+def _bpftrace(subject: ExaminedHost) -> Verdict:
     if not any(subject.facts.program("bpftrace")):
         return "warn", "not installed"
     output = subject.facts.output("bpftrace").strip()
@@ -36,7 +36,7 @@ def _bpftrace(subject: Subject) -> Verdict:
     return "warn" if (int(match[1]), int(match[2])) < MIN_BPFTRACE else "ok", output
 
 
-def _probes(subject: Subject) -> Verdict:
+def _probes(subject: ExaminedHost) -> Verdict:
     needed, facts = _program(subject), subject.facts
     missing = sorted(set(needed.functions) - facts.names("symbols"))
     _check_tracefs(facts, f"{TRACING}/events")
@@ -46,7 +46,7 @@ def _probes(subject: Subject) -> Verdict:
     return "ok", f"{len(needed.functions)} functions and {len(needed.tracepoints)} tracepoints"
 
 
-def _program(subject: Subject) -> Program:
+def _program(subject: ExaminedHost) -> Program:
     """The tracer's program for the server's OpenZFS; the newest one if the version is unknown."""
     try:
         return program(openzfs_version.parse(subject.facts.optional("/sys/module/zfs/version") or ""))
@@ -54,7 +54,7 @@ def _program(subject: Subject) -> Program:
         return programs()[-1]
 
 
-def _kprobes(subject: Subject) -> Verdict:
+def _kprobes(subject: ExaminedHost) -> Verdict:
     switch = subject.facts.optional(KPROBES, "[01]")
     if switch == "0":
         return "warn", "disabled"
@@ -62,18 +62,18 @@ def _kprobes(subject: Subject) -> Verdict:
     return "ok", "enabled" if switch else "available"
 
 
-def _check_tracefs(facts: Facts, path: str) -> None:
+def _check_tracefs(facts: HostFacts, path: str) -> None:
     """Raises Unknown if tracefs cannot be listed."""
     if not facts.present(path):
         reason = "is readable by root only" if facts.number("euid") else "is empty: tracefs is not mounted"
         raise Unknown(f"{TRACING} {reason}")
 
 
-def _btf(subject: Subject) -> Verdict:
+def _btf(subject: ExaminedHost) -> Verdict:
     return ("ok", BTF) if subject.facts.present(BTF) else ("note", f"there is no {BTF}")
 
 
-def _lockdown(subject: Subject) -> Verdict:
+def _lockdown(subject: ExaminedHost) -> Verdict:
     text = subject.facts.optional(LOCKDOWN, r"(\w+ )*\[(none|integrity|confidentiality)\]( \w+)*")
     if text is None:
         return "note", "not reported: the kernel has none, or securityfs is not mounted"

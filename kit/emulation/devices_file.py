@@ -24,7 +24,13 @@ from kit.config.toml import Table, load
 from kit.core.errors import ConfigError, HostError
 from kit.core.files import write_atomically
 from kit.core.own_file import read_beside
-from kit.emulation.served import TRANSFER_DEADLINE_S, Served, ServedBus, ServedDevice, state_limit_bytes
+from kit.emulation.served import (
+    TRANSFER_DEADLINE_S,
+    ServedBus,
+    ServedDevice,
+    ServedDevices,
+    state_limit_bytes,
+)
 
 
 class Emulation(Table):
@@ -57,7 +63,7 @@ def served_devices(devices: Sequence[EmulatedDevice], buses: Buses = NO_BUSES) -
     return specs
 
 
-def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
+def load_states(served: ServedDevices, devices: Sequence[EmulatedDevice]) -> None:
     """Load kept content and state into the devices. Raises ConfigError, HostError."""
     for device in devices:
         if device.keep is None or not os.path.lexists(device.keep):
@@ -82,7 +88,7 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             served.host.run(["rm", "-f", copy])
 
 
-def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
+def keep_states(served: ServedDevices, devices: Sequence[EmulatedDevice]) -> None:
     """Save content and state of the devices with a `keep` file. They must not be in use. Raises HostError."""
     for device in devices:
         if device.keep is not None:

@@ -72,7 +72,7 @@ def counters_command(name: str) -> list[str]:
     return tell_command(name, "counters")
 
 
-class Served:
+class ServedDevices:
     """The devices that `hsp-devices` serves on `host`; one set per host."""
 
     def __init__(self, host: Host) -> None:

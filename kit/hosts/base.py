@@ -27,7 +27,7 @@ _END_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Result:
+class CommandResult:
     """A command that has ended. `stdout` and `stderr` are text; undecodable bytes are replaced.
 
     `hint`: what to do if it could not be started. `cut_bytes`: how much of stdout was not kept.
@@ -50,7 +50,7 @@ class Result:
 class CommandFailed(HostError):
     """A command ended with a non-zero exit code."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: CommandResult) -> None:
         super().__init__(result.describe(), result.hint)
         self.result = result
 
@@ -98,7 +98,7 @@ class Kept:
         """No more output comes; safe to call twice."""
 
 
-class Saved(Kept):
+class SavedOutput(Kept):
     """Output that goes to a new file as it comes. `failure`: the first error; what comes after it is lost."""
 
     def __init__(self, path: Path) -> None:
@@ -138,10 +138,10 @@ class Process(Protocol):
     def running(self) -> bool:
         """Whether the command still runs."""
 
-    def wait(self, deadline_s: float) -> Result:
+    def wait(self, deadline_s: float) -> CommandResult:
         """Wait for the end. Raises DeadlineExceeded (the command is then killed), HostLost."""
 
-    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+    def stop(self, deadline_s: float, signal: str = "INT") -> CommandResult:
         """Send a signal (INT, TERM, KILL), then wait as `wait` does."""
 
 
@@ -171,7 +171,7 @@ class Host(Closing, ABC):
         stdin: bytes = b"",
         check: bool = True,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
-    ) -> Result:
+    ) -> CommandResult:
         """Run a command to its end. Of stderr, the middle may be cut.
 
         Raises CommandFailed (if `check`), DeadlineExceeded, HostLost; OutputTooLarge if stdout has more than
@@ -187,7 +187,7 @@ class Host(Closing, ABC):
         return result
 
     @abstractmethod
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         """As `run`, whatever the exit code; too much output is cut."""
 
     @abstractmethod
@@ -235,10 +235,10 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def result_of(host: str, argv: tuple[str, ...], code: int, out: Kept, err: Kept) -> Result:
+def result_of(host: str, argv: tuple[str, ...], code: int, out: Kept, err: Kept) -> CommandResult:
     """The result of a process that has ended, from what was kept of its output."""
     stdout, stderr = decode(out.content()), decode(err.content())
-    return Result(host, argv, code, stdout, stderr, cut_bytes=out.cut_bytes)
+    return CommandResult(host, argv, code, stdout, stderr, cut_bytes=out.cut_bytes)
 
 
 def decode(raw: bytes | None) -> str:

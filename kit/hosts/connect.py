@@ -24,9 +24,9 @@ from asyncssh.public_key import get_default_certificate_algs, get_default_public
 from kit.config.address import HostAddress, parse_address
 from kit.core.errors import ConfigError, HostError
 from kit.hosts.base import Host, HostLost, decode
-from kit.hosts.known_hosts import Known, look_up
+from kit.hosts.known_hosts import KnownKeys, look_up
 from kit.hosts.ssh import SshHost
-from kit.hosts.ssh_config import Settings, read_settings, show_foreign
+from kit.hosts.ssh_config import SshSettings, read_settings, show_foreign
 from kit.hosts.ssh_identities import Identities
 from kit.hosts.sudo import KILLER, SudoHost, local_host
 from kit.hosts.supervision import SILENCE_S, Supervision
@@ -139,9 +139,9 @@ def connect(
     return SudoHost(host)
 
 
-def route(address: HostAddress, config_path: Path | None = None) -> list[Settings]:
+def route(address: HostAddress, config_path: Path | None = None) -> list[SshSettings]:
     """The hosts to log in to, each through the one before; the target is last. Raises HostError."""
-    hops: list[Settings] = []
+    hops: list[SshSettings] = []
     target: HostAddress | None = address
     jump: str | None = None
     while target is not None:
@@ -167,7 +167,7 @@ def route(address: HostAddress, config_path: Path | None = None) -> list[Setting
 
 
 async def _through(
-    hops: Sequence[Settings], address: str, deadline_s: float, disconnect_reasons: list[str]
+    hops: Sequence[SshSettings], address: str, deadline_s: float, disconnect_reasons: list[str]
 ) -> asyncssh.SSHClientConnection:
     """Open all connections and return the last one; its end closes the others.
 
@@ -192,7 +192,7 @@ async def _through(
 
 
 async def _hop(
-    hop: Settings,
+    hop: SshSettings,
     tunnel: asyncssh.SSHClientConnection | None,
     where: str,
     left_s: float,
@@ -236,9 +236,9 @@ async def _hop(
 
 
 async def _login(
-    hop: Settings,
+    hop: SshSettings,
     tunnel: asyncssh.SSHClientConnection | None,
-    known: Known,
+    known: KnownKeys,
     client: _Client,
     identities: Identities,
 ) -> asyncssh.SSHClientConnection:
@@ -295,7 +295,7 @@ class _Client(asyncssh.SSHClient):
     validate_host_ca_key = validate_host_public_key
 
 
-def _algorithms(known: Known) -> list[str]:
+def _algorithms(known: KnownKeys) -> list[str]:
     """Host key algorithms in order: those of known keys, then all others, whose keys are then refused."""
     preferred = [algorithm for key in known.keys("") for algorithm in key.sig_algorithms]
     if known.keys("cert-authority"):
@@ -310,7 +310,7 @@ def _openssh_rank(algorithm: bytes) -> int:
     return order.index(algorithm) if algorithm in order else len(order)
 
 
-def _commands(hop: Settings, shown: asyncssh.SSHKey | None) -> tuple[str, str]:
+def _commands(hop: SshSettings, shown: asyncssh.SSHKey | None) -> tuple[str, str]:
     """What shows the fingerprint on the host itself, and what logs in to it from here."""
     kind = shown.algorithm.decode().removeprefix("ssh-").partition("-")[0] if shown else "ed25519"
     config = ["-F", os.fspath(hop.config_path)] if hop.config_path else []
@@ -322,7 +322,7 @@ def _commands(hop: Settings, shown: asyncssh.SSHKey | None) -> tuple[str, str]:
 
 
 def _host_key_refused(
-    where: str, hop: Settings, known: Known, client: _Client, reason: str
+    where: str, hop: SshSettings, known: KnownKeys, client: _Client, reason: str
 ) -> HostKeyRefused:
     """The error for a host key: the key, the expected keys and their lines, and what to do."""
     name = hop.known_name if hop.known_port == 22 else f"[{hop.known_name}]:{hop.known_port}"
@@ -351,7 +351,7 @@ def _host_key_refused(
     )
 
 
-def _user_id(host: SshHost, hop: Settings) -> int:
+def _user_id(host: SshHost, hop: SshSettings) -> int:
     """The user id of commands. Raises HostError if arguments do not arrive unchanged."""
     code, stdout, stderr = host.output(("sh", "-c", _PROBE, "sh", _HOSTILE), deadline_s=_PROBE_DEADLINE_S)
     number, _, arguments = stdout.partition(b"\n")

@@ -15,7 +15,7 @@ import asyncssh
 
 
 @dataclass(frozen=True)
-class Entry:
+class KnownKey:
     """A key for the host, and its line. `marker` is empty, `cert-authority` or `revoked`."""
 
     path: Path
@@ -28,11 +28,11 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownKeys:
     """All entries for one host."""
 
     files: tuple[Path, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[KnownKey, ...]
 
     def keys(self, marker: str) -> list[asyncssh.SSHKey]:
         """The keys of the entries with that marker; a revoked key only with `revoked`."""
@@ -44,7 +44,7 @@ class Known:
         ]
 
 
-def look_up(files: Sequence[Path], name: str, port: int) -> Known:
+def look_up(files: Sequence[Path], name: str, port: int) -> KnownKeys:
     """All entries for the host, in the order of the files. Unreadable files are skipped.
 
     As in OpenSSH: the lookup is by name (never by address), with a port other than 22 as `[name]:port`;
@@ -57,17 +57,17 @@ def look_up(files: Sequence[Path], name: str, port: int) -> Known:
         has_own = any(entry.marker != "revoked" for entry in entries)
         entries += [entry for entry in plain if entry.marker == "revoked" or not has_own]
     # A pattern may match the name both with and without the port.
-    return Known(tuple(files), tuple(dict.fromkeys(entries)))
+    return KnownKeys(tuple(files), tuple(dict.fromkeys(entries)))
 
 
-def _matching(files: Iterable[Path], name: str) -> Iterable[Entry]:
+def _matching(files: Iterable[Path], name: str) -> Iterable[KnownKey]:
     for path in files:
         with contextlib.suppress(OSError):
             for number, line in enumerate(path.read_text(errors="surrogateescape").splitlines(), 1):
                 yield from _entries(path, number, line.strip(), name)
 
 
-def _entries(path: Path, number: int, line: str, name: str) -> Iterable[Entry]:
+def _entries(path: Path, number: int, line: str, name: str) -> Iterable[KnownKey]:
     if not line or line.startswith("#"):
         return
     fields = line.split(None, 2)
@@ -83,4 +83,4 @@ def _entries(path: Path, number: int, line: str, name: str) -> Iterable[Entry]:
     for marker, group in (("", keys), ("cert-authority", authorities), ("revoked", revoked)):
         for key in group:
             assert isinstance(key, asyncssh.SSHKey)
-            yield Entry(path, number, marker, key)
+            yield KnownKey(path, number, marker, key)

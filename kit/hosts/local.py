@@ -29,11 +29,11 @@ from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     OUTPUT_LIMIT_BYTES,
     CommandFailed,
+    CommandResult,
     DeadlineExceeded,
     DirectHost,
     Kept,
     OutputTooLarge,
-    Result,
     checked_argv,
     kept_outputs,
     result_of,
@@ -117,7 +117,7 @@ class LocalProcess:
     def running(self) -> bool:
         return self._child.poll() is None
 
-    def wait(self, deadline_s: float, stdin: bytes = b"") -> Result:
+    def wait(self, deadline_s: float, stdin: bytes = b"") -> CommandResult:
         code, out, err = self.collect(deadline_s, stdin)
         return result_of(self._host.name, self.argv, code, out, err)
 
@@ -173,7 +173,7 @@ class LocalProcess:
         if not (whole and self._out.cut_bytes):
             child.wait(max(0.0, end_s - time.monotonic()))
 
-    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+    def stop(self, deadline_s: float, signal: str = "INT") -> CommandResult:
         self._signal(signals.Signals[f"SIG{signal}"])
         return self.wait(deadline_s)
 
@@ -240,7 +240,7 @@ class LocalHost(DirectHost):
         self.output_file = output_file
         self.cwd = cwd
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         try:
             process = self.start(argv, limit_bytes=limit_bytes)
         except CommandFailed as error:
@@ -259,7 +259,7 @@ class LocalHost(DirectHost):
             process = LocalProcess(self, command, output, limit_bytes)
         except OSError as error:
             message, hint = f"{command[0]}: {error.strerror}", f"is {command[0]} installed?"
-            raise CommandFailed(Result(self.name, command, 127, "", message, hint)) from error
+            raise CommandFailed(CommandResult(self.name, command, 127, "", message, hint)) from error
         if stdin:
             process.send(stdin)
         return process

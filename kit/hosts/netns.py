@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kit.hosts.base import Host, Process, Result
+from kit.hosts.base import CommandResult, Host, Process
 from kit.hosts.recorded import WrappedHost
 
 
@@ -21,7 +21,7 @@ class NetnsHost(WrappedHost):
         self.name = f"{host.name}/{netns}"
         self._prefix = ("nsenter", f"--net=/run/netns/{netns}", "--")
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         return super()._run((*self._prefix, *argv), deadline_s, stdin, limit_bytes)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:

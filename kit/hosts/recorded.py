@@ -12,7 +12,7 @@ from typing import Any
 
 from kit.core.errors import HostError
 from kit.core.files import AppendLog
-from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, CommandResult, Host, Process
 
 
 class Recorder:
@@ -45,7 +45,7 @@ class WrappedHost(Host):
         self.name = host.name
         self._host = host
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
@@ -70,7 +70,7 @@ class RecordedHost(WrappedHost):
         super().__init__(host)
         self._recorder = recorder
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         self._recorder.write(self.name, argv=argv)
         return super()._run(argv, deadline_s, stdin, limit_bytes)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from kit.config.tables.setting_table import VALUE as COMMAND_VALUE
 from kit.core.errors import HostError
 from kit.core.text import safe_text
-from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host
 from kit.hosts.local import MARK
 
 _NFSD_THREADS = "/proc/fs/nfsd/threads"
@@ -164,7 +164,7 @@ class CommandSetting:
         return text
 
 
-def run_own(server: Host, argv: tuple[str, ...], deadline_s: float = DEFAULT_DEADLINE_S) -> Result:
+def run_own(server: Host, argv: tuple[str, ...], deadline_s: float = DEFAULT_DEADLINE_S) -> CommandResult:
     """Run a command of the user's, as the user who logs in: no sudo is put in front.
 
     Without the kit's mark (kit.hosts.local): what it starts, such as a machine, is not the kit's to end.
@@ -184,7 +184,7 @@ def set_own(server: Host, setting: CommandSetting) -> str:
     )
 
 
-def last_line(answer: Result) -> str:
+def last_line(answer: CommandResult) -> str:
     """What a command said at last."""
     said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
     return safe_text(said[-1])[:200] if said else "it said nothing"

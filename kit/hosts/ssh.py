@@ -26,13 +26,13 @@ from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     OUTPUT_LIMIT_BYTES,
+    CommandResult,
     DeadlineExceeded,
     DirectHost,
     HostLost,
     Kept,
     OutputTooLarge,
-    Result,
-    Saved,
+    SavedOutput,
     checked_argv,
     decode,
     kept_outputs,
@@ -95,7 +95,7 @@ class SshProcess:
         supervision: Supervision | None,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
         whole: bool = False,
-        saved: Saved | None = None,
+        saved: SavedOutput | None = None,
     ) -> None:
         """`whole`: the command is of no use when more is written than is kept: it is ended then."""
         self.argv = argv
@@ -140,7 +140,7 @@ class SshProcess:
     def running(self) -> bool:
         return not self._finished.done()
 
-    def wait(self, deadline_s: float, nudge_s: float | None = None) -> Result:
+    def wait(self, deadline_s: float, nudge_s: float | None = None) -> CommandResult:
         """As Process.wait; sends a nudge every `nudge_s` seconds."""
         code, out, err = self.collect(deadline_s, nudge_s)
         return result_of(self._host.name, self.argv, code, out, err)
@@ -169,7 +169,7 @@ class SshProcess:
             raise self._host.connection_lost(self.argv, None)
         return code or 0, self._out, self._err
 
-    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+    def stop(self, deadline_s: float, signal: str = "INT") -> CommandResult:
         self._signal(signal)
         return self.wait(deadline_s)
 
@@ -226,12 +226,12 @@ class SshHost(DirectHost):
         except BROKEN as error:
             raise self.connection_lost((), error) from error
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         return self._open(argv, stdin, self.supervision, limit_bytes).wait(deadline_s, self._nudge_s)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> SshProcess:
         try:
-            saved = Saved(output) if output else None
+            saved = SavedOutput(output) if output else None
         except OSError as error:
             raise HostError(f"{output}: {error.strerror}", "it is to get what a command prints") from error
         try:
@@ -248,7 +248,7 @@ class SshHost(DirectHost):
         supervision: Supervision | None,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
         whole: bool = False,
-        saved: Saved | None = None,
+        saved: SavedOutput | None = None,
     ) -> SshProcess:
         async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
             command = supervision.wrap(argv, len(stdin)) if supervision else shlex.join(argv)

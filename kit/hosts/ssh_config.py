@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"%(.)|\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True)
-class Settings:
+class SshSettings:
     """Settings of one host. Paths are expanded; files that do not exist are listed, too.
 
     `known_name`: the name in the known_hosts files; with HostKeyAlias that alias, without a port.
@@ -67,7 +67,7 @@ def read_settings(
     port: int | None = None,
     config_path: Path | None = None,
     jump: str | None = None,
-) -> Settings:
+) -> SshSettings:
     """Run `ssh -G`. `jump` replaces the configuration's ProxyJump ("none": no jump).
 
     Raises HostError if ssh is not installed, or OpenSSH refuses the configuration.
@@ -149,7 +149,7 @@ def lines_that_run(path: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if _RUNS.match(line)]
 
 
-def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Settings:
+def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> SshSettings:
     """Parse the output of `ssh -G`, and expand `~` and tokens, which older OpenSSH leaves in file names."""
     values: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -182,7 +182,7 @@ def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Sett
     else:
         agent = "".join(map(os.fspath, paths([agent])))
     known_hosts = first("userknownhostsfile").split() + first("globalknownhostsfile").split()
-    return Settings(
+    return SshSettings(
         name=name,
         hostname=hostname,
         port=port,

@@ -8,7 +8,7 @@ from typing import Self
 
 import asyncssh
 
-from kit.hosts.ssh_config import Settings
+from kit.hosts.ssh_config import SshSettings
 
 
 class Identities:
@@ -17,7 +17,7 @@ class Identities:
     agent signs during the login.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SshSettings) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
         self.keys: list[asyncssh.SSHKeyPair] = []

@@ -16,10 +16,10 @@ from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     OUTPUT_LIMIT_BYTES,
+    CommandResult,
     DirectHost,
     Host,
     Process,
-    Result,
     checked_argv,
     decode,
 )
@@ -81,10 +81,10 @@ class SudoProcess:
     def running(self) -> bool:
         return self._inner.running()
 
-    def wait(self, deadline_s: float) -> Result:
+    def wait(self, deadline_s: float) -> CommandResult:
         return self._host.command_result(self.argv, self._inner.wait(deadline_s))
 
-    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+    def stop(self, deadline_s: float, signal: str = "INT") -> CommandResult:
         return self._host.command_result(self.argv, self._inner.stop(deadline_s, signal))
 
 
@@ -98,7 +98,7 @@ class SudoHost(Host):
         self.name = host.name
         self.inner = host
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         """As Host's. Also raises SudoRefused."""
         raw = self.inner.run(
             elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes
@@ -108,13 +108,13 @@ class SudoHost(Host):
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> SudoProcess:
         return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv), output, stdin))
 
-    def command_result(self, argv: tuple[str, ...], raw: Result) -> Result:
+    def command_result(self, argv: tuple[str, ...], raw: CommandResult) -> CommandResult:
         """The result of `argv` itself. Raises SudoRefused if sudo did not start it."""
         code, stderr = raw.returncode, raw.stderr
         if raw.argv != argv:
             code = self._own_exit_code(argv, code, stderr) if code in (1, 127) else code
             stderr = _WARNINGS.sub("", stderr)
-        return Result(self.name, argv, code, raw.stdout, stderr, cut_bytes=raw.cut_bytes)
+        return CommandResult(self.name, argv, code, raw.stdout, stderr, cut_bytes=raw.cut_bytes)
 
     def _own_exit_code(self, argv: tuple[str, ...], code: int, stderr: str) -> int:
         """The command's own exit code; 127 if the program does not exist. Raises SudoRefused."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kit.core.bins import bin_edges
 from kit.core.errors import ConfigError
-from kit.importers.histogram_accumulator import Account, Edges, Tally
+from kit.importers.histogram_accumulator import Account, Accumulator, Edges
 from kit.importers.source import Source
 from kit.store.parts.import_source import ImportSource
 
@@ -65,7 +65,7 @@ class Reading:
     value of `counts` in the manifest.
     """
 
-    tally: Tally
+    tally: Accumulator
     accounts: Generator[Account, None, None]
     source: ImportSource | None = None
     counts: str | None = None
@@ -89,12 +89,12 @@ class Format:
 
 
 def one_by_one(
-    read: Callable[[Source, Options, Tally], Account], edges: Edges = bin_edges
+    read: Callable[[Source, Options, Accumulator], Account], edges: Edges = bin_edges
 ) -> Callable[[Sequence[Source], Options], Reading]:
     """`open` of a format whose files do not depend on each other. `read` adds one file to the tally."""
 
     def open_files(sources: Sequence[Source], options: Options) -> Reading:
-        tally = Tally(options.interval_ns, edges)
+        tally = Accumulator(options.interval_ns, edges)
         return Reading(tally, (read(source, options, tally) for source in sources))
 
     return open_files

@@ -14,7 +14,7 @@ import numpy as np
 
 from kit.core.bins import bin_index
 from kit.importers.base import Format, Options, Reading
-from kit.importers.histogram_accumulator import Account, Tally, plain
+from kit.importers.histogram_accumulator import Account, Accumulator, plain
 from kit.importers.source import Source
 from kit.load.fio_latency_log import shown
 from kit.store.parts.import_source import ImportSource
@@ -37,7 +37,7 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return any(line.strip() == _SECTION.encode() for line in lines[:_BEGIN_LINES])
 
 
-def read(source: Source, tally: Tally, before: str = "") -> Account:
+def read(source: Source, tally: Accumulator, before: str = "") -> Account:
     """Add one output to `tally`. Raises ConfigError for a row that cannot be, or cannot be read."""
     account = Account(str(source.path), warnings=[_WARNING])
     text = source.whole(_LIMIT_BYTES).decode("utf-8", "replace")
@@ -64,7 +64,7 @@ def read(source: Source, tally: Tally, before: str = "") -> Account:
     return account
 
 
-def _add(account: Account, tally: Tally, title: str, mean_ns: int) -> None:
+def _add(account: Account, tally: Accumulator, title: str, mean_ns: int) -> None:
     ios = max(-(-(10**9) // (mean_ns * _AT_ONCE)), 1) * _AT_ONCE
     account.read(ios)
     group = tally.group(title, "write")
@@ -76,7 +76,7 @@ def _add(account: Account, tally: Tally, title: str, mean_ns: int) -> None:
 
 def open_files(sources: Sequence[Source], options: Options) -> Reading:
     """See kit.importers.base.Format. Of several files each has rows of its own."""
-    tally = Tally(options.interval_ns)
+    tally = Accumulator(options.interval_ns)
     names = [f"{plain(source.host)[:100]}: " for source in sources]
     before = names if len(sources) > 1 else [""]
     pairs = zip(sources, before, strict=True)

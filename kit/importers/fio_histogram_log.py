@@ -15,9 +15,9 @@ import numpy as np
 
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line, only_kind
 from kit.importers.fio_output import notes
-from kit.importers.histogram_accumulator import Account, IntArray, Tally
+from kit.importers.histogram_accumulator import Account, Accumulator, IntArray
 from kit.importers.source import Block, Source, in_order
-from kit.load.fio_bins import LAYOUTS, Layout
+from kit.load.fio_bins import LAYOUTS, HistogramColumns
 from kit.load.fio_histogram_log import FIRST_COUNT, Windows, parse
 from kit.load.fio_latency_log import TRIM, BadLine, shown
 from kit.store.parts.import_source import ImportSource
@@ -55,11 +55,11 @@ def open_files(sources: Sequence[Source], options: Options) -> Reading:
     only_kind(versions, "histograms of fio 2 and of fio 3 have unlike bins", "import them as two runs")
     # fio's coarse bins are whole numbers of fine ones.
     common = max(layouts.values(), key=lambda layout: layout.coarseness)
-    tally = Tally(options.interval_ns, common.edges)
+    tally = Accumulator(options.interval_ns, common.edges)
     return Reading(tally, read(layouts, options, tally, common))
 
 
-def layout(source: Source) -> Layout:
+def layout(source: Source) -> HistogramColumns:
     """The bins of one log, by its number of columns. Raises ConfigError if fio has no such bins."""
     first = source.head().split(b"\n", 1)[0]
     columns = first.count(b",") + 1 - FIRST_COUNT
@@ -71,7 +71,7 @@ def layout(source: Source) -> Layout:
 
 
 def read(
-    layouts: Mapping[Source, Layout], options: Options, tally: Tally, common: Layout
+    layouts: Mapping[Source, HistogramColumns], options: Options, tally: Accumulator, common: HistogramColumns
 ) -> Generator[Account, None, None]:
     """Add logs to `tally`, whose bins are the columns of `common`: an account of each, one after the other.
 
@@ -99,10 +99,10 @@ def read(
 def _add(
     source: Source,
     blocks: Iterator[tuple[Source, Block, Windows | None]],
-    mine: Layout,
-    common: Layout,
+    mine: HistogramColumns,
+    common: HistogramColumns,
     groups: IntArray,
-    tally: Tally,
+    tally: Accumulator,
 ) -> Account:
     """Add the blocks of one log."""
     account = Account(str(source.path))

@@ -14,7 +14,7 @@ import numpy as np
 from kit.core.errors import ConfigError
 from kit.importers.base import OPS, TRIMS, Format, Options, one_by_one
 from kit.importers.fio_reports import HINT, jobs_of, last_reports, runtime_ms
-from kit.importers.histogram_accumulator import Account, Tally
+from kit.importers.histogram_accumulator import Account, Accumulator
 from kit.importers.source import Source
 from kit.load import fio_bins
 from kit.load.fio_completion import sum_from_mean
@@ -23,7 +23,7 @@ from kit.store.parts.import_source import ImportSource
 
 _MAX_COUNT = 1 << 50
 MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
-_EDGES = fio_bins.Layout(0).edges
+_EDGES = fio_bins.HistogramColumns(0).edges
 # Options of fio that sync after so many writes.
 _FORCES = ("fsync", "fdatasync")
 
@@ -33,7 +33,7 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return any(line.lstrip().startswith(b"{") for line in lines)
 
 
-def read(source: Source, options: Options, tally: Tally) -> Account:
+def read(source: Source, options: Options, tally: Accumulator) -> Account:
     """Add one file to `tally`, whose bins are fio's. Raises ConfigError.
 
     The host is that of the options; else the file's, the client's and the job's name.
@@ -48,7 +48,7 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
 
 
 def _add_job(
-    source: Source, account: Account, tally: Tally, options: Options, job: Json, of_all: Any
+    source: Source, account: Account, tally: Accumulator, options: Options, job: Json, of_all: Any
 ) -> None:
     """`of_all`: options that stand before the first job."""
     name = str(job.get("jobname", ""))
@@ -76,7 +76,9 @@ def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> int:
+def _add(
+    source: Source, account: Account, tally: Accumulator, host: str, job: str, op: str, part: Any
+) -> int:
     """Add one direction of one job: how many I/Os of it are in the bins."""
     ios = _get(part, "total_ios")
     where = f"job {job!r}, {op}"

@@ -16,7 +16,7 @@ from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_l
 from kit.importers.clock_tick import tick_ns
 from kit.importers.fio_log_unit import first_rows, unit_ns
 from kit.importers.fio_output import notes
-from kit.importers.histogram_accumulator import Account, IntArray, Part, Tally
+from kit.importers.histogram_accumulator import Account, AccumulatedPart, Accumulator, IntArray
 from kit.importers.source import Block, Source, in_order
 from kit.load.fio_latency_log import (
     MAX_COLUMNS,
@@ -50,7 +50,7 @@ def open_files(sources: Sequence[Source], options: Options) -> Reading:
     """Open logs, whose units may be unlike. Raises ConfigError where a log does not tell its unit."""
     units = {source: unit_ns(source, options) for source in sources}
     begins_ns = [_begin_ns(source, unit) for source, unit in units.items()]
-    tally = Tally(options.interval_ns, begin_ns=min(begins_ns, default=0))
+    tally = Accumulator(options.interval_ns, begin_ns=min(begins_ns, default=0))
     return Reading(tally, (read(source, options, tally, unit) for source, unit in units.items()))
 
 
@@ -62,7 +62,7 @@ def _begin_ns(source: Source, unit: int) -> int:
     return max(int(rows.time_ms[0]) * _MS_NS - int(rows.latency_ns[0]) * unit, 0)
 
 
-def read(source: Source, options: Options, tally: Tally, unit: int = 1) -> Account:
+def read(source: Source, options: Options, tally: Accumulator, unit: int = 1) -> Account:
     """Add the I/Os of one log to `tally`; its latencies are of `unit` ns. Raises ConfigError for damage."""
     account = Account(str(source.path))
     account.warnings += notes(source)
@@ -105,13 +105,15 @@ class _Digest:
     ios: int = 0
     trims: int = 0
     cut: int = 0
-    part: Part | None = None
+    part: AccumulatedPart | None = None
     extremes: tuple[tuple[int, int, int], ...] = ()
     sums: tuple[tuple[int, int, int], ...] = ()
     tick_ns: float = 0.0
 
 
-def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, unit: int, block: Block) -> _Digest:
+def _digest(
+    source: Source, tally: Accumulator, groups: IntArray, columns: int, unit: int, block: Block
+) -> _Digest:
     if block.cut:
         return _Digest(rows=1, cut=1)
     try:

@@ -77,7 +77,7 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Part:
+class AccumulatedPart:
     """Counts per cell, each once. Intervals of `keys` are `interval_ns` long; `last_ns`: the last time."""
 
     interval_ns: int
@@ -86,7 +86,7 @@ class Part:
     last_ns: int = 0
 
 
-class Tally:
+class Accumulator:
     """I/Os per (interval, host, op, tier, bin). `interval_ns` doubles where there would be too many cells.
 
     `begin_ns`: an interval begins there; what is before the first of them counts in it. `until_ns`: when the
@@ -133,7 +133,7 @@ class Tally:
         bins: IntArray,
         counts: IntArray | None = None,
         row: IntArray | None = None,
-    ) -> Part:
+    ) -> AccumulatedPart:
         """I/Os for add(): when (ns, not negative), in which bin, and how many (one each without `counts`).
 
         With `row` there are several of these to a group and time: it says which group and time each has.
@@ -141,7 +141,7 @@ class Tally:
         """
         interval_ns = self.interval_ns
         if not bins.size:
-            return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
+            return AccumulatedPart(interval_ns, bins, np.empty(0, dtype=np.int64))
         last_ns = int(time_ns.max())
         time_ns = self._since_begin(time_ns)
         first, last = int(time_ns.min()) // interval_ns, int(time_ns.max()) // interval_ns
@@ -150,12 +150,16 @@ class Tally:
         # A division per row costs more than all else here, and most blocks lie in one interval.
         index = time_ns // interval_ns if last > first or row is not None else np.int64(first)
         cell: IntArray = np.asarray((index * _MAX_GROUPS + group) * _BINS)
-        return Part(interval_ns, *_summed((cell if row is None else cell[row]) + bins, counts), last_ns)
+        return AccumulatedPart(
+            interval_ns, *_summed((cell if row is None else cell[row]) + bins, counts), last_ns
+        )
 
     def _since_begin(self, time_ns: IntArray) -> IntArray:
         return np.maximum(time_ns - self._begin_ns, 0) if self._begin_ns else time_ns
 
-    def part_of(self, groups: IntArray, which: IntArray, time_ns: IntArray, bins: IntArray) -> Part:
+    def part_of(
+        self, groups: IntArray, which: IntArray, time_ns: IntArray, bins: IntArray
+    ) -> AccumulatedPart:
         """As part(), one I/O each, of group groups[which]; faster where their times are near each other."""
         if not bins.size:
             return self.part(0, time_ns, bins)
@@ -172,9 +176,9 @@ class Tally:
         found = np.flatnonzero(table)
         cell, at = found >> _BIN_BITS, found & (_BINS - 1)
         keys = ((first + cell // groups.size) * _MAX_GROUPS + groups[cell % groups.size]) * _BINS + at
-        return Part(interval_ns, keys, table[found].astype(np.int64), high_ns + self._begin_ns)
+        return AccumulatedPart(interval_ns, keys, table[found].astype(np.int64), high_ns + self._begin_ns)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: AccumulatedPart) -> None:
         """Add what part() or part_of() made."""
         keys, counts, interval_ns = part.keys, part.counts, part.interval_ns
         while interval_ns < self.interval_ns:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kit.importers.base import Format, Options, one_by_one
-from kit.importers.histogram_accumulator import Account, Tally
+from kit.importers.histogram_accumulator import Account, Accumulator
 from kit.importers.source import Source
 from kit.store.parts.import_source import ImportSource
 from kit.trace.output import Trace, differences, parse_trace
@@ -25,7 +25,7 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return re.match(rb'\{"type": ?"', lines[0].lstrip()) is not None
 
 
-def read(source: Source, options: Options, tally: Tally) -> Account:
+def read(source: Source, options: Options, tally: Accumulator) -> Account:
     """Add one tracer's counts to `tally`, whose bins are kit.core.bins. Raises ConfigError for damage."""
     account = Account(str(source.path))
     trace = _trace(source)

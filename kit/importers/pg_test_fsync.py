@@ -16,7 +16,7 @@ import numpy as np
 from kit.core.bins import bin_index
 from kit.core.errors import ConfigError
 from kit.importers.base import Format, Options, Reading
-from kit.importers.histogram_accumulator import Account, Tally, plain
+from kit.importers.histogram_accumulator import Account, Accumulator, plain
 from kit.importers.source import Source
 from kit.load.fio_latency_log import shown
 from kit.store.parts.import_source import ImportSource
@@ -52,7 +52,7 @@ class _Table:
     """One output as it is read. `before`: what stands before each label; `rows`: the line of each."""
 
     source: Source
-    tally: Tally
+    tally: Accumulator
     before: str
     account: Account
     seconds: int
@@ -91,7 +91,7 @@ class _Table:
             )
 
 
-def read(source: Source, options: Options, tally: Tally, before: str = "") -> Account:
+def read(source: Source, options: Options, tally: Accumulator, before: str = "") -> Account:
     """Add one output to `tally`. Raises ConfigError for a row that cannot be, or cannot be read."""
     account = Account(str(source.path), warnings=[_WARNING])
     text = source.whole(_LIMIT_BYTES).decode("utf-8", "replace")
@@ -158,7 +158,7 @@ def _names(sources: Sequence[Source]) -> list[str]:
 
 def open_files(sources: Sequence[Source], options: Options) -> Reading:
     """See kit.importers.base.Format. Of several files each has rows of its own."""
-    tally = Tally(options.interval_ns)
+    tally = Accumulator(options.interval_ns)
     before = [f"{name}: " for name in _names(sources)] if len(sources) > 1 else [""]
     pairs = zip(sources, before, strict=True)
     return Reading(

@@ -18,7 +18,7 @@ from kit.core.errors import ConfigError
 from kit.core.units import NS_PER_UNIT
 from kit.importers.base import CUT, Format, Options, data_line, one_by_one
 from kit.importers.clock_tick import tick_ns
-from kit.importers.histogram_accumulator import Account, Tally
+from kit.importers.histogram_accumulator import Account, Accumulator
 from kit.importers.source import MAX_LINE_BYTES, Block, Source
 from kit.load.fio_latency_log import MAX_LATENCY_NS, shown, total_ns
 from kit.store.parts.import_source import ImportSource
@@ -37,7 +37,7 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return len(fields) == 2 and all(map(_NUMBER.fullmatch, fields))
 
 
-def read(source: Source, options: Options, tally: Tally) -> Account:
+def read(source: Source, options: Options, tally: Accumulator) -> Account:
     """Add one trace to `tally`. Raises ConfigError without a unit; and for damage, with its line."""
     if options.unit is None:
         raise ConfigError("a trace does not name its unit", "give --unit ns, us, ms or s")

@@ -26,7 +26,7 @@ import numpy as np
 
 from kit.core.errors import ConfigError
 from kit.importers.base import OPS, Format, Options, Reading, only_kind
-from kit.importers.histogram_accumulator import Account, IntArray, Tally
+from kit.importers.histogram_accumulator import Account, Accumulator, IntArray
 from kit.importers.source import Source
 from kit.load.fio_latency_log import shown
 from kit.store.parts.import_source import ImportSource
@@ -52,7 +52,7 @@ _SECOND_NS = 10**9
 
 
 @dataclass
-class Table:
+class VdevTable:
     """A pool or a vdev in one report: reads and writes of each row, the finest bin first.
 
     `name` is "" where zpool prints none, `line` where it begins, `rounded` how many rows zpool rounded,
@@ -72,12 +72,12 @@ class Table:
 
 
 @dataclass
-class Report:
+class PrintedReport:
     """What zpool printed at once. `time_s`: since 1970 (-T d: in the zone of the file); None without -T."""
 
     line: int
     time_s: int | None
-    tables: list[Table] = field(default_factory=list)
+    tables: list[VdevTable] = field(default_factory=list)
 
 
 @dataclass
@@ -90,13 +90,13 @@ class Histograms:
 
     name: str
     kind: str = "since-load"
-    tables: list[Table] = field(default_factory=list)
+    tables: list[VdevTable] = field(default_factory=list)
     starts_ns: list[int] = field(default_factory=lambda: [0])
     step_ns: int = 0
-    left_out: dict[str, list[Table]] = field(default_factory=dict)
+    left_out: dict[str, list[VdevTable]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
-    def leave_out(self, reason: str, table: Table) -> None:
+    def leave_out(self, reason: str, table: VdevTable) -> None:
         """Do not read this table."""
         self.left_out.setdefault(reason, []).append(table)
 
@@ -123,7 +123,7 @@ def open_files(sources: Sequence[Source], options: Options) -> Reading:
         "import them as runs of their own",
     )
     # A column is not shorter than what zpool counted at once.
-    tally = Tally(max(options.interval_ns, *(each.step_ns for each in opened.values())), edges)
+    tally = Accumulator(max(options.interval_ns, *(each.step_ns for each in opened.values())), edges)
     accounts = (read(source, opened[source], options, tally) for source in sources)
     return Reading(tally, accounts, SOURCES[kind], kind)
 
@@ -164,7 +164,7 @@ def histograms(source: Source) -> Histograms:
     return result
 
 
-def _table(report: Report, result: Histograms) -> Table | None:
+def _table(report: PrintedReport, result: Histograms) -> VdevTable | None:
     """The table of a report that is read, if it has one; the others are left out."""
     name = result.name
     mine = next((table for table in report.tables if table.name == name), None)
@@ -177,7 +177,7 @@ def _table(report: Report, result: Histograms) -> Table | None:
     return mine
 
 
-def _times(source: Source, began_s: int | None, reports: list[Report]) -> tuple[list[int], int]:
+def _times(source: Source, began_s: int | None, reports: list[PrintedReport]) -> tuple[list[int], int]:
     """When the interval of each report began, and how long one is, in ns; zeros without -T.
 
     zpool prints whole seconds and sleeps a little longer than it was asked to: where the times are as evenly
@@ -199,7 +199,7 @@ def _times(source: Source, began_s: int | None, reports: list[Report]) -> tuple[
     return printed, int(np.median(np.diff(known)) * _SECOND_NS) or step_ns
 
 
-def read(source: Source, file: Histograms, options: Options, tally: Tally) -> Account:
+def read(source: Source, file: Histograms, options: Options, tally: Accumulator) -> Account:
     """Add the histograms of one file to `tally`. Its host: of the options, else the pool, else the name."""
     account = Account(str(source.path), warnings=file.warnings)
     for reason, tables in file.left_out.items():
@@ -249,7 +249,7 @@ def _inexact(file: Histograms) -> Iterator[str]:
         )
 
 
-def _reports(source: Source) -> tuple[list[Report], int | None]:
+def _reports(source: Source) -> tuple[list[PrintedReport], int | None]:
     """The reports of a file, and the line that was cut at its end, if one was.
 
     Raises ConfigError, with its line, for what zpool does not print.
@@ -273,8 +273,8 @@ class _Reader:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.reports: list[Report] = []
-        self.table: Table | None = None
+        self.reports: list[PrintedReport] = []
+        self.table: VdevTable | None = None
         self._name: tuple[int, str] | None = None
         self._headers = False
 
@@ -300,7 +300,7 @@ class _Reader:
         table.rows.append(row)
         table.rounded += any(not text.isdigit() for text in fields[1:3])
 
-    def _begin_table(self, number: int, columns: int) -> Table:
+    def _begin_table(self, number: int, columns: int) -> VdevTable:
         """A table whose first row is this line: of the last time's report, else by its name."""
         line, name = self._name or (number, "")
         self._name = None
@@ -308,8 +308,8 @@ class _Reader:
         if not self.reports or (
             self.reports[-1].time_s is None and name and name == self.reports[0].tables[0].name
         ):
-            self.reports.append(Report(line, None))
-        table = Table(name, line, columns=columns)
+            self.reports.append(PrintedReport(line, None))
+        table = VdevTable(name, line, columns=columns)
         self.reports[-1].tables.append(table)
         return table
 
@@ -325,8 +325,8 @@ class _Reader:
             if self.reports and self.reports[-1].time_s is None:
                 # All before the first time is one report.
                 tables = [table for report in self.reports for table in report.tables]
-                self.reports = [Report(self.reports[0].line, None, tables)]
-            self.reports.append(Report(number, time_s))
+                self.reports = [PrintedReport(self.reports[0].line, None, tables)]
+            self.reports.append(PrintedReport(number, time_s))
         elif len(fields) == 1 and not self._headers:
             self.named((number, fields[0]))
         else:

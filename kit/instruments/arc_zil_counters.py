@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report, minus
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase, minus
 from kit.instruments.tier_tracer import TierTracer
 from kit.store.parts.resource_use import ArcUse
 from kit.store.phase import Check, Missing
@@ -100,12 +100,12 @@ class ArcZilCounters(Instrument):
         self._after = read(*self._source)
         self.change = self._after.since(self._before)
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         judged = self._judged(measured)
         judged.entry["arc"] = use(self._after.arc, self.change, measured.clock)
         return judged
 
-    def _judged(self, measured: Measured) -> Report:
+    def _judged(self, measured: MeasuredPhase) -> InstrumentReport:
         written = measured.ios_by_op.get("write", 0) * measured.block_bytes.get("write", 0)
         made: list[Check | Missing] = []
         try:
@@ -121,8 +121,8 @@ class ArcZilCounters(Instrument):
                 of_tracer = self._tracer.ios, self._tracer.log_blocks
                 made += checks(self.change, *of_tracer, self._zfs, measured.block_bytes.get("read", 0))
         except MeasurementUnknown as error:
-            return Report(problems=[error.message])
-        return Report(
+            return InstrumentReport(problems=[error.message])
+        return InstrumentReport(
             checks=[
                 Missing(id=each.id, name=each.name, source=each.source, why=why)
                 if (why := self._excused.get(each.id))

@@ -9,7 +9,7 @@ from kit.core.errors import MeasurementUnknown
 from kit.devices import array
 from kit.devices.array import ArraySpec
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.store.parts.resource_use import DeviceUse
 from kit.store.phase import ArrayOf, Check, Missing
 
@@ -34,16 +34,16 @@ class ArrayState(Instrument):
     def end(self) -> None:
         self._lost = array.degraded(self._server, self._spec)
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         text = f"the array lost {self._lost} during the load: what was measured is partly another array"
         entry = ArrayOf(
             level=self._layout.level, chunk_bytes=self._layout.chunk, members=tuple(self._members)
         )
-        return Report(problems=[text] if self._lost else [], entry={"array": entry})
+        return InstrumentReport(problems=[text] if self._lost else [], entry={"array": entry})
 
 
 def member_checks(
-    level: str, members: Sequence[str], used: Mapping[str, DeviceUse], measured: Measured
+    level: str, members: Sequence[str], used: Mapping[str, DeviceUse], measured: MeasuredPhase
 ) -> Iterator[Check | Missing]:
     """The members' bytes by fio's and the level; each member's model beside the kernel. Pure."""
     ios = measured.client_ios.get(ARRAY, {})

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.clock import Clock
-from kit.instruments.histograms import Grid
+from kit.instruments.histograms import IntervalGrid
 from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPhase:
     """A phase after its load. `start_ns`, `end_ns`: in ns of the experiment since the run began.
 
     `block_bytes`: of one I/O, by each op that the load does. `duration_ns`: of the load, on the hosts' clock.
@@ -82,7 +82,7 @@ class Measured:
 
 
 @dataclass
-class Latency:
+class InstrumentLatency:
     """What an instrument adds to latency.parquet, and the exact extremes and sums of the same I/Os."""
 
     rows: list[pl.DataFrame] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Latency:
 
 
 @dataclass
-class Report:
+class InstrumentReport:
     """What an instrument adds to the stored phase; `entry`: other fields of it."""
 
     checks: list[Check | Missing] = field(default_factory=list)
@@ -140,10 +140,10 @@ class Instrument:
     def abandon(self) -> None:
         """Instead of the end, where the phase failed: stop what it has started on hosts."""
 
-    def latency(self, phase: str, grid: Grid) -> Latency:
+    def latency(self, phase: str, grid: IntervalGrid) -> InstrumentLatency:
         """Rows of the instrument's own layer. `phase`: its name."""
-        return Latency()
+        return InstrumentLatency()
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         """Checks, events and problems."""
-        return Report()
+        return InstrumentReport()

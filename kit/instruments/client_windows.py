@@ -9,7 +9,7 @@ import numpy as np
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.instruments.histograms import CLIENT, Cells, Grid, counted
+from kit.instruments.histograms import CLIENT, Cells, IntervalGrid, counted
 from kit.load.fio_bins import BINS, IntArray, lower_edge
 from kit.load.fio_windows import OPS, ClientWindows
 from kit.store.phase import ClientLog, Extreme, Slowest, Sum
@@ -17,7 +17,7 @@ from kit.store.phase import ClientLog, Extreme, Slowest, Sum
 _LAST = BINS - 1
 
 
-def cells(windows: ClientWindows, grid: Grid) -> Cells:
+def cells(windows: ClientWindows, grid: IntervalGrid) -> Cells:
     """The I/Os of all rows. Raises MeasurementUnknown if a bin of fio is not inside one of ours."""
     # The slowest I/O is known exactly, also where it is beyond fio's bins: it moves to its own bin.
     moved = np.array(_beyond(windows, grid.clock), dtype=np.int64).reshape(-1, 4)
@@ -97,7 +97,7 @@ def problems(windows: ClientWindows, host: str) -> list[str]:
     return texts
 
 
-def client_log(clients: Sequence[tuple[str, ClientWindows]], grid: Grid) -> ClientLog:
+def client_log(clients: Sequence[tuple[str, ClientWindows]], grid: IntervalGrid) -> ClientLog:
     """What is known of the times of `clients`, in the experiment's time. At least one client."""
     to_experiment = grid.clock.from_host_ns
     slowest, errors_ns = [], [0]

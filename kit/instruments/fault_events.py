@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kit.core.errors import HostError
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.store.phase import Event, InjectedFault
 
 
@@ -42,7 +42,7 @@ class FaultEvents(Instrument):
         """Whether a fault was triggered until the end of the phase, or the devices' server died."""
         return bool(self._faults or self._crashes)
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         is_declared = self._is_declared
         events = [
             Event(
@@ -62,7 +62,7 @@ class FaultEvents(Instrument):
                 for event in measured.during(events)
                 if event.fault
             ]
-        return Report(events=events, problems=problems)
+        return InstrumentReport(events=events, problems=problems)
 
 
 def check_alive(devices: FaultSource | None) -> None:

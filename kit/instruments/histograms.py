@@ -39,7 +39,7 @@ _BIN_BITS = 11
 
 
 @dataclass(frozen=True)
-class Grid:
+class IntervalGrid:
     """The intervals of a phase, in ns of the host's clock; origins are on its monotonic clock."""
 
     run_origin_ns: int
@@ -80,7 +80,7 @@ def regular(trace: Trace) -> list[Snapshot]:
     return trace.snapshots[:-1] if trace.ended else trace.snapshots
 
 
-def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int] | None) -> Cells:
+def server_cells(trace: Trace, grid: IntervalGrid, log_vdevs: frozenset[int] | None) -> Cells:
     """The tracer's counts. Raises ValueError if they are not cumulative."""
     numbers: dict[tuple[str, str], int] = {}
     parts: list[tuple[int, int, IntArray, IntArray]] = []
@@ -101,7 +101,9 @@ def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int] | None) -> 
 
 
 def client_rows(
-    clients: Sequence[tuple[str, ClientLatencies | ClientWindows, Offset]], grid: Grid, run_origin_ns: int
+    clients: Sequence[tuple[str, ClientLatencies | ClientWindows, Offset]],
+    grid: IntervalGrid,
+    run_origin_ns: int,
 ) -> list[ClientRow]:
     """First and last I/O of each client, and their number: rows of the manifest, in the experiment's ns.
 
@@ -134,14 +136,14 @@ def late_clients(rows: Sequence[ClientRow], most_ns: int) -> list[str]:
     ]
 
 
-def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:
+def client_cells(latencies: ClientLatencies, grid: IntervalGrid) -> Cells:
     """The I/Os of fio's log, each in the interval of its end."""
     index = bin_index(latencies.latency_ns // grid.clock.dilation)
     return counted(grid, CLIENT, latencies.end_ns, latencies.direction, index, np.ones_like(index))
 
 
 def counted(
-    grid: Grid,
+    grid: IntervalGrid,
     names: Sequence[tuple[str, str]],
     end_ns: IntArray,
     kind: IntArray,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import UNKNOWN_CALLS, Instrument, Measured, Report, minus
+from kit.instruments.base import UNKNOWN_CALLS, Instrument, InstrumentReport, MeasuredPhase, minus
 from kit.store.phase import Check, Missing
 
 _SOURCE = "/proc/self/mountstats"
@@ -54,8 +54,8 @@ class MountStatistics(Instrument):
             for client in self._clients
         }
 
-    def report(self, measured: Measured) -> Report:
-        result = Report()
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
+        result = InstrumentReport()
         for name, ios in measured.client_ios.items():
             if name in self._changes:
                 result.checks += checks(

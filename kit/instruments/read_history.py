@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kit.core.errors import HostError
-from kit.hosts.base import Host, Result
+from kit.hosts.base import CommandResult, Host
 from kit.instruments.arc_zil_counters import ArcZilCounters, Counters
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.server_activity import ServerActivity
 from kit.store.phase import Missing, Shares
-from kit.trace.support import Tracing
+from kit.trace.support import TracingSupport
 from kit.zfs.tunables import HISTORY_ENTRIES
 
 # include/sys/arc.h, the same from 2.1 to 2.4.
@@ -28,7 +28,7 @@ _RUN = 'exec awk "$@"'
 
 
 @dataclass(frozen=True)
-class Reads:
+class DemandReads:
     """Demand reads of a dataset's file blocks by one process: ARC hits and misses.
 
     `entries`: of the whole list.
@@ -67,7 +67,7 @@ class ReadHistory(Instrument):
         process = "fio" if self._local else "nfsd"
         self._reads = history(self._server, self._pool, self._objset, process)
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         if self._local:
             calls, why = measured.ios_by_op, "the load ran on the server, not over NFS"
         else:
@@ -80,7 +80,7 @@ class ReadHistory(Instrument):
         return made
 
 
-def words(tracing: Tracing) -> str:
+def words(tracing: TracingSupport) -> str:
     """A text for the report: the server is not traced, and the reason."""
     return (
         f"The server is not traced ({tracing.reason}): which tier answered each I/O cannot be seen. "
@@ -93,12 +93,12 @@ def begin(server: Host, pool: str) -> None:
     server.run(["tee", _reads(pool)], stdin=b"0\n")
 
 
-def history(server: Host, pool: str, objset: int, process: str = "nfsd") -> Reads:
+def history(server: Host, pool: str, objset: int, process: str = "nfsd") -> DemandReads:
     """The reads of `process` since `begin`. Raises HostError if the list cannot be read."""
     return parse(server.run(["sh", "-c", _RUN, "sh", _GROUP, _reads(pool)]), objset, process)
 
 
-def parse(answer: Result, objset: int, reader: str = "nfsd") -> Reads:
+def parse(answer: CommandResult, objset: int, reader: str = "nfsd") -> DemandReads:
     """From the counts of awk. Raises HostError for other lines."""
     hits = misses = entries = 0
     for line in answer.stdout.splitlines():
@@ -112,14 +112,14 @@ def parse(answer: Result, objset: int, reader: str = "nfsd") -> Reads:
         if counts and not bits & _PREFETCH:
             hits += number if bits & _CACHED else 0
             misses += 0 if bits & _CACHED else number
-    return Reads(hits, misses, entries)
+    return DemandReads(hits, misses, entries)
 
 
 def _reads(pool: str) -> str:
     return f"/proc/spl/kstat/zfs/{pool}/reads"
 
 
-def report(calls: Mapping[str, int], change: Counters, reads: Reads, why: str) -> Report:
+def report(calls: Mapping[str, int], change: Counters, reads: DemandReads, why: str) -> InstrumentReport:
     """`calls`: counts of the phase's operations. Shares are of its reads, if it has any. Pure.
 
     `why`: no tier of a single I/O is known.
@@ -129,7 +129,7 @@ def report(calls: Mapping[str, int], change: Counters, reads: Reads, why: str) -
     # The first entries of a full list are lost.
     full = reads.entries >= HISTORY_ENTRIES and op == "read"
     problem = f"the list of reads was full: the shares are those of the last {HISTORY_ENTRIES} reads"
-    return Report(
+    return InstrumentReport(
         [
             Missing(id="TIERS-TRACED", name="I/Os by tier", source=source, why=why),
             Missing(id="SERVER-LATENCY", name="latency at the server", source="nfsd.bt", why=why),
@@ -139,7 +139,7 @@ def report(calls: Mapping[str, int], change: Counters, reads: Reads, why: str) -
     )
 
 
-def shares(op: str, calls: int, change: Counters, reads: Reads) -> Shares:
+def shares(op: str, calls: int, change: Counters, reads: DemandReads) -> Shares:
     """I/Os by tier, by counters alone. Pure.
 
     The dbuf cache answers reads from DRAM without the ARC. If requests need several records each, the unit is

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
-from kit.instruments.base import UNKNOWN_CALLS, Instrument, Measured, Report, minus, split_tail
+from kit.instruments.base import UNKNOWN_CALLS, Instrument, InstrumentReport, MeasuredPhase, minus, split_tail
 from kit.store.phase import Check, Event, Missing
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
@@ -50,7 +50,7 @@ class Txg:
 
 
 @dataclass(frozen=True)
-class Conditions:
+class ServerConditions:
     """The server at one moment. `io_bytes` and `calls` are nfsd's by op; kstats are by pool."""
 
     uptime_ns: int
@@ -109,7 +109,7 @@ class ServerActivity(Instrument):
         """nfsd's count of the phase, after its end."""
         return self._after.calls[op] - self._before.calls[op]
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         before, after = self._before, self._after
         ios = measured.calls(measured.ios_by_op)
         ios = dict.fromkeys(ios, 0) if self._local else ios
@@ -133,14 +133,14 @@ class ServerActivity(Instrument):
                     why=UNKNOWN_CALLS,
                 )
             )
-        return Report(
+        return InstrumentReport(
             made,
             events(before, after, measured),
             problems(before, after, self._pool, self._expected.scans),
         )
 
 
-def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> Conditions:
+def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> ServerConditions:
     """Read the counters. Raises HostError if one is missing; with `local` nfsd need not be there."""
     scans = scrub_status.read(server, zfs)
     pools = sorted(scans)
@@ -169,7 +169,7 @@ def _objsets(server: Host, directories: list[str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool = False) -> Conditions:
+def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool = False) -> ServerConditions:
     """From the output of `tail -v` and `zpool status`. Raises KeyError or ValueError for missing values."""
     files = split_tail(text)
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
@@ -177,7 +177,7 @@ def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool
     uptime_s = float(files["/proc/uptime"].split()[0])
     io_bytes, calls = _nfsd(files.get(_NFSD, _NO_NFSD) if local else files[_NFSD])
     pools = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
-    return Conditions(
+    return ServerConditions(
         uptime_ns=int(uptime_s * 1e9),
         wall_s=int(stat["btime"][0]) + int(uptime_s),
         io_bytes=io_bytes,
@@ -215,8 +215,8 @@ def _txgs(text: str) -> Iterator[Txg]:
 
 
 def checks(
-    before: Conditions,
-    after: Conditions,
+    before: ServerConditions,
+    after: ServerConditions,
     pool: str,
     ios: Mapping[str, int],
     block_bytes: Mapping[str, int],
@@ -288,7 +288,7 @@ def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) 
 
 
 def problems(
-    before: Conditions, after: Conditions, own: str = "", expected: frozenset[str] = frozenset()
+    before: ServerConditions, after: ServerConditions, own: str = "", expected: frozenset[str] = frozenset()
 ) -> list[str]:
     """Scrubs, resilvers, evacuations and expansions of any pool: they use the measured devices, ARC and CPU.
 
@@ -307,7 +307,7 @@ def _word(scan: Scan) -> str:
     return scrub_status.WORDS.get(scan.function, scan.function.lower())
 
 
-def events(before: Conditions, after: Conditions, measured: Measured) -> list[Event]:
+def events(before: ServerConditions, after: ServerConditions, measured: MeasuredPhase) -> list[Event]:
     """Syncs of txgs and scrubs in the phase. Times of a scrub have a resolution of a second."""
     spans = [
         (txg.begin_ns, txg.end_ns, "txg", f"txg {txg.number}: sync, {txg.written_bytes} bytes")

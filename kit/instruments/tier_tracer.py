@@ -8,8 +8,8 @@ from pathlib import Path
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.hosts.base import HostLost
 from kit.instruments import histograms, request_split
-from kit.instruments.base import Instrument, Latency, Measured, Report
-from kit.instruments.histograms import Grid
+from kit.instruments.base import Instrument, InstrumentLatency, InstrumentReport, MeasuredPhase
+from kit.instruments.histograms import IntervalGrid
 from kit.store.parts.split import PhaseSplit
 from kit.store.phase import Event
 from kit.trace.nfsd_tracer import Tracer
@@ -87,18 +87,20 @@ class TierTracer(Instrument):
     def printed_ns(self) -> Sequence[int]:  # type: ignore[override]
         return [snapshot.at_ns for snapshot in histograms.regular(self._trace)]
 
-    def latency(self, phase: str, grid: Grid) -> Latency:
+    def latency(self, phase: str, grid: IntervalGrid) -> InstrumentLatency:
         try:
             cells = histograms.server_cells(self._trace, grid, self._log_vdevs)
         except ValueError as error:
-            return Latency(problems=[f"the tracer's counts cannot be used: {error}"])
+            return InstrumentLatency(problems=[f"the tracer's counts cannot be used: {error}"])
         self.ios = histograms.totals(cells)
         rows = histograms.frame(cells, phase, "nfs-server", self._server_name)
         of_server = self._trace, self._log_vdevs, self._server_name
-        return Latency([rows], histograms.server_extremes(*of_server), histograms.server_sums(*of_server))
+        return InstrumentLatency(
+            [rows], histograms.server_extremes(*of_server), histograms.server_sums(*of_server)
+        )
 
-    def report(self, measured: Measured) -> Report:
-        return Report(
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
+        return InstrumentReport(
             events=[
                 Event(
                     time_ns=measured.experiment_ns(at_ns), end_ns=None, kind="l2arc-feed", text="L2ARC feed"

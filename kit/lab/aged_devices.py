@@ -29,13 +29,13 @@ from kit.core.units import utc_now
 from kit.devices.block_device import find_unused
 from kit.emulation import compilation
 from kit.emulation.devices_file import served_devices
-from kit.emulation.served import TRANSFER_DEADLINE_S, Served
+from kit.emulation.served import TRANSFER_DEADLINE_S, ServedDevices
 from kit.hosts.base import HostLost
-from kit.lab.guest import Lab
+from kit.lab.guest import RunningLab
 from kit.precondition import checkpoint, stage_loads
 from kit.precondition import device as precondition
 from kit.precondition.checkpoint import INCOMPRESSIBLE
-from kit.precondition.latency_curve import Point
+from kit.precondition.latency_curve import CurvePoint
 
 FORMAT: Final = 1
 # Approximate memory of ARC, kernel and programs in the guest.
@@ -62,7 +62,7 @@ class Proof(BaseModel):
     device: str
     entry: dict[str, Any]
     capacity_bytes: int
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     state: _State
 
 
@@ -71,8 +71,8 @@ class AgedStates:
 
     def __init__(
         self,
-        lab: Lab,
-        served: Served,
+        lab: RunningLab,
+        served: ServedDevices,
         devices: Sequence[Device],
         dilation: int,
         progress: Progress,
@@ -90,7 +90,9 @@ class AgedStates:
             if device.keep is None
         }
 
-    def restore(self, target: precondition.Target, settings: Precondition) -> precondition.Outcome | None:
+    def restore(
+        self, target: precondition.Target, settings: Precondition
+    ) -> precondition.Preconditioned | None:
         """Load the cached state into the device; returns its proof, or None if there is no usable state.
 
         Raises HostError if the device refuses the state.
@@ -128,7 +130,7 @@ class AgedStates:
 
     def _outcome(
         self, target: precondition.Target, settings: Precondition, proof: Proof
-    ) -> precondition.Outcome:
+    ) -> precondition.Preconditioned:
         host = self._served.host
         device = find_unused(host, target.path, target.size_bytes)
         share = checkpoint.compressed_share(host, device, settings.active_bytes(device.size_bytes))
@@ -147,13 +149,13 @@ class AgedStates:
             "endurance_share": spent / endurance if endurance and spent else None,
         }
         entry = {**proof.entry, **own, "aged_in": aged_in, "problems": problems}
-        return precondition.Outcome(entry, proof.capacity_bytes, list(proof.points), problems)
+        return precondition.Preconditioned(entry, proof.capacity_bytes, list(proof.points), problems)
 
     def keep(
         self,
         target: precondition.Target,
         settings: Precondition,
-        outcome: precondition.Outcome,
+        outcome: precondition.Preconditioned,
         run: str,
     ) -> None:
         """Save the device that `run` has aged, unless preconditioning had problems or was stopped."""
@@ -194,7 +196,7 @@ class AgedStates:
         return cache_dir() / "aged" / content_digest(json.dumps(parts))
 
 
-def _proof(name: str, outcome: precondition.Outcome, run: str, state: bytes) -> Proof:
+def _proof(name: str, outcome: precondition.Preconditioned, run: str, state: bytes) -> Proof:
     return Proof(
         run=run,
         utc=utc_now(),

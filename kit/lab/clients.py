@@ -14,7 +14,7 @@ from kit.core.errors import HostError
 from kit.hosts.base import Host, Process
 from kit.hosts.netns import NetnsHost
 from kit.hosts.ssh import SshHost
-from kit.lab.guest import Lab
+from kit.lab.guest import RunningLab
 from kit.setup.site import SiteClient
 
 _SERVER_ADDRESS = "10.97.{}.1"
@@ -88,7 +88,7 @@ def start_machine(guest: Host, number: int) -> tuple[Process, str, str]:
 
 
 @contextmanager
-def lab_clients(lab: Lab, guest: SshHost, count: int) -> Iterator[tuple[SiteClient, ...]]:
+def lab_clients(lab: RunningLab, guest: SshHost, count: int) -> Iterator[tuple[SiteClient, ...]]:
     """Make `count` clients; those with their own sshd are stopped at the end. Raises HostError."""
     if count == 1:
         yield (make_client(guest, 0),)

@@ -29,7 +29,7 @@ _IO_NS, _BYTE_NS, _CONTENT_BYTE_NS, _PROGRAM_NS = 45_000, 0.15, 1.8, 4_500
 
 
 @dataclass(frozen=True)
-class Load:
+class ModelledLoad:
     """A job on devices. `cached`: their volatile write caches are on. `dilation`: of the guest's clock."""
 
     job: FioJob
@@ -48,7 +48,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Pace:
+class ModelledPace:
     """I/Os a second of the experiment; for each the guest's instructions, and requests to devices."""
 
     ios_per_s: float
@@ -56,13 +56,13 @@ class Pace:
     requests: int = 1
 
 
-def pace(device: Device, load: Load) -> Pace:
+def pace(device: Device, load: ModelledLoad) -> ModelledPace:
     """Of one load on a device."""
     transfer_ns = _byte_ns(device, load) * load.block
     return _closed_loop(_wait_ns(device, load), transfer_ns, _cpu_ns(device, load, load.block), 1, load)
 
 
-def array_pace(layout: ArrayLayout, members: Sequence[Device], load: Load) -> Pace:
+def array_pace(layout: ArrayLayout, members: Sequence[Device], load: ModelledLoad) -> ModelledPace:
     """Of one load on an array: it waits for the slowest of its members, and each has a part of the bytes."""
     share, used = _share(layout, len(members), load)
     wait_ns = max(_wait_ns(device, load) for device in members)
@@ -71,14 +71,16 @@ def array_pace(layout: ArrayLayout, members: Sequence[Device], load: Load) -> Pa
     return _closed_loop(wait_ns, transfer_ns, cpu_ns, used, load)
 
 
-def _closed_loop(wait_ns: float, transfer_ns: float, cpu_ns: float, requests: int, load: Load) -> Pace:
+def _closed_loop(
+    wait_ns: float, transfer_ns: float, cpu_ns: float, requests: int, load: ModelledLoad
+) -> ModelledPace:
     """Waits of outstanding I/Os overlap; the device's bytes and the guest's CPU are shared."""
     busy_ns = cpu_ns / load.dilation
     per_io_ns = max((wait_ns + transfer_ns + busy_ns) / load.job.outstanding, transfer_ns, busy_ns)
-    return Pace(1e9 / per_io_ns, cpu_ns, requests)
+    return ModelledPace(1e9 / per_io_ns, cpu_ns, requests)
 
 
-def _share(layout: ArrayLayout, members: int, load: Load) -> tuple[float, int]:
+def _share(layout: ArrayLayout, members: int, load: ModelledLoad) -> tuple[float, int]:
     """Bytes of an I/O that one member has, at least those of a chunk; and how many members have some."""
     if layout.level == "raid1":
         return load.block, members if load.writes else 1
@@ -97,7 +99,7 @@ def _behind(model: DeviceModel | None) -> Disk | Ssd | Controller | None:
     return model.table if model else None
 
 
-def _wait_ns(device: Device, load: Load) -> float:
+def _wait_ns(device: Device, load: ModelledLoad) -> float:
     """Of one I/O, without its bytes."""
     table = _behind(device.emulated)
     if isinstance(table, Disk):
@@ -113,7 +115,7 @@ def _wait_ns(device: Device, load: Load) -> float:
     return table.serial + table.command + _SPREAD * table.command_spread + flash_ns
 
 
-def _disk_wait_ns(disk: Disk, load: Load) -> float:
+def _disk_wait_ns(disk: Disk, load: ModelledLoad) -> float:
     if load.job.is_random:
         return _SEEK_NS
     # Else the place of the next one has passed the head, and comes again after a turn.
@@ -122,7 +124,7 @@ def _disk_wait_ns(disk: Disk, load: Load) -> float:
     return disk.command + _SPREAD * disk.command_spread if quick or is_next_there else 60e9 / disk.rpm
 
 
-def _byte_ns(device: Device, load: Load) -> float:
+def _byte_ns(device: Device, load: ModelledLoad) -> float:
     """Of a byte, once requests follow each other."""
     table = _behind(device.emulated)
     if isinstance(table, Disk):
@@ -140,12 +142,12 @@ def _byte_ns(device: Device, load: Load) -> float:
     return max(flash_ns, channel_ns, 1e9 / table.link_per_s)
 
 
-def _keeps_writes(ssd: Ssd, load: Load) -> bool:
+def _keeps_writes(ssd: Ssd, load: ModelledLoad) -> bool:
     """Whether a write is done when it is in the SSD's buffer."""
     return ssd.power_loss_protection or (load.cached and ssd.write_cache == "on")
 
 
-def _amplification(ssd: Ssd, size_bytes: int, load: Load) -> float:
+def _amplification(ssd: Ssd, size_bytes: int, load: ModelledLoad) -> float:
     """Writes to the flash for one at a random place of a full device: (1 + r) / 2r, of spare blocks r.
 
     Of a collector that takes the emptiest block (Xiang and Kurkoski, ISIT 2012, for r below 1). The blocks of
@@ -159,7 +161,7 @@ def _amplification(ssd: Ssd, size_bytes: int, load: Load) -> float:
     return max(1.0, (1 + spare) / (2 * spare))
 
 
-def _cpu_ns(device: Device, load: Load, size_bytes: float) -> float:
+def _cpu_ns(device: Device, load: ModelledLoad, size_bytes: float) -> float:
     """Instructions of the guest for a request of a device: fio, the block layer, ublk, and the model."""
     total = _IO_NS + size_bytes * _BYTE_NS
     if not load.writes:

@@ -42,7 +42,7 @@ from kit.lab.qemu import (
     READY_LINE,
     SSH_PORTS,
     LabSpec,
-    Saved,
+    SavedGuest,
     command_line,
     installed,
 )
@@ -134,14 +134,14 @@ def is_supervisor(pid: int) -> bool:
         return False
 
 
-class Lab(Closing):
+class RunningLab(Closing):
     """One guest. Use as a context manager; `close` ends it and removes its state.
 
     `resume`: a saved guest to resume (kit.lab.warm). `root`: an overlay of the image's disk for the guest's
     writes; such a guest gets no keys and waits for them.
     """
 
-    def __init__(self, spec: LabSpec, resume: Saved | None = None, root: Path | None = None) -> None:
+    def __init__(self, spec: LabSpec, resume: SavedGuest | None = None, root: Path | None = None) -> None:
         installed(QEMU, QEMU_PACKAGE)
         self.spec, self._resumed = spec, resume is not None
         host_key = asyncssh.generate_private_key("ssh-ed25519")
@@ -369,7 +369,7 @@ def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "/dev/kvm is missing, or this user must not use it"
     try:
-        with Lab(replace(spec, clock=Clock("real"))) as lab:
+        with RunningLab(replace(spec, clock=Clock("real"))) as lab:
             lab.wait_ready(deadline_s)
     except HostError as error:
         return error.message

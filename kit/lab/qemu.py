@@ -42,7 +42,7 @@ _RTC = "base=2026-01-01T00:00:00,clock=vm"
 
 
 @dataclass(frozen=True)
-class Disk:
+class ExtraDisk:
     """An extra disk for tests of real devices; its content is the file `name`.
 
     NVMe disks with the same serial are namespaces of one controller. SCSI disks can be unplugged.
@@ -55,7 +55,7 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedGuest:
     """A saved guest: `root` is a qcow2 overlay of the image's disk, `memory` QEMU's migration stream."""
 
     root: Path
@@ -75,7 +75,7 @@ class LabSpec:
     clock: Clock
     memory_mib: int = 4096
     extra_kernel_args: tuple[str, ...] = ()
-    extra_disks: tuple[Disk, ...] = ()
+    extra_disks: tuple[ExtraDisk, ...] = ()
     ssh_ports: int = SSH_PORTS
     seed: int | None = None
 
@@ -110,7 +110,7 @@ def _clock_arguments(clock: Clock) -> list[str]:
     return ["-accel", "kvm", "-cpu", "host", "-smp", "2", "-rtc", "base=utc"]
 
 
-def command_line(spec: LabSpec, root: Path | None = None, resume: Saved | None = None) -> list[str]:
+def command_line(spec: LabSpec, root: Path | None = None, resume: SavedGuest | None = None) -> list[str]:
     """QEMU's argv. The image and a saved guest are not changed: the guest's writes are discarded.
 
     `root`: an overlay that keeps the guest's writes. `resume`: a saved guest of the same spec. Both and the
@@ -155,7 +155,7 @@ def command_line(spec: LabSpec, root: Path | None = None, resume: Saved | None =
     return argv + _disk_arguments(spec.extra_disks)
 
 
-def _root_drive(spec: LabSpec, root: Path | None, resume: Saved | None) -> str:
+def _root_drive(spec: LabSpec, root: Path | None, resume: SavedGuest | None) -> str:
     """The option value of -drive for the root disk."""
     if root:
         file, options = root, "format=qcow2,cache=unsafe"
@@ -166,7 +166,7 @@ def _root_drive(spec: LabSpec, root: Path | None, resume: Saved | None) -> str:
     return f"file={quote_value(file)},if=none,id=root,{options}"
 
 
-def _disk_arguments(disks: tuple[Disk, ...]) -> list[str]:
+def _disk_arguments(disks: tuple[ExtraDisk, ...]) -> list[str]:
     argv = list[str]()
     if any(disk.kind == "scsi" for disk in disks):
         argv += ["-device", "virtio-scsi-pci,id=scsi"]
@@ -178,7 +178,7 @@ def _disk_arguments(disks: tuple[Disk, ...]) -> list[str]:
     return argv
 
 
-def disk_device(disk: Disk) -> str:
+def disk_device(disk: ExtraDisk) -> str:
     """The option value of -device for a disk whose drive has the disk's name as its id."""
     named = f"drive={disk.name},id=dev-{disk.name}"
     if disk.kind == "nvme":

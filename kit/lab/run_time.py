@@ -22,7 +22,7 @@ from kit.config.tables.phase_table import Phase
 from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
 from kit.core.files import state_dir, write_atomically
-from kit.lab.device_time import Load, array_pace, pace
+from kit.lab.device_time import ModelledLoad, array_pace, pace
 from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
@@ -186,7 +186,7 @@ def _device_load_s(plan: Plan, phase: Phase) -> float:
     """Of a phase on devices, each with its own fio, or on an array, with one."""
     job, dilation = plan.jobs[phase.load], plan.testbed.clock.dilation
     devices = [device for device in plan.testbed.device if device.name in phase.devices]
-    load = Load(job, plan.workload.host.write_cache != "off", dilation)
+    load = ModelledLoad(job, plan.workload.host.write_cache != "off", dilation)
     if phase.array:
         paces = [array_pace(phase.array, devices[: phase.array.members], load)]
     else:

@@ -14,7 +14,7 @@ from kit.core.progress import Progress
 from kit.devices import udev
 from kit.emulation import compilation
 from kit.emulation.devices_file import keep_states, load_states, served_devices
-from kit.emulation.served import Served
+from kit.emulation.served import ServedDevices
 from kit.hosts.base import Host
 from kit.lab.aged_devices import AgedStates
 from kit.lab.clients import lab_clients
@@ -37,7 +37,7 @@ class MadeDevices:
     """Devices of the lab: `paths` by name; `served` controls the devices with a model, if there are any."""
 
     paths: dict[str, str]
-    served: Served | None
+    served: ServedDevices | None
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def make_devices(
             _make_null_blk(guest, device, clock)
             paths[device.name] = f"/dev/{device.name}"
     modelled = [device for device in devices if device.emulated is not None]
-    served = Served(guest) if modelled else None
+    served = ServedDevices(guest) if modelled else None
     if served:
         paths |= served.start(compilation.server(), served_devices(modelled, buses), clock.dilation)
         load_states(served, modelled)

@@ -32,10 +32,19 @@ from kit.core.errors import HostError
 from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
-from kit.lab.guest import RESUME_DEADLINE_S, Lab
+from kit.lab.guest import RESUME_DEADLINE_S, RunningLab
 from kit.lab.image.image import Image
 from kit.lab.image.prune import is_still_made
-from kit.lab.qemu import QEMU, QEMU_PACKAGE, WAITING_LINE, LabSpec, Saved, command_line, installed, monitor
+from kit.lab.qemu import (
+    QEMU,
+    QEMU_PACKAGE,
+    WAITING_LINE,
+    LabSpec,
+    SavedGuest,
+    command_line,
+    installed,
+    monitor,
+)
 
 FORMAT = 3
 _QCOW2, _EXTERNAL_DATA = struct.Struct(">4sIQI52xQ"), 1 << 2
@@ -50,7 +59,7 @@ _POLL_S = 0.02
 NEEDED_BYTES = 1 << 30
 
 
-def open_lab(spec: LabSpec, image: Image, progress: Progress) -> Lab:
+def open_lab(spec: LabSpec, image: Image, progress: Progress) -> RunningLab:
     """Start a lab, resumed if possible. It is not ready yet (`Lab.wait_ready`). Raises HostError.
 
     If no guest can be saved, for example on a full disk, the lab boots, which only takes longer.
@@ -61,7 +70,7 @@ def open_lab(spec: LabSpec, image: Image, progress: Progress) -> Lab:
             resume = saved(spec, image, progress)
         except HostError as error:
             progress.note(f"no guest can be saved, so the lab boots each time: {error.message}")
-    return Lab(spec, resume=resume)
+    return RunningLab(spec, resume=resume)
 
 
 def can_be_saved(spec: LabSpec) -> bool:
@@ -74,7 +83,7 @@ def can_be_saved(spec: LabSpec) -> bool:
     return spec.clock.kind == "virtual" and not spec.extra_kernel_args and not nvme
 
 
-def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False) -> Saved:
+def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False) -> SavedGuest:
     """The saved guest for `spec`, made if necessary. Raises HostError.
 
     A second process that needs the same guest waits for the first and uses its result.
@@ -148,12 +157,12 @@ def _foreign_file(overlay: Path, image_disk: Path) -> str:
     return "" if backing == os.fsencode(image_disk) else repr(backing[:200].decode("utf-8", "replace"))
 
 
-def _files(path: Path) -> Saved:
+def _files(path: Path) -> SavedGuest:
     manifest = json.loads((path / "manifest.json").read_text())
     token = str(manifest["token"])
     if not _TOKEN.fullmatch(token):
         raise ValueError("not a token")
-    return Saved(path / f"root-{token}", path / f"memory-{token}")
+    return SavedGuest(path / f"root-{token}", path / f"memory-{token}")
 
 
 def current(path: Path) -> bool:
@@ -179,7 +188,7 @@ def _tried(spec: LabSpec, image: Image, work: Path, progress: Progress) -> dict[
     """
     for _ in range(_TRIES):
         token = secrets.token_hex(4)
-        files = Saved(work / f"root-{token}", work / f"memory-{token}")
+        files = SavedGuest(work / f"root-{token}", work / f"memory-{token}")
         with progress.step("booting a guest, to be saved"):
             manifest = {"token": token, **_save(spec, image, files)}
         with progress.step("resuming it once"):
@@ -192,17 +201,17 @@ def _tried(spec: LabSpec, image: Image, work: Path, progress: Progress) -> dict[
     raise HostError(f"{_TRIES} saved guests did not resume: {reason}", "report the version of QEMU")
 
 
-def _failure(spec: LabSpec, files: Saved) -> str:
+def _failure(spec: LabSpec, files: SavedGuest) -> str:
     """Why the saved guest does not resume; "" if it does."""
     try:
-        with Lab(spec, resume=files) as lab:
+        with RunningLab(spec, resume=files) as lab:
             lab.wait_ready(RESUME_DEADLINE_S)
     except HostError as error:
         return error.message
     return ""
 
 
-def _save(spec: LabSpec, image: Image, files: Saved) -> dict[str, Any]:
+def _save(spec: LabSpec, image: Image, files: SavedGuest) -> dict[str, Any]:
     """Boot a guest until it waits for keys and save it in `files`; returns what the manifest has of it."""
     spec, work = replace(spec, seed=None), files.root.parent
     image_disk, root = os.fspath(image.path / "root.img"), os.fspath(files.root)
@@ -211,7 +220,7 @@ def _save(spec: LabSpec, image: Image, files: Saved) -> dict[str, Any]:
         [qemu_img, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image_disk, root], deadline_s=60
     )
     started = time.monotonic()
-    with Lab(spec, root=files.root) as lab:
+    with RunningLab(spec, root=files.root) as lab:
         lab.wait_ready(line=WAITING_LINE)
         time.sleep(_SETTLE_S)
         # Do not stop the guest first: QEMU would resume it stopped. No bandwidth limit: the default of
@@ -232,7 +241,7 @@ def _save(spec: LabSpec, image: Image, files: Saved) -> dict[str, Any]:
     }
 
 
-def _await_saved(lab: Lab, memory: Path) -> None:
+def _await_saved(lab: RunningLab, memory: Path) -> None:
     end = time.monotonic() + _SAVE_DEADLINE_S
     state: dict[str, Any] = {}
     while state.get("status") != "completed" or not memory.exists():

@@ -18,7 +18,7 @@ FILL_DEPTH = 32
 
 
 @dataclass(frozen=True)
-class Load:
+class DeviceLoad:
     """One call of fio on `path`, or on `device`. `depth`: 1 uses psync; `sync`: each write is O_DSYNC.
 
     I/Os are in `span_bytes` from `offset_bytes`, in total `io_bytes`.
@@ -59,21 +59,21 @@ class Load:
         return command_on(self.device, argv)
 
 
-def fill(path: str, capacity_bytes: int, seed: int) -> list[Load]:
+def fill(path: str, capacity_bytes: int, seed: int) -> list[DeviceLoad]:
     """Write the whole device sequentially, 128 KiB a write; the rest at its end in smaller writes."""
     whole = capacity_bytes // FILL_BLOCK * FILL_BLOCK
-    loads = [Load(path, "write", FILL_BLOCK, whole, whole, seed, depth=FILL_DEPTH)] if whole else []
+    loads = [DeviceLoad(path, "write", FILL_BLOCK, whole, whole, seed, depth=FILL_DEPTH)] if whole else []
     if rest := capacity_bytes - whole:
         # The largest power of two that divides the rest: sectors have 512 or 4096 bytes.
         block = rest & -rest
-        loads.append(Load(path, "write", block, rest, rest, seed + 1, offset_bytes=whole))
+        loads.append(DeviceLoad(path, "write", block, rest, rest, seed + 1, offset_bytes=whole))
     return loads
 
 
-def random_writes(path: str, capacity_bytes: int, block_bytes: int, io_bytes: int, seed: int) -> Load:
+def random_writes(path: str, capacity_bytes: int, block_bytes: int, io_bytes: int, seed: int) -> DeviceLoad:
     """`io_bytes` at random offsets of the whole device, with a deep queue: the writes of a round."""
     span = capacity_bytes // block_bytes * block_bytes
-    return Load(path, "randwrite", block_bytes, span, io_bytes, seed, depth=FILL_DEPTH)
+    return DeviceLoad(path, "randwrite", block_bytes, span, io_bytes, seed, depth=FILL_DEPTH)
 
 
 @dataclass(frozen=True)

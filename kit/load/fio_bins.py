@@ -46,7 +46,7 @@ def index_of_midpoint(key: str) -> int | None:
     return None
 
 
-class Layout:
+class HistogramColumns:
     """The columns of a histogram log. `factor`: nanoseconds per unit."""
 
     def __init__(self, coarseness: int, old: bool = False) -> None:
@@ -61,6 +61,6 @@ class Layout:
         return low * self.factor, lower_edge((column + 1) << self.coarseness) * self.factor
 
 
-_LAYOUTS = (Layout(coarseness, old) for old in (False, True) for coarseness in range(_COARSEST + 1))
+_LAYOUTS = (HistogramColumns(coarseness, old) for old in (False, True) for coarseness in range(_COARSEST + 1))
 # By the number of columns.
 LAYOUTS = {layout.columns: layout for layout in _LAYOUTS}

@@ -34,7 +34,7 @@ class Documents:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDocument:
     """A document, or a damaged one: then `value` is None, and `failure` its line and what is wrong."""
 
     begin: int
@@ -55,7 +55,7 @@ def documents(text: str) -> Documents:
     return result
 
 
-def each_document(text: str) -> Iterator[Found]:
+def each_document(text: str) -> Iterator[FoundDocument]:
     """The JSON objects with jobs that begin at the start of a line, and what is damaged there."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     at = 0
@@ -64,16 +64,16 @@ def each_document(text: str) -> Iterator[Found]:
             continue
         if number == _MAX_STARTS:
             line = text.count("\n", 0, start) + 1
-            yield Found(start, start, None, (line, f"more than {_MAX_STARTS} documents"))
+            yield FoundDocument(start, start, None, (line, f"more than {_MAX_STARTS} documents"))
             break
         try:
             value, at = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, getattr(error, "pos", start)) + 1
-            yield Found(start, start, None, (line, str(error)))
+            yield FoundDocument(start, start, None, (line, str(error)))
             continue
         if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
-            yield Found(start, at, value)
+            yield FoundDocument(start, at, value)
 
 
 def _refuse(name: str) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.seed import RUN_ID
 from kit.core.units import format_size_bytes
-from kit.hosts.base import CommandFailed, Host, Result
+from kit.hosts.base import CommandFailed, CommandResult, Host
 from kit.load import fio, ordinary_user
 from kit.nfs import mount as nfs_mount
 
@@ -137,7 +137,7 @@ def remove(
         )
 
 
-def _remove_empty(client: Host, path: str) -> Result:
+def _remove_empty(client: Host, path: str) -> CommandResult:
     """Remove the directory once the client has none of its files open that are removed already.
 
     NFS renames such a file to .nfs* until it is closed (fs/nfs/unlink.c).

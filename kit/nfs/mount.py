@@ -20,7 +20,7 @@ _LOOK_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Mount:
+class ActiveMount:
     """An NFS mount in effect. `options` are those of /proc/mounts."""
 
     source: str
@@ -33,7 +33,7 @@ def source_of(address: str, path: str) -> str:
     return f"[{address}]:{path}" if ":" in address else f"{address}:{path}"
 
 
-def mount(client: Host, source: str, target: str, version: str, options: tuple[str, ...]) -> Mount:
+def mount(client: Host, source: str, target: str, version: str, options: tuple[str, ...]) -> ActiveMount:
     """Mount with the kernel client, and check that all options are in effect.
 
     Raises HostError, with nothing left mounted, if the server refuses the mount, if an option is not in
@@ -84,7 +84,7 @@ def _mount_hint(message: str) -> str:
     return "does the server run, and does it answer this client?"
 
 
-def effective_mount(client: Host, target: str) -> Mount:
+def effective_mount(client: Host, target: str) -> ActiveMount:
     """The topmost mount at `target`, from the client's /proc/mounts. Raises HostError if it is not NFS."""
     mounted = _mounted(client, target)
     if mounted is None or not mounted[0].startswith("nfs"):
@@ -98,12 +98,12 @@ def is_mounted(client: Host, target: str) -> bool:
     return mounted is not None and mounted[0].startswith("nfs")
 
 
-def _mounted(client: Host, target: str) -> tuple[str, Mount] | None:
+def _mounted(client: Host, target: str) -> tuple[str, ActiveMount] | None:
     """Type and mount of the topmost mount at `target`; None if there is none."""
     text = client.run(["cat", "/proc/mounts"], deadline_s=_LOOK_DEADLINE_S).stdout
     for source, point, kind, options, *_ in reversed(proc_path.rows(text)):
         if point == proc_path.escape(target):
-            return kind, Mount(source, target, options)
+            return kind, ActiveMount(source, target, options)
     return None
 
 

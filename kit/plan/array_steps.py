@@ -28,7 +28,7 @@ def make_array(plan: Plan, names: Names, phase: Phase) -> Step:
     """Right before the phase; it is undone right after it."""
     spec = spec_of(names, phase)
     serials = {device.name: device.serial or "" for device in plan.testbed.device}
-    undo = storage_undos.Array(
+    undo = storage_undos.UndoArray(
         name=spec.name,
         uuid=spec.uuid,
         members=list(spec.members),

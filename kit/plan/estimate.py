@@ -14,7 +14,7 @@ RATES_BYTES = (100_000_000, 1_000_000_000)
 
 
 @dataclass(frozen=True)
-class Written:
+class PlannedWrites:
     """Bytes written to a device, or to all of a role, before the measurement.
 
     `at_once`: so many devices are written at the same time, each an equal part.
@@ -27,32 +27,32 @@ class Written:
     at_once: int = 1
 
 
-def written(plan: Plan) -> list[Written]:
+def written(plan: Plan) -> list[PlannedWrites]:
     """The amounts, without those of the phases."""
     return [*preconditioned(plan), *filled(plan)]
 
 
-def preconditioned(plan: Plan) -> list[Written]:
+def preconditioned(plan: Plan) -> list[PlannedWrites]:
     """What ages each device; a device that was aged is not aged again."""
     amounts, settings = [], plan.workload.precondition
     for device in selected_devices(settings, plan.testbed):
         assert settings is not None
         needed = budget.effort(settings, device.size)
         text = f"preconditioning, {settings.method}"
-        amounts.append(Written(device.name, needed.min_bytes, needed.max_bytes, text))
+        amounts.append(PlannedWrites(device.name, needed.min_bytes, needed.max_bytes, text))
     return amounts
 
 
-def filled(plan: Plan) -> list[Written]:
+def filled(plan: Plan) -> list[PlannedWrites]:
     """The files that are read and written."""
     if plan.workload.on_devices:
         return []
     data, size = plan.testbed.devices("data"), plan.workload.file_set.size
     if not data:
-        return [Written("export", size, size, "working set")]
+        return [PlannedWrites("export", size, size, "working set")]
     stored = layout_of(plan.workload, plan.testbed).written_bytes(size)
     text = "working set, with mirrors and parity, without metadata"
-    return [Written("data devices", stored, stored, text, len(data))]
+    return [PlannedWrites("data devices", stored, stored, text, len(data))]
 
 
 def seconds(plan: Plan) -> tuple[float, float]:

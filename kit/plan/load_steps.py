@@ -20,10 +20,10 @@ from kit.plan.step import Command, Step
 from kit.recovery import host_undos
 from kit.rules.appliance_limits import left_out
 from kit.trace import nfsd_tracer
-from kit.trace.support import Tracing, programs
+from kit.trace.support import TracingSupport, programs
 from kit.zfs import pool
 
-_NEWEST_TRACING = Tracing("full", programs()[-1], "0.23")
+_NEWEST_TRACING = TracingSupport("full", programs()[-1], "0.23")
 
 
 def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
@@ -55,7 +55,7 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
     measured = [
         phase for phase in plan.workload.phase if phase.name not in skipped and phase.on_devices == on_devices
     ]
-    tracer = nfsd_tracer.Place(names.work_dir)
+    tracer = nfsd_tracer.TracerFiles(names.work_dir)
     groups = [list(group) for _, group in groupby(measured, lambda phase: bool(phase.split_of))]
     numbered = [(n, each, group) for group in groups for n, each in enumerate(group, 1)]
     for number, phase, alike in numbered:
@@ -90,19 +90,19 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
             yield Step(step, key, (command,))
 
 
-def _following(tracer: nfsd_tracer.Place, phase: Phase) -> Iterator[Command]:
+def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:
     """What fetches the tracer's output while the phase goes on."""
     if phase.log == "histograms":
         yield Command(tuple(nfsd_tracer.follow_command(tracer, "SIZE")), "as the phase goes on")
 
 
-def _start_tracer(plan: Plan, tracer: nfsd_tracer.Place, phases: Sequence[Phase], names: str) -> Step:
+def _start_tracer(plan: Plan, tracer: nfsd_tracer.TracerFiles, phases: Sequence[Phase], names: str) -> Step:
     """One tracer for `phases`; `names`: what to call them, "" by name."""
     intervals = [phase.interval for phase in phases if phase.over_nfs]
     argv = nfsd_tracer.command(tracer, plan.testbed.clock, intervals, _NEWEST_TRACING)
     files = "kit/trace/nfsd.bt" + (" with split.bt" if phases[0].split_of else "")
     command = Command(tuple(argv), f"{files}, for {names or ', '.join(phase.name for phase in phases)}")
-    return Step("start the tracer", "server", (command,), host_undos.Tracer(directory=tracer.directory))
+    return Step("start the tracer", "server", (command,), host_undos.UndoTracer(directory=tracer.directory))
 
 
 def begins_with_empty_log(plan: Plan, phase: Phase) -> bool:

@@ -25,7 +25,7 @@ from kit.core.errors import ConfigError
 from kit.plan import client_logs, durations, notes
 from kit.rules import combination, device_phases, limits, operations
 from kit.sizes import auto_sizes
-from kit.zfs.tunables import Tunable, tunable
+from kit.zfs.tunables import PlannedTunable, tunable
 
 _PLANNED = ("format", "workload_file", "testbed_file", "hosts", "ssh_config", "workload", "testbed", "jobs")
 
@@ -37,7 +37,7 @@ class Plan:
     workload: Workload
     testbed: Testbed
     jobs: dict[str, FioJob]
-    tunables: tuple[Tunable, ...]
+    tunables: tuple[PlannedTunable, ...]
     workload_file: str
     testbed_file: str
     # Paths of workload and testbed, and --set of the command line. Not part of the digest.
@@ -116,7 +116,7 @@ def make_plan(
     source, testbed = source or read_source(workload_path), testbed.without_idle
     workload, source, left_out = _possible(workload, source, testbed)
     jobs = {name: on_clock(job, testbed.clock.dilation) for name, job in read_jobs(workload, source).items()}
-    tunables: tuple[Tunable, ...] = ()
+    tunables: tuple[PlannedTunable, ...] = ()
     made: list[Workload] = []
     loads: dict[str, FioJob] = {}
     used = testbed

@@ -73,7 +73,7 @@ def switch_own(
         )
         for setting, each in zip(declared, settings, strict=True)
     ]
-    action = setting_undos.Settings(settings=undone, machine_id=server.machine_id)
+    action = setting_undos.UndoSettings(settings=undone, machine_id=server.machine_id)
     # They are the user's own commands, so that those that only look are listed, too.
     note = "the value: before, after each switch and at the end"
     looks = tuple(Command(each.get, note) for each in settings)
@@ -90,7 +90,7 @@ def switch_cache(
     server: HostIdentity,
     note: str = "",
 ) -> Step:
-    action = setting_undos.WriteCache(
+    action = setting_undos.UndoWriteCache(
         device=cache.device,
         path=cache.path,
         serial=cache.serial,
@@ -111,7 +111,7 @@ def set_files(
 ) -> Iterator[tuple[host_settings.FileSetting, Step]]:
     """`wanted`: each with the value that the server has."""
     for each, before in wanted:
-        action = host_undos.HostSetting(
+        action = host_undos.UndoHostSetting(
             path=each.path,
             value=before,
             set=each.value,

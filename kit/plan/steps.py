@@ -102,22 +102,22 @@ def claims(plan: Plan, names: Names) -> Iterator[Step]:
     for device in plan.testbed.device:
         if device.is_real:
             path, serial = device.path or "", device.serial or ""
-            action = storage_undos.Device(path=path, serial=serial, pool=names.pool)
+            action = storage_undos.UndoDevice(path=path, serial=serial, pool=names.pool)
             details = {"device": device.name, "path": device.path, "serial": device.serial}
             yield Step("take device", "server", (), action, details)
 
 
 def set_tunables(
-    settings: Sequence[tunables.Tunable],
+    settings: Sequence[tunables.PlannedTunable],
     before: Mapping[str, str],
     effects: Mapping[str, str],
     server: HostIdentity,
-) -> Iterator[tuple[tunables.Tunable, Step]]:
+) -> Iterator[tuple[tunables.PlannedTunable, Step]]:
     """`before`: the values that the server has, `effects`: what is in effect where a value is 0."""
     for tunable in tunables.in_order(tuple(settings), dict(effects)):
         old, new = before[tunable.name], str(tunable.host_value)
         command = Command(("tee", tunables.parameter_path(tunable.name)), new)
-        action = host_undos.Tunable(
+        action = host_undos.UndoTunable(
             name=tunable.name,
             value=old,
             effect=effects.get(tunable.name, ""),
@@ -155,7 +155,7 @@ def partitions(plan: Plan, names: Names) -> Iterator[Step]:
 def create_pool(plan: Plan, names: Names) -> Step:
     spec = pool_spec(plan, names)
     argv = pool.create_arguments(spec)
-    action = storage_undos.Pool(
+    action = storage_undos.UndoPool(
         name=spec.name, run_id=names.run_id, devices=[*spec.data, *spec.log, *spec.cache]
     )
     return Step("create pool", "server", (Command(tuple(argv)),), action, {"pool": spec.name, "argv": argv})
@@ -174,7 +174,7 @@ def exports(plan: Plan, names: Names) -> Iterator[Step]:
     """To each client alone."""
     for address in names.client_addresses:
         command = Command(tuple(nfs_export.export_command(names.path, address)))
-        action = storage_undos.Export(path=names.path, client=address)
+        action = storage_undos.UndoExport(path=names.path, client=address)
         yield Step("export", "server", (command,), action, {"path": names.path, "client": address})
 
 
@@ -187,7 +187,7 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
         argvs = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
         commands = tuple(Command(tuple(argv)) for argv in argvs)
         details = {"client": names.client_names[number]}
-        action = storage_undos.Mount(target=names.mount_point)
+        action = storage_undos.UndoMount(target=names.mount_point)
         yield Step("mount", client_key(number), commands, action, details)
 
 

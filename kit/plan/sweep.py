@@ -56,7 +56,7 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class LeftOutCell:
     """A cell that cannot be, and why. `problem`: the reason without the key that is refused."""
 
     at: At
@@ -71,7 +71,7 @@ class SweepPlan:
 
     sweep: Sweep
     builds: tuple[Build, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[LeftOutCell, ...]
     only: tuple[str, ...] = ()
     quick: bool = False
 
@@ -111,7 +111,7 @@ def plan_sweep(
         phases = {phase for _, phase in kept} | {base_of(sweep, phase) for _, phase in kept}
         cells = [each for each in cells if each in kept or (not each[0] and (each[1] in phases or not kept))]
     lacking = {number: text for number, each in enumerate(cells) if (text := _lacks(sweep, *each))}
-    missing = [Skipped(*cells[number], text, text) for number, text in lacking.items()]
+    missing = [LeftOutCell(*cells[number], text, text) for number, text in lacking.items()]
     cells = [each for number, each in enumerate(cells) if number not in lacking]
     if len(cells) > MOST_CELLS:
         text = f"{len(cells)} cells, {MOST_CELLS} are the most: leave out values, or measure some with --only"
@@ -217,13 +217,13 @@ def _check_selectors(sweep: Sweep, combinations: Sequence[At], only: Sequence[st
 
 def _builds(
     sweep: Sweep, cells: Sequence[tuple[At, str]], testbed: Testbed, planner: Planner
-) -> tuple[tuple[Build, ...], tuple[Skipped, ...]]:
+) -> tuple[tuple[Build, ...], tuple[LeftOutCell, ...]]:
     groups: dict[tuple[tuple[str, str], ...], list[tuple[At, str]]] = {}
     for at, phase in cells:
         key = tuple((axis, value) for axis, value in at.items() if sweep.axes[axis].kind == "build")
         groups.setdefault(key, []).append((at, phase))
     builds: list[Build] = []
-    skipped: list[Skipped] = []
+    skipped: list[LeftOutCell] = []
     for key, group in groups.items():
         made = _planned(sweep, dict(key), group, testbed, planner, skipped, () if key else sweep.sweeps.also)
         builds += [made] if made else []
@@ -243,7 +243,7 @@ def _planned(
     group: Sequence[tuple[At, str]],
     testbed: Testbed,
     planner: Planner,
-    skipped: list[Skipped],
+    skipped: list[LeftOutCell],
     also: Sequence[str] = (),
 ) -> Build | None:
     """A build with all its cells that can be; None without one. Each that cannot is added to `skipped`.
@@ -269,7 +269,7 @@ def _planned(
 
 def _blamed(
     sweep: Sweep, at: At, group: Sequence[tuple[At, str]], testbed: Testbed, planner: Planner
-) -> list[Skipped]:
+) -> list[LeftOutCell]:
     """The cells that cannot be planned by themselves, and why."""
     blamed = []
     for cell in group:
@@ -284,7 +284,7 @@ def _blamed(
             reason, problem = (
                 "\n".join(printable(str(text)) for text in (each, *more)) for each in (first, problem)
             )
-            blamed.append(Skipped(*cell, reason, problem))
+            blamed.append(LeftOutCell(*cell, reason, problem))
     return blamed
 
 
@@ -373,7 +373,7 @@ def _below_sector(workload: Workload) -> str:
     return ""
 
 
-def _check_used(sweep: Sweep, builds: Sequence[Build], skipped: Sequence[Skipped]) -> None:
+def _check_used(sweep: Sweep, builds: Sequence[Build], skipped: Sequence[LeftOutCell]) -> None:
     """An axis of which nothing is left but its base measures nothing. Raises ConfigError."""
     loads: dict[tuple[str, str], tuple[Cell, Build]] = {}
     for build in builds:

@@ -21,7 +21,7 @@ from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
 from kit.precondition import stage_loads
-from kit.precondition.latency_curve import Point
+from kit.precondition.latency_curve import CurvePoint
 from kit.precondition.stage_loads import Stage
 from kit.store.json_file import write_json
 from kit.store.stored import Count
@@ -60,7 +60,7 @@ class State:
     purge: dict[str, Any] | None = None
     estimate: dict[str, Any] | None = None
     stages: list[dict[str, Any]] = field(default_factory=list)
-    points: list[Point] = field(default_factory=list)
+    points: list[CurvePoint] = field(default_factory=list)
     resumed_at: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

@@ -25,16 +25,16 @@ from kit.precondition.purge import plan_purge
 from kit.precondition.stage import Stop, Target, Work, do_stage, of_how_many, probe
 from kit.precondition.stage_loads import Stage, stages
 
-__all__ = ["Outcome", "Target", "precondition"]
+__all__ = ["Preconditioned", "Target", "precondition"]
 
 
 @dataclass
-class Outcome:
+class Preconditioned:
     """Result. `entry` goes into the manifest; `problems` make the verdict unknown."""
 
     entry: dict[str, Any]
     capacity_bytes: int
-    points: list[latency_curve.Point] = field(default_factory=list)
+    points: list[latency_curve.CurvePoint] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -48,7 +48,7 @@ def precondition(
     state_path: Path,
     progress: Progress,
     guard: Guard | None = None,
-) -> Outcome:
+) -> Preconditioned:
     """Precondition one device (`settings.method` is not "none"); resume from `state_path` if possible.
 
     The file exists until preconditioning is complete. Raises SafetyRefusal before anything is written if the
@@ -143,7 +143,7 @@ def _report_stage(work: Work, stage: Stage, entry: dict[str, Any]) -> None:
     )
 
 
-def _outcome(work: Work, stopped: str) -> Outcome:
+def _outcome(work: Work, stopped: str) -> Preconditioned:
     state, tracked = work.state, _tracked(work)
     attained = _is_attained(work) if work.settings.rounds else None
     if attained is False and not stopped:
@@ -176,7 +176,7 @@ def _outcome(work: Work, stopped: str) -> Outcome:
         "resumed_after": state.resumed_at,
         "problems": state.problems,
     }
-    return Outcome(entry, work.device.size_bytes, state.points, state.problems)
+    return Preconditioned(entry, work.device.size_bytes, state.points, state.problems)
 
 
 def _criteria(tracked: dict[str, list[float]]) -> list[dict[str, Any]]:

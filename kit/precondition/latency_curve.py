@@ -27,7 +27,7 @@ _COLUMNS = 50
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A point. `written_bytes`: since the purge, from the device's counter, at the start of the measurement.
 
     `cells`: (interval, bin, I/Os); an interval is `interval_ns` long (experiment time). `p99_ns`: None with
@@ -49,7 +49,7 @@ class Point:
 
 def point(
     stage: str, op: str, block_bytes: int, written_bytes: int, latency_ns: IntArray, clock: Clock
-) -> Point:
+) -> CurvePoint:
     """Make a point from latencies in ns (host time), in order. Raises MeasurementUnknown without any."""
     if not latency_ns.size:
         raise MeasurementUnknown(f"{stage}: no {op} was measured")
@@ -60,7 +60,7 @@ def point(
     # One I/O at a time: an I/O ends at the sum of the latencies up to it.
     column = np.minimum(ends_ns - 1, total_ns - 1).clip(0) // interval_ns
     counted = Counter(zip(column.tolist(), bin_index(experiment_ns).tolist(), strict=True))
-    return Point(
+    return CurvePoint(
         stage=stage,
         op=op,
         block_bytes=block_bytes,
@@ -87,7 +87,7 @@ def nice_interval_ns(total_ns: int) -> int:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= exact_ns)
 
 
-def frame(device: str, role: str, capacity_bytes: int, points: list[Point]) -> pl.DataFrame:
+def frame(device: str, role: str, capacity_bytes: int, points: list[CurvePoint]) -> pl.DataFrame:
     """Rows of ageing.parquet."""
     stages = list(dict.fromkeys(point.stage for point in points))
     rows = []

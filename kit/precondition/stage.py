@@ -16,12 +16,12 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError, KitError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.units import format_mib
-from kit.devices.block_device import BlockDevice, Written, check_same, read_written
+from kit.devices.block_device import BlockDevice, DeviceWrites, check_same, read_written
 from kit.devices.check import Guard
 from kit.hosts.base import LARGE_LIMIT_BYTES, Host, Process
 from kit.hosts.clock_offset import read_clock_ns
 from kit.load import block_device, fio
-from kit.load.block_device import Load
+from kit.load.block_device import DeviceLoad
 from kit.load.fio_latency_log import parse_latency_log
 from kit.precondition import budget, checkpoint, latency_curve
 from kit.precondition.checkpoint import INCOMPRESSIBLE, State
@@ -96,11 +96,11 @@ class Work:
         else:
             check_same(self.host, self.device)
 
-    def argv(self, load: Load, output: str, log: str = "", runtime_us: int = 0) -> list[str]:
+    def argv(self, load: DeviceLoad, output: str, log: str = "", runtime_us: int = 0) -> list[str]:
         """The command of a load, on the device that was checked, whatever its name leads to now."""
         return replace(load, device=self.device.held).argv(output, log, runtime_us)
 
-    def counter(self) -> Written:
+    def counter(self) -> DeviceWrites:
         """The device's write counters."""
         return read_written(self.host, self.device, self.smart)
 
@@ -108,7 +108,7 @@ class Work:
         """The host's monotonic clock in experiment time."""
         return self.clock.from_host_ns(read_clock_ns(self.host))
 
-    def account(self, before: Written, start_ns: int) -> Written:
+    def account(self, before: DeviceWrites, start_ns: int) -> DeviceWrites:
         """Add the bytes and the time since `before` and `start_ns` to the state; returns the counters now."""
         now, state = self.counter(), self.state
         written_bytes = now.kernel_bytes - before.kernel_bytes
@@ -140,7 +140,7 @@ def probe(work: Work) -> None:
     state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **asdict(estimate)}
 
 
-def _rate(work: Work, load: Load) -> float:
+def _rate(work: Work, load: DeviceLoad) -> float:
     """Run a load; returns its rate in bytes per second (experiment time)."""
     output = f"{work.work_dir}/probe.json"
     work.host.run(work.argv(load, output), deadline_s=_MEASURE_DEADLINE_S)
@@ -172,8 +172,8 @@ def do_stage(work: Work, stage: Stage) -> None:
 
 
 def _write_and_measure(
-    work: Work, stage: Stage, loads: list[Load], before: Written, start_ns: int
-) -> tuple[dict[str, Any], list[latency_curve.Point]]:
+    work: Work, stage: Stage, loads: list[DeviceLoad], before: DeviceWrites, start_ns: int
+) -> tuple[dict[str, Any], list[latency_curve.CurvePoint]]:
     active = span = work.active_bytes
     is_purge = stage.kind == "purge"
     points = []
@@ -196,7 +196,7 @@ def _write_and_measure(
     return entry, points
 
 
-def _loads(work: Work, stage: Stage) -> list[Load]:
+def _loads(work: Work, stage: Stage) -> list[DeviceLoad]:
     return stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
 
 
@@ -219,7 +219,7 @@ def _check_budget(work: Work, stage: Stage, stage_bytes: int) -> None:
         raise Stop(f"the budget of {time_ns / 1e9:.3g} s was spent before {stage}")
 
 
-def _run_load(work: Work, load: Load, stage_start_ns: int) -> block_device.Moved:
+def _run_load(work: Work, load: DeviceLoad, stage_start_ns: int) -> block_device.Moved:
     """Run one load to its end or to the end of the time budget; returns fio's result."""
     limit_us, time_ns = 0, work.settings.budget.time
     if time_ns is not None:
@@ -266,7 +266,9 @@ def _wait(work: Work, process: Process, io_bytes: int) -> None:
             )
 
 
-def _measure(work: Work, stage: Stage, op: str, before: Written, span_bytes: int) -> latency_curve.Point:
+def _measure(
+    work: Work, stage: Stage, op: str, before: DeviceWrites, span_bytes: int
+) -> latency_curve.CurvePoint:
     """Measure reads or sync writes at random offsets in the first `span_bytes`, one at a time."""
     settings, directory = work.settings, work.work_dir
     block = block_of(settings, op)
@@ -285,7 +287,7 @@ def _measure(work: Work, stage: Stage, op: str, before: Written, span_bytes: int
 
 
 def _proof(
-    work: Work, stage: Stage, intended: int, fio_bytes: int, before: Written, after: Written
+    work: Work, stage: Stage, intended: int, fio_bytes: int, before: DeviceWrites, after: DeviceWrites
 ) -> dict[str, Any]:
     """Compare the intended bytes with fio's result and the device's counters; a difference is a problem."""
     source = f"/sys/block/{work.device.kernel_name}/stat"

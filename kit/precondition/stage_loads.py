@@ -7,7 +7,7 @@ from typing import Literal
 
 from kit.config.tables.precondition_table import Precondition
 from kit.load import block_device
-from kit.load.block_device import Load
+from kit.load.block_device import DeviceLoad
 from kit.precondition import budget
 
 
@@ -37,7 +37,7 @@ def stages(settings: Precondition) -> list[Stage]:
     return [Stage("purge"), *fills(settings), *rounds(settings)]
 
 
-def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
+def probe_loads(path: str, capacity: int, settings: Precondition) -> list[DeviceLoad]:
     """Loads of the probe: sequential writes, and random writes if there will be rounds."""
     capacity = settings.active_bytes(capacity)
     size = budget.probe_bytes(capacity)
@@ -49,7 +49,7 @@ def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
     return loads
 
 
-def stage_loads(stage: Stage, path: str, capacity: int, settings: Precondition) -> list[Load]:
+def stage_loads(stage: Stage, path: str, capacity: int, settings: Precondition) -> list[DeviceLoad]:
     """Write loads of a stage on the device at `path`, of `capacity` bytes."""
     round_bytes = settings.round_bytes(capacity)
     capacity = settings.active_bytes(capacity)
@@ -65,7 +65,7 @@ def block_of(settings: Precondition, op: str) -> int:
     return settings.read_block if op == "read" else settings.block
 
 
-def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, points: int) -> Load:
+def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, points: int) -> DeviceLoad:
     """Random reads or sync writes in the first `span_bytes`, at queue depth 1, after a stage.
 
     `points`: number of earlier measurements.
@@ -73,4 +73,4 @@ def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, p
     block = block_of(settings, op)
     seed = 100_000 + 10 * points + (op == "read")
     span = span_bytes // block * block
-    return Load(path, f"rand{op}", block, span, settings.ios * block, seed, sync=op == "write")
+    return DeviceLoad(path, f"rand{op}", block, span, settings.ios * block, seed, sync=op == "write")

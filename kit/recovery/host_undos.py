@@ -39,7 +39,7 @@ class WorkDirectory(Action):
         return [(work_directory.remove_command(self.path), "")]
 
 
-class Tracer(Action):
+class UndoTracer(Action):
     """`directory`: the run's directory with the tracer's files.
 
     `mounts`: whether the tracer makes the kernel mount TRACING, because it was not mounted before.
@@ -67,7 +67,7 @@ class Tracer(Action):
         return [(nfsd_tracer.end_left_command(self.directory), "")]
 
 
-class Tunable(Action):
+class UndoTunable(Action):
     """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it.
 
     `set`: the value that the run writes, in the boot `boot_id` of the machine `machine_id`. Only that value,
@@ -101,7 +101,7 @@ class Tunable(Action):
         return [(["tee", tunables.parameter_path(self.name)], "the value before the run")]
 
 
-class HostSetting(Action):
+class UndoHostSetting(Action):
     """A file of kit.hosts.settings. `value`, `set`, `machine_id`, `boot_id`: as in Tunable."""
 
     kind = "host-setting"

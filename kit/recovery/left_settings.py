@@ -26,7 +26,7 @@ def left_on(addresses: Collection[str]) -> Iterator[str]:
         for item in record.pending:
             name, address = str(item.arguments.get("name")), hosts.get(item.host)
             parameter = parameters.known().get(name)
-            is_unsafe = item.kind == host_undos.Tunable.kind and parameter and parameter.keeps_data
+            is_unsafe = item.kind == host_undos.UndoTunable.kind and parameter and parameter.keeps_data
             if is_unsafe and address in addresses:
                 value = safe_text(str(item.arguments.get("set")))
                 yield (

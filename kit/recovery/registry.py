@@ -26,7 +26,7 @@ _TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegisteredRun:
     """`path`: the run directory; `token`: random, in hexadecimal digits.
 
     `commands`: digests, with spaces between, of what may be run to undo the user's own settings.
@@ -43,18 +43,18 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def enter(run: str, path: Path) -> Entry:
+def enter(run: str, path: Path) -> RegisteredRun:
     """List a run, before it changes anything. Raises HostError."""
-    entry = Entry(run, os.fspath(path.resolve()), secrets.token_hex(_TOKEN_BYTES))
+    entry = RegisteredRun(run, os.fspath(path.resolve()), secrets.token_hex(_TOKEN_BYTES))
     _write(_file(run), json.dumps(asdict(entry)))
     return entry
 
 
-def find(run: str) -> Entry | None:
+def find(run: str) -> RegisteredRun | None:
     """The entry of an unfinished run; None if this machine's kit did not make it."""
     try:
         entry = json.loads(read_own(_file(run), _MAX_BYTES))
-        return Entry(**{key: str(value) for key, value in entry.items()})
+        return RegisteredRun(**{key: str(value) for key, value in entry.items()})
     except (OSError, ValueError, TypeError, AttributeError, ConfigError):
         return None
 
@@ -79,7 +79,7 @@ def leave(run: str) -> None:
     _file(run).unlink(missing_ok=True)
 
 
-def entries() -> Iterator[Entry]:
+def entries() -> Iterator[RegisteredRun]:
     """All unfinished runs."""
     for path in sorted((state_dir() / "runs").glob("*.json")):
         if entry := find(path.stem):

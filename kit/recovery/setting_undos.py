@@ -21,8 +21,8 @@ from kit.recovery.host_undos import not_ours
 from kit.recovery.journal import LeftAlone
 
 
-class WriteCache(Action):
-    """`value`: whether it was on before the run; `set`, `machine_id`, `boot_id`: as in host_undos.Tunable.
+class UndoWriteCache(Action):
+    """`value`: whether it was on before the run; `set`, `machine_id`, `boot_id`: as in host_undos.UndoTunable.
 
     `device`: the testbed's name of it; `serial`: "" for an emulated one.
     """
@@ -96,7 +96,7 @@ class OneSetting(BaseModel):
         return settings.CommandSetting(self.name, tuple(self.get), self.pattern, tuple(self.back), self.value)
 
 
-class Settings(Action):
+class UndoSettings(Action):
     """All of the testbed's own settings: one may change another, also on the way back.
 
     They outlive a restart of the server, so the boot is not compared. Their commands are run only if this

@@ -19,7 +19,7 @@ from kit.recovery.journal import LeftAlone
 from kit.zfs import pool
 
 
-class Pool(Action):
+class UndoPool(Action):
     """`guid` is empty until the pool exists. Not while a client has it mounted: its processes would hang."""
 
     kind = "pool"
@@ -82,7 +82,7 @@ class Partition(Action):
         return [(partition.remove_command(self.device_path, self.size_bytes), "kit/remote/partition.py")]
 
 
-class Array(Action):
+class UndoArray(Action):
     """An md array, which name and UUID prove to be the run's. `serials`: of the members, "" if emulated."""
 
     kind = "array"
@@ -118,7 +118,7 @@ class Array(Action):
         ]
 
 
-class Device(Action):
+class UndoDevice(Action):
     """A real device: the label of `pool` is removed. `guid` is that of the pool, empty until it exists."""
 
     kind = "device"
@@ -154,7 +154,7 @@ class Device(Action):
         return [(argv, "") for argv in clear + wipe]
 
 
-class Export(Action):
+class UndoExport(Action):
     """The dataset's export to one client."""
 
     kind = "export"
@@ -209,7 +209,7 @@ class ExportDirectory(Action):
         return [(["rm", "-f", "--", f"{path}/{self.file}"], ""), (["rmdir", "--", path], "")]
 
 
-class Mount(Action):
+class UndoMount(Action):
     """The export on a client."""
 
     kind = "mount"

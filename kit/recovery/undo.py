@@ -31,11 +31,11 @@ from kit.recovery.journal import Journal, NotTried, Undo
 KINDS: Mapping[str, type[Action]] = {
     action.kind: action
     for action in (
-        host_undos.WorkDirectory, host_undos.Tracer, host_undos.Tunable, host_undos.HostSetting,
-        setting_undos.WriteCache, setting_undos.Settings, power_undos.PowerOn,
+        host_undos.WorkDirectory, host_undos.UndoTracer, host_undos.UndoTunable, host_undos.UndoHostSetting,
+        setting_undos.UndoWriteCache, setting_undos.UndoSettings, power_undos.PowerOn,
         schedule_undos.Online, schedule_undos.NfsdThreads, schedule_undos.FaultCommand,
-        storage_undos.Pool, storage_undos.Partition, storage_undos.Array, storage_undos.Device,
-        storage_undos.Export, storage_undos.ExportDirectory, storage_undos.Mount,
+        storage_undos.UndoPool, storage_undos.Partition, storage_undos.UndoArray, storage_undos.UndoDevice,
+        storage_undos.UndoExport, storage_undos.ExportDirectory, storage_undos.UndoMount,
     )
 }  # fmt: skip
 

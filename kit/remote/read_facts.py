@@ -1,6 +1,6 @@
 """Reads facts about a host for `hsp host check`. Runs there with the host's Python (3.6 or later).
 
-    python3 -I - REQUEST      REQUEST is the JSON of kit.doctor.facts.Request
+    python3 -I - REQUEST      REQUEST is the JSON of kit.doctor.facts.FactsRequest
 
 Reads files, finds programs, runs commands and tries a connection, all in parallel and each with its own
 deadline: one that hangs does not delay the others. Changes nothing. Prints one JSON line; a missing

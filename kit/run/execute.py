@@ -46,7 +46,7 @@ from kit.sizes.workload_sizes import planned_tiers, tiers_asked
 from kit.store import json_file, run_directory, tables
 from kit.store.parts.machine import Warmup as StoredWarmup
 from kit.trace.nfsd_tracer import Tracer
-from kit.trace.support import Tracing
+from kit.trace.support import TracingSupport
 from kit.zfs import pool, settings_snapshot
 from kit.zfs.openzfs_version import ZfsVersion
 
@@ -55,7 +55,7 @@ Look = Callable[[Site], dict[str, Any]]
 
 
 @dataclass
-class Outcome:
+class Execution:
     """What a run collected so far. `failure`: the error that ended it."""
 
     record: RunRecord
@@ -78,7 +78,7 @@ def execute(
     observe: bool = False,
     live: bool = False,
     look: Look | None = None,
-) -> Outcome:
+) -> Execution:
     """Run the plan. Steps; those in brackets need a server that can be logged into:
 
     1  check the tools and record versions
@@ -95,7 +95,7 @@ def execute(
     in the manifest (verdict unknown), an error that ended the run in the outcome, after all else is stored.
     """
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
-    outcome = Outcome(record)
+    outcome = Execution(record)
     if earlier:
         earlier.hand_on(record, outcome.latency)
     recorder = Recorder(run_dir.raw / "commands.jsonl")
@@ -146,7 +146,7 @@ def _tell_notes(run: Context) -> None:
         run.record.add_notes(*({note} - set(run.record.manifest.notes)))
 
 
-def _store_last(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
+def _store_last(run_dir: run_directory.RunDir, outcome: Execution) -> None:
     """As _store; an error is in the outcome."""
     try:
         _store(run_dir, outcome)
@@ -154,7 +154,7 @@ def _store_last(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
         outcome.failure = outcome.failure or error
 
 
-def _clean_up(run: Context, outcome: Outcome, before: settings_snapshot.Settings | None) -> None:
+def _clean_up(run: Context, outcome: Execution, before: settings_snapshot.Settings | None) -> None:
     """Undo everything; what cannot be undone is in the outcome, and so is what failed here."""
     try:
         with run.progress.step("cleaning up"):
@@ -195,7 +195,12 @@ def _refuse_leftovers(site: Site) -> None:
 
 
 def _run_steps(
-    run: Context, outcome: Outcome, earlier: Earlier | None, despite_warm_up: bool, observe: bool, live: bool
+    run: Context,
+    outcome: Execution,
+    earlier: Earlier | None,
+    despite_warm_up: bool,
+    observe: bool,
+    live: bool,
 ) -> None:
     server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
@@ -233,7 +238,7 @@ def _run_steps(
 
 
 def _set_up(
-    run: Context, server: Host | None, tools: tuple[ZfsVersion, Tracing] | None, outcome: Outcome
+    run: Context, server: Host | None, tools: tuple[ZfsVersion, TracingSupport] | None, outcome: Execution
 ) -> tuple[Bench, dict[str, FioJob], bool]:
     """The bench of the phases with a pool, after those on bare devices; their jobs.
 
@@ -253,7 +258,7 @@ def _set_up(
     return *made, True
 
 
-def _check_server(run: Context, server: Host) -> tuple[ZfsVersion, Tracing] | None:
+def _check_server(run: Context, server: Host) -> tuple[ZfsVersion, TracingSupport] | None:
     """Whether every tool is there; None where no pool is wanted."""
     workload = run.plan.workload
     if any(not phase.over_nfs for phase in workload.phase):
@@ -290,7 +295,7 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
 
 
 def _run_phases(
-    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome, phases: Sequence[Phase]
+    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
 ) -> bool:
     """Those of the phases that are not measured yet, with a tracer for those in a row with the same probes;
     False if a load failed."""
@@ -302,7 +307,7 @@ def _run_phases(
 
 
 def _run_group(
-    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome, phases: Sequence[Phase]
+    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
 ) -> tuple[Bench, bool]:
     """As _run_phases, of phases with one tracer; the bench after them."""
     manifest = run.record.manifest
@@ -350,7 +355,7 @@ def _writes(phases: Sequence[Phase], jobs: dict[str, FioJob]) -> bool:
 
 
 def _measure(
-    run: Context, bench: Bench, phase: Phase, job: FioJob, tracer: Tracer | None, outcome: Outcome
+    run: Context, bench: Bench, phase: Phase, job: FioJob, tracer: Tracer | None, outcome: Execution
 ) -> tuple[Bench, PhaseResult]:
     """One phase, stored before the journal says that it is done: a run that goes on relies on it."""
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
@@ -409,7 +414,7 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
     return replace(bench, storage=replace(bench.storage, log_devices=()))
 
 
-def _store(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
+def _store(run_dir: run_directory.RunDir, outcome: Execution) -> None:
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
     tables.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
     json_file.write_json(run_dir.path / "manifest.json", outcome.record.manifest.as_json())

@@ -26,7 +26,7 @@ from kit.setup.record import RunRecord
 from kit.store.manifest import ObserverEffect, ObserverStretch
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.output import parse_trace
-from kit.trace.support import Tracing
+from kit.trace.support import TracingSupport
 from kit.trace.tier import tier_of
 
 THREADS = (1, 4, 16, 64)
@@ -57,7 +57,7 @@ def refuse(plan: Plan) -> None:
     raise ConfigError(f"{_OPTION}: the server of the testbed '{plan.testbed.name}' {why}", what)
 
 
-def refuse_untraced(tracing: Tracing | None) -> None:
+def refuse_untraced(tracing: TracingSupport | None) -> None:
     """As `refuse`, once the server is known. Raises ConfigError."""
     if tracing is None or tracing.kind != "full":
         raise ConfigError(

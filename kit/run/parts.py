@@ -23,7 +23,7 @@ from kit.core.errors import ConfigError, KitError, MeasurementUnknown
 from kit.core.units import format_duration_ns
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms
-from kit.instruments.histograms import Cells, Grid
+from kit.instruments.histograms import Cells, IntervalGrid
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.load.fio_windows import ClientWindows, read_counts
 from kit.load.launch import PhaseLoad
@@ -54,7 +54,7 @@ class BegunClient(Stored):
     error_ns: Nanoseconds
 
 
-class Begun(Stored):
+class BegunPart(Stored):
     """What a part is, known before its load. Times on the reference clock; `interval_ns` on the hosts'."""
 
     number: Annotated[int, Field(ge=1)]
@@ -115,7 +115,7 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: PhaseLoad, offset
     spec, storage, clock = load.spec, bench.storage, bench.site.clock
     before = {worker.name: offsets.before(worker.host.name) for worker in load.workers}
     traced = storage is not None and storage.tracing.kind == "full"
-    begun = Begun(
+    begun = BegunPart(
         number=spec.part,
         run_origin_ns=bench.run_origin_ns,
         interval_ns=clock.to_host_ns(phase.interval),
@@ -198,7 +198,7 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     path = begun_path(run_dir, phase.name, number)
     if not os.path.lexists(path):
         return None
-    begun = Begun.from_json(json_file.read_json(path), path)
+    begun = BegunPart.from_json(json_file.read_json(path), path)
     try:
         clients = list(_clients(run_dir, begun))
     except (MeasurementUnknown, OSError) as error:
@@ -209,7 +209,7 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     printed_ns = [snapshot.at_ns for snapshot in histograms.regular(trace)]
     first_ns = min(windows.first_ns for _, windows, _ in clients)
     origin_ns = max(histograms.aligned(first_ns, printed_ns, begun.interval_ns), begun.run_origin_ns)
-    grid = Grid(begun.run_origin_ns, origin_ns, begun.interval_ns, clock)
+    grid = IntervalGrid(begun.run_origin_ns, origin_ns, begun.interval_ns, clock)
     problems = [text for _, windows, _ in clients for text in client_windows.problems(windows, phase.name)]
     try:
         cells = histograms.server_cells(trace, grid, frozenset(begun.log_vdevs))
@@ -240,11 +240,11 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
 
 def _entry(
     phase: Phase,
-    begun: Begun,
+    begun: BegunPart,
     clients: Sequence[_Client],
     cells: Cells,
     trace: Trace,
-    grid: Grid,
+    grid: IntervalGrid,
     rows: pl.DataFrame,
 ) -> StoredPhase:
     to_experiment, origin_ns = grid.clock.from_host_ns, begun.run_origin_ns
@@ -283,7 +283,7 @@ def _entry(
     )
 
 
-def _clients(run_dir: RunDir, begun: Begun) -> Iterable[_Client]:
+def _clients(run_dir: RunDir, begun: BegunPart) -> Iterable[_Client]:
     for client in begun.clients:
         path = run_dir.raw / client.file
         if not os.path.lexists(path):
@@ -294,7 +294,7 @@ def _clients(run_dir: RunDir, begun: Begun) -> Iterable[_Client]:
             yield client.host, windows.earlier(client.offset_ns), offset
 
 
-def _trace(run_dir: RunDir, begun: Begun) -> Trace:
+def _trace(run_dir: RunDir, begun: BegunPart) -> Trace:
     """The whole lines of the tracer's output; the last reading may lack its counts."""
     path = run_dir.raw / begun.trace if begun.trace else None
     if path is None or not os.path.lexists(path):
@@ -327,7 +327,7 @@ def _bin_extremes(cells: Cells, server: str) -> list[Extreme]:
     return made
 
 
-def _apart(clients: Sequence[_Client], cells: Cells, trace: Trace, grid: Grid) -> int:
+def _apart(clients: Sequence[_Client], cells: Cells, trace: Trace, grid: IntervalGrid) -> int:
     """How many I/Os one side may have sent, and the other not: those of the last readings, and after them."""
     ends = [windows.last_ns for _, windows, _ in clients]
     ends += [trace.snapshots[-1].at_ns] if trace.snapshots else []

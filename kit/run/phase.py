@@ -91,13 +91,15 @@ def traced(
     if bench.storage is None or bench.storage.tracing.kind != "full" or not intervals_ns:
         yield None
         return
-    server, place = bench.storage.server, nfsd_tracer.Place(bench.work_dir)
+    server, place = bench.storage.server, nfsd_tracer.TracerFiles(bench.work_dir)
     program = support.program(bench.storage.zfs, writes=writes, split=split)
     tracing = replace(bench.storage.tracing, program=program)
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
         mounts = nfsd_tracer.will_mount(server)
-        undo.register(journal, "server", server, host_undos.Tracer(directory=place.directory, mounts=mounts))
+        undo.register(
+            journal, "server", server, host_undos.UndoTracer(directory=place.directory, mounts=mounts)
+        )
         process = nfsd_tracer.start(server, place, bench.site.clock, intervals_ns, tracing)
     tracer = nfsd_tracer.Tracer(server, place, process)
     try:

@@ -13,8 +13,8 @@ from kit.config.tables.phase_table import Phase
 from kit.core.errors import KitError
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms
-from kit.instruments.base import Instrument, Latency, Measured, Report
-from kit.instruments.histograms import Grid
+from kit.instruments.base import Instrument, InstrumentLatency, InstrumentReport, MeasuredPhase
+from kit.instruments.histograms import IntervalGrid
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
@@ -64,13 +64,13 @@ class PhaseRecord:
         self.extremes += [each.model_copy(update={"layer": layer}) for each in extremes]
         self.sums += [each.model_copy(update={"layer": layer}) for each in sums]
 
-    def add_latency(self, instrument: Instrument, made: Latency) -> None:
+    def add_latency(self, instrument: Instrument, made: InstrumentLatency) -> None:
         self.frames += made.rows
         self.extremes += made.extremes
         self.sums += made.sums
         self.add(instrument.code, made.problems)
 
-    def add_report(self, instrument: Instrument, report: Report) -> None:
+    def add_report(self, instrument: Instrument, report: InstrumentReport) -> None:
         for check in report.checks:
             if isinstance(check, Check):
                 self.checks.append(check.model_copy(update={"instrument": instrument.code}))
@@ -128,7 +128,7 @@ def analyse(
         record.add_latency(instrument, instrument.latency(phase.name, grid))
     start_ns = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in record.frames if frame.height), default=0)  # type: ignore[arg-type]
-    measured = Measured(
+    measured = MeasuredPhase(
         block_bytes=job.block_bytes_by_op,
         duration_ns=clock.to_host_ns(phase.duration),
         start_ns=start_ns,
@@ -173,7 +173,7 @@ def layer_of(phase: Phase) -> str:
 
 
 def _client_rows(
-    bench: Bench, phase: Phase, grid: Grid, collected: Sequence[Collected], record: PhaseRecord
+    bench: Bench, phase: Phase, grid: IntervalGrid, collected: Sequence[Collected], record: PhaseRecord
 ) -> tuple[ClientRow, ...]:
     """The clients' rows of latency.parquet, extremes and sums go into the record."""
     for client in collected:
@@ -196,7 +196,9 @@ def _client_rows(
     return tuple(rows)
 
 
-def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, record: PhaseRecord) -> None:
+def _add_windows(
+    phase: Phase, grid: IntervalGrid, host: str, windows: ClientWindows, record: PhaseRecord
+) -> None:
     """The rows, extremes and sums of a client without a log of every I/O."""
     cells = client_windows.cells(windows, grid)
     record.frames.append(histograms.frame(cells, phase.name, layer_of(phase), host))
@@ -205,7 +207,9 @@ def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, re
     record.add("load", client_windows.problems(windows, host))
 
 
-def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[Collected]) -> Grid:
+def _grid(
+    bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[Collected]
+) -> IntervalGrid:
     """Time zero of the phase: when an instrument was due to print last before the first I/O of a client."""
     printed_ns = next((instrument.printed_ns for instrument in ended if instrument.printed_ns), ())
     starts = [client.latencies.first_ns for client in collected if client.latencies.ios] or list(
@@ -215,4 +219,4 @@ def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Se
     interval_ns = clock.to_host_ns(phase.interval)
     first = min(starts, default=bench.run_origin_ns)
     origin = max(histograms.aligned(first, printed_ns, interval_ns), bench.run_origin_ns)
-    return Grid(bench.run_origin_ns, origin, interval_ns, clock)
+    return IntervalGrid(bench.run_origin_ns, origin, interval_ns, clock)

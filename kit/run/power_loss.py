@@ -22,12 +22,20 @@ from kit.plan import steps
 from kit.rules.power import cut_devices
 from kit.run import power_cut
 from kit.run.power_cut import Counts, DeviceGone, NotCut, PowerCut
-from kit.run.power_records import Acknowledged, Found, Layout, gone, judge, parse_acknowledged, parse_found
+from kit.run.power_records import (
+    Acknowledged,
+    Found,
+    RecordLayout,
+    gone,
+    judge,
+    parse_acknowledged,
+    parse_found,
+)
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
 from kit.zfs import other_pools
-from kit.zfs.tunables import Tunable, read_effects, read_tunables, write_tunable
+from kit.zfs.tunables import PlannedTunable, read_effects, read_tunables, write_tunable
 
 _HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
 _DEADLINE_S = 300.0
@@ -56,7 +64,7 @@ class _Test:
     # Hosts that have the helper.
     helped: set[str] = field(default_factory=set)
 
-    def layout(self, number: int, *, durable: bool = True, direct: bool = True) -> Layout:
+    def layout(self, number: int, *, durable: bool = True, direct: bool = True) -> RecordLayout:
         """Of a power loss. On a bare device one after the other, as long as there is room."""
         sizes = self.settings.sizes
         of_workers = tuple(sizes[worker % len(sizes)] for worker in range(self.settings.workers))
@@ -67,7 +75,7 @@ class _Test:
             name = next(iter(cut_devices(self.run.plan.testbed)))
             path = self.bench.site.device_paths[name]
             of_workers = tuple(-(-size // _SECTOR_BYTES) * _SECTOR_BYTES for size in of_workers)
-        made = Layout(path, self.number_of_run, number, of_workers, durable=durable, direct=direct)
+        made = RecordLayout(path, self.number_of_run, number, of_workers, durable=durable, direct=direct)
         if not storage:
             room = max(1, self.bench.device_bytes[name] // made.bytes_)
             offset_bytes = number % room * made.bytes_
@@ -96,7 +104,7 @@ def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: 
         other_pools.refuse_power_cut(bench.storage.server, own, agreed=agreed)
     test = _Test(run, bench, settings, cut, directory, chance.getrandbits(40) ^ run.site.seed & 0xFFFFFFFFFF)
     control: list[Moment] = []
-    moments: list[tuple[Layout, Moment]] = []
+    moments: list[tuple[RecordLayout, Moment]] = []
     stopped = ""
     if settings.control != "none":
         moment, stopped = _control(test)
@@ -162,7 +170,7 @@ def _unflushed(test: _Test) -> Iterator[None]:
     storage, run = test.bench.storage, test.run
     assert storage
     server = storage.server
-    settings = tuple(Tunable(name, "1", 1) for name in other_pools.NO_FLUSH)
+    settings = tuple(PlannedTunable(name, "1", 1) for name in other_pools.NO_FLUSH)
     names = list(other_pools.NO_FLUSH)
     before, effects = read_tunables(server, names), read_effects(server, names)
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
@@ -175,7 +183,7 @@ def _unflushed(test: _Test) -> Iterator[None]:
             write_tunable(server, name, value)
 
 
-def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tuple[Moment, str]:
+def _lose_power(test: _Test, layout: RecordLayout, within_ns: int, idle_ns: int) -> tuple[Moment, str]:
     """Write, lose the power, look for what was promised. The second: why there can be no more, or ""."""
     cut = test.cut
     before = dict(test.counts) or cut.counts()
@@ -204,7 +212,7 @@ def _lose_power(test: _Test, layout: Layout, within_ns: int, idle_ns: int) -> tu
 
 
 def _write_and_cut(
-    test: _Test, layout: Layout, within_ns: int, idle_ns: int
+    test: _Test, layout: RecordLayout, within_ns: int, idle_ns: int
 ) -> tuple[list[Acknowledged], int | None, str]:
     """What was acknowledged, when the power was cut (None: writes ended with it), and why it was not."""
     cut, clock = test.cut, test.bench.site.clock
@@ -252,7 +260,7 @@ def _back(cut: PowerCut) -> str:
     return ""
 
 
-def _prepare(test: _Test, layout: Layout) -> None:
+def _prepare(test: _Test, layout: RecordLayout) -> None:
     """Room for the records; the device is looked at again before it is written to."""
     storage, guard = test.bench.storage, test.bench.site.guard
     if storage:
@@ -265,7 +273,7 @@ def _prepare(test: _Test, layout: Layout) -> None:
         guard.before_writing([layout.path], content=False)
 
 
-def _device(test: _Test, layout: Layout) -> str:
+def _device(test: _Test, layout: RecordLayout) -> str:
     """The device of the records as it was checked last; "" for a file, and for an emulated one."""
     storage, guard = test.bench.storage, test.bench.site.guard
     held = guard.held(layout.path) if guard and not storage else None
@@ -281,7 +289,7 @@ def _helper(test: _Test, host: Host) -> list[str]:
     return ["python3", "-I", "-S", f"{test.directory}/helper.py"]
 
 
-def _read(test: _Test, *layouts: Layout) -> list[Found]:
+def _read(test: _Test, *layouts: RecordLayout) -> list[Found]:
     """What is in each slot, by layout."""
     storage, reader = test.bench.storage, test.cut.reader
     paths = [f"{storage.path}/power-loss-{layout.number}" if storage else layout.path for layout in layouts]
@@ -301,7 +309,7 @@ def _proof(before: Counts, after: Counts) -> Iterator[PowerProof]:
             )
 
 
-def _verified_again(test: _Test, moments: list[tuple[Layout, Moment]]) -> tuple[list[Moment], str]:
+def _verified_again(test: _Test, moments: list[tuple[RecordLayout, Moment]]) -> tuple[list[Moment], str]:
     """All records once more, after a power cycle with nothing under way; then the pool is scrubbed.
 
     The second: why there was no power cycle, or "".

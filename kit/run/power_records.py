@@ -23,7 +23,7 @@ Found = Sequence[Sequence[Sequence[int]]]
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """`run`: a number of the run; `number`: of the power loss; `sizes`: bytes of a record, by worker."""
 
     path: str
@@ -78,7 +78,7 @@ def parse_acknowledged(text: str) -> list[Acknowledged]:
         raise HostError("the list of acknowledged writes is damaged", "run it again") from None
 
 
-def parse_found(text: str, layout: Layout) -> Found:
+def parse_found(text: str, layout: RecordLayout) -> Found:
     """What the reader printed. Raises HostError if it does not fit the layout."""
     try:
         found: Found = json.loads(text)
@@ -93,7 +93,7 @@ def parse_found(text: str, layout: Layout) -> Found:
 
 
 def judge(
-    layout: Layout, acknowledged: Sequence[Acknowledged], found: Found, cut_ns: int | None = None
+    layout: RecordLayout, acknowledged: Sequence[Acknowledged], found: Found, cut_ns: int | None = None
 ) -> Moment:
     """Compare what was promised with what is there.
 
@@ -133,12 +133,12 @@ def judge(
     ).model_copy(update=counts)
 
 
-def gone(layout: Layout) -> Found:
+def gone(layout: RecordLayout) -> Found:
     """As if no slot could be read."""
     return [[[_UNREADABLE]] * layout.slots for _ in layout.sizes]
 
 
-def _class_of(layout: Layout, content: Sequence[int], newest: int, flight: int) -> str | None:
+def _class_of(layout: RecordLayout, content: Sequence[int], newest: int, flight: int) -> str | None:
     """Of one slot; "" if it is as promised, None if nothing can be said of its newest record.
 
     `newest`: 0 if nothing was promised; `flight`: 0 if no write under way goes there.

@@ -18,7 +18,7 @@ from kit.core.text import safe_text
 from kit.hosts.base import Host, HostLost, Process
 from kit.hosts.identity import read_identity
 from kit.instruments import mount_stats
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.mount_stats import MountStats
 from kit.instruments.server_activity import Expected
 from kit.nfs import server_threads
@@ -170,7 +170,7 @@ class Scheduler(Instrument):
             max(0, sum(each.transmissions.values()) - sum(each.calls.values())) for each in self._changes
         )
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         rows = [row for program in self._programs for row in program.rows]
         begun = next((row["ns"] for row in rows if row["what"] == "load"), None)
         actions = [self._action(number, rows, measured) for number, _ in enumerate(self._actions)]
@@ -187,9 +187,9 @@ class Scheduler(Instrument):
             vdevs=tuple(vdevs),
         )
         events = [_event(each, each.begin_ns) for each in actions if each.begin_ns is not None]
-        return Report(events=events, entry={"schedule": schedule})
+        return InstrumentReport(events=events, entry={"schedule": schedule})
 
-    def _action(self, number: int, rows: Sequence[Row], measured: Measured) -> ScheduledAction:
+    def _action(self, number: int, rows: Sequence[Row], measured: MeasuredPhase) -> ScheduledAction:
         scheduled = self._actions[number].scheduled
         mine: Mapping[str, Row] = {row["what"]: row for row in rows if row.get("id") == number}
         begin, end = mine.get("begin"), mine.get("end", {})

@@ -20,7 +20,7 @@ from kit.instruments import arc_zil_counters
 from kit.load import fio, ordinary_user
 from kit.run.phase import drive, load_on
 from kit.setup.bench import Bench, Storage
-from kit.setup.long_step import Pace
+from kit.setup.long_step import StepPace
 from kit.sizes.tier_sizes import Tiers
 from kit.sizes.workload_sizes import READ_TIERS
 
@@ -31,7 +31,7 @@ _PART_BYTES, _READ_DEADLINE_S = 512 << 20, 3600.0
 
 
 @dataclass
-class Gate:
+class WarmUpGate:
     """What the last windows showed. Bytes; `problems` say what is short, and by how much.
 
     `arc`: parts of the ARC at the end, by the names of arcstats (kit.sizes.tier_sizes has a model of them).
@@ -64,7 +64,7 @@ def warm_up(
     logged: bool = True,
     over_nfs: bool = True,
     progress: Progress | None = None,
-) -> Gate | None:
+) -> WarmUpGate | None:
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
     The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
@@ -92,7 +92,7 @@ def warm_up(
 
 def read_first(storage: Storage, file: str, size_bytes: int, progress: Progress | None) -> None:
     """Read the begin of the working set on the server, a part at a time. Raises HostError."""
-    pace = Pace(progress, size_bytes) if progress else None
+    pace = StepPace(progress, size_bytes) if progress else None
     for skip in range(0, size_bytes, _PART_BYTES):
         part = min(_PART_BYTES, size_bytes - skip)
         argv = fio.read_through_command(f"{storage.path}/{file}", part, skip=skip)
@@ -101,7 +101,7 @@ def read_first(storage: Storage, file: str, size_bytes: int, progress: Progress 
             pace.show(skip + part)
 
 
-def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> Gate:
+def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> WarmUpGate:
     """Read arcstats once a window until the gate opens or its deadline is over."""
     window_s = clock.to_host_ns(warmup.window) / 1e9
 
@@ -119,7 +119,7 @@ def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> Gate:
             return gate
 
 
-def advice(gate: Gate, warmup: Warmup, held: Tiers | None) -> str:
+def advice(gate: WarmUpGate, warmup: Warmup, held: Tiers | None) -> str:
     """What to change in the workload, with what the model expects in each tier (`held`)."""
     remedies = []
     if any(gate.trouble.values()):
@@ -137,11 +137,11 @@ def advice(gate: Gate, warmup: Warmup, held: Tiers | None) -> str:
     return "; ".join([*remedies, "--despite-warm-up measures all the same, and the verdict is unknown"])
 
 
-def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
+def judge(seen: list[dict[str, int]], warmup: Warmup) -> WarmUpGate:
     """The gate's verdict on successive readings of arcstats. Pure."""
     first, last = seen[0], seen[-1]
     fed = [after["l2_write_bytes"] - before["l2_write_bytes"] for before, after in itertools.pairwise(seen)]
-    gate = Gate(
+    gate = WarmUpGate(
         l2arc_bytes=last["l2_size"],
         fed_bytes=fed,
         trouble={name: last[name] - first[name] for name in _TROUBLE},

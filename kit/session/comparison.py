@@ -21,7 +21,7 @@ from reports.comparison import comparability, order
 from reports.comparison.compare import compare as compared
 
 
-def comparison(a: list[StoredRun], b: list[StoredRun], across: Sequence[str]) -> Comparison:
+def comparison(a: list[ComparedRun], b: list[ComparedRun], across: Sequence[str]) -> Comparison:
     """Compare two sides (docs/compare.md). Raises ConfigError, MeasurementUnknown."""
     phases = _phases(a, b)
     # Two phases by name: that they differ is the question.
@@ -46,13 +46,13 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: Sequence[str]) ->
     return result.model_copy(update=update | ({"phases": named} if named else {}))
 
 
-def _are_pairs(a: list[StoredRun], b: list[StoredRun]) -> bool:
+def _are_pairs(a: list[ComparedRun], b: list[ComparedRun]) -> bool:
     """Whether both sides are phases of the same runs."""
     ours, theirs = ({run.identity for run in side} for side in (a, b))
     return ours == theirs and a[0].phase != b[0].phase
 
 
-def _same_order(a: list[StoredRun], b: list[StoredRun]) -> str | None:
+def _same_order(a: list[ComparedRun], b: list[ComparedRun]) -> str | None:
     """A sentence if one phase came before the other in all runs."""
     first = {run.start_ns <= other.start_ns for run, other in zip(a, b, strict=True)}
     if len(first) > 1:
@@ -63,7 +63,7 @@ def _same_order(a: list[StoredRun], b: list[StoredRun]) -> str | None:
     )
 
 
-def _not_in_turn(a: list[StoredRun], b: list[StoredRun]) -> str | None:
+def _not_in_turn(a: list[ComparedRun], b: list[ComparedRun]) -> str | None:
     """A sentence if the runs of both sides were not measured in turn."""
     if min(len(a), len(b)) < 2:
         return None
@@ -77,7 +77,7 @@ def shown_phase(phases: Mapping[str, str] | None) -> str:
     return " \N{RIGHTWARDS ARROW} ".join(dict.fromkeys((phases or {}).values()))
 
 
-def _phases(a: list[StoredRun], b: list[StoredRun]) -> tuple[str, str] | None:
+def _phases(a: list[ComparedRun], b: list[ComparedRun]) -> tuple[str, str] | None:
     """The phase of each side; None if whole runs are compared. Raises ConfigError."""
     named: list[str] = []
     for side in (a, b):
@@ -97,7 +97,7 @@ def _phases(a: list[StoredRun], b: list[StoredRun]) -> tuple[str, str] | None:
     return (named[0], named[1]) if named else None
 
 
-def _of_phase(run: StoredRun, shown: str) -> Summary:
+def _of_phase(run: ComparedRun, shown: str) -> Summary:
     """The summary of a run; of a phase of it its rows alone, and their phase is called `shown`."""
     if run.phase is None:
         known = import_source.rows(run.manifest)
@@ -112,7 +112,7 @@ def _of_phase(run: StoredRun, shown: str) -> Summary:
     return run.summary.model_copy(update={"rows": rows, "run": name})
 
 
-class StoredRun:
+class ComparedRun:
     """A stored run, or one phase of it, read and judged again. `phase`: None for the whole run."""
 
     def __init__(self, name: str) -> None:
@@ -179,7 +179,7 @@ class StoredRun:
         return self.summary.is_usable
 
 
-def _refuse_unknown(runs: list[StoredRun]) -> None:
+def _refuse_unknown(runs: list[ComparedRun]) -> None:
     lines = [f"  {run.name}: {reason}" for run in runs if not run.trusted for reason in run.summary.reasons]
     if lines:
         raise MeasurementUnknown(

@@ -26,7 +26,7 @@ from kit.recovery import registry
 from kit.recovery.clean import clean
 from kit.recovery.journal import Journal
 from kit.run import observer_effect
-from kit.run.execute import Outcome, execute
+from kit.run.execute import Execution, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.live.terminal import LiveView, why_off
 from kit.session.place import Place, Request, prepare
@@ -38,10 +38,11 @@ from kit.store.summary import Summary
 # Trace, logs and report of a short run need much less.
 _NEEDED_BYTES = 256 << 20
 _NEEDED_FILES = 256
+_MOST_REASONS = 5
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """A completed run. `code`: its exit code; `failure`: the error of a host or tool.
 
     `told`: reasons that are printed as messages.
@@ -59,7 +60,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Begun:
+class ResumedRun:
     """A run that goes on. `journal` is locked until its site is closed."""
 
     run_dir: run_directory.RunDir
@@ -96,10 +97,10 @@ def once(side: Side, request: Request) -> int:
 
 
 @contextmanager
-def going_on(run_dir: run_directory.RunDir, plan: Plan) -> Iterator[Begun]:
+def going_on(run_dir: run_directory.RunDir, plan: Plan) -> Iterator[ResumedRun]:
     """What an interrupted run has done, with its journal locked. Raises KitError."""
     with Journal(run_dir.journal) as journal:
-        yield Begun(run_dir, read_earlier(run_dir, plan), journal)
+        yield ResumedRun(run_dir, read_earlier(run_dir, plan), journal)
 
 
 def _is_shown(request: Request, progress: Progress) -> bool:
@@ -110,7 +111,7 @@ def _is_shown(request: Request, progress: Progress) -> bool:
     return not why
 
 
-def clean_first(begun: Begun, request: Request, progress: Progress) -> None:
+def clean_first(begun: ResumedRun, request: Request, progress: Progress) -> None:
     """Clean the hosts before a run is resumed. Raises HostError, SafetyRefusal."""
     run = begun.run_dir.path
     cleaned = clean(run, progress, run.name if run.name in request.agreed else "", begun.journal)
@@ -126,10 +127,10 @@ def measure(
     place: Place,
     request: Request,
     progress: Progress,
-    begun: Begun | None = None,
+    begun: ResumedRun | None = None,
     is_up: bool = False,
     show: bool = False,
-) -> Measured:
+) -> MeasuredRun:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
     `begun`: a run that is resumed. `is_up`: the lab runs already. `show`: a live view stands below the steps.
@@ -170,10 +171,10 @@ def measure(
         *([failure.message] if failure else []),
         *(each.problem for each in (outcome.left if outcome else ())),
     )
-    return Measured(run_dir, analysed, code, failure, told)
+    return MeasuredRun(run_dir, analysed, code, failure, told)
 
 
-def _was_aged(outcome: Outcome | None) -> bool:
+def _was_aged(outcome: Execution | None) -> bool:
     """Whether all devices had the state of an earlier ageing."""
     entries = outcome.record.manifest.precondition if outcome else None
     return all(entry.get("aged_in") for entry in entries.get("devices", ())) if entries else True
@@ -211,9 +212,13 @@ def _create_run(plan: Plan, request: Request) -> run_directory.RunDir:
     return run_dir
 
 
-def _present(measured: Measured, json_output: bool) -> None:
+def _present(measured: MeasuredRun, json_output: bool) -> None:
     if json_output:
         emit_json(measured.summary.as_json())
+        # A log of standard error alone has to tell why the exit code is not 0.
+        say(f"verdict: {measured.summary.verdict}")
+        for reason in measured.summary.shown_reasons[:_MOST_REASONS]:
+            say(f"  {reason}")
         say(f"report: {measured.run_dir.report}")
     else:
         print_result(measured.analysed, measured.run_dir, measured.told)
@@ -232,7 +237,7 @@ def next_command(summary: Summary, run: Path, code: int, failure: KitError | Non
     return f"again:  {shlex.join(['hsp', *sys.argv[1:]])}"
 
 
-def _say_left(outcome: Outcome | None) -> None:
+def _say_left(outcome: Execution | None) -> None:
     """What could not be undone. What waits for a lost host is said by the error that ends the command."""
     advice = outcome.failure.hint if outcome and isinstance(outcome.failure, KitError) else ""
     for left in outcome.left if outcome else ():
@@ -243,7 +248,7 @@ def _say_left(outcome: Outcome | None) -> None:
             say(f"  {command}")
 
 
-def _exit_code(outcome: Outcome | None, summary: Summary) -> int:
+def _exit_code(outcome: Execution | None, summary: Summary) -> int:
     assert outcome is not None, "it ended without an error"
     if outcome.interrupted:
         return EXIT_INTERRUPTED

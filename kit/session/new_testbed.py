@@ -15,7 +15,7 @@ from kit.core.errors import ConfigError, SafetyRefusal
 from kit.core.text import safe_text
 from kit.core.units import format_decimal_bytes
 from kit.devices.inventory import BY_ID
-from kit.devices.listing import Listed, device_block, list_devices, quoted
+from kit.devices.listing import ListedDisk, device_block, list_devices, quoted
 from kit.hosts.base import Host
 
 CandidateRole = Literal["log", "cache"]
@@ -34,9 +34,9 @@ _NEEDS = {
 class Chosen:
     """Disks by what they are for; `left`: free, and not needed."""
 
-    candidates: tuple[Listed, ...]
-    data: tuple[Listed, ...]
-    left: tuple[Listed, ...]
+    candidates: tuple[ListedDisk, ...]
+    data: tuple[ListedDisk, ...]
+    left: tuple[ListedDisk, ...]
 
 
 def choose(host: Host, candidates: Sequence[str], data: Sequence[str]) -> Chosen:
@@ -63,13 +63,13 @@ def choose(host: Host, candidates: Sequence[str], data: Sequence[str]) -> Chosen
     return Chosen(tuple(named[: len(candidates)]), tuple(chosen), left)
 
 
-def _for_data(free: Sequence[Listed]) -> list[Listed]:
+def _for_data(free: Sequence[ListedDisk]) -> list[ListedDisk]:
     """Disks of one kind, rotating before flash, the largest first."""
     rotating = [disk for disk in free if disk.node.rotational]
     return sorted(rotating or free, key=lambda disk: -disk.node.size_bytes)[:_DATA_DISKS]
 
 
-def _find(name: str, listed: Sequence[Listed], host: str) -> Listed:
+def _find(name: str, listed: Sequence[ListedDisk], host: str) -> ListedDisk:
     """The disk that `name` is: a link, a link's last part, a kernel's name, or a serial number."""
     found = [
         disk
@@ -87,11 +87,11 @@ def _find(name: str, listed: Sequence[Listed], host: str) -> Listed:
     return found[0]
 
 
-def _told(disk: Listed) -> str:
+def _told(disk: ListedDisk) -> str:
     return safe_text(disk.path or f"/dev/{disk.node.kernel_name}")
 
 
-def _why(disk: Listed) -> str:
+def _why(disk: ListedDisk) -> str:
     return safe_text("; ".join(reason.text for reason in disk.reasons)) or "free"
 
 
@@ -110,7 +110,7 @@ def describe(chosen: Chosen, role: CandidateRole) -> list[str]:
     ]
 
 
-def names(candidates: Sequence[Listed]) -> list[str]:
+def names(candidates: Sequence[ListedDisk]) -> list[str]:
     """A name for each candidate, of its model: models that several have get a number."""
     found: list[str] = []
     for disk in candidates:

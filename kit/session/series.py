@@ -12,12 +12,12 @@ from typing import Any
 from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
 from kit.core.output import check_target, emit_json, emit_text, say, write_target
 from kit.core.progress import Progress
-from kit.core.table import Table
+from kit.core.table import TextTable
 from kit.core.terminal import terminal_width
 from kit.core.units import format_latency_range
 from kit.plan.plan import Plan
-from kit.session.comparison import StoredRun, comparison
-from kit.session.measure import Measured, measure
+from kit.session.comparison import ComparedRun, comparison
+from kit.session.measure import MeasuredRun, measure
 from kit.session.place import Request, prepare
 from kit.session.side import Side
 from kit.setup import manifest
@@ -76,7 +76,7 @@ def repeat(sides: Sequence[Side], request: Request, progress: Progress) -> int:
         for letter, plan in plans.items()
     }
     turns = order(request.count) if len(plans) == 2 else ["A"] * request.count
-    done: dict[str, list[Measured]] = {letter: [] for letter in plans}
+    done: dict[str, list[MeasuredRun]] = {letter: [] for letter in plans}
     code, result = EXIT_OK, None
     for number, letter in enumerate(turns, start=1):
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
@@ -133,14 +133,14 @@ def _refuse_unlike(a: Plan, b: Plan, across: Sequence[str]) -> None:
     comparability.check([("A", of_a)], [("B", of_b)], known)
 
 
-def _compared(done: dict[str, list[Measured]], across: Sequence[str]) -> Comparison | None:
+def _compared(done: dict[str, list[MeasuredRun]], across: Sequence[str]) -> Comparison | None:
     """Compare the trusted runs; None while a side has none."""
-    stored = {letter: [StoredRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
+    stored = {letter: [ComparedRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
     trusted = {letter: [run for run in runs if run.trusted] for letter, runs in stored.items()}
     return comparison(trusted["A"], trusted["B"], across) if all(trusted.values()) else None
 
 
-def _present(done: dict[str, list[Measured]], result: Comparison | None, json_output: bool) -> None:
+def _present(done: dict[str, list[MeasuredRun]], result: Comparison | None, json_output: bool) -> None:
     paths = {letter: [str(m.run_dir.path) for m in runs] for letter, runs in done.items()}
     if json_output:
         runs = {
@@ -168,7 +168,7 @@ def _present(done: dict[str, list[Measured]], result: Comparison | None, json_ou
         for row in spread([m.summary for m in done["A"]])
     ]
     head = ("phase", "op", "tier", "runs", "p50, lowest to highest")
-    emit_text(Table(head, rows, (3,)).lines(terminal_width()))
+    emit_text(TextTable(head, rows, (3,)).lines(terminal_width()))
     say(f"again: {shlex.join(['hsp', *sys.argv[1:]])}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.errors import ConfigError
-from kit.session.comparison import StoredRun
+from kit.session.comparison import ComparedRun
 from kit.store.parts.comparison import ComparedSeries
 from kit.store.series import Series, named_series, read_series
 from reports.comparison import comparability
@@ -44,7 +44,7 @@ def _across(paths: list[Path], sides: tuple[Series, Series]) -> dict[str, tuple[
         return {}
     try:
         found = [
-            (names[build], StoredRun(str(path.parent / names[build])).settings)
+            (names[build], ComparedRun(str(path.parent / names[build])).settings)
             for path, names in zip(paths, runs, strict=True)
         ]
     except ConfigError:

@@ -15,7 +15,7 @@ from kit.core.units import utc_now
 from kit.lab.image.image import Image, build
 from kit.lab.site import lab_site
 from kit.plan.plan import Plan
-from kit.precondition.device import Outcome, Target
+from kit.precondition.device import Preconditioned, Target
 from kit.session.place import Place, Request, confirm, place_of, refuse_unfinished
 from kit.setup.site import Site
 
@@ -28,14 +28,14 @@ class PreconditionedOnce:
 
     def __init__(self) -> None:
         # Of each device what was done last: other settings take it out of that state.
-        self._done: dict[str, tuple[Precondition, Outcome]] = {}
+        self._done: dict[str, tuple[Precondition, Preconditioned]] = {}
 
-    def restore(self, target: Target, settings: Precondition) -> Outcome | None:
+    def restore(self, target: Target, settings: Precondition) -> Preconditioned | None:
         """The outcome of the run that preconditioned the device; None before."""
         done, outcome = self._done.get(target.name, (None, None))
         return outcome if done == settings and settings.filled == WHOLE else None
 
-    def keep(self, target: Target, settings: Precondition, outcome: Outcome, run: str) -> None:
+    def keep(self, target: Target, settings: Precondition, outcome: Preconditioned, run: str) -> None:
         """Remember it, unless it had problems."""
         self._done.pop(target.name, None)
         if outcome.problems or outcome.entry.get("stopped"):

@@ -18,7 +18,7 @@ from kit.store.sheet import Sheet
 from kit.store.slog import SlogTest
 from kit.store.stored import read_versioned
 from reports.comparison import comparability
-from reports.sheet.evidence import Run, Source, hardware_of, model_of
+from reports.sheet.evidence import EvidenceSource, Run, hardware_of, model_of
 from reports.sheet.sheet import sheet_of
 
 _SLOG_FORMAT = 2
@@ -63,7 +63,7 @@ class _Found:
             run = self._read(named_run(path), {})
             self._keep(self._name(run), run)
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[EvidenceSource]:
         """The candidates with their evidence. Raises ConfigError where there is none, or too many."""
         without_own = {
             name: runs
@@ -81,14 +81,14 @@ class _Found:
             raise ConfigError(f"{number} candidates, a sheet has at most {_MOST}", "name fewer runs")
         cuts = [run for runs in self._power_losses.values() for run in runs]
         return [
-            Source(
+            EvidenceSource(
                 name,
                 tuple(runs),
                 tuple(each.stored for each in cuts if _log_models([each]) == _log_models(runs) != []),
                 tuple(test for test in self._slog if _is_of(test, runs)),
             )
             for name, runs in candidates.items()
-        ] + [Source(name, (), (), tuple(tests)) for name, tests in alone.items()]
+        ] + [EvidenceSource(name, (), (), tuple(tests)) for name, tests in alone.items()]
 
     def _alone(self, candidates: Mapping[str, Sequence[Run]]) -> dict[str, list[SlogTest]]:
         """Results of `hsp slog` of drives that no run measured, by the name of the drive."""
@@ -160,7 +160,7 @@ def _is_of(test: SlogTest, runs: Sequence[Run]) -> bool:
     return False
 
 
-def _differences(sources: Sequence[Source]) -> Iterator[str]:
+def _differences(sources: Sequence[EvidenceSource]) -> Iterator[str]:
     """What runs of candidates differ in besides their devices: a difference may come from that."""
     runs = [
         (source.name, source.runs[0])

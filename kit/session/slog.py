@@ -21,7 +21,7 @@ from kit.core.seed import seed_for, seed_of_run
 from kit.core.units import format_decimal_bytes, format_size_bytes, utc_now
 from kit.devices.block_device import BlockDevice, capacitor_health, check_same, find_unused
 from kit.devices.inventory import BY_ID
-from kit.devices.listing import Listed, list_devices
+from kit.devices.listing import ListedDisk, list_devices
 from kit.devices.probe import device_settings
 from kit.hosts.base import Host
 from kit.hosts.sudo import local_host
@@ -132,7 +132,7 @@ def _on_this_machine(path: str) -> Testbed:
     )  # fmt: skip
 
 
-def _links(path: str, listed: Sequence[Listed]) -> str:
+def _links(path: str, listed: Sequence[ListedDisk]) -> str:
     same = next((each.path for each in listed if path == f"/dev/{each.node.kernel_name}" and each.path), None)
     if same:
         return f"any other name may be another disk after the next boot; today it is {same}"

@@ -23,7 +23,7 @@ from kit.precondition import selection
 from kit.recovery import registry
 from kit.recovery.journal import read_journal
 from kit.run.resume import series_of
-from kit.session.measure import Measured, clean_first, going_on, measure
+from kit.session.measure import MeasuredRun, clean_first, going_on, measure
 from kit.session.place import Request, SeriesMark
 from kit.session.presentation import code_of, code_of_series, present_series
 from kit.session.shared_site import SharedSite
@@ -90,7 +90,7 @@ def _with_known(path: Path, request: Request) -> Series:
     return series
 
 
-def _is_cut_off(measured: Measured) -> bool:
+def _is_cut_off(measured: MeasuredRun) -> bool:
     """Whether the run is to be resumed. One whose warm-up failed is complete: its cells are unknown."""
     failure = measured.failure
     return measured.code == EXIT_INTERRUPTED or (failure is not None and failure.exit_code != EXIT_UNKNOWN)
@@ -194,13 +194,13 @@ def _todo(series: Series, planned: SweepPlan) -> Iterator[tuple[Build, int]]:
         yield from ((build, turn) for build in planned.builds if (build.name, turn) not in done)
 
 
-def _measure(path: Path, build: Build, site: SharedSite, request: Request, progress: Progress) -> Measured:
+def _measure(path: Path, build: Build, site: SharedSite, request: Request, progress: Progress) -> MeasuredRun:
     """A run of the build; one that was interrupted goes on. Raises KitError."""
     assert request.series is not None, "each run of a series is marked"
     run = next(_begun(path, request.series), None)
     if run is not None and _ended(run):
         analysed = reports.analyse(run, known=request.known)
-        return Measured(run, analysed, code_of(analysed.summary), None)
+        return MeasuredRun(run, analysed, code_of(analysed.summary), None)
     if run is None:
         place = site.place(build.plan, None, request.seed)
         return measure(build.plan, place, request, progress, is_up=site.is_up)
@@ -233,7 +233,7 @@ def _ended(run: RunDir) -> bool:
         return False
 
 
-def _record(ongoing: reports.OngoingSeries, mark: SeriesMark, measured: Measured) -> None:
+def _record(ongoing: reports.OngoingSeries, mark: SeriesMark, measured: MeasuredRun) -> None:
     """Into series.json, unless the run is to be resumed."""
     if _is_cut_off(measured):
         return

@@ -15,13 +15,13 @@ from kit.store import json_file, latency
 from kit.store.series import is_series, named_series, read_series, run_of
 from reports.series.analyse import analysed_series
 from reports.series.cells import StoredRun
-from reports.trend.point import Point, point_of_run, point_of_series
+from reports.trend.point import TrendPoint, point_of_run, point_of_series
 
 # A results directory of years has fewer; more are a mistake.
 _MOST_ENTRIES = 10_000
 
 
-def points_of(names: Sequence[str], last: int) -> tuple[list[Point], list[ConfigError]]:
+def points_of(names: Sequence[str], last: int) -> tuple[list[TrendPoint], list[ConfigError]]:
     """The `last` points of a trend, and why runs or series of it cannot be read. Raises ConfigError.
 
     A name is a run, a series, or a directory whose runs and series are taken: results/WORKLOAD, or one whose
@@ -39,7 +39,7 @@ def points_of(names: Sequence[str], last: int) -> tuple[list[Point], list[Config
             "kind",
             "name the runs, or the series",
         )
-    points: list[Point] = []
+    points: list[TrendPoint] = []
     errors: list[ConfigError] = []
     known = sorted(((begun, path) for path in series or runs if (begun := _started(path))), key=itemgetter(0))
     # What is damaged has no place in time: reading it says so.
@@ -116,13 +116,13 @@ def _started(path: Path) -> str:
         return ""
 
 
-def _run_point(path: Path) -> Point:
-    run = comparison.StoredRun(os.fspath(path))
+def _run_point(path: Path) -> TrendPoint:
+    run = comparison.ComparedRun(os.fspath(path))
     stored = StoredRun(run.manifest, run.summary, latency.read(run.directory, run.manifest.phases))
     return point_of_run(run.name, stored, run.settings)
 
 
-def _series_point(path: Path) -> Point:
+def _series_point(path: Path) -> TrendPoint:
     directory = named_series(path)
     series = read_series(directory)
     runs: dict[str, StoredRun] = {}
@@ -130,7 +130,7 @@ def _series_point(path: Path) -> Point:
     for build in series.builds:
         for each in build.runs:
             try:
-                run = comparison.StoredRun(os.fspath(run_of(directory, each.run).path))
+                run = comparison.ComparedRun(os.fspath(run_of(directory, each.run).path))
                 counts = latency.read(run.directory, run.manifest.phases)
             except ConfigError:
                 continue  # as one that was not measured, as in reports.analyse_series

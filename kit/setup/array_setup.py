@@ -10,7 +10,7 @@ from kit.config.tables.phase_table import Phase
 from kit.devices import array
 from kit.plan import array_steps
 from kit.recovery import undo
-from kit.setup.bench import Array, Bench
+from kit.setup.bench import Bench, PhaseArray
 from kit.setup.context import Context
 
 
@@ -31,7 +31,7 @@ def assembled(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
         if guard:
             guard.release()
         size_bytes = array.create(server, spec, [each for each in held if each])
-    yield replace(bench, array=Array(spec, phase.array, phase.devices, size_bytes))
+    yield replace(bench, array=PhaseArray(spec, phase.array, phase.devices, size_bytes))
     run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
     if guard:
         guard.claim()

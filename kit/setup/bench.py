@@ -15,9 +15,9 @@ from kit.load.phase_load import Worker
 from kit.plan.schedule_steps import TimedAction
 from kit.setup.site import Site
 from kit.store.run_directory import RunDir
-from kit.trace.support import Tracing
+from kit.trace.support import TracingSupport
 from kit.zfs.openzfs_version import ZfsVersion
-from kit.zfs.pool import Pool
+from kit.zfs.pool import CreatedPool
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Storage:
 
     server: Host
     zfs: ZfsVersion
-    tracing: Tracing
-    pool: Pool
+    tracing: TracingSupport
+    pool: CreatedPool
     dataset: str
     path: str
     objset: int
@@ -37,7 +37,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Array:
+class PhaseArray:
     """The md array that a phase goes to. `members`: names of devices; `size_bytes`: as md made it."""
 
     spec: ArraySpec
@@ -69,7 +69,7 @@ class Bench:
     ordinary: bool = False
     storage: Storage | None = None
     device_bytes: Mapping[str, int] = field(default_factory=dict)
-    array: Array | None = None
+    array: PhaseArray | None = None
     schedule: tuple[TimedAction, ...] = ()
     live: bool = False
     # By device, what may be written in its life; None: not known.

@@ -24,7 +24,7 @@ from kit.core.units import format_latency, format_mib
 from kit.hosts.base import Host, HostLost
 from kit.hosts.held_device import HeldDevice
 from kit.load import block_device, fio
-from kit.load.block_device import FILL_BLOCK, Load
+from kit.load.block_device import FILL_BLOCK, DeviceLoad
 from kit.setup.context import Context
 from kit.sizes.workload_sizes import layout_of, planned_tiers, tiers_asked
 from kit.store.manifest import DramProbe
@@ -42,7 +42,7 @@ _DEADLINE_S = 600.0
 
 
 @dataclass(frozen=True)
-class Reads:
+class ProbeReads:
     """Latencies of a call of fio, and its duration, in ns. `ended`: with its last read, not by its limit."""
 
     p10_ns: int
@@ -53,7 +53,7 @@ class Reads:
 
 
 @dataclass(frozen=True)
-class Target:
+class ProbedDevice:
     """A device on the server. `held`: None for an emulated one; `output`: a file there, for fio."""
 
     host: Host
@@ -63,33 +63,35 @@ class Target:
     clock: Clock
     output: str
 
-    def at_random(self, span_bytes: int, offset_bytes: int = 0) -> Reads:
+    def at_random(self, span_bytes: int, offset_bytes: int = 0) -> ProbeReads:
         span = span_bytes // _BLOCK_BYTES * _BLOCK_BYTES
         return self._read("randread", _BLOCK_BYTES, span, _READS * _BLOCK_BYTES, offset_bytes, 1)
 
-    def in_order(self, span_bytes: int, offset_bytes: int) -> Reads:
+    def in_order(self, span_bytes: int, offset_bytes: int) -> ProbeReads:
         return self._read("read", FILL_BLOCK, span_bytes, span_bytes, offset_bytes, block_device.FILL_DEPTH)
 
-    def _read(self, pattern: str, block: int, span: int, total: int, offset: int, depth: int) -> Reads:
-        load = Load(self.path, pattern, block, span, total, span // block, offset, depth, device=self.held)
+    def _read(self, pattern: str, block: int, span: int, total: int, offset: int, depth: int) -> ProbeReads:
+        load = DeviceLoad(
+            self.path, pattern, block, span, total, span // block, offset, depth, device=self.held
+        )
         argv = load.argv(self.output, runtime_us=self.clock.to_host_ns(_LONGEST_NS) // 1000)
         self.host.run(argv, deadline_s=_DEADLINE_S)
         return parse(self.host.get(self.output).decode(errors="replace"), total, self.clock)
 
 
-def parse(text: str, total_bytes: int, clock: Clock) -> Reads:
+def parse(text: str, total_bytes: int, clock: Clock) -> ProbeReads:
     """From fio's JSON of one job that reads `total_bytes`. Raises MeasurementUnknown."""
     try:
         job = fio.parse_output(text)["jobs"][0]["read"]
         percentiles = job["clat_ns"]["percentile"]
         p10, p50, p80 = (clock.from_host_ns(int(percentiles[f"{at}.000000"])) for at in (10, 50, 80))
         took_ns = clock.from_host_ns(int(job["runtime"]) * 10**6)
-        return Reads(p10, p50, p80, took_ns, int(job["io_bytes"]) >= total_bytes)
+        return ProbeReads(p10, p50, p80, took_ns, int(job["io_bytes"]) >= total_bytes)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise MeasurementUnknown(f"fio's JSON has no latencies of reads ({error!r})") from None
 
 
-def probe(target: Target) -> DramProbe:
+def probe(target: ProbedDevice) -> DramProbe:
     """Read the device. Raises HostError, MeasurementUnknown."""
     whole = target.at_random(target.size_bytes)
     if not whole.ended:
@@ -123,7 +125,7 @@ def probe_all(run: Context, server: Host) -> None:
             held, output = guard.held(path) if guard else None, f"{run.names.work_dir}/dram.json"
             with run.progress.step(f"{device.name}: looking for DRAM of its own"):
                 try:
-                    target = Target(server, path, held, device.size, run.site.clock, output)
+                    target = ProbedDevice(server, path, held, device.size, run.site.clock, output)
                     found[device.name] = probe(target)
                 except HostLost:
                     raise

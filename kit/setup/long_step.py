@@ -9,7 +9,7 @@ from contextlib import suppress
 from kit.core.errors import KitError
 from kit.core.progress import Progress
 from kit.core.units import format_decimal_bytes, format_duration_ns
-from kit.hosts.base import CommandFailed, DeadlineExceeded, Host, Result
+from kit.hosts.base import CommandFailed, CommandResult, DeadlineExceeded, Host
 
 # Of less the server is not asked: it is there within seconds, and in the lab each question costs time.
 _LARGE_BYTES = 1 << 30
@@ -17,7 +17,7 @@ _ASK_S = 5.0
 _STOP_S = 60.0
 
 
-class Pace:
+class StepPace:
     """Of a step with `size_bytes` in all. Shown on a terminal alone."""
 
     def __init__(self, progress: Progress, size_bytes: int) -> None:
@@ -35,11 +35,11 @@ class Pace:
 
 def run_writing(
     host: Host, argv: Sequence[str], path: str, size_bytes: int, progress: Progress, deadline_s: float
-) -> Result:
+) -> CommandResult:
     """Run a command that writes a file in order, and show how much of it is there. Raises HostError."""
     if size_bytes < _LARGE_BYTES:
         return host.run(argv, deadline_s=deadline_s)
-    pace, process, end_s = Pace(progress, size_bytes), host.start(argv), time.monotonic() + deadline_s
+    pace, process, end_s = StepPace(progress, size_bytes), host.start(argv), time.monotonic() + deadline_s
     next_s = time.monotonic() + _ASK_S
     try:
         while process.running() and time.monotonic() < end_s:

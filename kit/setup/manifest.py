@@ -151,7 +151,7 @@ def add_limits(
     record: RunRecord,
     server: Host,
     zfs: openzfs_version.ZfsVersion,
-    tracing: support.Tracing,
+    tracing: support.TracingSupport,
     progress: Progress,
 ) -> None:
     """What this server cannot show: reported now, in the manifest, and first on the page."""
@@ -174,7 +174,7 @@ def add_limits(
 
 
 def server_versions(
-    server: Host, zfs: openzfs_version.ZfsVersion, tracing: support.Tracing
+    server: Host, zfs: openzfs_version.ZfsVersion, tracing: support.TracingSupport
 ) -> dict[str, str]:
     """What runs on the server. Raises HostError."""
     versions = {

@@ -11,7 +11,7 @@ from kit.config.tables.precondition_table import Precondition
 from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.precondition import latency_curve
-from kit.precondition.device import Outcome, Target, precondition
+from kit.precondition.device import Preconditioned, Target, precondition
 from kit.precondition.selection import is_fresh, selected_devices
 from kit.setup.context import Context
 from kit.setup.site import Site
@@ -30,7 +30,7 @@ def preconditioned(
     state_path: Path,
     progress: Progress,
     run_id: str,
-) -> tuple[Outcome, bool]:
+) -> tuple[Preconditioned, bool]:
     """Precondition one device; True if an emulated one got the state that an earlier run aged it to."""
     if site.aged and (kept := site.aged.restore(target, settings)):
         return kept, True

@@ -30,11 +30,11 @@ from kit.setup.context import Context, Switched
 from kit.setup.long_step import run_writing
 from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
-from kit.trace.support import Tracing, find_tracing, program, why_no_split
+from kit.trace.support import TracingSupport, find_tracing, program, why_no_split
 from kit.zfs import openzfs_version, other_pools, pool, properties, tunables
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
-    Tunable,
+    PlannedTunable,
     read_effects,
     read_history_tunables,
     read_tunables,
@@ -44,7 +44,7 @@ from kit.zfs.tunables import (
 _FILL_DEADLINE_S = 6 * 3600.0
 
 
-def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
+def check(run: Context, server: Host) -> tuple[ZfsVersion, TracingSupport]:
     """Whether every tool is there, and which versions. Raises HostError."""
     zfs = openzfs_version.read(server)
     _check_workload(run, server, zfs)
@@ -53,7 +53,7 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
         if any(phase.split_of for phase in run.plan.workload.phase):
             tracing = replace(tracing, no_split=why_no_split(server, zfs, tracing))
     else:
-        tracing = Tracing("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
+        tracing = TracingSupport("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))
     manifests.add_limits(run.record, server, zfs, tracing, run.progress)
     refuse_other_pools(run, server)
@@ -65,7 +65,7 @@ def refuse_other_pools(run: Context, server: Host) -> None:
     asked, power = run.plan.workload.power_loss, run.plan.testbed.power
     settings = run.plan.tunables
     if asked and asked.control == "no-flush":
-        settings = (*settings, *(Tunable(name, "1", 1) for name in other_pools.NO_FLUSH))
+        settings = (*settings, *(PlannedTunable(name, "1", 1) for name in other_pools.NO_FLUSH))
     texts = other_pools.refuse_settings(server, settings, agreed=run.site.beside_other_pools)
     run.record.add_notes(*(f"{text} (--beside-other-pools)." for text in texts))
     if asked and power and power.scope == "server":
@@ -90,7 +90,12 @@ def _check_workload(run: Context, server: Host, zfs: ZfsVersion) -> None:
 
 
 def set_up(
-    run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing, claims: list[int], run_origin_ns: int
+    run: Context,
+    server: Host,
+    zfs: ZfsVersion,
+    tracing: TracingSupport,
+    claims: list[int],
+    run_origin_ns: int,
 ) -> tuple[Bench, dict[str, FioJob]]:
     """From devices (kit.setup.device_setup) to a filled, mounted working set, and the jobs that reach it."""
     plan, names, site = run.plan, run.names, run.site
@@ -140,7 +145,7 @@ def set_up(
     return bench, jobs
 
 
-def _needs_history(plan: Plan, tracing: Tracing) -> bool:
+def _needs_history(plan: Plan, tracing: TracingSupport) -> bool:
     """Whether shares of tiers come from the pool's list of reads."""
     return tracing.kind == "none" or plan.has_phases_in_dataset
 
@@ -203,7 +208,7 @@ def _is_preconditioned(manifest: Manifest) -> bool:
     return bool((manifest.precondition or {}).get("devices"))
 
 
-def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> None:
+def _set_tunables(settings: tuple[PlannedTunable, ...], run: Context, server: Host) -> None:
     names = [tunable.name for tunable in settings]
     before, effects = read_tunables(server, names), read_effects(server, names)
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
@@ -229,7 +234,7 @@ def _partition_cache(run: Context, server: Host) -> dict[str, str]:
     return device_paths
 
 
-def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.Pool:
+def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.CreatedPool:
     """`claims`: numbers of the undos of the devices, which need the pool's GUID."""
     plan, names = run.plan, run.names
     workload, dataset = plan.workload, names.dataset
@@ -305,7 +310,7 @@ def _jobs(run: Context) -> dict[str, FioJob]:
     return {name: libnfs.through(job, url) for name, job in run.plan.jobs.items()}
 
 
-def _fill(run: Context, server: Host, built: pool.Pool) -> bool:
+def _fill(run: Context, server: Host, built: pool.CreatedPool) -> bool:
     """Every client must see the working set afterwards; returns whether fio can run as an ordinary user."""
     plan, names = run.plan, run.names
     step, working_set = steps.fill(plan, names), plan.workload.file_set

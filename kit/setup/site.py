@@ -18,7 +18,7 @@ from kit.instruments.fault_events import FaultSource
 
 if TYPE_CHECKING:
     from kit.config.tables.precondition_table import Precondition
-    from kit.precondition.device import Outcome
+    from kit.precondition.device import Preconditioned
     from kit.precondition.stage import Target
 
 
@@ -57,11 +57,11 @@ class Devices(FaultSource, Protocol):
 class AgedDevices(Protocol):
     """Emulated devices whose aged state is kept between runs."""
 
-    def restore(self, target: Target, settings: Precondition) -> Outcome | None:
+    def restore(self, target: Target, settings: Precondition) -> Preconditioned | None:
         """Give the device the state that an earlier run aged it to, if one is kept. Raises HostError."""
         ...
 
-    def keep(self, target: Target, settings: Precondition, outcome: Outcome, run: str) -> None:
+    def keep(self, target: Target, settings: Precondition, outcome: Preconditioned, run: str) -> None:
         """Keep what `run` has done to the device. Raises HostError."""
         ...
 

@@ -10,7 +10,7 @@ from kit.config.toml import Setting
 from kit.config.workload import Workload
 from kit.core.units import parse_size_bytes
 from kit.sizes.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
-from kit.zfs.layout import Layout
+from kit.zfs.layout import VdevLayout
 from kit.zfs.pool import record_bytes
 
 READ_TIERS = ("dram", "l2arc", "disk")
@@ -54,7 +54,7 @@ def cache_room(workload: Workload, testbed: Testbed) -> int:
     return sum(l2arc_room(part, write_max, boost) for part in parts)
 
 
-def layout_of(workload: Workload, testbed: Testbed) -> Layout:
+def layout_of(workload: Workload, testbed: Testbed) -> VdevLayout:
     """Of the pool. A wrong recordsize or ashift counts as the default; the plan refuses it elsewhere."""
     pool, ashift = workload.pool, str(workload.pool.properties.get("ashift", ""))
     try:
@@ -63,7 +63,7 @@ def layout_of(workload: Workload, testbed: Testbed) -> Layout:
         record = 128 << 10
     # Without ashift the devices decide: their sectors have at least 512 bytes.
     sector = 1 << int(ashift) if ashift in _ASHIFTS else 512
-    return Layout(pool.data, len(testbed.devices("data")), pool.groups, record, sector)
+    return VdevLayout(pool.data, len(testbed.devices("data")), pool.groups, record, sector)
 
 
 def data_room(workload: Workload, testbed: Testbed) -> int:

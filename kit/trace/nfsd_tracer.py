@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.hosts.base import DeadlineExceeded, Host, OutputTooLarge, Process, Result
-from kit.trace.support import MAP_KEYS, Tracing
+from kit.hosts.base import CommandResult, DeadlineExceeded, Host, OutputTooLarge, Process
+from kit.trace.support import MAP_KEYS, TracingSupport
 
 # bpftrace starts the command of -c after it has attached all probes, and ends when that command ends. To end
 # the tracer, the kit ends that command: sshd before 9.8 delivers no signals to processes of root.
@@ -90,7 +90,7 @@ FOLLOW = 'exec nice -n 19 tail -c "+$(($2 + 1))" -f -- "$1"'
 """Arguments: output, its size before the phase. Prints what the phase adds, until it is killed."""
 
 
-class Place:
+class TracerFiles:
     """The files of a tracer in its directory on the server.
 
     `warnings`: stderr of bpftrace. `ready` exists once all probes are attached; contains the id of a process
@@ -113,7 +113,9 @@ def tick_ms(clock: Clock, intervals_ns: Iterable[int]) -> int:
     return max(1, min(finest_ns, _SLOWEST_TICK_NS) // 1_000_000)
 
 
-def command(place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tracing) -> list[str]:
+def command(
+    place: TracerFiles, clock: Clock, intervals_ns: Iterable[int], tracing: TracingSupport
+) -> list[str]:
     """argv of a tracer for phases with these intervals (ns of the experiment)."""
     return [
         # Other users than root run a shell with sudo, which drops the variables of its caller.
@@ -139,26 +141,30 @@ def mark(phase: int, interval_ns: int) -> int:
     return MAGIC << 43 | phase << 32 | interval_us
 
 
-def begin_command(place: Place, phase: int, interval_ns: int) -> list[str]:
+def begin_command(place: TracerFiles, phase: int, interval_ns: int) -> list[str]:
     """argv to begin a phase; `interval_ns` on the host's clock."""
     answer = f'"hsp-trace phase {phase} '
     number = str(mark(phase, interval_ns))
     return ["sh", "-c", BEGIN, "sh", place.output, place.ready, number, answer]
 
 
-def end_command(place: Place, phase: int, before_bytes: int | str, *, followed: bool = False) -> list[str]:
+def end_command(
+    place: TracerFiles, phase: int, before_bytes: int | str, *, followed: bool = False
+) -> list[str]:
     """argv to end a phase and print its output, unless that was `followed`. `before_bytes`: of the begin."""
     last_line = f'"hsp-trace ended {phase}\\n"}}'
     arguments = [place.output, place.ready, str(mark(0, 0)), last_line, str(before_bytes), place.warnings]
     return ["sh", "-c", END_FOLLOWED if followed else END, "sh", *arguments]
 
 
-def follow_command(place: Place, before_bytes: int | str) -> list[str]:
+def follow_command(place: TracerFiles, before_bytes: int | str) -> list[str]:
     """argv that prints the output of a phase as it comes. `before_bytes`: of the begin."""
     return ["sh", "-c", FOLLOW, "sh", place.output, str(before_bytes)]
 
 
-def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tracing) -> Process:
+def start(
+    server: Host, place: TracerFiles, clock: Clock, intervals_ns: Iterable[int], tracing: TracingSupport
+) -> Process:
     """Start a tracer and wait until its probes are attached. Raises HostError."""
     server.run(["mkdir", "-p", place.directory])
     server.run(["rm", "-f", place.output, place.ready])
@@ -174,7 +180,7 @@ def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int],
     return process
 
 
-def _wait_ready(server: Host, place: Place, process: Process) -> None:
+def _wait_ready(server: Host, place: TracerFiles, process: Process) -> None:
     """Wait with one command on the server. With a command per poll, the guest's sshd sometimes missed a
     wake-up (see kit.hosts.ssh, nudge_s).
     """
@@ -204,7 +210,7 @@ def _wait_ready(server: Host, place: Place, process: Process) -> None:
 class Tracer:
     """A running tracer. Call `begin` and `end` around each phase."""
 
-    def __init__(self, server: Host, place: Place, process: Process) -> None:
+    def __init__(self, server: Host, place: TracerFiles, process: Process) -> None:
         self._server, self._place, self._process = server, place, process
         self._phase, self._before_bytes = 0, 0
         self._follower: Process | None = None
@@ -255,12 +261,12 @@ class Tracer:
             problems.append(f"the tracer warned: {'; '.join(warnings)[:500]}")
         return result.stdout, problems
 
-    def _mark(self, argv: list[str]) -> Result:
+    def _mark(self, argv: list[str]) -> CommandResult:
         return self._server.run(
             argv, deadline_s=_MARK_DEADLINE_S, check=False, limit_bytes=_TRACE_LIMIT_BYTES
         )
 
-    def _failure(self, which: str, result: Result) -> str:
+    def _failure(self, which: str, result: CommandResult) -> str:
         if result.returncode == NOT_RUNNING:
             return "the tracer died" + (" during the load" if which == "end" else " before the phase")
         why = result.stderr.strip()[-500:] or f"the command ended with {result.returncode}"

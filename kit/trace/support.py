@@ -73,7 +73,7 @@ def programs() -> tuple[Program, ...]:
 
 
 @dataclass(frozen=True)
-class Tracing:
+class TracingSupport:
     """`kind`: full, or none for `reason` (a text). `asked_for`: the testbed has trace = "none".
 
     `bpftrace`: its version, empty if unknown. `missing`: functions and tracepoints of the program that this
@@ -106,31 +106,31 @@ class Tracing:
         return _before(self.bpftrace, version)
 
 
-def find_tracing(server: Host, zfs: ZfsVersion, trace: str = "auto") -> Tracing:
+def find_tracing(server: Host, zfs: ZfsVersion, trace: str = "auto") -> TracingSupport:
     """Whether this server can be traced. `trace`: auto or none, from the testbed. Raises only HostLost."""
     whole = program(zfs)
     if trace == "none":
-        return Tracing("none", whole, reason='the testbed has trace = "none"', asked_for=True)
+        return TracingSupport("none", whole, reason='the testbed has trace = "none"', asked_for=True)
     result = server.run(["bpftrace", "--version"], check=False)
     version = result.stdout.strip().removeprefix("bpftrace ") if result.returncode == 0 else ""
     match = _VERSION.search(version)
     if not match:
         why = f"{server.name} has no bpftrace" if result.returncode in (126, 127) else result.describe()
-        return Tracing("none", whole, reason=why)
+        return TracingSupport("none", whole, reason=why)
     number = version.removeprefix("v")
     if (int(match[1]), int(match[2])) < MIN_BPFTRACE:
         least = ".".join(map(str, MIN_BPFTRACE))
-        return Tracing(
+        return TracingSupport(
             "none", whole, number, f"{server.name} has bpftrace {number}; the program needs {least} or later"
         )
     missing = tuple(_missing(server, whole))
     if missing:
         why = f"the kernel of {server.name} has no {', '.join(missing)} to probe"
-        return Tracing("none", whole, number, why, missing)
-    return Tracing("full", whole, number, sh=_shell(server))
+        return TracingSupport("none", whole, number, why, missing)
+    return TracingSupport("full", whole, number, sh=_shell(server))
 
 
-def why_no_split(server: Host, zfs: ZfsVersion, tracing: Tracing) -> str:
+def why_no_split(server: Host, zfs: ZfsVersion, tracing: TracingSupport) -> str:
     """Why this server, which `tracing` is of, cannot run the program with `split`; "" if it can.
 
     Raises only HostLost.

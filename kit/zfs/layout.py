@@ -36,7 +36,7 @@ def possible_groups(kind: str, devices: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class VdevLayout:
     """`devices` data devices in `groups` vdevs of the type `kind`. `record`, `sector` (of ashift): bytes."""
 
     kind: str

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from kit.core.errors import SafetyRefusal
 from kit.hosts.base import Host
 from kit.zfs import parameters
-from kit.zfs.tunables import Tunable, read_effects, read_tunables
+from kit.zfs.tunables import PlannedTunable, read_effects, read_tunables
 
 # Without them OpenZFS sends no FLUSH: zfs(4).
 NO_FLUSH = ("zil_nocacheflush", "zfs_nocacheflush")
@@ -23,7 +23,7 @@ def imported(server: Host, own: str = "") -> list[str]:
     return [name for name in names if name != own]
 
 
-def refuse_settings(server: Host, settings: Iterable[Tunable], *, agreed: bool) -> list[str]:
+def refuse_settings(server: Host, settings: Iterable[PlannedTunable], *, agreed: bool) -> list[str]:
     """Check that no other imported pool loses ARC or safety. Call it before the run's pool exists.
 
     Returns notes if the user has `agreed` to it. Raises SafetyRefusal, HostError.
@@ -42,7 +42,7 @@ def refuse_settings(server: Host, settings: Iterable[Tunable], *, agreed: bool) 
     )
 
 
-def _small_arc(server: Host, settings: tuple[Tunable, ...]) -> Iterator[str]:
+def _small_arc(server: Host, settings: tuple[PlannedTunable, ...]) -> Iterator[str]:
     # 0 leaves the limit as it is.
     arc_max = next((t for t in settings if t.name == "zfs_arc_max" and t.host_value), None)
     if arc_max and arc_max.host_value < int(read_effects(server, [arc_max.name])[arc_max.name]):
@@ -52,7 +52,7 @@ def _small_arc(server: Host, settings: tuple[Tunable, ...]) -> Iterator[str]:
         )
 
 
-def _unsafe(server: Host, settings: tuple[Tunable, ...]) -> Iterator[str]:
+def _unsafe(server: Host, settings: tuple[PlannedTunable, ...]) -> Iterator[str]:
     unsafe = [each for each in settings if parameters.known()[each.name].keeps_data]
     now = read_tunables(server, [each.name for each in unsafe])
     for each in unsafe:

@@ -55,7 +55,7 @@ class PoolSpec:
 
 
 @dataclass(frozen=True)
-class Pool:
+class CreatedPool:
     """An existing pool, identified by `guid`."""
 
     name: str
@@ -102,13 +102,13 @@ def setting(value: Setting) -> str:
     return str(value)
 
 
-def create_pool(server: Host, spec: PoolSpec) -> Pool:
+def create_pool(server: Host, spec: PoolSpec) -> CreatedPool:
     """Create the pool. Raises CommandFailed with zpool's message."""
     server.run(create_arguments(spec))
     return find_pool(server, spec.name, spec.run_id)
 
 
-def find_pool(server: Host, name: str, run_id: str) -> Pool:
+def find_pool(server: Host, name: str, run_id: str) -> CreatedPool:
     """The pool of that name. Raises SafetyRefusal if its run id is not `run_id`."""
     # Not as JSON: OpenZFS 2.3 writes 2^63 - 1 there for every larger GUID.
     guid = server.run(["zpool", "get", "-H", "-p", "-o", "value", "guid", name]).stdout.strip()
@@ -119,7 +119,7 @@ def find_pool(server: Host, name: str, run_id: str) -> Pool:
             f"the pool {name} on {server.name} carries the run id '{observed}', not '{run_id}'",
             "it is not this run's pool; it was left alone",
         )
-    return Pool(name, int(guid), run_id)
+    return CreatedPool(name, int(guid), run_id)
 
 
 def _retry_while_busy(server: Host, argv: list[str]) -> None:
@@ -146,7 +146,7 @@ def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, 
             # The command that destroyed it may have been stopped right after that.
             _clear_cache_labels(server, guid, devices)
             return
-        import_pool(server, Pool(name, int(guid), run_id), devices)
+        import_pool(server, CreatedPool(name, int(guid), run_id), devices)
     # By the command directly before it is destroyed.
     observed = find_pool(server, name, run_id)
     if guid and observed.guid != int(guid):
@@ -183,12 +183,12 @@ def _places(devices: tuple[str, ...]) -> list[str]:
     return [word for path in (*devices, *parts) for word in ("-d", path)]
 
 
-def export_pool(server: Host, pool: Pool) -> None:
+def export_pool(server: Host, pool: CreatedPool) -> None:
     """Export the pool. Raises HostError if it stays busy."""
     _retry_while_busy(server, ["zpool", "export", pool.name])
 
 
-def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
+def import_pool(server: Host, pool: CreatedPool, devices: tuple[str, ...]) -> None:
     """Import the pool by its GUID from these devices. Raises HostError, SafetyRefusal."""
     argv = ["zpool", "import", "-o", "cachefile=none", "-N", *_places(devices)]
     server.run([*argv, str(pool.guid)])
@@ -201,7 +201,7 @@ def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
 
 
 def remove_devices(
-    server: Host, pool: Pool, devices: tuple[str, ...], names: tuple[str, ...] | None = None
+    server: Host, pool: CreatedPool, devices: tuple[str, ...], names: tuple[str, ...] | None = None
 ) -> None:
     """Remove log or cache devices and wait for the end. Raises HostError.
 
@@ -215,14 +215,14 @@ def remove_devices(
         raise HostError(f"{', '.join(left)} is still part of the pool {pool.name} after its removal")
 
 
-def vdev_paths(server: Host, pool: Pool) -> list[str]:
+def vdev_paths(server: Host, pool: CreatedPool) -> list[str]:
     """Full paths of the pool's devices."""
     # OpenZFS before 2.3 has no JSON; the output of -H is exact, too.
     rows = server.run(["zpool", "list", "-H", "-P", "-v", "-o", "name", pool.name]).stdout.splitlines()
     return [name for row in rows for name in row.split("\t") if name.startswith("/")]
 
 
-def pool_properties(server: Host, pool: Pool, names: list[str]) -> dict[str, str]:
+def pool_properties(server: Host, pool: CreatedPool, names: list[str]) -> dict[str, str]:
     """Values of pool properties in effect. Raises HostError if one is missing."""
     return _properties(server, ["zpool", "get"], pool.name, names)
 
@@ -268,7 +268,7 @@ def _label(server: Host, path: str) -> str:
     return result.stdout
 
 
-def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str, Setting]) -> None:
+def create_dataset(server: Host, pool: CreatedPool, dataset: str, properties: dict[str, Setting]) -> None:
     """Create with libzfs_core, set the other properties, mount, and check all values. Raises HostError."""
     recordsize = record_bytes(properties)
     _with_pyzfs(server, "create", dataset, pool.run_id, str(recordsize))
@@ -304,7 +304,7 @@ def remove_command(pool: str, names: tuple[str, ...]) -> list[str]:
     return ["zpool", "remove", "-w", pool, *names]
 
 
-def empty_log(server: Host, pool: Pool) -> None:
+def empty_log(server: Host, pool: CreatedPool) -> None:
     """Give back the log blocks of the writes before. Raises HostError."""
     server.run(empty_log_command(pool.name))
 
@@ -318,7 +318,7 @@ def empty_log_command(pool: str) -> list[str]:
     return ["zpool", "sync", pool]
 
 
-def begin_zil(server: Host, pool: Pool, path: str) -> None:
+def begin_zil(server: Host, pool: CreatedPool, path: str) -> None:
     """Write to the dataset at `path` so that its ZIL is there before a measurement. Raises HostError."""
     for argv in begin_zil_commands(pool.name, path):
         server.run(argv)
@@ -355,7 +355,7 @@ def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str
     return _properties(server, ["zfs", "get"], dataset, names)
 
 
-def snapshot(server: Host, pool: Pool, name: str) -> None:
+def snapshot(server: Host, pool: CreatedPool, name: str) -> None:
     """Snapshot DATASET@NAME, tagged with the run id."""
     _with_pyzfs(server, "snapshot", name, pool.run_id)
 

@@ -38,7 +38,7 @@ TIME_TUNABLES_NS = {
 
 
 @dataclass(frozen=True)
-class Tunable:
+class PlannedTunable:
     """`written`: the workload's value. `host_value`: the value for the module, in the module's unit."""
 
     name: str
@@ -46,9 +46,9 @@ class Tunable:
     host_value: int
 
 
-def tunable(name: str, value: str | int | bool, clock: Clock) -> Tunable:
+def tunable(name: str, value: str | int | bool, clock: Clock) -> PlannedTunable:
     """Convert a workload's value. Raises ValueError if the parameter cannot have it."""
-    return Tunable(name, str(value), _host_value(name, value, clock))
+    return PlannedTunable(name, str(value), _host_value(name, value, clock))
 
 
 def problems(
@@ -70,7 +70,9 @@ def problems(
     yield from parameters.range_problems(values, memory)
 
 
-def server_problems(server: Host, settings: Sequence[Tunable], version: str) -> list[tuple[KeyPath, str]]:
+def server_problems(
+    server: Host, settings: Sequence[PlannedTunable], version: str
+) -> list[tuple[KeyPath, str]]:
     """What only the server shows: parameters that its OpenZFS lacks, limits that its memory rules out.
 
     Raises HostError.
@@ -155,7 +157,7 @@ def read_arcstats(server: Host) -> dict[str, int]:
     return {each[0]: int(each[2]) for each in lines if len(each) == 3 and each[2].isdecimal()}
 
 
-def in_order(tunables: tuple[Tunable, ...], effects: dict[str, str]) -> list[Tunable]:
+def in_order(tunables: tuple[PlannedTunable, ...], effects: dict[str, str]) -> list[PlannedTunable]:
     """The order of writing in which zfs_arc_min is always below zfs_arc_max, so that none is ignored."""
     by_name = {tunable.name: tunable for tunable in tunables}
     arc_min, arc_max = by_name.get("zfs_arc_min"), by_name.get("zfs_arc_max")
@@ -206,9 +208,9 @@ HISTORY_ENTRIES = 1 << 18
 READ_HISTORY = {"zfs_read_history": str(HISTORY_ENTRIES), "zfs_read_history_hits": "1"}
 
 
-def read_history_tunables(own: Iterable[Tunable]) -> tuple[Tunable, ...]:
+def read_history_tunables(own: Iterable[PlannedTunable]) -> tuple[PlannedTunable, ...]:
     """READ_HISTORY, without what the workload sets itself."""
     names = {tunable.name for tunable in own}
     return tuple(
-        Tunable(name, value, int(value)) for name, value in READ_HISTORY.items() if name not in names
+        PlannedTunable(name, value, int(value)) for name, value in READ_HISTORY.items() if name not in names
     )

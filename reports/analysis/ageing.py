@@ -20,7 +20,7 @@ _KEYS = ("device", "role", "op", "point", "stage", "written_bytes", "capacity_by
 
 
 @dataclass(frozen=True)
-class Point:
+class AgeingPoint:
     """A point of a curve. `us`: percentiles by name; None where the I/Os are too few for a bound on one.
 
     `open_us`: what the number of I/Os leaves open of each, from and to.
@@ -44,7 +44,7 @@ class Point:
         return self.written_bytes / self.capacity_bytes
 
 
-def curve(frame: pl.DataFrame) -> list[Point]:
+def curve(frame: pl.DataFrame) -> list[AgeingPoint]:
     """A point per device, op and place on the curve, in order."""
     binned = (
         frame.filter(pl.col("count") > 0)
@@ -61,7 +61,7 @@ def curve(frame: pl.DataFrame) -> list[Point]:
         named = dict(zip(_KEYS, key, strict=True))
         open_us = {name: _open_us(bins, q) for q, name in QUANTILES}
         ios = sum(b[2] for b in bins)
-        points.append(Point(**named, ios=ios, us=dict(zip(names, us, strict=True)), open_us=open_us))
+        points.append(AgeingPoint(**named, ios=ios, us=dict(zip(names, us, strict=True)), open_us=open_us))
     return points
 
 
@@ -72,7 +72,7 @@ def is_asked(frame: pl.DataFrame | None) -> bool:
 
 def sentences(frame: pl.DataFrame | None) -> Iterator[str]:
     """Of each device and op whether it became slower: log devices' writes first."""
-    by: dict[tuple[str, str], list[Point]] = {}
+    by: dict[tuple[str, str], list[AgeingPoint]] = {}
     for point in curve(frame) if frame is not None else ():
         by.setdefault((point.device, point.op), []).append(point)
     for (device, op), points in sorted(

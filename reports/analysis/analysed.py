@@ -13,7 +13,7 @@ from kit.store.checks.known import Known
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.summary import Reference, Summary
-from reports.analysis.findings import Finding, findings
+from reports.analysis.findings import PhaseFinding, findings
 from reports.analysis.headline import Headline, headline
 from reports.analysis.summary import summarise
 from reports.devices.stripes import Stripes, stripes_of
@@ -46,7 +46,7 @@ class Analysed:
 
     summary: Summary
     headline: Headline
-    findings: tuple[Finding, ...]
+    findings: tuple[PhaseFinding, ...]
     setup: SetupTable | None
     stripes: Stripes | None
     aged: pl.DataFrame | None

@@ -17,7 +17,7 @@ from kit.store.manifest import Manifest
 from kit.store.parts.faults import FaultRow
 from kit.store.summary import Summary
 from reports.analysis import ageing, clients, import_source, split
-from reports.analysis.findings import Finding
+from reports.analysis.findings import PhaseFinding
 from reports.devices.stripes import Stripes, sentences_of
 from reports.verdict import impact, power_loss, recovery, soak
 
@@ -30,7 +30,7 @@ def answer(
     summary: Summary,
     stripes: Stripes | None = None,
     aged: pl.DataFrame | None = None,
-    found: Sequence[Finding] = (),
+    found: Sequence[PhaseFinding] = (),
 ) -> str:
     """The sentence; "" if the workload asks nothing of its own, and nothing failed."""
     if not summary.rows:
@@ -54,7 +54,7 @@ def _first(
     summary: Summary,
     stripes: Stripes | None,
     aged: pl.DataFrame | None,
-    found: Sequence[Finding],
+    found: Sequence[PhaseFinding],
 ) -> Iterator[str]:
     """Of each kind that the run is the sentence that answers it; a soak has faults, too."""
     kinds: Sequence[Iterator[str]] = (
@@ -71,7 +71,7 @@ def _first(
         yield from [*kind][:1]
 
 
-def _imported(manifest: Manifest, summary: Summary, found: Sequence[Finding]) -> Iterator[str]:
+def _imported(manifest: Manifest, summary: Summary, found: Sequence[PhaseFinding]) -> Iterator[str]:
     """A slow client, the ends of a table of methods, or the time in which I/Os were worst."""
     yield from clients.slowest(summary.clients)
     yield from _methods(import_source.means(manifest, summary))

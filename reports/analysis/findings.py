@@ -73,7 +73,7 @@ _UNSAFE = re.compile(r"[^\w .,:;()+%/-]")
 
 
 @dataclass(frozen=True)
-class Finding:
+class PhaseFinding:
     """`text`: one sentence, without a character that HTML or Plotly could take for markup.
 
     `phase`, `layer`, `op`: names as in latency.parquet, not escaped. `from_s`, `to_s`: the part of the
@@ -94,7 +94,7 @@ class Finding:
     ios: int = 0
 
 
-def findings(latency: Latency, manifest: Manifest, summary: Summary) -> tuple[Finding, ...]:
+def findings(latency: Latency, manifest: Manifest, summary: Summary) -> tuple[PhaseFinding, ...]:
     """What there is to look at, the most important first, at most MOST. Pure."""
     run = _Run(latency, manifest, summary)
     outliers = _outliers(run)
@@ -148,7 +148,7 @@ class _Run:
 
     def finding(
         self, kind: str, text: str, place: Place, cells: pl.DataFrame, range_us: Range, tier: str = ""
-    ) -> Finding:
+    ) -> PhaseFinding:
         """A finding of the time that `cells` take; of all of its phase if there are none, or no times."""
         phase = self.phases.get(place[0])
         span = (0.0, (phase.end_ns - phase.start_ns) / 1e9) if phase else (0.0, 0.0)
@@ -158,7 +158,7 @@ class _Run:
             first_ns -= (first_ns - phase.start_ns) % self.latency.column_ns.get(phase.name, 1)
             ends = (first_ns - phase.start_ns, last_ns - phase.start_ns + phase.interval_ns)
             span = (max(ends[0] / 1e9, 0.0), max(ends[1] / 1e9, 0.0))
-        return Finding(kind, _plain(text), *place, *span, *range_us, tier)
+        return PhaseFinding(kind, _plain(text), *place, *span, *range_us, tier)
 
     def overlapping(self, phase: Phase, from_ns: int, to_ns: int) -> str:
         """What ran at some time from `from_ns` to `to_ns`, as the end of a sentence; "" if nothing did.
@@ -205,7 +205,7 @@ def _by_phase(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _missing(run: _Run) -> list[Finding]:
+def _missing(run: _Run) -> list[PhaseFinding]:
     """Tiers that the workload expects and that answered nothing, of phases that were traced."""
     made = []
     at_server = _by_phase(run.summary.rows_of(SERVER))
@@ -227,7 +227,7 @@ def _missing(run: _Run) -> list[Finding]:
     return made
 
 
-def _apart(run: _Run) -> list[Finding]:
+def _apart(run: _Run) -> list[PhaseFinding]:
     """Of each phase what clients wait for and the server does not see."""
     seen = [(each, run.parts[each.name]) for each in run.manifest.phases if each.name in run.parts]
     return [
@@ -244,9 +244,9 @@ def _op_of(tier: str, phase: Phase) -> str:
     return phase.op or ""
 
 
-def _outliers(run: _Run) -> list[Finding]:
+def _outliers(run: _Run) -> list[PhaseFinding]:
     """The worst first, by multiples of the p99. A client's only if no outlier of the server explains it."""
-    made: list[tuple[float, Finding]] = []
+    made: list[tuple[float, PhaseFinding]] = []
     # Without a row of the server, those of the clients are `rows`.
     at_server = run.summary.rows_of(SERVER)
     for row in (*at_server, *(row for row in run.summary.rows if row.layer != SERVER)):
@@ -259,7 +259,7 @@ def _outliers(run: _Run) -> list[Finding]:
     return [each for _, each in sorted(made, key=lambda item: -item[0])]
 
 
-def _outlier(run: _Run, row: Row, p99_us: float) -> Finding:
+def _outlier(run: _Run, row: Row, p99_us: float) -> PhaseFinding:
     place, phase = (row.phase, row.layer, row.op), run.phases.get(row.phase)
     cells = run.cells(place, row.tier)
     far = cells.filter(pl.col("lo_ns") >= _FAR * p99_us * 1e3)
@@ -287,7 +287,7 @@ def _outlier(run: _Run, row: Row, p99_us: float) -> Finding:
     return replace(made, text=_plain(text), ios=count)
 
 
-def _stalls(run: _Run) -> list[Finding]:
+def _stalls(run: _Run) -> list[PhaseFinding]:
     """One of each phase where no I/O ended although the next took many times the p50; the longest first."""
     made = []
     by_phase = _by_phase(run.rows)
@@ -310,16 +310,16 @@ def _stalls(run: _Run) -> list[Finding]:
         place = (phase.name, rows[0].layer, rows[0].op)
         span = (far[0].from_s, far[-1].to_s + phase.interval_ns / 1e9)
         made.append(
-            Finding("stall", _plain(text), *place, *span, min(*gaps_us, worst.high_us), worst.high_us)
+            PhaseFinding("stall", _plain(text), *place, *span, min(*gaps_us, worst.high_us), worst.high_us)
         )
     return sorted(made, key=lambda each: -each.high_us)
 
 
-def _covers(outlier: Finding, stall: Finding) -> bool:
+def _covers(outlier: PhaseFinding, stall: PhaseFinding) -> bool:
     return outlier.phase == stall.phase and outlier.high_us >= 0.9 * stall.high_us
 
 
-def _overlaps(run: _Run) -> list[tuple[str, Finding]]:
+def _overlaps(run: _Run) -> list[tuple[str, PhaseFinding]]:
     """Tiers with I/Os in another tier's band, most I/Os first, and what is said of them."""
     made = []
     for entry in run.summary.bands:
@@ -334,7 +334,7 @@ def _overlaps(run: _Run) -> list[tuple[str, Finding]]:
     return [(tier, each) for _, tier, each in sorted(made, key=lambda item: -item[0])]
 
 
-def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> Finding | None:
+def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> PhaseFinding | None:
     """None unless they took as long as the owner of the band: a band may end far above its I/Os."""
     middle = (pl.col("lo_ns") / 2 + pl.col("hi_ns") / 2) / 1e3
     cells = run.cells(place, here.tier).filter((middle >= here.from_us) & (middle < here.to_us))
@@ -363,7 +363,7 @@ def _has_track_buffer(device: Device) -> bool:
     return isinstance(disk, dict) and bool(disk.get("track_buffer"))
 
 
-def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
+def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[PhaseFinding]:
     """Tiers whose I/Os have several modes, but for those that an overlap speaks of; the least pure first."""
     made = []
     for row in run.rows:

@@ -18,7 +18,7 @@ from kit.store.tables import DEVICE, SERVER
 from reports.analysis import import_source
 from reports.analysis.answer import answer, is_told
 from reports.analysis.band_table import level_words
-from reports.analysis.findings import Finding
+from reports.analysis.findings import PhaseFinding
 from reports.analysis.tier_names import BELOW, op_name, tier_name
 from reports.devices.stripes import Stripes
 from reports.published.ranges import beside
@@ -34,7 +34,7 @@ _Above = Mapping[tuple[str, str | _Load | None], float]
 
 
 @dataclass(frozen=True)
-class Line:
+class HeadlineRow:
     """A row of the summary as people read it.
 
     `inside`: the part (0 to 1) of its I/Os inside the published range; None where nothing is published.
@@ -65,8 +65,8 @@ class Headline:
     measured: str
     evidence: tuple[str, ...]
     emulated: bool
-    lines: tuple[Line, ...]
-    bars: tuple[Line, ...] = ()
+    lines: tuple[HeadlineRow, ...]
+    bars: tuple[HeadlineRow, ...] = ()
     unpublished: tuple[str, ...] = ()
 
 
@@ -76,7 +76,7 @@ def headline(
     summary: Summary,
     stripes: Stripes | None = None,
     aged: pl.DataFrame | None = None,
-    found: Sequence[Finding] = (),
+    found: Sequence[PhaseFinding] = (),
 ) -> Headline:
     """The headline of a run. `stripes`: of its arrays; `aged`: rows of ageing.parquet; `found`: findings."""
     lines = _lines(latency, manifest, summary)
@@ -99,7 +99,7 @@ def sentence(manifest: Manifest, summary: Summary) -> str:
     return answer(manifest, summary) or _sentence(_lines(None, manifest, summary), summary)
 
 
-def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -> tuple[Line, ...]:
+def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -> tuple[HeadlineRow, ...]:
     """The lines; without `latency` none has a share inside the published range."""
     rows = list(_shown(manifest, summary))
     # What a phase does not record is like no other.
@@ -118,7 +118,7 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
         return share_inside(part, row, row.published.range_us) if row.published and part is not None else None
 
     return tuple(
-        Line(
+        HeadlineRow(
             row,
             titles.get(row.phase, row.phase),
             _name(row, manifest),
@@ -129,7 +129,7 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
     )
 
 
-def _unpublished(lines: Sequence[Line], manifest: Manifest, summary: Summary) -> tuple[str, ...]:
+def _unpublished(lines: Sequence[HeadlineRow], manifest: Manifest, summary: Summary) -> tuple[str, ...]:
     """Why lines have no published range; with the phases where another phase has one, or another reason."""
     phases: dict[str, dict[str, None]] = {}
     of = {phase.name: phase for phase in manifest.phases}
@@ -194,7 +194,7 @@ def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
             yield row
 
 
-def _bars(line: Line, summary: Summary) -> tuple[Line, ...]:
+def _bars(line: HeadlineRow, summary: Summary) -> tuple[HeadlineRow, ...]:
     """The line, or its bands if its tier is not known and it has several. Bands have no percentiles."""
     row = line.row
     key = row.phase, row.layer, row.op
@@ -210,7 +210,7 @@ def _bars(line: Line, summary: Summary) -> tuple[Line, ...]:
             "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
             "min_us": band.from_us, "max_us": band.to_us, "published": None,
         }  # fmt: skip
-        made.append(Line(row.model_copy(update=of_band), line.phase, name, None, None))
+        made.append(HeadlineRow(row.model_copy(update=of_band), line.phase, name, None, None))
     return tuple(made)
 
 
@@ -234,7 +234,7 @@ def _times_of(row: Row, above: _Above, loads: Mapping[str, _Load]) -> tuple[str,
     return None
 
 
-def _sentence(lines: Sequence[Line], summary: Summary) -> str:
+def _sentence(lines: Sequence[HeadlineRow], summary: Summary) -> str:
     if not lines:
         return "No I/O was measured."
     slow = [line for line in lines if line.times_of and line.row.p50_us]
@@ -247,7 +247,7 @@ def _sentence(lines: Sequence[Line], summary: Summary) -> str:
     return f"Median latency of {'; of '.join(parts[:_MOST_PHASES])}{more}."
 
 
-def _compared(line: Line, phase: str) -> str:
+def _compared(line: HeadlineRow, phase: str) -> str:
     """An SSD's tier and the tier below it, by their medians."""
     tier, ratio = line.times_of or ("", 1.0)
     slow_us = line.row.p50_us or 0.0
@@ -284,7 +284,7 @@ def _name(row: Row, manifest: Manifest) -> str:
     return " and ".join(names) if len(names) < 3 else f"{len(names)} devices"
 
 
-def _of_devices(lines: Sequence[Line]) -> str:
+def _of_devices(lines: Sequence[HeadlineRow]) -> str:
     """By operation; with titles where one load of several is not told by the devices' names."""
     said = []
     for op in dict.fromkeys(line.row.op for line in lines):
@@ -296,7 +296,7 @@ def _of_devices(lines: Sequence[Line]) -> str:
     return f"Median latency of {'; of '.join(said)}."
 
 
-def _listed(lines: Sequence[Line]) -> str:
+def _listed(lines: Sequence[HeadlineRow]) -> str:
     known = [line for line in lines if line.row.p50_us is not None]
     if known and all(line.row.layer == DEVICE for line in known):
         return _of_devices(known)

@@ -8,7 +8,7 @@ from statistics import median
 
 from kit.store.manifest import ObserverEffect
 from kit.store.parts.observer_effect import ObserverRatio, ObserverRow
-from reports.statistics.ratios import Figure, paired
+from reports.statistics.ratios import Realisation, paired
 
 
 def describe(effect: ObserverEffect | None) -> list[ObserverRow]:
@@ -38,7 +38,7 @@ def _ratio(pairs_ns: Sequence[tuple[float, float]]) -> ObserverRatio | None:
     """Of times without and with the tracer; None if there is none, or a time of 0."""
     if not pairs_ns or min(map(min, pairs_ns)) <= 0:
         return None
-    found = paired([Figure(math.log(beside / without), None) for without, beside in pairs_ns])
+    found = paired([Realisation(math.log(beside / without), None) for without, beside in pairs_ns])
     low, high = found.range or (None, None)
     without_us = median(without for without, _ in pairs_ns) / 1e3
     return ObserverRatio(without_us=without_us, ratio=found.value, low=low, high=high)

@@ -176,12 +176,12 @@ def _known_reference(name: str, found: list[Outcome]) -> Reference | None:
         return None
 
 
-def _power_losses(manifest: Manifest, found: list[Outcome]) -> power_loss.Judged:
+def _power_losses(manifest: Manifest, found: list[Outcome]) -> power_loss.JudgedLosses:
     try:
         return power_loss.judge(manifest.power_loss)
     except MeasurementUnknown as error:
         found.append(Outcome.unknown("POWER-LOSS-UNKNOWN", f"Power losses: {error.message}."))
-        return power_loss.Judged()
+        return power_loss.JudgedLosses()
 
 
 def _clients(latency: pl.DataFrame, phases: Sequence[Phase], found: list[Outcome]) -> list[ClientFigures]:

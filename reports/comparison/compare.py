@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from kit.core.sample_size import sample_needed
-from kit.core.table import Table
+from kit.core.table import TextTable
 from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
 from kit.store.summary import Row, Summary
@@ -17,8 +17,8 @@ from reports.statistics.ratios import (
     ALPHA_TOGETHER,
     ERRORS_95,
     FEWEST,
-    Figure,
-    Ratio,
+    RatioRange,
+    Realisation,
     is_too_wide,
     mean,
     ratios,
@@ -40,11 +40,11 @@ _LEAST_IOS = sample_needed(0.5)
 class _Figure:
     """One figure of one row in every run of A and of B. `smallest` ratio told."""
 
-    a: list[Figure]
-    b: list[Figure]
+    a: list[Realisation]
+    b: list[Realisation]
     smallest: float
 
-    def sides(self, *, pairs: bool) -> list[list[Figure]]:
+    def sides(self, *, pairs: bool) -> list[list[Realisation]]:
         return [[b.minus(a) for a, b in zip(self.a, self.b, strict=True)]] if pairs else [self.a, self.b]
 
 
@@ -144,7 +144,7 @@ def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:
     return totals
 
 
-def _row(key: Key, name: str, figure: _Figure | str, found: Ratio | None) -> ComparedRow:
+def _row(key: Key, name: str, figure: _Figure | str, found: RatioRange | None) -> ComparedRow:
     """`figure`: why it is withheld, or what is `found` of it."""
     values: dict[str, Any] = {"a": None, "b": None, "ratio": None, "interval": None, "words": "withheld"}
     if isinstance(figure, _Figure) and found:
@@ -190,7 +190,7 @@ def _figure(name: str, sides: Sequence[Sequence[tuple[float, float]]]) -> _Figur
     # What an even spread over twice the error leaves open.
     a, b = (
         [
-            Figure(math.log(value), ERRORS_95 * math.log1p(error / value) / math.sqrt(3))
+            Realisation(math.log(value), ERRORS_95 * math.log1p(error / value) / math.sqrt(3))
             for value, error in side
         ]
         for side in sides
@@ -219,7 +219,9 @@ def _share(
         of_side = [((n + add) / (w + 2 * add), w) for n, w in zip(held, whole, strict=True)]
         # Binomial, and one I/O more or less.
         errors = [math.sqrt((1 - p) / (w * p) + 1 / (w * p) ** 2) for p, w in of_side]
-        made.append([Figure(math.log(p), ERRORS_95 * e) for (p, _), e in zip(of_side, errors, strict=True)])
+        made.append(
+            [Realisation(math.log(p), ERRORS_95 * e) for (p, _), e in zip(of_side, errors, strict=True)]
+        )
     return _Figure(made[0], made[1], 0.0)
 
 
@@ -234,4 +236,4 @@ def csv(result: Comparison) -> str:
         numbers = (row.a, row.b, row.ratio, *(row.interval or (None, None)))
         shown = ("" if value is None else float(f"{value:.6g}") for value in numbers)
         rows.append((*names, *shown, f"{row.words}: {row.withheld}" if row.withheld else row.words))
-    return Table(_CSV_HEAD, rows).csv()
+    return TextTable(_CSV_HEAD, rows).csv()

@@ -23,7 +23,7 @@ Load = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Measured:
+class DeviceRate:
     """A device and its I/Os a second under one load, alone. `aged`: it was preconditioned before."""
 
     device: str
@@ -38,7 +38,7 @@ class OfRun:
     """What a run has of devices: their tables by name, and what they did."""
 
     devices: Mapping[str, Device]
-    measured: tuple[Measured, ...]
+    measured: tuple[DeviceRate, ...]
 
 
 def of_run(manifest: Manifest) -> OfRun:
@@ -53,14 +53,14 @@ def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
 
 def sentences_of(runs: Sequence[OfRun]) -> Iterator[str]:
     devices = {name: device for run in runs for name, device in run.devices.items()}
-    measured: dict[tuple[str, Load], Measured] = {}
+    measured: dict[tuple[str, Load], DeviceRate] = {}
     for run in runs:
         for each in run.measured:
             measured.setdefault((each.device, each.load), each)
     for name, device in devices.items():
         if price := price_of(device.price):
             yield from _of_price(name, device, *price, [m for m in measured.values() if m.device == name])
-    by_load: dict[Load, list[Measured]] = {}
+    by_load: dict[Load, list[DeviceRate]] = {}
     for each in measured.values():
         by_load.setdefault(each.load, []).append(each)
     for group in by_load.values():
@@ -69,7 +69,7 @@ def sentences_of(runs: Sequence[OfRun]) -> Iterator[str]:
                 yield _replaces(one, other, devices)
 
 
-def _measured(manifest: Manifest) -> Iterator[Measured]:
+def _measured(manifest: Manifest) -> Iterator[DeviceRate]:
     settings = tuple(sorted({(each.name, each.set) for each in manifest.host_settings}))
     prepared = manifest.precondition or {}
     listed = prepared.get("devices")
@@ -80,7 +80,7 @@ def _measured(manifest: Manifest) -> Iterator[Measured]:
         rate = _rate(phase)
         if rate and phase.clients[0].host in known:
             name = phase.clients[0].host
-            yield Measured(name, _load(phase, settings), _what(phase, settings), rate, name in aged)
+            yield DeviceRate(name, _load(phase, settings), _what(phase, settings), rate, name in aged)
 
 
 def _rate(phase: Phase) -> float | None:
@@ -121,7 +121,7 @@ def count_of(value: object) -> int | None:
 
 
 def _of_price(
-    name: str, device: Device, amount: float, currency: str, measured: Sequence[Measured]
+    name: str, device: Device, amount: float, currency: str, measured: Sequence[DeviceRate]
 ) -> Iterator[str]:
     parts = []
     if size_bytes := device.size_bytes:
@@ -139,7 +139,7 @@ def _model(device: Device) -> object:
     return (device.identity or {}).get("model") or device.parameters or device.model
 
 
-def _replaces(one: Measured, other: Measured, devices: Mapping[str, Device]) -> str:
+def _replaces(one: DeviceRate, other: DeviceRate, devices: Mapping[str, Device]) -> str:
     fast, slow = (one, other) if one.ios_per_s >= other.ios_per_s else (other, one)
     number = fast.ios_per_s / slow.ios_per_s
     text = (

@@ -20,7 +20,7 @@ from kit.store.manifest import Testbed
 from kit.store.phase import ClientRow, Phase
 from kit.store.tables import DEVICE
 from reports.statistics import batch_means
-from reports.statistics.ratios import Figure, Ratio, ratio
+from reports.statistics.ratios import RatioRange, Realisation, ratio
 
 # Devices that share nothing are not slower together.
 AS_ALONE_MIN = 0.97
@@ -31,7 +31,7 @@ class Compared:
     """Phases on the same devices with the same load; bytes a second of each device, `before` alone."""
 
     phases: Sequence[Phase]
-    share: Ratio
+    share: RatioRange
     before: Mapping[str, float]
     now: Mapping[str, float]
 
@@ -94,7 +94,7 @@ def _mean(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {host: sum(rates[host] for rates in rounds) / len(rounds) for host in rounds[0]}
 
 
-def _figure(intervals: pl.DataFrame, phases: Sequence[Phase], rates: Mapping[str, float]) -> Figure:
+def _figure(intervals: pl.DataFrame, phases: Sequence[Phase], rates: Mapping[str, float]) -> Realisation:
     """The sum of the rates, and how exactly the I/Os of its phases tell it."""
     total, errors = sum(rates.values()), []
     for phase in phases:
@@ -110,9 +110,9 @@ def _figure(intervals: pl.DataFrame, phases: Sequence[Phase], rates: Mapping[str
         )
         figure = batch_means.rate(cells, span, width)
         if figure is None or figure.reach is None:
-            return Figure(math.log(total), None)
+            return Realisation(math.log(total), None)
         errors.append(figure.reach * sum(rates[row.host] for row in phase.clients) / total)
-    return Figure(math.log(total), math.hypot(*errors))
+    return Realisation(math.log(total), math.hypot(*errors))
 
 
 def _sentence(of: Compared, shared: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from kit.core.units import format_binary_bytes, format_latency
-from reports.analysis.ageing import QUANTILES, Point, curve, devices
+from reports.analysis.ageing import QUANTILES, AgeingPoint, curve, devices
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
-from reports.figures.heat_map import Grid, Times
+from reports.figures.heat_map import CountGrid, TimeSpan
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
@@ -64,7 +64,7 @@ def _stacked(layout: Layout, right_px: int) -> Layout:
     }  # fmt: skip
 
 
-def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
+def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
     traces: list[Trace] = []
     seen: list[float] = []
     for panel, (op, _) in enumerate(OPS):
@@ -111,12 +111,14 @@ def _curve_figure(device: str, rows: Sequence[Point]) -> Figure:
     )  # fmt: skip
 
 
-def _blocks(rows: Sequence[Point], op: str) -> str:
+def _blocks(rows: Sequence[AgeingPoint], op: str) -> str:
     sizes = sorted({row.block_bytes for row in rows if row.op == op})
     return ", ".join(map(format_binary_bytes, sizes))
 
 
-def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, part: pl.DataFrame) -> Figure:
+def _maps_figure(
+    device: str, of: tuple[str, str], fresh: AgeingPoint, aged: AgeingPoint, part: pl.DataFrame
+) -> Figure:
     op, words = of
     shown = [part.filter(pl.col("point") == row.point) for row in (fresh, aged)]
     grids = [heat_map.display(_grid(rows), (120, 128)) for rows in shown]
@@ -144,10 +146,10 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Point, aged: Point, pa
     )  # fmt: skip
 
 
-def _grid(rows: pl.DataFrame) -> Grid:
+def _grid(rows: pl.DataFrame) -> CountGrid:
     """The cells of one point; its time begins at 0."""
     width, last = int(rows["interval_ns"].max()), int(rows["time_ns"].max())  # type: ignore[arg-type]
-    return heat_map.grid(rows, Times(0, last + width, width), by="stage")
+    return heat_map.grid(rows, TimeSpan(0, last + width, width), by="stage")
 
 
 def _table(rows: pl.DataFrame) -> list[list[Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
 from kit.core.units import format_latency
-from reports.figures.heat_map import Cells, Floats, Grid, fewer_columns
+from reports.figures.heat_map import Cells, CountGrid, Floats, fewer_columns
 
 # As high as a bin of the kit at the upper end of the axis, within a fifth.
 _ROWS = 40
@@ -17,7 +17,7 @@ _ROWS = 40
 _LEAST_PART = 0.02
 
 
-def equal_rows(stored: Grid, high_s: float) -> Grid:
+def equal_rows(stored: CountGrid, high_s: float) -> CountGrid:
     """`stored` up to `high_s` in rows of equal height, and at most as many columns as a screen shows.
 
     The I/Os of a bin are spread evenly over it: counts are no whole numbers.
@@ -38,7 +38,7 @@ def equal_rows(stored: Grid, high_s: float) -> Grid:
     return replace(columns, edges_ns=edges_ns, tiers=tiers)
 
 
-def highest_median_s(stored: Grid, tier: str) -> float:
+def highest_median_s(stored: CountGrid, tier: str) -> float:
     """The highest median of the columns that a screen shows (the upper edge of its bin); 0 without any."""
     columns = fewer_columns(stored)
     counts = _dense(columns, columns.tiers[tier], columns.tiers[tier].count)
@@ -47,14 +47,14 @@ def highest_median_s(stored: Grid, tier: str) -> float:
     return float(stored.edges_s[rows + 1].max(initial=0.0))
 
 
-def rows_text(shown: Grid) -> str:
+def rows_text(shown: CountGrid) -> str:
     """What a cell is."""
     high = format_latency((shown.edges_ns[1] - shown.edges_ns[0]) / 1e3)
     cell = f"{shown.width_ns / 1e9:.3g} s \N{MULTIPLICATION SIGN} {high}"
     return f"Cell: {cell}; the I/Os of a bin are spread over it."
 
 
-def _dense(columns: Grid, cells: Cells, values: Floats | IntArray) -> Floats:
+def _dense(columns: CountGrid, cells: Cells, values: Floats | IntArray) -> Floats:
     """`values` of cells as a matrix, [rows, columns]."""
     made = np.zeros((len(columns.edges_ns) - 1, columns.columns))
     made[cells.row, cells.column] = values

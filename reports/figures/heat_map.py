@@ -49,7 +49,7 @@ _PLACE = "<br>%{x:.6~g} s, %{y:.3~s}s<extra></extra>"
 
 
 @dataclass(frozen=True)
-class Times:
+class TimeSpan:
     """When a phase was measured. `column_ns`: its rows are already summed up over this time."""
 
     start_ns: int
@@ -58,7 +58,7 @@ class Times:
     column_ns: int | None = None
 
     @classmethod
-    def of(cls, phase: Phase, column_ns: int | None = None) -> Times:
+    def of(cls, phase: Phase, column_ns: int | None = None) -> TimeSpan:
         return cls(phase.start_ns, phase.end_ns, phase.interval_ns, column_ns)
 
 
@@ -76,7 +76,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Grid:
+class CountGrid:
     """Counts of one phase and layer: `columns` of `width_ns` from `start_ns` on, rows between `edges_ns`.
 
     `tiers`: the fastest first. `merged`: (stored intervals a column, stored bins a row). `gaps`: columns
@@ -127,7 +127,7 @@ class Grid:
         return scaled
 
 
-def grid(frame: pl.DataFrame, times: Times, by: str = "tier", most: int = MAX_COLUMNS) -> Grid:
+def grid(frame: pl.DataFrame, times: TimeSpan, by: str = "tier", most: int = MAX_COLUMNS) -> CountGrid:
     """The stored counts of the rows of one phase and layer. Raises ValueError if the bins overlap.
 
     Rows are the stored bins; where none is stored between two bins, one empty row fills the gap. Neighbouring
@@ -156,15 +156,15 @@ def grid(frame: pl.DataFrame, times: Times, by: str = "tier", most: int = MAX_CO
     recorded = (frame["time_ns"].unique().to_numpy() - start) // width
     # The phase cuts off its last interval, but none that begins after it.
     end = start + intervals * interval if last > end else max(end, start + 1)
-    return Grid(start, end, width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1))
+    return CountGrid(start, end, width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1))
 
 
-def only(stored: Grid, tier: str) -> Grid:
+def only(stored: CountGrid, tier: str) -> CountGrid:
     """`stored` with the I/Os of one tier alone."""
     return replace(stored, tiers={tier: stored.tiers[tier]})
 
 
-def display(stored: Grid, most: tuple[int, int] = DISPLAY) -> Grid:
+def display(stored: CountGrid, most: tuple[int, int] = DISPLAY) -> CountGrid:
     """`stored` with at most `most` columns and rows, and enough I/Os in a cell for a picture.
 
     Rows are merged by 2, 4 or 8 stored bins, at the same places whatever the data, until the median cell with
@@ -182,7 +182,7 @@ def display(stored: Grid, most: tuple[int, int] = DISPLAY) -> Grid:
     return shown
 
 
-def fewer_columns(stored: Grid, most: int = DISPLAY[0]) -> Grid:
+def fewer_columns(stored: CountGrid, most: int = DISPLAY[0]) -> CountGrid:
     """`stored` with at most `most` columns."""
     by = -(-stored.columns // most)
     columns = -(-stored.columns // by)
@@ -197,7 +197,7 @@ def fewer_columns(stored: Grid, most: int = DISPLAY[0]) -> Grid:
     return replace(stored, width_ns=width_ns, columns=columns, tiers=tiers, gaps=kept, merged=merged)
 
 
-def _fewer_rows(stored: Grid, number: int) -> Grid:
+def _fewer_rows(stored: CountGrid, number: int) -> CountGrid:
     """Rows of `number` bins of the kit's own division; where a stored bin is wider, it stays as it is."""
     if number == 1 or len(stored.edges_ns) < 2:
         return stored
@@ -240,7 +240,7 @@ def _summed(row: IntArray, column: IntArray, count: IntArray, waited_ns: Floats,
     return Cells(*np.divmod(place[first], columns), count, waited_ns)
 
 
-def density(shown: Grid, per: Per) -> tuple[Floats, float]:
+def density(shown: CountGrid, per: Per) -> tuple[Floats, float]:
     """What a count of 1 is in each row and column: I/Os per second and per octave or µs, [rows, columns].
 
     The second value is that of the whole phase in a column: its length in seconds.
@@ -251,7 +251,7 @@ def density(shown: Grid, per: Per) -> tuple[Floats, float]:
 
 
 def traces(
-    shown: Grid,
+    shown: CountGrid,
     tiers: Sequence[str],
     per: Per,
     axes: tuple[str, str] = ("x", "y"),
@@ -316,7 +316,7 @@ def in_hue_of(trace: Trace, tier: str) -> Trace:
     return {**trace, "showlegend": False, "meta": meta, "colorscale": palette.scale(tier)}
 
 
-def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str], name: str) -> Trace:
+def difference(shown: CountGrid, weights: Mapping[str, float], axes: tuple[str, str], name: str) -> Trace:
     """The heat map of a difference: the I/Os of each tier times its weight, added up, per octave and second.
 
     z is the root of its size with its sign: a linear scale would show the one cell that differs most.
@@ -386,7 +386,7 @@ def _bar(low: float, top: float, title: str, changes: Trace | None) -> Trace:
     }  # fmt: skip
 
 
-def rows_text(shown: Grid) -> str:
+def rows_text(shown: CountGrid) -> str:
     """How many stored bins and intervals a cell of the picture is."""
     intervals, bins = shown.merged
     wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} intervals)" if intervals > 1 else "")
@@ -396,7 +396,7 @@ def rows_text(shown: Grid) -> str:
     return f"Cell: {wide} \N{MULTIPLICATION SIGN} {high}."
 
 
-def finest_text(stored: Grid) -> str:
+def finest_text(stored: CountGrid) -> str:
     """How long the columns are below which the page has nothing; "" where they are the stored intervals."""
     intervals = stored.merged[0]
     return (
@@ -406,7 +406,7 @@ def finest_text(stored: Grid) -> str:
     )
 
 
-def block(stored: Grid) -> Json:
+def block(stored: CountGrid) -> Json:
     """The cells of a grid, for cells.js.
 
     `tiers` has sparse rows, deflated. Of each two lists: how many empty cells lie before each cell with I/Os,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.core.units import format_latency_range
-from reports.analysis.headline import Line
+from reports.analysis.headline import HeadlineRow
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
-from reports.figures.heat_map import Grid
+from reports.figures.heat_map import CountGrid
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
@@ -35,7 +35,7 @@ _MOST_LINES = 7
 
 
 # The lines of one bar beside the panels, and a range of latencies (us).
-_Bar = list[Line]
+_Bar = list[HeadlineRow]
 Span = tuple[float, float]
 
 
@@ -44,14 +44,14 @@ class Panel:
     """One phase: its title, its stored grid, limits that do not hold (us and name), and its name."""
 
     title: str
-    stored: Grid
+    stored: CountGrid
     limits: Sequence[tuple[float, str]] = ()
     phase: str = ""
 
 
 def hero(
     panels: Sequence[Panel],
-    lines: Sequence[Line],
+    lines: Sequence[HeadlineRow],
     source: str,
     published: str = "",
     timed: bool = True,
@@ -143,7 +143,9 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
     return drawn
 
 
-def _caption(panels: Sequence[Panel], lines: Sequence[Line], unpublished: Sequence[str], timed: bool) -> str:
+def _caption(
+    panels: Sequence[Panel], lines: Sequence[HeadlineRow], unpublished: Sequence[str], timed: bool
+) -> str:
     """What colours mean, and what the figure leaves out."""
     per = "second and octave" if timed else "octave"
     caption = f"Stronger colour: more I/Os per {per} of latency, each panel by itself."
@@ -180,7 +182,7 @@ def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
     ]
 
 
-def _span_s(panels: Sequence[Panel], lines: Sequence[Line]) -> tuple[float, float]:
+def _span_s(panels: Sequence[Panel], lines: Sequence[HeadlineRow]) -> tuple[float, float]:
     """All that was measured, and the published ranges."""
     spans = [span for line in lines for span in (line.row.range_us, _published(line)) if span]
     spans += [tuple(each.stored.edges_s[[0, -1]] * 1e6) for each in panels if len(each.stored.edges_ns) > 1]
@@ -188,11 +190,11 @@ def _span_s(panels: Sequence[Panel], lines: Sequence[Line]) -> tuple[float, floa
     return low / 1.6e6, max([low * 10, *(span[1] for span in spans)]) * 1.6 / 1e6
 
 
-def _published(line: Line) -> Span | None:
+def _published(line: HeadlineRow) -> Span | None:
     return line.row.published.range_us if line.row.published else None
 
 
-def _merged(lines: Sequence[Line]) -> list[_Bar]:
+def _merged(lines: Sequence[HeadlineRow]) -> list[_Bar]:
     """Lines of one operation and tier in several phases are one bar, if their ranges meet."""
     made: list[_Bar] = []
     for line in lines:
@@ -204,7 +206,7 @@ def _merged(lines: Sequence[Line]) -> list[_Bar]:
     return made
 
 
-def _alike(line: Line, other: Line) -> bool:
+def _alike(line: HeadlineRow, other: HeadlineRow) -> bool:
     same = (line.row.op, line.name) == (other.row.op, other.name) and line.row.tier != "all"
     return same and _meet(line.row.range_us, other.row.range_us)
 
@@ -320,7 +322,7 @@ def _safe(text: str) -> str:
     return plotly_text(text, 40)
 
 
-def _table(lines: Sequence[Line]) -> list[list[object]]:
+def _table(lines: Sequence[HeadlineRow]) -> list[list[object]]:
     """What the figure says, as rows; the first names the columns."""
     head: list[object] = [
         "phase", "op", "tier", "ios", "p50_us", "p99_us", "from_us", "to_us", "published_from_us",

@@ -21,7 +21,7 @@ from kit.store.summary import Row
 from reports.analysis.tier_names import NAMES, tier_name
 from reports.figures import equal_rows, event_marks, figure, heat_map, palette
 from reports.figures.figure import Figure
-from reports.figures.heat_map import Grid, Times
+from reports.figures.heat_map import CountGrid, TimeSpan
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text, round_up
 from reports.statistics.quantiles import ANY, interpolated_us
@@ -40,7 +40,7 @@ _RUG = 0.975
 
 
 @dataclass(frozen=True)
-class Subject:
+class DrawnPhase:
     """What the figures of one phase and layer are drawn from.
 
     `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `phase`: its name; figures of one
@@ -53,7 +53,7 @@ class Subject:
     op: str
     frame: pl.DataFrame
     phase: str
-    times: Times
+    times: TimeSpan
     rows: Mapping[str, Row]
     source: str = ""
     waits: Sequence[tuple[float, float]] = ()
@@ -70,7 +70,7 @@ class Subject:
         }
 
 
-def drawings(subject: Subject, zooms: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+def drawings(subject: DrawnPhase, zooms: Sequence[str]) -> Iterator[tuple[str, Figure]]:
     """(kind, figure) of a subject: "map" or "histogram", "zoom" of each tier in `zooms`, "lines"."""
     stored = heat_map.grid(subject.frame, subject.times)
     cells = heat_map.block(stored)
@@ -83,7 +83,7 @@ def drawings(subject: Subject, zooms: Sequence[str]) -> Iterator[tuple[str, Figu
         yield "lines", lines
 
 
-def histogram(subject: Subject) -> Figure:
+def histogram(subject: DrawnPhase) -> Figure:
     """Latency upwards, I/Os per octave to the right: what has one interval has no time axis."""
     stored = heat_map.grid(subject.frame, subject.times)
     shown = heat_map.display(stored)
@@ -111,7 +111,7 @@ def histogram(subject: Subject) -> Figure:
     )  # fmt: skip
 
 
-def _about(subject: Subject, per: str, **more: Any) -> Json:
+def _about(subject: DrawnPhase, per: str, **more: Any) -> Json:
     """What figure.js needs to know: what tables say of each row, and how colour is counted."""
     return {
         "phase": plotly_text(subject.phase), "layer": plotly_text(subject.layer),
@@ -121,7 +121,7 @@ def _about(subject: Subject, per: str, **more: Any) -> Json:
     }  # fmt: skip
 
 
-def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
+def _all_tiers(subject: DrawnPhase, stored: CountGrid, cells: Json) -> Figure:
     """Every tier on one logarithmic axis."""
     shown = heat_map.display(stored)
     low, high = _span_s(subject, stored)
@@ -154,7 +154,7 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     )  # fmt: skip
 
 
-def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
+def _one_tier(subject: DrawnPhase, stored: CountGrid, cells: Json, tier: str) -> Figure:
     """One tier on a linear axis from 0, as the article drew it."""
     row = subject.rows[tier]
     published = list(row.published.range_us) if row.published else []
@@ -187,7 +187,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     )
 
 
-def _percentiles(subject: Subject, stored: Grid) -> Figure:
+def _percentiles(subject: DrawnPhase, stored: CountGrid) -> Figure:
     """p50, p95 and p99 of each tier over time. A line has a gap where the I/Os are too few."""
     data: list[Trace] = []
     seen: list[float] = []
@@ -224,7 +224,9 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     )  # fmt: skip
 
 
-def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float | None], list[float | None]]]:
+def _over_time(
+    frame: pl.DataFrame, stored: CountGrid
+) -> dict[str, tuple[list[float | None], list[float | None]]]:
     """Per quantile the ends of each window (s) and its value (s): two points a window, and a gap between.
 
     A window that the end of the phase cuts off has few I/Os, and its percentiles would jump: it is a part of
@@ -257,7 +259,7 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
     return made
 
 
-def _overlaid(subject: Subject, stored: Grid) -> list[Trace]:
+def _overlaid(subject: DrawnPhase, stored: CountGrid) -> list[Trace]:
     """Percentiles of all tiers together over the map; the legend shows and hides each."""
     made = []
     for name, (x, y) in _over_time(subject.frame.filter(pl.col("count") > 0), stored).items():
@@ -271,7 +273,7 @@ def _overlaid(subject: Subject, stored: Grid) -> list[Trace]:
     return made
 
 
-def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
+def _span_s(subject: DrawnPhase, stored: CountGrid) -> tuple[float, float]:
     """From and to of a logarithmic axis of latency (s): all that was measured, and the published ranges."""
     if len(stored.edges_ns) < 2:
         return 1e-6, 1e-3
@@ -282,13 +284,13 @@ def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
     return min(edge for edge in ends if edge > 0) / 1.25, max(ends) * 1.25
 
 
-def _times(stored: Grid, **values: Any) -> Layout:
+def _times(stored: CountGrid, **values: Any) -> Layout:
     """The axis of time: nothing was measured before it, nor after it."""
     end = stored.duration_s
     return figure.time_axis(end, minallowed=0.0, maxallowed=end, **values)
 
 
-def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = True) -> Layout:
+def _bands(subject: DrawnPhase, tiers: Sequence[str] | None = None, *, log: bool = True) -> Layout:
     """Shapes and annotations of the published ranges, of `tiers` alone if given."""
     made: Layout = {"shapes": [], "annotations": []}
     for tier, span in subject.published_s.items():
@@ -299,7 +301,7 @@ def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = 
     return made
 
 
-def _gaps(subject: Subject, stored: Grid) -> list[Layout]:
+def _gaps(subject: DrawnPhase, stored: CountGrid) -> list[Layout]:
     """Grey where the store has nothing, unless a closed loop waited there."""
     width = stored.width_ns / 1e9
     spans = [(first * width, last * width) for first, last in stored.gaps]
@@ -316,7 +318,7 @@ def _gaps(subject: Subject, stored: Grid) -> list[Layout]:
     ]  # fmt: skip
 
 
-def _waits(subject: Subject, low_s: float) -> list[Trace]:
+def _waits(subject: DrawnPhase, low_s: float) -> list[Trace]:
     """A closed loop that waits for one I/O has no other: a bar from its begin to its end."""
     if not subject.waits:
         return []
@@ -332,7 +334,7 @@ def _waits(subject: Subject, low_s: float) -> list[Trace]:
     }]  # fmt: skip
 
 
-def _rug(stored: Grid, high_s: float) -> list[Trace]:
+def _rug(stored: CountGrid, high_s: float) -> list[Trace]:
     """A triangle below the top edge of a linear axis for each column with I/Os above it."""
     edges = stored.edges_s
     above: dict[int, tuple[int, float]] = {}
@@ -354,7 +356,11 @@ def _rug(stored: Grid, high_s: float) -> list[Trace]:
 
 
 def _rates(
-    shown: Grid, per: heat_map.Per, axes: tuple[str, str], length_s: float, unit: str = "I/O per s and octave"
+    shown: CountGrid,
+    per: heat_map.Per,
+    axes: tuple[str, str],
+    length_s: float,
+    unit: str = "I/O per s and octave",
 ) -> list[Trace]:
     """A bar per row and tier: I/Os per octave, per second of `length_s`."""
     edges = shown.edges_s
@@ -379,7 +385,7 @@ def _rates(
 
 
 def _events(
-    subject: Subject, stored: Grid, low_s: float, high_s: float, *, log: bool
+    subject: DrawnPhase, stored: CountGrid, low_s: float, high_s: float, *, log: bool
 ) -> tuple[list[Trace], int]:
     last = stored.start_ns + stored.width_ns * stored.columns
     drawn, ignored = event_marks.marks(subject.events, stored.start_ns, last)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reports.figures import palette
-from reports.figures.heat_map import Grid
+from reports.figures.heat_map import CountGrid
 
 _SIZE = (120, 60)
 # Octaves of latency that all thumbnails of a page share: 1 us to 134 ms.
@@ -18,7 +18,7 @@ _LOW_NS, _OCTAVES = 1_000, 17
 Pixels = npt.NDArray[np.uint8]
 
 
-def thumbnail(grid: Grid, size: tuple[int, int] = _SIZE) -> str:
+def thumbnail(grid: CountGrid, size: tuple[int, int] = _SIZE) -> str:
     """A data URI. Time to the right, latency upwards on one logarithmic scale; each tier in its hue."""
     width, height = size
     pixels: Pixels = np.zeros((height, width, 4), dtype=np.uint8)

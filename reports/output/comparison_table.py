@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kit.core.table import Row, Table
+from kit.core.table import Row, TextTable
 from kit.core.text import counted, markdown_text, prose
 from kit.core.units import format_latency
 from kit.store.parts.comparison import ComparedRow, Comparison
@@ -21,7 +21,7 @@ _SHORT = ("p50", "p99")
 def markdown(result: Comparison) -> str:
     """One table, foreign text without any markup."""
     notes = map(markdown_text, _notes(result, " Latencies in us."))
-    rows = Table(_HEAD, list(map(_cells, result.rows)), range(5, 9))
+    rows = TextTable(_HEAD, list(map(_cells, result.rows)), range(5, 9))
     lines = [f"**{markdown_text(result.conclusion)}**", "", *notes, "", ""]
     return "\n".join(lines) + rows.markdown()
 
@@ -36,7 +36,7 @@ def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str
     judged = any(row.interval for row in result.rows)
     shown = differ if judged else [row for row in result.rows if row.figure in _SHORT and row.ratio]
     shown = list(result.rows) if all_ else shown
-    yield from Table(("", *_HEAD[5:]), list(_rows(shown)), range(1, 5)).lines(width)
+    yield from TextTable(("", *_HEAD[5:]), list(_rows(shown)), range(1, 5)).lines(width)
     if left := len(result.rows) - len(shown):
         yield from prose(
             [f"{counted(left, 'other figure')}: --all lists {'it' if left == 1 else 'them'}"], width

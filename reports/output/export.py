@@ -16,7 +16,7 @@ import polars as pl
 from kit.core.errors import ConfigError
 from kit.core.text import csv_text, safe_text
 from kit.store.summary import Summary
-from reports.output.openmetrics import Times, coarser, openmetrics
+from reports.output.openmetrics import RunTimes, coarser, openmetrics
 
 Format = Literal["csv", "parquet", "openmetrics"]
 
@@ -43,7 +43,7 @@ def exported(
     frame: pl.DataFrame,
     kind: Format,
     summary: Summary | None,
-    times: Times | None = None,
+    times: RunTimes | None = None,
     per_octave: int | None = None,
 ) -> bytes:
     """`frame` (columns of latency.parquet) in one of the formats.

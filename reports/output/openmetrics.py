@@ -29,7 +29,7 @@ _MOST_CELLS = 25_000_000
 
 
 @dataclass(frozen=True)
-class Times:
+class RunTimes:
     """Where a run lies in time. `start_ns`: Unix time of its zero; `phases`: start and interval of each, ns.
 
     `every_ns`: length of a step, 0: the interval of each phase, or more of them where a phase would have over
@@ -70,7 +70,7 @@ def coarser(frame: pl.DataFrame, per_octave: int) -> pl.DataFrame:
     return pl.concat([frame, empty.drop("lo_ns", "hi_ns").join(each, how="cross").select(frame.columns)])
 
 
-def times_of(manifest: Manifest, every_ns: int = 0) -> Times:
+def times_of(manifest: Manifest, every_ns: int = 0) -> RunTimes:
     """Raises ConfigError for a manifest that lacks a time."""
     try:
         start = datetime.strptime(manifest.started_utc or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
@@ -80,10 +80,10 @@ def times_of(manifest: Manifest, every_ns: int = 0) -> Times:
             "use --totals: one histogram a phase, without times",
         ) from None
     phases = {safe_text(phase.name): (phase.start_ns, max(phase.interval_ns, 1)) for phase in manifest.phases}
-    return Times(int(start.timestamp()) * 10**9, phases, every_ns)
+    return RunTimes(int(start.timestamp()) * 10**9, phases, every_ns)
 
 
-def openmetrics(frame: pl.DataFrame, summary: Summary | None, times: Times | None) -> Iterator[str]:
+def openmetrics(frame: pl.DataFrame, summary: Summary | None, times: RunTimes | None) -> Iterator[str]:
     """Text of the OpenMetrics 1.0 specification: cumulative histograms by phase, layer, host, op and tier.
 
     With `times`, each histogram has a point at the start of its phase, where all is 0, and one at the end of
@@ -114,7 +114,7 @@ def openmetrics(frame: pl.DataFrame, summary: Summary | None, times: Times | Non
     yield "# EOF\n"
 
 
-def _info(frame: pl.DataFrame, summary: Summary | None, times: Times | None) -> Iterator[str]:
+def _info(frame: pl.DataFrame, summary: Summary | None, times: RunTimes | None) -> Iterator[str]:
     values = {name: getattr(summary, name, None) for name in ("run", "workload", "verdict")}
     run = {name: value for name, value in values.items() if value}
     if not run:
@@ -128,7 +128,9 @@ def _info(frame: pl.DataFrame, summary: Summary | None, times: Times | None) -> 
         yield f"hsp_run_info{_labelled(run)} 1{stamp}\n"
 
 
-def _steps(rows: pl.DataFrame, phase: str, edges: int, times: Times | None) -> tuple[Sequence[str], int, int]:
+def _steps(
+    rows: pl.DataFrame, phase: str, edges: int, times: RunTimes | None
+) -> tuple[Sequence[str], int, int]:
     """The stamp of each point, when the first step begins (ns of the run), and the length of one; 0: none."""
     if times is None:
         return [""], 0, 0

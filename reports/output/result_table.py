@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kit.core.table import LEAST_WIDTH, Row, Table
+from kit.core.table import LEAST_WIDTH, Row, TextTable
 from kit.core.text import NO_BREAK, prose
 from kit.core.units import format_latency, format_latency_range
 from kit.store.summary import Summary
 from reports.analysis import observer_effect, resource_use, split
 from reports.analysis.answer import is_told
-from reports.analysis.headline import Headline, Line, matched, two_digits
+from reports.analysis.headline import Headline, HeadlineRow, matched, two_digits
 from reports.analysis.tier_names import EMULATED, short_name, tier_name
 from reports.verdict import recovery
 
@@ -36,7 +36,7 @@ def result_lines(
     if headline.lines:
         yield ""
         rows = list(_entries(summary, headline))
-        yield from Table(_HEAD, rows, range(1, len(_HEAD)), spare=_HEAD.index("I/Os")).lines(width)
+        yield from TextTable(_HEAD, rows, range(1, len(_HEAD)), spare=_HEAD.index("I/Os")).lines(width)
     if any(line.inside is not None for line in headline.lines) and summary.reference:
         yield from prose([f"published: {summary.reference.title}"], width)
     yield from prose((*headline.unpublished, *_by_counters(summary)), width)
@@ -92,7 +92,7 @@ def _entries(summary: Summary, headline: Headline) -> Iterator[Row | str]:
             yield from _bands(summary, line)
 
 
-def _cells(line: Line, with_op: bool) -> tuple[str, ...]:
+def _cells(line: HeadlineRow, with_op: bool) -> tuple[str, ...]:
     row = line.row
     name = row.op if row.tier == "all" else f"{row.op} {line.name}" if with_op else line.name
     return (
@@ -111,7 +111,7 @@ def _range(range_us: Sequence[float]) -> str:
     return format_latency_range(*range_us).replace(" to ", "\N{EN DASH}")
 
 
-def _bands(summary: Summary, line: Line) -> Iterator[Row | str]:
+def _bands(summary: Summary, line: HeadlineRow) -> Iterator[Row | str]:
     """The bands of I/Os whose tier is not known, under their row; none where there is only one."""
     row = line.row
     if row.tier != "all":

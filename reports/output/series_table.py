@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Set
 from operator import attrgetter
 
-from kit.core.table import Row, Table
+from kit.core.table import Row, TextTable
 from kit.core.text import prose, safe_text
 from kit.core.units import format_latency
 from kit.store.parts.comparison import ComparedRatio, ComparedSeries
@@ -52,14 +52,14 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
             yield ""
             yield safe_text(f"{axis.name}: {phase}")
             rows = [row for cell, value in cells for row in _rows(series, cell, axis.name, value)]
-            yield from Table(_HEAD, rows, _NUMBERS).lines(width, "  ")
+            yield from TextTable(_HEAD, rows, _NUMBERS).lines(width, "  ")
         yield from prose(address_sentences(series, axis), width, "- ")
     crossed = [cell for cell in series.cells if len(cell.at) > 1]
     if crossed:
         yield ""
         yield "crossed"
         rows = [row for cell in crossed for row in _rows(series, cell, None, f"{cell.phase} {cell.name}")]
-        yield from Table(_HEAD, rows, _NUMBERS).lines(width, "  ")
+        yield from TextTable(_HEAD, rows, _NUMBERS).lines(width, "  ")
 
 
 def comparison_lines(result: ComparedSeries, width: int) -> Iterator[str]:
@@ -76,12 +76,12 @@ def comparison_lines(result: ComparedSeries, width: int) -> Iterator[str]:
             span = _span(row.ratio, row.interval, row.range, 3)
             found = row.excluded or _FINDINGS[row.finding] if row.finding else ONE_ROUND
             rows.append((f" {row.figure}", *values, span, found))
-    yield from Table(("", "A", "B", "B/A", ""), rows, range(1, 4)).lines(width, "  ")
+    yield from TextTable(("", "A", "B", "B/A", ""), rows, range(1, 4)).lines(width, "  ")
     differ = [row for row in result.ratios if row.finding == "differs"]
     if differ:
         yield ""
         yield "ratios to the base that differ"
-        yield from Table(_RATIO_HEAD, list(map(_ratio_row, differ)), range(5, 8)).lines(width, "  ")
+        yield from TextTable(_RATIO_HEAD, list(map(_ratio_row, differ)), range(5, 8)).lines(width, "  ")
     only = {"A": ", ".join(result.only_a), "B": ", ".join(result.only_b)}
     yield from prose([f"only in {side}: {cells}" for side, cells in only.items() if cells], width, "- ")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from kit.core.table import Row, Table
+from kit.core.table import Row, TextTable
 from kit.core.text import markdown_text, prose
 from kit.store.sheet import Sheet
 from reports.sheet.words import WORDS, marked
@@ -29,7 +29,7 @@ def plain(sheet: Sheet, width: int, *, all_: bool = False) -> Iterator[str]:
         rows += [
             (f" {line.label}", line.need, *(marked(line, c) for c in sheet.candidates)) for line in lines
         ]
-    yield from Table(("", "needed", *(each.name for each in sheet.candidates)), rows).lines(width)
+    yield from TextTable(("", "needed", *(each.name for each in sheet.candidates)), rows).lines(width)
     if left := len(sheet.lines) - len(shown):
         yield from prose([f"{left} other lines, and where each value is from: --all"], width)
     for note in sheet.notes if all_ else ():
@@ -55,7 +55,7 @@ def markdown(sheet: Sheet) -> str:
                 notes.append(note)
             cells.append(marked(line, each) + (f" [{notes.index(note) + 1}]" if note else ""))
         rows.append(cells)
-    parts += ["", Table(["", "needed", *(each.name for each in sheet.candidates)], rows).markdown()]
+    parts += ["", TextTable(["", "needed", *(each.name for each in sheet.candidates)], rows).markdown()]
     parts += [*(f"{number}. {markdown_text(note)}" for number, note in enumerate(notes, 1))]
     parts += ["", *(f"- {markdown_text(name)}: {markdown_text(what)}." for name, what in WORDS)]
     parts += ["", *(f"- {markdown_text(note)}" for note in sheet.notes), f"- hsp {markdown_text(sheet.kit)}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.table import Row, Table
+from kit.core.table import Row, TextTable
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
 from kit.store.parts.forces import Latencies
@@ -12,7 +12,7 @@ from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THR
 from kit.store.stored import Json
 from reports.analysis.tier_names import EMULATED
 from reports.statistics.quantiles import figures_us
-from reports.verdict.write_cache import WriteCache
+from reports.verdict.write_cache import CacheVerdict
 
 _QUANTILES = ("p50_us", "p99_us", "p999_us")
 _HEAD = (
@@ -28,12 +28,12 @@ _BESIDE_HEAD = (
 _MIB = 1 << 20
 
 
-def text(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
+def text(test: SlogTest, cache: CacheVerdict, width: int) -> Iterator[str]:
     """The lines of the terminal; names of the host are inert in them."""
     return map(safe_text, _lines(test, cache, width))
 
 
-def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
+def _lines(test: SlogTest, cache: CacheVerdict, width: int) -> Iterator[str]:
     device = test.device
     lab = f". {EMULATED}" if device.emulated else ""
     yield f"{_identity(test)}, {_state(test)}{lab}"
@@ -42,7 +42,7 @@ def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     )
     yield ""
     yield "Latency in µs, one write at a time; O_DSYNC is the write with FUA, then FLUSH"
-    yield from Table(_HEAD, list(_by_size(test)), range(len(_HEAD))).lines(width, "  ")
+    yield from TextTable(_HEAD, list(_by_size(test)), range(len(_HEAD))).lines(width, "  ")
     yield from _idle(test)
     yield ""
     yield "4 KiB, write and FLUSH, by threads"
@@ -50,7 +50,7 @@ def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
         (str(forces.threads), f"{forces.forces_per_s:.0f}", *_shown(forces.group).values())
         for forces in test.by_threads()
     ]
-    yield from Table(_THREADS_HEAD, rows, range(len(_THREADS_HEAD))).lines(width, "  ")
+    yield from TextTable(_THREADS_HEAD, rows, range(len(_THREADS_HEAD))).lines(width, "  ")
     yield ""
     yield from _diskinfo(test)
     yield from _ceph(test)
@@ -59,7 +59,7 @@ def _lines(test: SlogTest, cache: WriteCache, width: int) -> Iterator[str]:
     yield f"  {cache.why}."
 
 
-def side_by_side(tests: Sequence[tuple[SlogTest, WriteCache]], width: int) -> Iterator[str]:
+def side_by_side(tests: Sequence[tuple[SlogTest, CacheVerdict]], width: int) -> Iterator[str]:
     """One line a device, then what is said of each; names of the host are inert in it."""
     rows: list[Row] = []
     for test, _ in tests:
@@ -68,12 +68,12 @@ def side_by_side(tests: Sequence[tuple[SlogTest, WriteCache]], width: int) -> It
         sizes = [value for size in _BESIDE for value in durable.get(size, _shown(None)).values()]
         rows.append((test.device.name, *sizes, *(rates.get(each, _WITHHELD) for each in (1, THREADS[-1]))))
     yield "Side by side: write and FLUSH, latency in µs; 4 KiB forces a second by 1 and by 16 threads"
-    yield from map(safe_text, Table(_BESIDE_HEAD, rows, range(1, len(_BESIDE_HEAD))).lines(width, "  "))
+    yield from map(safe_text, TextTable(_BESIDE_HEAD, rows, range(1, len(_BESIDE_HEAD))).lines(width, "  "))
     for test, cache in tests:
         yield safe_text(f"{_identity(test)}, {_state(test)}: {cache.sentence}")
 
 
-def row(test: SlogTest, cache: WriteCache) -> Json:
+def row(test: SlogTest, cache: CacheVerdict) -> Json:
     """One row of a table of models: nothing in it says whose the device is."""
     device = test.device
     rows: Json = {

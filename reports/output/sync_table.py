@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from kit.core.table import Row, Table
+from kit.core.table import Row, TextTable
 from kit.core.text import prose, safe_text
 from kit.core.units import three_digits
 from reports.series.sync_methods import SyncCell, SyncRow, SyncTable
@@ -29,7 +29,7 @@ def sync_lines(table: SyncTable, width: int) -> Iterator[str]:
             rows.append([f"  {row.label}", *_cells(row), *(_ratios(row) if several else ())])
             for text in row.notes:
                 notes.setdefault(text, []).append(f"{phase} {row.label}")
-    yield from Table(head, rows, range(1, len(head))).lines(width, "  ")
+    yield from TextTable(head, rows, range(1, len(head))).lines(width, "  ")
     yield from prose((f"{', '.join(labels)}: {note}" for note, labels in notes.items()), width, "  ")
 
 

@@ -6,7 +6,7 @@ import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from kit.core.table import Row, Table
+from kit.core.table import Row, TextTable
 from kit.core.text import markdown_text, prose
 from reports.analysis.tier_names import EMULATED
 from reports.output.comparison_table import place
@@ -28,7 +28,7 @@ def plain(trend: Trend, width: int, *, all_: bool = False) -> Iterator[str]:
         yield from prose(each.moves, width, "- ")
     yield from prose(remarks(trend), width, "- ")
     yield ""
-    yield from Table(("", "", ""), list(_runs(trend))).lines(width)
+    yield from TextTable(("", "", ""), list(_runs(trend))).lines(width)
     yield ""
     told = {row_of(line)[3] for line in trend.lines}
     common = told if len(told) == 1 and len(trend.lines) > 1 else set[str]()
@@ -41,7 +41,7 @@ def plain(trend: Trend, width: int, *, all_: bool = False) -> Iterator[str]:
             # What all lines say is said once.
             name = f" {_NAMES.get(line.key[4], line.key[4])}"
             rows.append((name, *cells, "" if words in common else words))
-    yield from Table(("", *_HEAD[5:8], "changes"), rows, range(1, 4)).lines(width)
+    yield from TextTable(("", *_HEAD[5:8], "changes"), rows, range(1, 4)).lines(width)
     if trend.checks:
         yield ""
         yield "Checks that failed:"
@@ -67,10 +67,10 @@ def markdown(trend: Trend) -> str:
     lines += [f"**{markdown_text(headline(trend))}**", "", _lab(trend), ""]
     lines += [*(f"- {markdown_text(text)}" for text in sentences(trend)), ""]
     figures: list[Row | str] = [(*line.key, *row_of(line)) for line in trend.lines]
-    lines += [Table(_HEAD, figures, range(5, 8)).markdown()]
+    lines += [TextTable(_HEAD, figures, range(5, 8)).markdown()]
     if trend.checks:
         checks = [(each.name, each.words, each.text) for each in trend.checks]
-        lines += [Table(("check", "history", "reason"), checks).markdown()]
+        lines += [TextTable(("check", "history", "reason"), checks).markdown()]
     return "\n".join([*lines, markdown_text(method(trend))]) + "\n"
 
 
@@ -85,7 +85,7 @@ def table(trend: Trend) -> str:
                 values = (each.mean.value, *(each.mean.range or ("", "")), i in line.used, changed.get(i, ""))
                 unit = line.key[4] if line.is_rate else "us"
                 rows.append((point.run, point.started_utc, label, *line.key, unit, *values))
-    return Table(_CSV_HEAD, rows).csv()
+    return TextTable(_CSV_HEAD, rows).csv()
 
 
 def junit(trend: Trend, gate: Gate | None) -> bytes:

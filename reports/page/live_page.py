@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from reports.figures import encoding, phase_maps
-from reports.figures.phase_maps import Subject
+from reports.figures.phase_maps import DrawnPhase
 from reports.page import document
 from reports.page.document import Figures
 
@@ -16,7 +16,9 @@ def page(workload: str, run: str) -> str:
     return document.render("live.html.j2", Figures(), entry="live.js", title=workload, run=run)
 
 
-def message(subject: Subject, progress: str, rows: Sequence[Sequence[str]], problems: Sequence[str]) -> str:
+def message(
+    subject: DrawnPhase, progress: str, rows: Sequence[Sequence[str]], problems: Sequence[str]
+) -> str:
     """What live.js shows, deflated as text of one line.
 
     `subject`: the phase so far; `rows` of the table, in texts. Raises ValueError for counts that cannot be

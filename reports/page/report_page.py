@@ -18,14 +18,14 @@ from reports.analysis import import_source, resource_use
 from reports.analysis import split as split_analysis
 from reports.analysis.ageing import is_asked
 from reports.analysis.analysed import Analysed
-from reports.analysis.findings import Finding
-from reports.analysis.headline import Headline, Line
+from reports.analysis.findings import PhaseFinding
+from reports.analysis.headline import Headline, HeadlineRow
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
 from reports.analysis.tier_names import EMULATED
 from reports.figures import ageing, busy, heat_map, hero, phase_maps, split
 from reports.figures.figure import limit_line
 from reports.figures.hero import Panel
-from reports.figures.phase_maps import Subject
+from reports.figures.phase_maps import DrawnPhase
 from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures, Placed, StripesPart
@@ -65,7 +65,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     ]
     curves = ageing.figures(result.aged) if result.aged is not None else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
-    slow = SplitPart.of(summary, collected)
+    slow = SplitSection.of(summary, collected)
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
     answers = [slow.figure, *(arrays.figures[:1] if arrays else ())]
     lead = next(filter(None, [*answers, *(drawn[:1] if is_asked(result.aged) else ())]), None)
@@ -103,7 +103,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
 
 
 @dataclass(frozen=True)
-class SplitPart:
+class SplitSection:
     """The part of the page about phases with split_of."""
 
     sentences: Sequence[str]
@@ -112,7 +112,7 @@ class SplitPart:
     most_observed = split_analysis.MOST_OBSERVED
 
     @classmethod
-    def of(cls, summary: Summary, collected: Figures) -> SplitPart:
+    def of(cls, summary: Summary, collected: Figures) -> SplitSection:
         drawn = split.bars(summary.split)
         figure = collected.add(drawn, "split") if drawn else None
         return cls(list(split_analysis.sentences(summary.split)), figure)
@@ -130,7 +130,9 @@ class PhasePart:
     missing: Set[str]
 
 
-def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest, summary: Summary) -> Iterator[Panel]:
+def _panels(
+    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary
+) -> Iterator[Panel]:
     """Of the first screen: each phase's first layer; of an import, all."""
     for phase, of_phase in zip(manifest.phases, subjects, strict=True):
         for each in of_phase:
@@ -139,7 +141,7 @@ def _panels(subjects: Sequence[Sequence[Subject]], manifest: Manifest, summary: 
                 yield Panel(each.name, heat_map.grid(each.frame, each.times), limits, each.phase)
 
 
-def _address(finding: Finding, manifest: Manifest) -> str:
+def _address(finding: PhaseFinding, manifest: Manifest) -> str:
     """What selects the times, latencies and tier of a finding, as selection.js reads it; empty for none."""
     whole_s = [(each.end_ns - each.start_ns) / 1e9 for each in manifest.phases if each.name == finding.phase]
     is_part = finding.from_s < finding.to_s < finding.from_s + max(whole_s, default=0.0)
@@ -152,11 +154,11 @@ def _address(finding: Finding, manifest: Manifest) -> str:
 
 def _subjects(
     latency: Latency, phase: Phase, summary: Summary, manifest: Manifest, source: str
-) -> Iterator[Subject]:
+) -> Iterator[DrawnPhase]:
     """What is drawn of a phase: the traced server first, then each other layer and op with a row."""
     name = import_source.name(manifest, phase)
     waits = [(each.from_s, each.to_s) for each in stalls(latency.intervals, phase)]
-    times = heat_map.Times.of(phase, latency.column_ns.get(phase.name))
+    times = heat_map.TimeSpan.of(phase, latency.column_ns.get(phase.name))
     cells = latency.cells
     present = cells.filter(pl.col("phase") == phase.name)["layer"].unique().to_list()
     order = [SERVER, *(layer for layer in LAYERS if layer != SERVER), *sorted(set(present) - set(LAYERS))]
@@ -175,7 +177,7 @@ def _subjects(
             words = LAYERS.get(layer, layer) + (
                 f", {op}" if op and (len(ops) > 1 or manifest.import_) else ""
             )
-            yield Subject(
+            yield DrawnPhase(
                 name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase.name,
                 times, rows, source, waits, (*phase.events, *manifest.events),
                 import_source.clock_ns(manifest),
@@ -189,7 +191,7 @@ def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:
 
 
 def _phase(
-    phase: Phase, subjects: Sequence[Subject], manifest: Manifest, summary: Summary, collected: Figures
+    phase: Phase, subjects: Sequence[DrawnPhase], manifest: Manifest, summary: Summary, collected: Figures
 ) -> PhasePart:
     limits = list(_limits(summary, phase))
     drawn = [
@@ -232,7 +234,7 @@ def _limits(summary: Summary, phase: Phase) -> Iterator[tuple[str, float, str]]:
 
 def _figures(
     phase: Phase,
-    subject: Subject,
+    subject: DrawnPhase,
     main: bool,
     manifest: Manifest,
     collected: Figures,
@@ -254,7 +256,7 @@ def _figures(
             yield collected.add(figure, "client" if second else kind)
 
 
-def _worth(phase: Phase, subject: Subject, tier: str) -> bool:
+def _worth(phase: Phase, subject: DrawnPhase, tier: str) -> bool:
     """A tier has a map of its own if the workload expects it, or one I/O in a thousand is of it."""
     row = subject.rows.get(tier)
     return row is not None and (row.share >= 0.001 or tier in phase.expected_tiers)
@@ -286,7 +288,7 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
     return [document.plain(line) for line in lines if line.strip("; ")]
 
 
-def _range(line: Line) -> str:
+def _range(line: HeadlineRow) -> str:
     published = line.row.published
     return f" (published {format_latency_range(*published.range_us)})" if published else ""
 

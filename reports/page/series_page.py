@@ -152,7 +152,7 @@ def _image(cell: SeriesCell, manifest: Manifest, latency: Latency) -> str:
         return ""
     of_phase = latency.cells.filter(pl.col("phase") == phase.name)
     frame = phase_frame(of_phase, phase.name, deciding_layer(set(of_phase["layer"].unique())))
-    times = heat_map.Times.of(phase, latency.column_ns.get(phase.name))
+    times = heat_map.TimeSpan.of(phase, latency.column_ns.get(phase.name))
     return thumbnail(heat_map.grid(frame, times)) if frame.height else ""
 
 

@@ -77,7 +77,7 @@ class Setup(_Table):
     notes: SetupNotes = SetupNotes()
 
 
-class Measured(_Table):
+class RangeConditions(_Table):
     """With what a range was measured: it stands beside phases that have the same. None: beside any.
 
     `io_size` in bytes. `outstanding`: I/Os on their way at a time, of all clients together. `random`: each
@@ -96,7 +96,7 @@ class Span(_Table):
     op: Literal["read", "write", "commit"]
     tier: Literal["dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct"]
     range_us: tuple[float, float]
-    conditions: Measured | None = None
+    conditions: RangeConditions | None = None
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Self:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kit.core.units import format_percent
 from kit.store.series import Series, SeriesAxis
 from reports.series.view import Cells, bytes_rate_of, cells_of, lines_of, never_written_of, places_of
-from reports.statistics.ratios import Figure, along
+from reports.statistics.ratios import Realisation, along
 
 # A profile is flat if the line through it is shown to change by no more: that of an SSD that is filled.
 FLAT = 0.05
@@ -47,7 +47,7 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     if len(cells) < _FEWEST:
         return f"{at} {between}, too few places to tell whether it is flat ({differ})"
     known = places_of([value for _, value in cells])
-    logs = [Figure(math.log(rate), None) for rate in rates]
+    logs = [Realisation(math.log(rate), None) for rate in rates]
     line = along(known[0] if known else range(len(cells)), logs)
     low, high = line.range or (0.0, math.inf)
     fitted = f"by a line {1 / line.value:.3f}, 95 %: {1 / high:.3f} to {1 / low:.3f}"

@@ -12,7 +12,7 @@ from kit.store.series import Series, SeriesCell
 from reports.comparison.order import not_in_turn
 from reports.series.figures import Key, figures_of
 from reports.series.ratios import named, rounds_of
-from reports.statistics.ratios import ALPHA_TOGETHER, Figure, mean, ratios
+from reports.statistics.ratios import ALPHA_TOGETHER, Realisation, mean, ratios
 
 FORMAT = 1
 # Two figures are the same within this part.
@@ -61,7 +61,7 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
     )  # fmt: skip
 
 
-_Sides = tuple[list[Figure], list[Figure]]
+_Sides = tuple[list[Realisation], list[Realisation]]
 
 
 def _figures(a: SeriesCell, b: SeriesCell) -> Iterator[tuple[Key, _Sides]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from kit.core.units import format_percent
 from kit.store.format import AGAIN
 from kit.store.series import CellRow, Drift, Series, SeriesCell
-from reports.statistics.ratios import Figure, ratio
+from reports.statistics.ratios import Realisation, ratio
 
 # Of an op's I/Os: a tier that answered fewer does not have the median's place.
 _PART = 0.05
@@ -61,7 +61,7 @@ def _of_several_tiers(rows: Sequence[CellRow]) -> set[str]:
 def _holds(a: CellRow, b: CellRow, factor: float) -> bool | None:
     """Whether the medians differ by at most `factor` here; None where their ranges leave that open."""
     assert a.p50_us and b.p50_us, "rows without a median are no pair"
-    known = ratio([Figure.of(a.p50_us, a.p50_range_us)], [Figure.of(b.p50_us, b.p50_range_us)])
+    known = ratio([Realisation.of(a.p50_us, a.p50_range_us)], [Realisation.of(b.p50_us, b.p50_range_us)])
     return known.inside(1 / factor, factor, of_this_run=True)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from kit.store.series import JudgedRatio, Ratio, Series, SeriesCell
 from reports.series.figures import Key, figures_of
 from reports.statistics import ratios
-from reports.statistics.ratios import ALPHA, Figure, mean, paired
+from reports.statistics.ratios import ALPHA, Realisation, mean, paired
 
 # What a ratio is of: axis, value, values of other axes, phase, layer, op, tier, figure.
 Identity = tuple[str, str, tuple[tuple[str, str], ...], str, str, str, str, str]
@@ -31,7 +31,7 @@ def ratios_of(
     return tuple(_ratio(series, *each) for each in to_base.items()), tuple(judged)
 
 
-def largest_change(cells: Sequence[SeriesCell]) -> tuple[Identity, ratios.Ratio, int] | None:
+def largest_change(cells: Sequence[SeriesCell]) -> tuple[Identity, ratios.RatioRange, int] | None:
     """The largest change of a median along one axis, and of how many; its range holds for all together."""
     found = {key: each for key, each in rounds_of(cells).items() if key[-1] == "p50" and not key[2]}
     known = ratios.ratios([[each] for each in found.values()], ALPHA / max(len(found), 1))
@@ -48,7 +48,7 @@ def named(series: Series, identity: Identity) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ratio(series: Series, identity: Identity, rounds: Sequence[Figure]) -> Ratio:
+def _ratio(series: Series, identity: Identity, rounds: Sequence[Realisation]) -> Ratio:
     known = paired(rounds)
     values = {
         **named(series, identity), "ratio": known.value, "range": mean(rounds).range, "rounds": len(rounds),
@@ -57,9 +57,9 @@ def _ratio(series: Series, identity: Identity, rounds: Sequence[Figure]) -> Rati
     return Ratio.model_validate(values, strict=False)
 
 
-def rounds_of(cells: Sequence[SeriesCell]) -> dict[Identity, list[Figure]]:
+def rounds_of(cells: Sequence[SeriesCell]) -> dict[Identity, list[Realisation]]:
     """The ratios of cells to the base, in each round."""
-    made: dict[Identity, list[Figure]] = {}
+    made: dict[Identity, list[Realisation]] = {}
     for cell in cells:
         for axis, value in cell.at.items() if not cell.again else ():
             beside = {name: other for name, other in cell.at.items() if name != axis}
@@ -69,9 +69,11 @@ def rounds_of(cells: Sequence[SeriesCell]) -> dict[Identity, list[Figure]]:
     return made
 
 
-def _by_round(cells: Sequence[SeriesCell], phase: str, at: Mapping[str, str]) -> dict[int, dict[Key, Figure]]:
+def _by_round(
+    cells: Sequence[SeriesCell], phase: str, at: Mapping[str, str]
+) -> dict[int, dict[Key, Realisation]]:
     """The figures by round; of a base that was measured twice the mean."""
-    found: dict[int, dict[Key, list[Figure]]] = {}
+    found: dict[int, dict[Key, list[Realisation]]] = {}
     for cell in cells:
         if cell.phase == phase and cell.at == at and not cell.excluded:
             for run in cell.runs:
@@ -82,8 +84,8 @@ def _by_round(cells: Sequence[SeriesCell], phase: str, at: Mapping[str, str]) ->
 
 
 def _pairs(
-    base: Mapping[int, Mapping[Key, Figure]], mine: Mapping[int, Mapping[Key, Figure]]
-) -> Iterator[tuple[Key, list[Figure]]]:
+    base: Mapping[int, Mapping[Key, Realisation]], mine: Mapping[int, Mapping[Key, Realisation]]
+) -> Iterator[tuple[Key, list[Realisation]]]:
     """Each figure over that of the base, in the rounds that have both."""
     both = [(figures, base[number]) for number, figures in mine.items() if number in base]
     for key in dict.fromkeys(key for figures, _ in both for key in figures):
@@ -92,7 +94,7 @@ def _pairs(
             yield key, found
 
 
-def _expected(expected: JudgedRatio, series: Series, cells: Sequence[SeriesCell]) -> list[Figure]:
+def _expected(expected: JudgedRatio, series: Series, cells: Sequence[SeriesCell]) -> list[Realisation]:
     """The medians of an expectation on an axis, in each round; none where a side has none."""
     base = series.axis(expected.axis).values[0]
     before, after = (
@@ -115,7 +117,7 @@ def _unknown(expected: JudgedRatio, cells: Sequence[SeriesCell]) -> JudgedRatio:
     return expected.model_copy(update={"ratio": None, "ok": None, "reason": reason})
 
 
-def _judged(expected: JudgedRatio, found: ratios.Ratio) -> JudgedRatio:
+def _judged(expected: JudgedRatio, found: ratios.RatioRange) -> JudgedRatio:
     """An expectation of this series: by the scatter of its rounds, or within its one round.
 
     It holds where the whole range is inside the limits, and fails where all of it is outside.

@@ -18,7 +18,7 @@ Cells = Sequence[tuple[SeriesCell, str]]
 
 
 @dataclass(frozen=True)
-class Line:
+class SeriesLine:
     """Cells along an axis, the same on all others. `name`: what tells it from other lines of a figure."""
 
     name: str
@@ -32,7 +32,7 @@ def cells_of(series: Series, axis: SeriesAxis) -> Iterator[tuple[str, Cells]]:
         yield phase, _along(series, axis, phase, {})
 
 
-def lines_of(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
+def lines_of(series: Series, axis: SeriesAxis, phase: str) -> list[SeriesLine]:
     """The base's line along the axis, and one for each combination of values on axes crossed with it."""
     besides: list[dict[str, str]] = [{}]
     for cell in series.cells:
@@ -44,7 +44,7 @@ def lines_of(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
     for beside in besides:
         values = {name: beside.get(name, series.axis(name).values[0]) for name in sorted(crossed)}
         name = ", ".join(f"{name} {series.axis(name).worded(value)}" for name, value in values.items())
-        lines.append(Line(name, _along(series, axis, phase, beside)))
+        lines.append(SeriesLine(name, _along(series, axis, phase, beside)))
     return lines
 
 

@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from kit.core.units import format_latency, format_percent, three_digits
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
-from reports.sheet.evidence import ENOUGH_RUNS, Served
-from reports.sheet.facts import APART, Facts
+from reports.sheet.evidence import ENOUGH_RUNS, ServedLatency
+from reports.sheet.facts import APART, DriveFacts
 from reports.sheet.latencies import LIMITED, us_alone
 from reports.sheet.words import REQUIRED
-from reports.statistics.ratios import Ratio, ratio
+from reports.statistics.ratios import RatioRange, ratio
 
 _WHAT = {"log": "synchronous writes", "cache": "reads from the L2ARC"}
 _OP = {"log": "write", "cache": "read"}
 
 
 @dataclass(frozen=True)
-class Change:
+class Speedup:
     """Baseline over candidate at the NFS server; above 1 the candidate is faster. `same`: None: not told.
 
     `differs`: which of the two percentiles is known to differ, p99 first. `basis`: see `basis`.
     """
 
     role: str
-    p50: Ratio
-    p99: Ratio | None
+    p50: RatioRange
+    p99: RatioRange | None
     same: bool | None
-    differs: Ratio | None
+    differs: RatioRange | None
     text: str
     basis: str
 
@@ -45,7 +45,7 @@ class Against:
     """
 
     words: str
-    changed: Sequence[Change]
+    changed: Sequence[Speedup]
     roles: Set[str]
     lacking: Sequence[SheetLine] = ()
 
@@ -67,7 +67,7 @@ class Decided:
     has: str = ""
 
 
-def changes(facts: Facts, base: Mapping[str, Served | None], within: float) -> list[Change]:
+def changes(facts: DriveFacts, base: Mapping[str, ServedLatency | None], within: float) -> list[Speedup]:
     """Of each role that both have: how the medians and p99 of clients differ. `base`: by role."""
     found = []
     for role in _WHAT:
@@ -82,25 +82,25 @@ def changes(facts: Facts, base: Mapping[str, Served | None], within: float) -> l
             hidden = mine.cpu_bound or other.cpu_bound
             same = False if differs else True if all(pair) and not hidden else None
             text = _told(role, mine, other, p50)
-            found.append(Change(role, p50, p99, same, differs, text, basis([mine, other])))
+            found.append(Speedup(role, p50, p99, same, differs, text, basis([mine, other])))
     return found
 
 
-def _ratio(mine: Served, other: Served, name: str) -> Ratio | None:
+def _ratio(mine: ServedLatency, other: ServedLatency, name: str) -> RatioRange | None:
     both = mine.of_runs.get(name), other.of_runs.get(name)
     return ratio(both[0], both[1]) if both[0] and both[1] else None
 
 
-def _told(role: str, mine: Served, other: Served, p50: Ratio) -> str:
+def _told(role: str, mine: ServedLatency, other: ServedLatency, p50: RatioRange) -> str:
     """The change of the medians as a sentence."""
     now, then = (format_latency(each.us("p50") or 0) for each in (mine, other))
-    faster = p50 if p50.value >= 1 else Ratio(-p50.log, p50.reach, p50.over)
+    faster = p50 if p50.value >= 1 else RatioRange(-p50.log, p50.reach, p50.over)
     word = "as fast" if p50.value >= 1 else "as long"
     what = _WHAT[role][:1].upper() + _WHAT[role][1:]
     return f"{what}: median {now} instead of {then}, {faster.value:.2f} times {word} ({faster.words()})."
 
 
-def basis(served: Sequence[Served | None]) -> str:
+def basis(served: Sequence[ServedLatency | None]) -> str:
     """What figures rest on, where that is little: a sentence, or ""."""
     known = [each for each in served if each]
     parts = []
@@ -132,7 +132,7 @@ def _gain(against: Against) -> str:
 
 
 def decide(
-    need: Need, facts: Facts, lines: Sequence[tuple[SheetLine, SheetValue]], against: Against
+    need: Need, facts: DriveFacts, lines: Sequence[tuple[SheetLine, SheetValue]], against: Against
 ) -> Decided:
     """`lines`: of the candidate."""
     if need.today == facts.source.name:
@@ -187,7 +187,7 @@ def _all(asked: int) -> str:
     return f"all {asked} needs" if asked > 1 else "what you need"
 
 
-def advice(decided: Sequence[tuple[Facts, Decided]], within: float) -> tuple[str, str | None]:
+def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tuple[str, str | None]:
     """The sentence above the table, and the name of the candidate to buy; None: none can be advised.
 
     Of several: the cheapest, where all prices are known in one currency; of these, and else, the fastest,
@@ -224,7 +224,7 @@ def advice(decided: Sequence[tuple[Facts, Decided]], within: float) -> tuple[str
     return said.strip(), best[0].source.name
 
 
-def _fastest(every: Sequence[Facts], within: float) -> tuple[list[Facts], str, str]:
+def _fastest(every: Sequence[DriveFacts], within: float) -> tuple[list[DriveFacts], str, str]:
     """Those that no other is known to be faster than; what they are; and what is not known."""
     role = next((each for each in _WHAT if all(_p99(facts, each) for facts in every)), None)
     if role is None:
@@ -244,7 +244,7 @@ def _fastest(every: Sequence[Facts], within: float) -> tuple[list[Facts], str, s
     return best, "any" if len(best) > 2 else "either", f"their {what} ({values}) cannot be told apart"
 
 
-def _models(facts: Facts) -> str:
+def _models(facts: DriveFacts) -> str:
     """The models of its drives: in brackets, unless they have some themselves."""
     models = " and ".join(dict.fromkeys(filter(None, map(model_name, facts.devices))))
     if "(" in models:
@@ -252,7 +252,7 @@ def _models(facts: Facts) -> str:
     return f" ({models})" if models else ""
 
 
-def _same(of: Ratio, within: float) -> bool | None:
+def _same(of: RatioRange, within: float) -> bool | None:
     """Whether all that a ratio can be is within `within`; None where that is open, False where none is.
 
     From a run of each, a difference is one only beyond what other runs of them could differ by (APART).
@@ -265,7 +265,9 @@ def _same(of: Ratio, within: float) -> bool | None:
     return of.inside(low, high, of_this_run=True) or None
 
 
-def _slow(need: Need, facts: Facts, lines: Sequence[tuple[SheetLine, SheetValue]]) -> list[tuple[float, str]]:
+def _slow(
+    need: Need, facts: DriveFacts, lines: Sequence[tuple[SheetLine, SheetValue]]
+) -> list[tuple[float, str]]:
     """Limits of latency that are broken, the worst first: by how much, and the sentence."""
     found = []
     values = {line.key: value for line, value in lines}
@@ -302,7 +304,7 @@ def _missing(line: SheetLine, value: SheetValue) -> str:
     return f"{line.label[:1].lower()}{line.label[1:]}: {value.text}{f' ({value.note})' if value.note else ''}"
 
 
-def _p99(facts: Facts, role: str) -> float:
+def _p99(facts: DriveFacts, role: str) -> float:
     """In us; 0 where it is not known."""
     found = facts.served[role]
     return (found.us("p99") if found else None) or 0.0

@@ -11,7 +11,7 @@ from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
 from reports.devices.prices import count_of, price_of
 from reports.sheet.evidence import uses
-from reports.sheet.facts import Facts, line, unknown
+from reports.sheet.facts import DriveFacts, line, unknown
 from reports.sheet.latencies import Line
 from reports.sheet.words import REQUIRED
 from reports.statistics import proportion
@@ -25,7 +25,7 @@ _NO_CACHE = {"write through": "no", "write back": "yes"}
 _LONG_YEARS = 1000.0
 
 
-def drive_lines(facts: Facts) -> Iterator[Line]:
+def drive_lines(facts: DriveFacts) -> Iterator[Line]:
     """Identity and size of each device."""
     for role, name in NAMES.items():
         devices = facts.source.devices(role)
@@ -62,7 +62,7 @@ def model_name(device: Device) -> str:
     return str((device.identity or {}).get("model") or device.model or "")
 
 
-def safety_lines(facts: Facts) -> Iterator[Line]:
+def safety_lines(facts: DriveFacts) -> Iterator[Line]:
     asked = facts.need.survives_power_loss
     keeps = line(SAFETY, "power_loss", "Survives power loss", REQUIRED if asked else "")
     yield keeps, _power_loss(facts, asked)
@@ -77,7 +77,7 @@ def safety_lines(facts: Facts) -> Iterator[Line]:
     )  # fmt: skip
 
 
-def _power_loss(facts: Facts, asked: bool) -> SheetValue:
+def _power_loss(facts: DriveFacts, asked: bool) -> SheetValue:
     """Of power losses of this drive or of one of its model; else what timing says, which is no proof.
 
     Losses count whatever else is open; that nothing was lost counts where the run shows it (a control that
@@ -122,7 +122,7 @@ def _records(told: Sequence[PowerLossResult]) -> str:
     return f"{sum(each.looked_at for each in told):,} records that were looked for"
 
 
-def wear_lines(facts: Facts) -> Iterator[Line]:
+def wear_lines(facts: DriveFacts) -> Iterator[Line]:
     for role, name in NAMES.items():
         amplified = line(WEAR, f"{role}_amplification", f"{name}, write amplification")
         yield amplified, _amplification(facts, role)
@@ -137,7 +137,7 @@ def wear_lines(facts: Facts) -> Iterator[Line]:
         yield lasts, _years(facts, role, per_day, how, is_worst)
 
 
-def _amplification(facts: Facts, role: str) -> SheetValue:
+def _amplification(facts: DriveFacts, role: str) -> SheetValue:
     found = [
         (phase.name, device.write_amplification)
         for phase, _, devices in uses(facts.source, role, facts.phases[role])
@@ -152,7 +152,7 @@ def _amplification(facts: Facts, role: str) -> SheetValue:
     )
 
 
-def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
+def _per_day(facts: DriveFacts, role: str) -> tuple[float | None, str, bool]:
     """Bytes a day to one device, where they are from, and whether that is the most that there can be.
 
     A day is 86,400 s and a phase a few: each says from how long a phase it is extrapolated.
@@ -183,7 +183,7 @@ def _per_day(facts: Facts, role: str) -> tuple[float | None, str, bool]:
     return rate * _DAY_S, f"if the load that was measured went on all day; {measured}", True
 
 
-def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: bool) -> SheetValue:
+def _years(facts: DriveFacts, role: str, per_day: float | None, how: str, is_worst: bool) -> SheetValue:
     need = facts.need.years
     ratings = [each.endurance_bytes for each in facts.source.devices(role)]
     known = [each for each in ratings if each]
@@ -204,7 +204,7 @@ def _years(facts: Facts, role: str, per_day: float | None, how: str, is_worst: b
     return SheetValue(text=three_digits(years), value=years, met=met, note=note)
 
 
-def price_lines(facts: Facts) -> Iterator[Line]:
+def price_lines(facts: DriveFacts) -> Iterator[Line]:
     budget = facts.need.budget
     need = f"at most {budget}" if budget else ""
     yield line(PRICE, "price", "Price of its devices", need), _price(facts, budget)
@@ -223,7 +223,7 @@ def price_lines(facts: Facts) -> Iterator[Line]:
         yield disks, _disks(facts, role)
 
 
-def _price(facts: Facts, budget: str | None) -> SheetValue:
+def _price(facts: DriveFacts, budget: str | None) -> SheetValue:
     limit, found = price_of(budget), facts.price
     if found is None:
         return unknown("a device has no price in its testbed, or they have several currencies")
@@ -242,7 +242,7 @@ def _money(amount: float | None, price: tuple[float, str] | None, note: str) -> 
     return SheetValue(text=f"{shown} {price[1]}", value=amount, note=note)
 
 
-def _per_us(facts: Facts, role: str, price: tuple[float, str] | None) -> SheetValue:
+def _per_us(facts: DriveFacts, role: str, price: tuple[float, str] | None) -> SheetValue:
     mine, other = facts.served[role], facts.without[role]
     ends = [each.us("p99") if each else None for each in (mine, other)]
     if mine is None or other is None or ends[0] is None or ends[1] is None:
@@ -254,7 +254,7 @@ def _per_us(facts: Facts, role: str, price: tuple[float, str] | None) -> SheetVa
     )
 
 
-def _disks(facts: Facts, role: str) -> SheetValue:
+def _disks(facts: DriveFacts, role: str) -> SheetValue:
     mine, other = facts.served[role], facts.without[role]
     if not (mine and other):
         return unknown("not measured with the device and without one")

@@ -22,7 +22,7 @@ from kit.store.tables import CLIENT, SERVER
 from reports.analysis.ageing import curve
 from reports.series.cells import StoredRun, rows_of, verdict_of_phase
 from reports.statistics.quantiles import Floats
-from reports.statistics.ratios import Figure, mean, paired
+from reports.statistics.ratios import Realisation, mean, paired
 
 ROLES = ("log", "cache")
 # Of a role: what it serves, and what serves where there is no such device.
@@ -45,7 +45,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Source:
+class EvidenceSource:
     """A candidate. `power_losses`: runs that cut the power of such a log device; `slog`: of `hsp slog`."""
 
     name: str
@@ -64,7 +64,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedLatency:
     """Percentiles of an operation and tier at the NFS server, of each of its runs.
 
     `doubt`: why they cannot be trusted; `fresh`: a drive that ages was not aged; `length`: of a short run.
@@ -75,7 +75,7 @@ class Served:
     runs: int
     shares: tuple[float, ...]
     mean_us: float | None
-    of_runs: dict[str, tuple[Figure, ...]] = field(default_factory=dict)
+    of_runs: dict[str, tuple[Realisation, ...]] = field(default_factory=dict)
     cpu_bound: bool = False
     doubt: str = ""
     fresh: bool = False
@@ -127,7 +127,7 @@ def hardware_of(stored: StoredRun, roles: Sequence[str] = ROLES) -> tuple[tuple[
     )
 
 
-def phase_of(sources: Sequence[Source], key: Key) -> str | None:
+def phase_of(sources: Sequence[EvidenceSource], key: Key) -> str | None:
     """The phase that most candidates have this operation and tier in; of several that with most I/Os."""
     having: Counter[str] = Counter()
     ios: Counter[str] = Counter()
@@ -142,10 +142,10 @@ def phase_of(sources: Sequence[Source], key: Key) -> str | None:
     return max(ios, key=lambda name: (having[name], ios[name]), default=None)
 
 
-def served(source: Source, key: Key, phase: str | None) -> Served | None:
+def served(source: EvidenceSource, key: Key, phase: str | None) -> ServedLatency | None:
     """An operation and tier of a candidate at the NFS server; None where no run has it."""
     found: list[CellRow] = []
-    by_run: dict[str, dict[str, list[Figure | None]]] = {}
+    by_run: dict[str, dict[str, list[Realisation | None]]] = {}
     shares: dict[str, list[float]] = {}
     doubts: list[str] = []
     bound, fresh, lengths = False, False, set()
@@ -176,7 +176,7 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
         for name in ("p50", "p99", "p999")
     }
     means = [row.mean_us for row in found if row.mean_us is not None]
-    return Served(
+    return ServedLatency(
         phase=phase or "",
         count=sum(row.count for row in found),
         runs=len(by_run),
@@ -191,13 +191,13 @@ def served(source: Source, key: Key, phase: str | None) -> Served | None:
     )
 
 
-def _whole(figures: Sequence[Figure | None]) -> list[Figure]:
+def _whole(figures: Sequence[Realisation | None]) -> list[Realisation]:
     """All of them; none where one is not known."""
     known = [each for each in figures if each]
     return known if len(known) == len(figures) else []
 
 
-def alone(source: Source, role: str, op: str) -> Alone | None:
+def alone(source: EvidenceSource, role: str, op: str) -> Alone | None:
     """The first device of a role alone, at the last point of its ageing curve; None without one."""
     names = {str(each.name) for each in source.devices(role)}
     for run in source.runs:
@@ -222,7 +222,9 @@ def alone(source: Source, role: str, op: str) -> Alone | None:
     return None
 
 
-def uses(source: Source, role: str, phase: str | None) -> Iterator[tuple[Phase, int | None, list[DeviceRow]]]:
+def uses(
+    source: EvidenceSource, role: str, phase: str | None
+) -> Iterator[tuple[Phase, int | None, list[DeviceRow]]]:
     """What the devices of a role did in a phase, and what clients wrote in it, a run at a time."""
     names = {str(each.name) for each in source.devices(role)}
     for run, in_run in _of_phase(source, phase):
@@ -248,12 +250,12 @@ def use_of(run: Run, in_run: str) -> PhaseUse | None:
     return next((each for each in run.stored.summary.use if each.phase == in_run), None)
 
 
-def _of_phase(source: Source, phase: str | None) -> Iterator[tuple[Run, str]]:
+def _of_phase(source: EvidenceSource, phase: str | None) -> Iterator[tuple[Run, str]]:
     for run in source.runs:
         yield from ((run, in_run) for in_run, name in run.phases.items() if name == phase)
 
 
-def _p999(stored: StoredRun, phase: str, key: Key) -> Iterator[Figure]:
+def _p999(stored: StoredRun, phase: str, key: Key) -> Iterator[Realisation]:
     for row in stored.summary.rows:
         if row.phase == phase and row.layer == SERVER and (row.op, row.tier) == key:
             exact = row.interpolated.get("p999")
@@ -262,5 +264,5 @@ def _p999(stored: StoredRun, phase: str, key: Key) -> Iterator[Figure]:
                 yield figure
 
 
-def _figure(us: float | None, known: Range | None) -> Figure | None:
-    return Figure.of(us, known) if us else None
+def _figure(us: float | None, known: Range | None) -> Realisation | None:
+    return Realisation.of(us, known) if us else None

@@ -16,8 +16,8 @@ from reports.sheet.evidence import (
     SERVED,
     WITHOUT,
     Alone,
-    Served,
-    Source,
+    EvidenceSource,
+    ServedLatency,
     alone,
     phase_of,
     served,
@@ -31,14 +31,14 @@ _ALONE = {"log": "write", "cache": "read"}
 
 
 @dataclass(frozen=True)
-class Facts:
+class DriveFacts:
     """`served`, `without`: at the NFS server, by role, with the device and without one; `alone`: aged."""
 
     need: Need
-    source: Source
+    source: EvidenceSource
     phases: Mapping[str, str | None]
-    served: Mapping[str, Served | None]
-    without: Mapping[str, Served | None]
+    served: Mapping[str, ServedLatency | None]
+    without: Mapping[str, ServedLatency | None]
     alone: Mapping[str, Alone | None]
 
     @property
@@ -55,12 +55,12 @@ class Facts:
         return sum(amount for amount, _ in known), known[0][1]
 
 
-def facts_of(sources: Sequence[Source], need: Need) -> list[Facts]:
+def facts_of(sources: Sequence[EvidenceSource], need: Need) -> list[DriveFacts]:
     """Of each candidate, in the same phases of all."""
     phases = {role: phase_of(sources, SERVED[role]) for role in ROLES}
     others = {role: phase_of(sources, WITHOUT[role]) for role in ROLES}
     return [
-        Facts(
+        DriveFacts(
             need,
             source,
             phases,

@@ -12,8 +12,8 @@ from kit.core.sample_size import sample_needed
 from kit.core.units import format_binary_bytes, format_latency, format_percent, three_digits
 from kit.store.sheet import SheetLine, SheetValue
 from kit.store.slog import BLOCK, FLUSHED
-from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, Served
-from reports.sheet.facts import APART, Facts, at_most, line, spread, unknown
+from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, ServedLatency
+from reports.sheet.facts import APART, DriveFacts, at_most, line, spread, unknown
 from reports.statistics import proportion
 from reports.statistics.quantiles import figures_us
 from reports.statistics.student import t_critical
@@ -32,7 +32,7 @@ _NEAR = f"of fewer than {ENOUGH_RUNS} runs, a limit within {format_percent(APART
 LIMITED = (("log", "sync_write_p99_us"), ("cache", "read_p99_us"))
 
 
-def client_lines(facts: Facts) -> Iterator[Line]:
+def client_lines(facts: DriveFacts) -> Iterator[Line]:
     """Percentiles at the NFS server, and the share of I/Os that the candidate answers."""
     for role, key in LIMITED:
         limit = getattr(facts.need, key)
@@ -47,7 +47,7 @@ def client_lines(facts: Facts) -> Iterator[Line]:
         yield line(CLIENTS, f"{_OP[role]}s_answered", label, need), _share(facts.served[role], least)
 
 
-def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> SheetValue:
+def _at_server(facts: DriveFacts, role: str, name: str, limit: float | None) -> SheetValue:
     found = facts.served[role]
     if found is None:
         us = us_alone(facts, role, name)
@@ -78,14 +78,14 @@ def _at_server(facts: Facts, role: str, name: str, limit: float | None) -> Sheet
     return SheetValue(text=format_latency(us), value=us, range=known, met=met, note=note)
 
 
-def _despite_cpu(facts: Facts, role: str, name: str, limit: float | None) -> bool | None:
+def _despite_cpu(facts: DriveFacts, role: str, name: str, limit: float | None) -> bool | None:
     """A limit that is broken while a CPU is the limit is broken by the drive only if it is so alone."""
     device = facts.alone[role]
     us = device.us[name] if device else None
     return False if us is not None and at_most(us, None, limit, 1) is False else None
 
 
-def _share(found: Served | None, least: float | None) -> SheetValue:
+def _share(found: ServedLatency | None, least: float | None) -> SheetValue:
     if found is None:
         return unknown("no run has any")
     whole = round(found.count / found.share) if found.share else found.count
@@ -103,7 +103,7 @@ def _share(found: Served | None, least: float | None) -> SheetValue:
     return SheetValue(text=format_percent(found.share, 1), value=found.share, met=met, note=note)
 
 
-def alone_lines(facts: Facts) -> Iterator[Line]:
+def alone_lines(facts: DriveFacts) -> Iterator[Line]:
     """Percentiles after the last stage of preconditioning, and the slowest of several drives."""
     for role, _ in LIMITED:
         label = "Log device, synchronous write" if role == "log" else "L2ARC device, read"
@@ -115,7 +115,7 @@ def alone_lines(facts: Facts) -> Iterator[Line]:
     yield line(ALONE, "slowest_of", label), _slowest(facts, number)
 
 
-def _alone(facts: Facts, role: str, name: str) -> SheetValue:
+def _alone(facts: DriveFacts, role: str, name: str) -> SheetValue:
     found = facts.alone[role]
     if found is None:
         return _of_slog(facts, name) if role == "log" else unknown("no run preconditioned the device")
@@ -129,7 +129,7 @@ def _alone(facts: Facts, role: str, name: str) -> SheetValue:
     return SheetValue(text=format_latency(us), value=us, note=note)
 
 
-def _of_slog(facts: Facts, name: str) -> SheetValue:
+def _of_slog(facts: DriveFacts, name: str) -> SheetValue:
     """Of `hsp slog`, rather of an aged device: writes of 4 KiB with FLUSH."""
     for test in sorted(facts.source.slog, key=lambda each: each.state.kind != "aged"):
         for forces in test.by_size(FLUSHED):
@@ -142,12 +142,12 @@ def _of_slog(facts: Facts, name: str) -> SheetValue:
     return unknown("no run preconditioned the device")
 
 
-def us_alone(facts: Facts, role: str, name: str) -> float | None:
+def us_alone(facts: DriveFacts, role: str, name: str) -> float | None:
     """Of the drive alone: aged by a run, else by `hsp slog`."""
     return _alone(facts, role, name).value
 
 
-def _slowest(facts: Facts, number: int) -> SheetValue:
+def _slowest(facts: DriveFacts, number: int) -> SheetValue:
     found = facts.alone["log"]
     if found is None or not found.mean_us:
         return unknown("no run preconditioned the device")

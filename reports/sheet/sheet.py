@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from kit.core.text import safe_text
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
 from reports.analysis.tier_names import EMULATED
-from reports.sheet.decide import Against, Change, Decided, advice, changes, decide
+from reports.sheet.decide import Against, Decided, Speedup, advice, changes, decide
 from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
-from reports.sheet.evidence import Source
-from reports.sheet.facts import Facts, facts_of, line, unknown
+from reports.sheet.evidence import EvidenceSource
+from reports.sheet.facts import DriveFacts, facts_of, line, unknown
 from reports.sheet.latencies import CLIENTS, Line, alone_lines, client_lines
 
 _OP = {"log": ("write", "Synchronous writes"), "cache": ("read", "Reads from the L2ARC")}
 
 
-def sheet_of(sources: Sequence[Source], need: Need, kit: str, notes: Sequence[str] = ()) -> Sheet:
+def sheet_of(sources: Sequence[EvidenceSource], need: Need, kit: str, notes: Sequence[str] = ()) -> Sheet:
     """The sheet. `kit`: its version; `notes`: what else is to know of the runs, as sentences."""
     facts = facts_of(sources, need)
     today = next((each for each in facts if each.source.name == need.today), None)
@@ -46,7 +46,7 @@ def sheet_of(sources: Sequence[Source], need: Need, kit: str, notes: Sequence[st
     )
 
 
-def _lines(facts: Facts, changed: Sequence[Change], baseline: str) -> list[Line]:
+def _lines(facts: DriveFacts, changed: Sequence[Speedup], baseline: str) -> list[Line]:
     return [
         *client_lines(facts),
         *_change_lines(changed, baseline),
@@ -58,7 +58,7 @@ def _lines(facts: Facts, changed: Sequence[Change], baseline: str) -> list[Line]
     ]
 
 
-def _change_lines(changed: Sequence[Change], baseline: str) -> list[Line]:
+def _change_lines(changed: Sequence[Speedup], baseline: str) -> list[Line]:
     known = {each.role: each for each in changed}
     found = []
     for role, (op, words) in _OP.items():
@@ -72,7 +72,7 @@ def _change_lines(changed: Sequence[Change], baseline: str) -> list[Line]:
     return found
 
 
-def _column(facts: Facts, decided: Decided, lines: Sequence[Line]) -> Candidate:
+def _column(facts: DriveFacts, decided: Decided, lines: Sequence[Line]) -> Candidate:
     return Candidate(
         name=safe_text(facts.source.name),
         decision=decided.decision,
@@ -99,7 +99,7 @@ def _shown(lines: Sequence[Sequence[SheetLine]], columns: Sequence[Candidate]) -
     ]
 
 
-def _notes(facts: Sequence[Facts]) -> list[str]:
+def _notes(facts: Sequence[DriveFacts]) -> list[str]:
     found = []
     if any(each.source.emulated for each in facts):
         found.append(f"{EMULATED}: latencies are those of models. Prices are the testbed's.")

@@ -18,9 +18,10 @@ import math
 import numpy as np
 import polars as pl
 
+from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
 from reports.statistics.quantiles import Floats, rank_ns
-from reports.statistics.ratios import Figure
+from reports.statistics.ratios import Realisation
 from reports.statistics.student import t_critical
 
 # More batches are shorter, and depend on each other; with fewer their correlation is not known.
@@ -31,22 +32,26 @@ _WINDOWS, _FEWEST_WINDOWS, _WIDER = 20, 3, 1.2
 _ALPHA = 0.025
 
 
-def quantile(cells: pl.DataFrame, span: tuple[int, int], width_ns: int, q: float) -> Figure | None:
+def quantile(cells: pl.DataFrame, span: tuple[int, int], width_ns: int, q: float) -> Realisation | None:
     """The logarithm of the q-quantile (of ns); None with fewer I/Os than it needs (kit.core.sample_size).
 
     `cells`: `time_ns`, `lo_ns`, `hi_ns`, `count` of one kind of I/O in the stretch `span` (ns, [from, to));
     the counts are those of intervals of `width_ns`, from the start on. `reach`: None where too few batches
     or I/Os tell it.
     """
-    used = cells.filter(pl.col("count") > 0)
-    bins = used.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
-    ios = sum(count for _, _, count in bins)
+    time_ns, lo, hi, count = (cells[name].to_numpy() for name in ("time_ns", "lo_ns", "hi_ns", "count"))
+    # Arrays, not frames: with some hundred cells a frame's overhead is most of the time.
+    edges, which = np.unique(np.stack((lo, hi)), axis=1, return_inverse=True)
+    sums = np.zeros(edges.shape[1], dtype=np.int64)
+    np.add.at(sums, which.reshape(-1), count)
+    bins = [each for each in zip(*edges.tolist(), sums.tolist(), strict=True) if each[2]]
+    ios = sum(each for _, _, each in bins)
     if ios < sample_needed(q):
         return None
     at = max(rank_ns(bins, q * ios), 1.0)
-    figure = Figure(math.log(at), None)
-    part = ((at - pl.col("lo_ns")) / (pl.col("hi_ns") - pl.col("lo_ns"))).clip(0, 1)
-    found = _by_batch(used.with_columns(below=(part - q) * pl.col("count")), "below", span, width_ns)
+    figure = Realisation(math.log(at), None)
+    below = (np.clip((at - lo) / (hi - lo), 0, 1) - q) * count
+    found = _by_batch(time_ns, below, span, width_ns)
     if found is None:
         return figure
     error, freedom = _error(found[0])
@@ -55,23 +60,23 @@ def quantile(cells: pl.DataFrame, span: tuple[int, int], width_ns: int, q: float
     if not 0.5 <= q * ios - reach <= q * ios + reach <= ios - 0.5:
         return figure
     low, high = (max(rank_ns(bins, q * ios + side * reach), 1.0) for side in (-1, 1))
-    return Figure(figure.log, math.log(max(at / low, high / at)))
+    return Realisation(figure.log, math.log(max(at / low, high / at)))
 
 
-def rate(cells: pl.DataFrame, span: tuple[int, int], width_ns: int) -> Figure | None:
+def rate(cells: pl.DataFrame, span: tuple[int, int], width_ns: int) -> Realisation | None:
     """The logarithm of I/Os a second, as quantile(); None without I/Os."""
     # Counts of a damaged file may be beyond 64 bits together.
     ios, time_ns = float(cells["count"].cast(pl.Float64).sum()), span[1] - span[0]
     if ios <= 0 or time_ns <= 0:
         return None
-    figure = Figure(math.log(ios / time_ns * 1e9), None)
-    found = _by_batch(cells, "count", span, width_ns)
+    figure = Realisation(math.log(ios / time_ns * 1e9), None)
+    found = _by_batch(cells["time_ns"].to_numpy(), cells["count"].to_numpy(), span, width_ns)
     if found is None:
         return figure
     counts, lengths = found
     error, freedom = _error(counts - ios * lengths / lengths.sum())
     # One I/O more or less at each end.
-    return Figure(figure.log, t_critical(0.05, freedom) * max(error, 1.0) / ios)
+    return Realisation(figure.log, t_critical(0.05, freedom) * max(error, 1.0) / ios)
 
 
 def error_of_mean(values: Floats) -> tuple[float, float]:
@@ -138,19 +143,19 @@ def _wilson(held: Floats, ios: Floats) -> tuple[float, float]:
 
 
 def _by_batch(
-    cells: pl.DataFrame, column: str, span: tuple[int, int], width_ns: int
+    time_ns: IntArray, values: Floats | IntArray, span: tuple[int, int], width_ns: int
 ) -> tuple[Floats, Floats] | None:
-    """The sum of a column in each batch, and the batches' lengths in ns; None where they are too few."""
+    """The sum of `values` in each batch, and the batches' lengths in ns; None where they are too few."""
     intervals = (span[1] - span[0]) // width_ns
     batches = intervals // max(math.ceil(intervals / _MOST), 1)
     if batches < FEWEST:
         return None
     length = intervals // batches * width_ns
     # The last one has what is left.
-    at = ((cells["time_ns"] - span[0]) // length).clip(0, batches - 1).to_numpy()
+    at = np.clip((time_ns - span[0]) // length, 0, batches - 1)
     lengths = np.full(batches, float(length))
     lengths[-1] = span[1] - span[0] - length * (batches - 1)
-    return np.bincount(at, cells[column].to_numpy(), batches).astype(np.float64), lengths
+    return np.bincount(at, values, batches).astype(np.float64), lengths
 
 
 def worth(values: Floats) -> float:

@@ -27,7 +27,7 @@ from scipy.special import ndtr
 from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
 from reports.statistics.quantiles import Floats, rank_ns
-from reports.statistics.ratios import Ratio
+from reports.statistics.ratios import RatioRange
 
 BLOCKS = 12
 # A row with fewer blocks that have enough I/Os says nothing of how they vary.
@@ -40,7 +40,7 @@ _SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 _GRID = ((1.0, 0.0), *itertools.product(_LASTS, _SHARES))
 
 
-def against_first(cells: pl.DataFrame, edges: Sequence[int], q: float) -> list[Ratio | None]:
+def against_first(cells: pl.DataFrame, edges: Sequence[int], q: float) -> list[RatioRange | None]:
     """Of the q-quantile in each row but the first, to that of the first; None where I/Os are too few.
 
     `cells`: `time_ns`, `lo_ns`, `hi_ns`, `count` of one kind of I/O. `edges`: where rows begin, and the end.
@@ -48,13 +48,13 @@ def against_first(cells: pl.DataFrame, edges: Sequence[int], q: float) -> list[R
     return of_logs(*_log_quantiles(cells, edges, q))
 
 
-def of_logs(logs: Floats, floors: Floats) -> list[Ratio | None]:
+def of_logs(logs: Floats, floors: Floats) -> list[RatioRange | None]:
     """The same of the logarithms of the percentile in each block, rows x blocks, NaN where it is not known.
 
     `floors`: the variance that its bin leaves open.
     """
     usable = np.isfinite(logs).sum(axis=1) >= FEWEST
-    found: list[Ratio | None] = [None] * (len(logs) - 1)
+    found: list[RatioRange | None] = [None] * (len(logs) - 1)
     rows = np.flatnonzero(usable).tolist()
     if len(rows) > 1 and usable[0]:
         for row, each in zip(rows[1:], _ratios(logs[rows], rows, float(np.nanmean(floors))), strict=True):
@@ -90,7 +90,7 @@ def _log_quantiles(cells: pl.DataFrame, edges: Sequence[int], q: float) -> tuple
     return logs, floors
 
 
-def _ratios(logs: Floats, places: Sequence[int], floor: float) -> Iterator[Ratio]:
+def _ratios(logs: Floats, places: Sequence[int], floor: float) -> Iterator[RatioRange]:
     """Of each row to the first. `places`: the number of each row in the load."""
     alike = _alike(logs)
     fits = [(model, *fit) for model in _GRID for fit in _fits(logs, alike, *model)]
@@ -106,7 +106,7 @@ def _ratios(logs: Floats, places: Sequence[int], floor: float) -> Iterator[Ratio
     means = np.nanmean(logs, axis=1)
     for row in range(1, len(logs)):
         reach = _reach(weights[kept], errors[:, row], alpha)
-        yield Ratio(float(means[row] - means[0]), reach, (1, 1))
+        yield RatioRange(float(means[row] - means[0]), reach, (1, 1))
 
 
 def _alike(logs: Floats) -> list[tuple[Floats, IntArray]]:

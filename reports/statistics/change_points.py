@@ -54,7 +54,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """The level is another from run `at` on. `log`: of after over before; `reach`: half its 95 % range.
 
     `places`: all places that fit about as well, with 95 % confidence (likelihood ratio), `at` among them.
@@ -67,14 +67,14 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundChanges:
     """`changes` in order. `freedom`: degrees of freedom that the scatter is known with; 0: no statement.
 
     `scatter`: standard deviation of a run around its level, as a logarithm. `critical`: of |t|. `levels`: the
     runs of each; `odd`: those that are apart from them.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     freedom: int
     scatter: float
     critical: float
@@ -93,7 +93,7 @@ class Found:
 
 def change_points(
     values: Sequence[float], errors: Sequence[float], states: Sequence[int], alpha: float
-) -> Found:
+) -> FoundChanges:
     """The changes of level in `values`. `errors`: standard deviations that their I/Os leave open.
 
     `states`: another number where a recorded change lies before the run. Raises ValueError for what is not
@@ -121,7 +121,7 @@ def change_points(
     return replace(found, changes=changes, levels=levels, odd=tuple(sorted({*range(n)} - {*kept})))
 
 
-def _alone(found: Found, ends: Sequence[int]) -> int | None:
+def _alone(found: FoundChanges, ends: Sequence[int]) -> int | None:
     """The run that is a level of its own, the one farthest away."""
     far = {a: 0.0 for a, b in itertools.pairwise(ends) if b - a == 1 and found.changes}
     for change in found.changes:
@@ -157,11 +157,11 @@ def outlier(rest: Floats, share: Floats, free: int, least: float, alpha: float) 
     return far if t[far] > t_critical(alpha / len(rest), freedom) else None
 
 
-def _search(x: Floats, floor: Floats, states: Sequence[int], alpha: float) -> Found:
+def _search(x: Floats, floor: Floats, states: Sequence[int], alpha: float) -> FoundChanges:
     """The changes, where a level may have one run."""
     n = len(x)
     if n < FEWEST:
-        return Found((), 0, 0.0, math.inf)
+        return FoundChanges((), 0, 0.0, math.inf)
     cuts = [i for i in range(1, n) if states[i] != states[i - 1]]
     if n - len(cuts) - 1 < MARKED_FREEDOM:
         cuts = []
@@ -227,7 +227,7 @@ def _split(score: Floats, candidates: tuple[Ints, Ints, Ints], low: int, high: i
 
 def _judged(
     x: Floats, places: list[int], inside: tuple[Floats, Ints], least: float, critical: Floats
-) -> Found:
+) -> FoundChanges:
     """Changes with their intervals, between their neighbours; one whose interval has 1 in it is dropped."""
     n = len(x)
     while True:
@@ -236,18 +236,18 @@ def _judged(
         free = int(sum(inside[1][a, b] for a, b in spans))
         scatter = math.sqrt(max(float(sum(inside[0][a, b] for a, b in spans)) / max(free, 1), least))
         if not free:
-            return Found((), 0, scatter, math.inf)
+            return FoundChanges((), 0, scatter, math.inf)
         wide = t_critical(CONFIDENCE, free)
         changes = []
         for before, place, after in zip(ends, ends[1:], ends[2:], strict=False):
             shift = float(x[place:after].mean() - x[before:place].mean())
             reach = reach_of(x[before:place], x[place:after], scatter, free, CONFIDENCE)
             near = _near(x[before:after], place - before, (wide * scatter) ** 2)
-            changes.append(Change(place, shift, reach, tuple(before + at for at in near)))
+            changes.append(LevelChange(place, shift, reach, tuple(before + at for at in near)))
         weak = [change for change in changes if abs(change.log) <= change.reach]
         if not weak:
             # One place more takes a degree of freedom.
-            return Found(tuple(changes), free, scatter, float(critical[max(free - 1, 0)]))
+            return FoundChanges(tuple(changes), free, scatter, float(critical[max(free - 1, 0)]))
         places.remove(min(weak, key=lambda change: abs(change.log) / change.reach).at)
 
 

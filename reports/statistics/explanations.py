@@ -28,13 +28,13 @@ from reports.statistics.change_points import (
     CONFIDENCE,
     NINE_OF_TEN,
     TINY,
-    Found,
+    FoundChanges,
     change_points,
     outlier,
     reach_of,
 )
 from reports.statistics.quantiles import Floats
-from reports.statistics.ratios import Figure
+from reports.statistics.ratios import Realisation
 from reports.statistics.student import t_critical
 
 Kind = Literal["level", "steps", "slope", "dependence"]
@@ -59,7 +59,7 @@ class Fit:
     lag: float
     scatter: float
     past: float
-    now: Figure
+    now: Realisation
     odd: tuple[tuple[int, float], ...]
 
 
@@ -71,10 +71,10 @@ class Explained:
     where nothing is found by a slope, too; and if the last run is apart, of a level that may begin with it.
     """
 
-    found: Found
-    slope: Figure | None
+    found: FoundChanges
+    slope: Realisation | None
     fits: tuple[Fit, ...]
-    contrasts: tuple[Figure, ...]
+    contrasts: tuple[Realisation, ...]
 
 
 def explain(
@@ -105,7 +105,9 @@ def explain(
     fits = [fit for fit in fits if fit.score - fits[0].score < (STRONG if claims else TINY)]
     contrasts = [fit.now for fit in fits] + ([] if claims else [line.now])
     contrasts += [
-        Figure(far, t_critical(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept)))
+        Realisation(
+            far, t_critical(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept))
+        )
         for run, far in fits[0].odd
         if run == len(x) - 1
     ]
@@ -147,13 +149,13 @@ def _last(runs: int) -> int:
     return min(max(2, runs // 4), runs // 2)
 
 
-def _steps(x: Floats, found: Found, least: float, slower: int, lowest: float) -> Fit:
+def _steps(x: Floats, found: FoundChanges, least: float, slower: int, lowest: float) -> Fit:
     levels = [x[list(each)] for each in found.levels]
     rest = np.concatenate([level - level.mean() for level in levels])
     lag, free = _lag(rest, len(levels), least, lowest), 2 * len(levels) - 1
     past = min(levels[:-1], key=lambda level: slower * float(level.mean()))
     reach = reach_of(past, levels[-1], found.scatter, found.freedom, CONFIDENCE / (len(levels) - 1))
-    now = Figure(float(levels[-1].mean() - past.mean()), reach * _wide(lag))
+    now = Realisation(float(levels[-1].mean() - past.mean()), reach * _wide(lag))
     odd = []
     for run in found.odd:
         beside = min(found.levels, key=lambda level: min(abs(run - i) for i in level))
@@ -189,12 +191,12 @@ def _dependent(x: Floats, runs: Sequence[int], least: float) -> Fit:
     return Fit("dependence", score, lag, scatter, *_ends(level, scatter), _odd(x, runs))
 
 
-def _ends(level: Floats, scatter: float) -> tuple[float, Figure]:
+def _ends(level: Floats, scatter: float) -> tuple[float, Realisation]:
     """The level of all but the last runs, and the last runs over it."""
     n, last = len(level), _last(len(level))
     reach = t_critical(CONFIDENCE, n - 1) * scatter * math.sqrt(1 / last + 1 / (n - last))
     past = float(level[:-last].mean())
-    return past, Figure(float(level[-last:].mean()) - past, reach)
+    return past, Realisation(float(level[-last:].mean()) - past, reach)
 
 
 def _odd(x: Floats, runs: Sequence[int]) -> tuple[tuple[int, float], ...]:
@@ -202,7 +204,7 @@ def _odd(x: Floats, runs: Sequence[int]) -> tuple[tuple[int, float], ...]:
     return tuple((i, float(x[i]) - mean) for i in range(len(x)) if i not in runs)
 
 
-def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Figure, Fit, bool]:
+def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Realisation, Fit, bool]:
     """The line, what it explains, and whether its slope is shown."""
     kept = [*range(len(x))]
     while True:
@@ -224,5 +226,5 @@ def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Figure,
     reach = t_critical(CONFIDENCE, free) * error
     odd = tuple((i, float(x[i]) - mean - slope * (i - middle)) for i in range(len(x)) if i not in kept)
     score = _score(squares, len(x), len(odd), 2, least)
-    fit = Fit("slope", score, lag, scatter, past, Figure(span * slope, span * reach), odd)
-    return Figure(slope, reach), fit, n > 3 and abs(slope) > t_critical(alpha, free) * error
+    fit = Fit("slope", score, lag, scatter, past, Realisation(span * slope, span * reach), odd)
+    return Realisation(slope, reach), fit, n > 3 and abs(slope) > t_critical(alpha, free) * error

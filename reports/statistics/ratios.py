@@ -54,25 +54,25 @@ _TOLD = math.log(2)
 
 
 @dataclass(frozen=True)
-class Figure:
+class Realisation:
     """A figure of one realisation. `reach`: half of its 95 % range in it, as a logarithm; None: not known."""
 
     log: float
     reach: float | None
 
     @classmethod
-    def of(cls, value: float, known: Range | None) -> Figure:
+    def of(cls, value: float, known: Range | None) -> Realisation:
         """Of a value above 0, and what holds it with 95 % confidence."""
         return cls(math.log(value), half_width(known) if known and known[0] > 0 else None)
 
-    def minus(self, other: Figure) -> Figure:
+    def minus(self, other: Realisation) -> Realisation:
         known = self.reach is not None and other.reach is not None
         reach = math.hypot(self.reach or 0, other.reach or 0) if known else None
-        return Figure(self.log - other.log, reach)
+        return Realisation(self.log - other.log, reach)
 
-    def times(self, factor: float) -> Figure:
+    def times(self, factor: float) -> Realisation:
         """In another unit."""
-        return Figure(self.log + math.log(factor), self.reach)
+        return Realisation(self.log + math.log(factor), self.reach)
 
     def ends(self, sign: int = 1) -> Range:
         """Of the logarithm, or of its negative, where the range is known."""
@@ -89,7 +89,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Ratio(Figure):
+class RatioRange(Realisation):
     """`over`: so many realisations on each side. `reach`: between them, or within the one."""
 
     over: tuple[int, int]
@@ -138,7 +138,7 @@ class Ratio(Figure):
         return f"more than {_MANY}"
 
 
-def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
+def ratio(a: Sequence[Realisation], b: Sequence[Realisation], alpha: float = ALPHA) -> RatioRange:
     """Of realisations of A and of B that have nothing in common. Raises ValueError without one on a side.
 
     The range holds the ratio with confidence 1 - `alpha`.
@@ -146,12 +146,12 @@ def ratio(a: Sequence[Figure], b: Sequence[Figure], alpha: float = ALPHA) -> Rat
     return ratios([[a, b]], alpha)[0]
 
 
-def paired(pairs: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
+def paired(pairs: Sequence[Realisation], alpha: float = ALPHA) -> RatioRange:
     """Of B over A in each of several realisations: what both share there cancels out."""
     return ratios([[pairs]], alpha)[0]
 
 
-def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[Ratio]:
+def ratios(figures: Sequence[Sequence[Sequence[Realisation]]], alpha: float) -> list[RatioRange]:
     """Of many figures: each with A and B as in `ratio`, or all with B over A as in `paired`.
 
     Those over as many realisations say together how much each of them scatters. All ranges hold their ratios
@@ -169,14 +169,14 @@ def ratios(figures: Sequence[Sequence[Sequence[Figure]]], alpha: float) -> list[
     return found
 
 
-def _within(sides: Sequence[Sequence[Figure]]) -> Ratio:
+def _within(sides: Sequence[Sequence[Realisation]]) -> RatioRange:
     """By the means of all realisations, with what their I/Os leave open."""
     means = [mean(side) for side in sides]
     found = means[0] if len(means) == 1 else means[1].minus(means[0])
-    return Ratio(found.log, found.reach, (len(sides[0]), len(sides[-1])))
+    return RatioRange(found.log, found.reach, (len(sides[0]), len(sides[-1])))
 
 
-def along(places: Sequence[float], figures: Sequence[Figure], alpha: float = ALPHA) -> Ratio:
+def along(places: Sequence[float], figures: Sequence[Realisation], alpha: float = ALPHA) -> RatioRange:
     """Of the last place over the first, by the line through the logarithms at all places and their scatter.
 
     Least squares, Student's t. Raises ValueError with fewer than three places.
@@ -188,22 +188,22 @@ def along(places: Sequence[float], figures: Sequence[Figure], alpha: float = ALP
     off = [place - middle for place in places]
     squares = sum(each**2 for each in off)
     slope = sum(x * (each.log - level) for x, each in zip(off, figures, strict=True)) / squares
-    left = [Figure(each.log - slope * x, each.reach) for x, each in zip(off, figures, strict=True)]
+    left = [Realisation(each.log - slope * x, each.reach) for x, each in zip(off, figures, strict=True)]
     length = abs(places[-1] - places[0]) * math.sqrt(number / squares)
     # The line has used up one freedom more than the mean has.
     scatter = _scatter(left) * length * math.sqrt((number - 1) / (number - 2))
     reach = _reach(scatter, _own(left) * length, number - 2, alpha)
-    return Ratio(slope * (places[-1] - places[0]), reach, (number, number))
+    return RatioRange(slope * (places[-1] - places[0]), reach, (number, number))
 
 
-def mean(figures: Sequence[Figure]) -> Figure:
+def mean(figures: Sequence[Realisation]) -> Realisation:
     """The mean of logarithms. Raises ValueError without one."""
     if not figures:
         raise ValueError("no figures, no mean")
     reaches = [each.reach for each in figures if each.reach is not None]
     known = len(reaches) == len(figures)
     log = sum(each.log for each in figures) / len(figures)
-    return Figure(log, math.hypot(*reaches) / len(reaches) if known else None)
+    return Realisation(log, math.hypot(*reaches) / len(reaches) if known else None)
 
 
 def is_too_wide(known: Range) -> bool:
@@ -240,12 +240,12 @@ def _reach(scatter: float, own: float, freedom: float, alpha: float) -> float:
     return max(t_critical(alpha, freedom) * scatter, t_critical(alpha, _MANY) / ERRORS_95 * own)
 
 
-def _scatter(side: Sequence[Figure]) -> float:
+def _scatter(side: Sequence[Realisation]) -> float:
     """The standard error of the mean, by the scatter between realisations."""
     log = mean(side).log
     return math.sqrt(sum((each.log - log) ** 2 for each in side) / (len(side) - 1) / len(side))
 
 
-def _own(side: Sequence[Figure]) -> float:
+def _own(side: Sequence[Realisation]) -> float:
     """Half of the 95 % range of the mean, by what the I/Os of each leave open, as far as it is known."""
     return math.hypot(*(each.reach or 0.0 for each in side)) / len(side)

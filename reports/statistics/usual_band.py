@@ -26,7 +26,7 @@ CHANCE = 1 / 40
 
 
 @dataclass(frozen=True)
-class Series:
+class IntervalFigures:
     """Of one layer and op, by interval: I/Os, p50 and p99 and slowest (ns), 0 where there is no I/O."""
 
     ios: np.ndarray
@@ -42,7 +42,7 @@ class Timeline:
     start_ns: int
     width_ns: int
     count: int
-    series: Mapping[Key, Series]
+    series: Mapping[Key, IntervalFigures]
 
     def index(self, time_ns: int) -> int:
         return min(max((time_ns - self.start_ns) // self.width_ns, 0), self.count)
@@ -70,7 +70,7 @@ def timeline(latency: Latency, phase: Phase, together: int = 1) -> Timeline:
     return Timeline(phase.start_ns, width, count, made)
 
 
-def _series(bins: pl.DataFrame, count: int) -> Series:
+def _series(bins: pl.DataFrame, count: int) -> IntervalFigures:
     ios, p50, p99, longest = (np.zeros(count) for _ in range(4))
     for (column,), part in bins.partition_by("column", as_dict=True, maintain_order=True).items():
         upto = part["count"].cum_sum().to_numpy()
@@ -79,7 +79,7 @@ def _series(bins: pl.DataFrame, count: int) -> Series:
         ios[at] = total
         p50[at], p99[at] = (middle[int(np.searchsorted(upto, np.ceil(q * total)))] for q in (0.5, 0.99))
         longest[at] = float(part["hi_ns"].max())  # type: ignore[arg-type]
-    return Series(ios, p50, p99, longest)
+    return IntervalFigures(ios, p50, p99, longest)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Largest:
 
 
 @dataclass(frozen=True)
-class Band:
+class UsualBand:
     """p50 and p99 (ns) of before, by layer and op."""
 
     figures: Mapping[Key, tuple[Largest, Largest]]

@@ -12,12 +12,12 @@ from typing import Literal
 from kit.core.errors import ConfigError
 from kit.store.summary import Range
 from reports.comparison import comparability
-from reports.statistics.change_points import ALPHA, FEWEST, Found
+from reports.statistics.change_points import ALPHA, FEWEST, FoundChanges
 from reports.statistics.explanations import Explained, Fit, explain
-from reports.statistics.ratios import ERRORS_95, Figure, around
+from reports.statistics.ratios import ERRORS_95, Realisation, around
 from reports.trend.checks import History, histories
 from reports.trend.marks import Mark, marked_keys, marks_of, version_labels
-from reports.trend.point import BYTES, RATE, Key, Measured, Point
+from reports.trend.point import BYTES, RATE, FigureAtPoint, Key, TrendPoint
 
 # Of runs that are unlike the first.
 _MOST_NAMED = 5
@@ -49,7 +49,7 @@ class ChangePoint:
 
 
 @dataclass(frozen=True)
-class Line:
+class TrendLine:
     """A figure over the points. `values`: None where a point has it not.
 
     `used`: the points that count, which `explained` numbers from 0. `changes`: None where the points are too
@@ -58,7 +58,7 @@ class Line:
     """
 
     key: Key
-    values: tuple[Measured | None, ...]
+    values: tuple[FigureAtPoint | None, ...]
     used: tuple[int, ...]
     explained: Explained
     changes: tuple[ChangePoint, ...] | None = None
@@ -92,7 +92,7 @@ class Line:
         return "slower" if low > 0 else "faster" if high < 0 else "back"
 
     @property
-    def now_to_past(self) -> Figure | None:
+    def now_to_past(self) -> Realisation | None:
         """The level of now over that of the past, with its 95 % range."""
         return self.explained.fits[0].now if self.explained.fits else None
 
@@ -106,10 +106,10 @@ class Line:
 class Trend:
     """`labels`: of each point, where it stands on the axis `by`: its time, or its version."""
 
-    points: tuple[Point, ...]
+    points: tuple[TrendPoint, ...]
     by: str
     labels: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TrendLine, ...]
     marks: tuple[Mark, ...]
     checks: tuple[History, ...]
     across: tuple[str, ...] = ()
@@ -125,18 +125,18 @@ class Trend:
         return any(point.emulated for point in self.points)
 
     @property
-    def judged(self) -> list[Line]:
+    def judged(self) -> list[TrendLine]:
         return [line for line in self.lines if line.changes is not None]
 
     @property
-    def alike(self) -> list[Line]:
+    def alike(self) -> list[TrendLine]:
         """Lines whose neighbouring runs look alike, by more than chance makes of any of so many lines."""
         least = NormalDist().inv_cdf(1 - ALPHA / max(len(self.judged), 1))
         wander = [line for line in self.judged if line.best and line.best.kind == "dependence"]
         return [line for line in wander if line.best and line.best.lag > least / math.sqrt(len(line.used))]
 
 
-def trend_of(points: Sequence[Point], by: str = "time", across: Sequence[str] = ()) -> Trend:
+def trend_of(points: Sequence[TrendPoint], by: str = "time", across: Sequence[str] = ()) -> Trend:
     """`across`: keys that may differ besides those that are marks. Raises ConfigError."""
     if len(points) < 2:
         raise ConfigError("a trend needs two runs at least", "give several runs, or a directory of them")
@@ -160,7 +160,7 @@ def trend_of(points: Sequence[Point], by: str = "time", across: Sequence[str] = 
     return Trend(tuple(ordered), by, tuple(labels), tuple(lines), tuple(marks), tuple(checks), tuple(across))
 
 
-def _ordered(points: Sequence[Point]) -> list[Point]:
+def _ordered(points: Sequence[TrendPoint]) -> list[TrendPoint]:
     """By time. Raises ConfigError for a run twice, and for one without a time."""
     seen: dict[str, str] = {}
     for point in points:
@@ -175,7 +175,7 @@ def _ordered(points: Sequence[Point]) -> list[Point]:
     return sorted(points, key=lambda point: (point.time, point.run))
 
 
-def _check_alike(points: Sequence[Point], across: Sequence[str]) -> None:
+def _check_alike(points: Sequence[TrendPoint], across: Sequence[str]) -> None:
     """Every point has measured what the first has, but for what is marked. Raises ConfigError."""
     first, free = points[0], marked_keys(points)
     settings = [each for point in points for each in point.settings.values()]
@@ -194,7 +194,9 @@ def _check_alike(points: Sequence[Point], across: Sequence[str]) -> None:
         )
 
 
-def _difference(first: Point, point: Point, across: Sequence[str], free: Sequence[str]) -> ConfigError | None:
+def _difference(
+    first: TrendPoint, point: TrendPoint, across: Sequence[str], free: Sequence[str]
+) -> ConfigError | None:
     """Why both are not of one trend."""
     common = [build for build in first.settings if build in point.settings]
     if not common:
@@ -210,20 +212,20 @@ def _difference(first: Point, point: Point, across: Sequence[str], free: Sequenc
     return None
 
 
-def _line(key: Key, points: Sequence[Point]) -> Line:
+def _line(key: Key, points: Sequence[TrendPoint]) -> TrendLine:
     values = tuple(point.figures.get(key) for point in points)
     used = tuple(i for i, each in enumerate(values) if each and each.trusted)
-    return Line(key, values, used, Explained(Found((), 0, 0.0, math.inf), None, (), ()))
+    return TrendLine(key, values, used, Explained(FoundChanges((), 0, 0.0, math.inf), None, (), ()))
 
 
-def _common_lag(lines: Sequence[Line]) -> float:
+def _common_lag(lines: Sequence[TrendLine]) -> float:
     """The correlation of neighbouring runs in the median figure; 0 where chance gives as much."""
     known = sorted((line.explained.fits[0].lag, len(line.used)) for line in lines if line.explained.fits)
     lag, runs = known[len(known) // 2] if known else (0.0, 1)
     return min(lag, _MOST_COMMON) if lag > _CHANCE / math.sqrt(runs) else 0.0
 
 
-def _explained(line: Line, marks: Sequence[Mark], alpha: float, lag: float = 0.0) -> Line:
+def _explained(line: TrendLine, marks: Sequence[Mark], alpha: float, lag: float = 0.0) -> TrendLine:
     """The line with what explains it. `lag`: of its neighbouring runs, at least."""
     figures = [each.mean for i in line.used if (each := line.values[i])]
     states = [sum(mark.at <= i for mark in marks) for i in line.used]
@@ -246,7 +248,7 @@ def _explained(line: Line, marks: Sequence[Mark], alpha: float, lag: float = 0.0
     return replace(made, changes=changes)
 
 
-def _change(line: Line, number: int, levels: Sequence[float], marks: Sequence[Mark]) -> ChangePoint:
+def _change(line: TrendLine, number: int, levels: Sequence[float], marks: Sequence[Mark]) -> ChangePoint:
     found = line.explained.found
     change = found.changes[number]
     run_before = {level[0]: before[-1] for before, level in itertools.pairwise(found.levels)}
@@ -277,7 +279,7 @@ def quiet_marks(trend: Trend) -> Iterator[tuple[Mark, float | None]]:
         yield mark, math.exp(min(limits)) if limits else None
 
 
-def _limit_at(line: Line, at: int) -> float | None:
+def _limit_at(line: TrendLine, at: int) -> float | None:
     """The least logarithm that would be found before the point `at`, between the changes beside it."""
     places = [change.at for change in line.changes or ()]
     low = max((place for place in places if place <= at), default=0)

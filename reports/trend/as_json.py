@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kit.store.stored import Json
 from reports.statistics.change_points import ALPHA
-from reports.trend.analyse import ChangePoint, Line, Trend
+from reports.trend.analyse import ChangePoint, Trend, TrendLine
 from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.marks import Mark
 from reports.trend.sentences import headline, method, sentences
@@ -49,7 +49,7 @@ def _mark(mark: Mark, trend: Trend) -> Json:
     return {"between": runs, "what": mark.what, "before": mark.before, "after": mark.after}
 
 
-def _line(line: Line, trend: Trend, gate: Gate | None) -> Json:
+def _line(line: TrendLine, trend: Trend, gate: Gate | None) -> Json:
     means = [each.mean if each else None for each in line.values]
     found, slope, best, now = line.explained.found, line.explained.slope, line.best, line.now_to_past
     return {

@@ -13,7 +13,7 @@ from typing import Literal
 
 from reports.comparison.gate import chosen
 from reports.statistics.explanations import runs_to_tell
-from reports.trend.analyse import Line, Trend
+from reports.trend.analyse import Trend, TrendLine
 from reports.trend.sentences import name_of, ratio_text
 
 Outcome = Literal["holds", "fails", "open"]
@@ -26,9 +26,9 @@ class Gate:
     """`limit`: a part of 1. `held`: the lines that it is asked for, and how each came out."""
 
     limit: float
-    held: tuple[tuple[Line, Outcome], ...]
+    held: tuple[tuple[TrendLine, Outcome], ...]
 
-    def of(self, outcome: Outcome) -> list[Line]:
+    def of(self, outcome: Outcome) -> list[TrendLine]:
         return [line for line, each in self.held if each == outcome]
 
     @property
@@ -37,11 +37,11 @@ class Gate:
         outcomes = {each for _, each in self.held}
         return "fails" if "fails" in outcomes else "holds" if outcomes == {"holds"} else "open"
 
-    def at(self, line: Line) -> Outcome | None:
+    def at(self, line: TrendLine) -> Outcome | None:
         """None for a line that the gate is not asked for."""
         return next((outcome for each, outcome in self.held if each is line), None)
 
-    def needed(self, line: Line) -> int | None:
+    def needed(self, line: TrendLine) -> int | None:
         """Runs that would tell a change of the limit; None: more than MOST_RUNS, or that is not known."""
         fits = line.explained.fits
         return runs_to_tell(fits[0].scatter, math.log1p(self.limit), MOST_RUNS) if fits else None
@@ -54,7 +54,7 @@ def gate(trend: Trend, limit: float, figures: Sequence[str] = ()) -> Gate:
     return Gate(limit, tuple(held))
 
 
-def _outcome(line: Line, limit: float) -> Outcome:
+def _outcome(line: TrendLine, limit: float) -> Outcome:
     ends = [each.ends(line.slower) for each in line.explained.contrasts]
     if not ends:
         return "open"
@@ -82,12 +82,12 @@ def reasons(trend: Trend, gate: Gate) -> Iterator[str]:
         yield f"{name_of(line.key)}: {left_open(trend, gate, line)}"
 
 
-def failed(line: Line) -> str:
+def failed(line: TrendLine) -> str:
     """How slow it is now."""
     return f"now : past {ratio_text(line)}, 95 %"
 
 
-def left_open(trend: Trend, gate: Gate, line: Line) -> str:
+def left_open(trend: Trend, gate: Gate, line: TrendLine) -> str:
     """Why it cannot be told, and what would tell."""
     if not line.explained.fits:
         return "too few runs to know how they scatter; four of one version tell that"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.comparison.comparability import covers, shown
-from reports.trend.point import Point
+from reports.trend.point import TrendPoint
 
 _DEVICE = re.compile(
     r"testbed\.devices\.([^.]+)\.(settings|parameters|bus)\.(.+)|testbed\.devices\.([^.]+)\.(latency_ns)"
@@ -61,7 +61,7 @@ def is_marked(key: str) -> bool:
     )
 
 
-def values_of(point: Point, across: Sequence[str] = ()) -> dict[What, str]:
+def values_of(point: TrendPoint, across: Sequence[str] = ()) -> dict[What, str]:
     """What a point has recorded of what is marked, as text.
 
     `across`: other keys that may change. Of an emulated device the model is one value: the digest of its
@@ -84,7 +84,7 @@ def values_of(point: Point, across: Sequence[str] = ()) -> dict[What, str]:
     return found
 
 
-def marks_of(points: Sequence[Point], across: Sequence[str] = ()) -> list[Mark]:
+def marks_of(points: Sequence[TrendPoint], across: Sequence[str] = ()) -> list[Mark]:
     """Every change, in order. What only one of two points recorded is no change of a device or setting."""
     every = [values_of(point, across) for point in points]
     marks = []
@@ -96,7 +96,7 @@ def marks_of(points: Sequence[Point], across: Sequence[str] = ()) -> list[Mark]:
     return marks
 
 
-def version_labels(points: Sequence[Point]) -> list[str]:
+def version_labels(points: Sequence[TrendPoint]) -> list[str]:
     """The version that each point has: of the server where it varies, else firmware, else all else that does.
 
     The same text for all where nothing varies.
@@ -151,7 +151,7 @@ def _text(value: Any) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
 
 
-def marked_keys(points: Sequence[Point]) -> list[str]:
+def marked_keys(points: Sequence[TrendPoint]) -> list[str]:
     """All keys of the points that are marks."""
     keys = {key for point in points for settings in point.settings.values() for key in settings}
     return sorted(key for key in keys if is_marked(key))

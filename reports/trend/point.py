@@ -13,7 +13,7 @@ from kit.store.series import CellRun, Series
 from reports.analysis import import_source
 from reports.series.cells import StoredRun, measured
 from reports.series.figures import figures_of
-from reports.statistics.ratios import Figure, mean
+from reports.statistics.ratios import Realisation, mean
 from reports.trend.checks import Stand, outcomes_of
 
 # phase (of a series with its cell), layer, op, tier, figure
@@ -24,20 +24,20 @@ _LARGE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Measured:
+class FigureAtPoint:
     """A figure at a point: each of its runs, or of a series its rounds. `trusted`: it counts."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[Realisation, ...]
     trusted: bool
     reason: str = ""
 
     @property
-    def mean(self) -> Figure:
+    def mean(self) -> Realisation:
         return mean(self.figures)
 
 
 @dataclass(frozen=True)
-class Point:
+class TrendPoint:
     """`settings`: by build ("" for a run), as reports.comparison.comparability has them.
 
     `names`: of the workload's own settings, by what reads them. `started_utc`: "" where it is not known, of
@@ -51,7 +51,7 @@ class Point:
     reasons: tuple[str, ...]
     settings: Mapping[str, Mapping[str, Any]]
     names: Mapping[str, str] = field(default_factory=dict)
-    figures: Mapping[Key, Measured] = field(default_factory=dict)
+    figures: Mapping[Key, FigureAtPoint] = field(default_factory=dict)
     outcomes: Mapping[str, Stand] = field(default_factory=dict)
     title: str = ""
     emulated: bool = False
@@ -72,16 +72,16 @@ class Point:
         return any(each.trusted for each in self.figures.values())
 
 
-def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> Point:
+def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> TrendPoint:
     """A run, as a point. `name`: as the user gave it."""
     manifest, summary = stored.manifest, stored.summary
-    figures: dict[Key, Measured] = {}
+    figures: dict[Key, FigureAtPoint] = {}
     rows = import_source.rows(manifest)
     for phase in manifest.phases:
         # The name of a stranger's run may be anything; nothing is looked up by it.
         run = CellRun.model_construct(run=manifest.run or name, round=1, **measured(phase.name, stored))
         figures |= _figures(rows.get(phase.name, phase.name), [run], summary.by_nature)
-    return Point(
+    return TrendPoint(
         name, manifest.run or name, manifest.started_utc or "", summary.verdict, summary.reasons,
         {"": settings}, _names(manifest), figures, outcomes_of(summary), manifest.title or "",
         bool(manifest.testbed.emulated), manifest.import_ is not None,
@@ -90,9 +90,9 @@ def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> P
 
 def point_of_series(
     name: str, series: Series, runs: Mapping[str, StoredRun], settings: Mapping[str, Mapping[str, Any]]
-) -> Point:
+) -> TrendPoint:
     """A series, as a point: figures are those of its cells, over its rounds."""
-    figures: dict[Key, Measured] = {}
+    figures: dict[Key, FigureAtPoint] = {}
     for cell in series.cells:
         if not cell.again:
             label = cell.phase if cell.name == "base" else f"{cell.phase} {cell.name}"
@@ -106,7 +106,7 @@ def point_of_series(
                     f"{prefix}{key}": each for key, each in outcomes_of(runs[run.run].summary).items()
                 }
     names = {k: v for run in runs.values() for k, v in _names(run.manifest).items()}
-    return Point(
+    return TrendPoint(
         name, series.id, series.started_utc, series.verdict, series.reasons, settings, names, figures,
         outcomes, series.title, series.emulated,
     )  # fmt: skip
@@ -118,12 +118,12 @@ def _names(manifest: Manifest) -> dict[str, str]:
 
 def _figures(
     phase: str, runs: Sequence[CellRun], by_nature: str | None, excluded: str | None = None
-) -> dict[Key, Measured]:
+) -> dict[Key, FigureAtPoint]:
     """The figures of a phase or cell. A run that is unknown, but for its nature, does not count."""
     known = [run for run in runs if run.verdict != "unknown" or by_nature]
     reason = excluded or next((reason for run in runs for reason in run.reasons), "")
     trusted = bool(known) and not excluded
-    found: dict[Key, list[Figure]] = {}
+    found: dict[Key, list[Realisation]] = {}
     for run in known if trusted else runs:
         for (layer, op, tier, name), figure in figures_of(run).items():
             if name == RATE and run.bytes_per_s and run.ios_per_s:
@@ -131,4 +131,6 @@ def _figures(
                 if block >= _LARGE_BYTES:
                     name, figure = BYTES, figure.times(block)
             found.setdefault((phase, layer, op, tier, name), []).append(figure)
-    return {key: Measured(tuple(each), trusted, "" if trusted else reason) for key, each in found.items()}
+    return {
+        key: FigureAtPoint(tuple(each), trusted, "" if trusted else reason) for key, each in found.items()
+    }

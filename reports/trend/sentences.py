@@ -14,7 +14,7 @@ from kit.store.summary import Range
 from reports.analysis.import_source import LAYERS
 from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics.change_points import ALPHA
-from reports.trend.analyse import ChangePoint, Line, Trend, quiet_marks
+from reports.trend.analyse import ChangePoint, Trend, TrendLine, quiet_marks
 from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Key
 
@@ -68,7 +68,7 @@ def headline(trend: Trend) -> str:
     return f"{said[:1].upper()}{said[1:]}{more}. Now, of {len(moved)} figures that moved: {now}."
 
 
-def _since(trend: Trend, moved: Sequence[Line]) -> Iterator[str]:
+def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:
     """The largest change of each place: direction, since when, by how much, and what changed there."""
     for line in moved:
         if not line.changes and (slope := line.explained.slope):
@@ -85,14 +85,14 @@ def _since(trend: Trend, moved: Sequence[Line]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Place:
+class ChangePlace:
     """Two runs that figures changed between, or the ends of a slope. `moves`: the figures, in words."""
 
     title: str
     moves: tuple[str, ...]
 
 
-def places(trend: Trend) -> list[Place]:
+def places(trend: Trend) -> list[ChangePlace]:
     """Slopes, then change points by place; of one place the largest first."""
     found = [(change, line) for line in trend.lines for change in line.changes or ()]
     found.sort(key=lambda each: (each[0].at, each[0].before, -abs(math.log(each[0].ratio))))
@@ -102,10 +102,12 @@ def places(trend: Trend) -> list[Place]:
     made = []
     for ends, lines in itertools.groupby(slopes, key=lambda line: line.ends):
         title = f"From {trend.points[ends[0]].run} to {trend.points[ends[1]].run}, run by run"
-        made.append(Place(title, tuple(f"{_rise(trend, line)}." for line in lines)))
+        made.append(ChangePlace(title, tuple(f"{_rise(trend, line)}." for line in lines)))
     for _, group in itertools.groupby(found, key=lambda each: (each[0].at, each[0].before)):
         moves = [(line, change) for change, line in group]
-        made.append(Place(_title(trend, moves[0][1]), tuple(f"{_move(trend, *each)}." for each in moves)))
+        made.append(
+            ChangePlace(_title(trend, moves[0][1]), tuple(f"{_move(trend, *each)}." for each in moves))
+        )
     return made
 
 
@@ -119,7 +121,7 @@ def remarks(trend: Trend) -> list[str]:
     return [*_marks(trend), *_apart(trend), *_left_open(trend)]
 
 
-def _rise(trend: Trend, line: Line) -> str:
+def _rise(trend: Trend, line: TrendLine) -> str:
     """The slope of a line: a run, and in all."""
     slope, runs = line.explained.slope, len(line.used)
     assert slope, "a line without change points moves by a slope"
@@ -128,7 +130,7 @@ def _rise(trend: Trend, line: Line) -> str:
     return f"{text}, over {runs} runs to {whole:.3g} times{_besides(trend, line)}"
 
 
-def _besides(trend: Trend, line: Line) -> str:
+def _besides(trend: Trend, line: TrendLine) -> str:
     """What explains the line as well."""
     texts = []
     for fit in line.explained.fits[1:]:
@@ -148,7 +150,7 @@ def _title(trend: Trend, change: ChangePoint) -> str:
     return f"Between {trend.points[change.before].run} and {trend.points[change.at].run} ({there})"
 
 
-def _move(trend: Trend, line: Line, change: ChangePoint) -> str:
+def _move(trend: Trend, line: TrendLine, change: ChangePoint) -> str:
     text = f"{name_of(line.key)} {_by(change.ratio, change.interval)}"
     others = [trend.points[place].run for place in change.places if place != change.at]
     if others:
@@ -199,7 +201,7 @@ def _marks(trend: Trend) -> Iterator[str]:
 
 def _apart(trend: Trend) -> Iterator[str]:
     """Runs that are apart, each with the figure that is farthest."""
-    found: dict[int, list[tuple[float, Line]]] = {}
+    found: dict[int, list[tuple[float, TrendLine]]] = {}
     for line in trend.lines:
         for at, ratio in line.odd:
             found.setdefault(at, []).append((ratio, line))
@@ -234,7 +236,7 @@ def _left_open(trend: Trend) -> Iterator[str]:
         yield "Imports stand where they were imported; when they were measured is not known."
 
 
-def _lags(lines: Sequence[Line]) -> str:
+def _lags(lines: Sequence[TrendLine]) -> str:
     lags = sorted(line.best.lag for line in lines if line.best)
     return f"{lags[0]:.1f}" if lags[0] == lags[-1] else f"{lags[0]:.1f} to {lags[-1]:.1f}"
 
@@ -253,7 +255,7 @@ def method(trend: Trend) -> str:
     )
 
 
-def row_of(line: Line) -> tuple[str, str, str, str]:
+def row_of(line: TrendLine) -> tuple[str, str, str, str]:
     """Of a line: the first and the last value, now over the past with its range, and the statement on it."""
     if len(line.used) < 2:
         return "-", "-", "-", "no two runs have it"
@@ -263,14 +265,14 @@ def row_of(line: Line) -> tuple[str, str, str, str]:
     return (a, b, ratio_text(line) if line.now_to_past else "-", statement(line))
 
 
-def ratio_text(line: Line) -> str:
+def ratio_text(line: TrendLine) -> str:
     """Now over the past, such as "1.20 (1.16 to 1.24)"."""
     assert line.now_to_past, "a line whose scatter is known"
     low, high = line.now_to_past.range or (0, math.inf)
     return f"{line.now_to_past.value:.3g} ({low:.3g} to {high:.3g})"
 
 
-def statement(line: Line) -> str:
+def statement(line: TrendLine) -> str:
     """The statement on a line, in a few words."""
     best = line.best
     if best is None:

@@ -19,7 +19,7 @@ from kit.store.parts.soak import ImpactRow
 from kit.store.phase import Phase
 from kit.store.tables import deciding_layer
 from reports.statistics import batch_means
-from reports.statistics.ratios import Figure, Ratio, half_width, is_too_wide, ratio
+from reports.statistics.ratios import RatioRange, Realisation, half_width, is_too_wide, ratio
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -57,10 +57,10 @@ def _of_sides(
 
 def _ratio(
     cells: pl.DataFrame, sides: tuple[list[Phase], list[Phase]], latency: Latency, q: float
-) -> Ratio | None:
+) -> RatioRange | None:
     """None where a phase has too few I/Os."""
 
-    def figure(phase: Phase) -> Figure | None:
+    def figure(phase: Phase) -> Realisation | None:
         mine = cells.filter(pl.col("phase") == phase.name)
         return batch_means.quantile(mine, *latency.stretch(phase), q)
 
@@ -68,7 +68,7 @@ def _ratio(
     return ratio(alone, beside) if [len(alone), len(beside)] == [len(side) for side in sides] else None
 
 
-def _row(impact: Impact, tier: str, figure: str, limit: float | None, made: Ratio | None) -> ImpactRow:
+def _row(impact: Impact, tier: str, figure: str, limit: float | None, made: RatioRange | None) -> ImpactRow:
     return ImpactRow(
         alone=impact.alone, beside=impact.beside, op=impact.op, tier=tier, figure=figure,
         ratio=made.value if made else None, range=made.range if made else None,
@@ -81,7 +81,7 @@ def _words(row: ImpactRow) -> str:
     """One ratio as a part of a sentence."""
     if row.ratio is None:
         return f"{row.figure} not known (too few I/Os)"
-    known = Ratio(math.log(row.ratio), row.range and half_width(row.range), row.over)
+    known = RatioRange(math.log(row.ratio), row.range and half_width(row.range), row.over)
     words = known.words("phase" if known.decides else "run")
     if row.range and is_too_wide(row.range):
         return f"{row.figure} {words}"

@@ -38,7 +38,7 @@ _MOST_COUNTED = 16
 _SHOWN = ("lost", "torn", "old", "foreign", "gone")
 
 
-class Judged(NamedTuple):
+class JudgedLosses(NamedTuple):
     """`told`: for the summary; `kept`: a sentence, if nothing is wrong."""
 
     told: PowerLossResult | None = None
@@ -51,14 +51,14 @@ class Judged(NamedTuple):
         return verdict_of(self.outcomes)
 
 
-def judge(power_loss: PowerLoss | None) -> Judged:
+def judge(power_loss: PowerLoss | None) -> JudgedLosses:
     """Raises MeasurementUnknown if no write was acknowledged."""
     if power_loss is None:
-        return Judged()
+        return JudgedLosses()
     moments = power_loss.moments
     if not moments and power_loss.stopped:
         # The control was the first, and the last.
-        return Judged(outcomes=_open(power_loss))
+        return JudgedLosses(outcomes=_open(power_loss))
     if not moments or not sum(moment.acknowledged for moment in moments):
         raise MeasurementUnknown("no write was acknowledged before a power loss")
     broken = [*_broken(moments)]
@@ -66,11 +66,11 @@ def judge(power_loss: PowerLoss | None) -> Judged:
     if broken:
         last = broken[-1]
         text = f"{last.text} {_share(told)}".strip()
-        return Judged(told, [*broken[:-1], last.model_copy(update={"text": text})])
+        return JudgedLosses(told, [*broken[:-1], last.model_copy(update={"text": text})])
     if unsure := [*_open(power_loss)]:
-        return Judged(told, unsure)
+        return JudgedLosses(told, unsure)
     kept = " ".join(filter(None, [*answer(told), _like(told), _control_sentence(power_loss)]))
-    return Judged(told, [Outcome.ok("POWER-LOSS-LOST", subject="power losses", text=kept)], kept)
+    return JudgedLosses(told, [Outcome.ok("POWER-LOSS-LOST", subject="power losses", text=kept)], kept)
 
 
 def answer(told: PowerLossResult | None) -> list[str]:

@@ -32,7 +32,7 @@ from kit.store.parts.schedule import DataCheck, Schedule, ScheduledAction
 from kit.store.phase import Phase
 from kit.store.stored import Json
 from kit.store.tables import CLIENT, SERVER
-from reports.statistics.usual_band import Band, Key, Largest, Timeline, timeline
+from reports.statistics.usual_band import Key, Largest, Timeline, UsualBand, timeline
 
 # Of what is expected of a fault, else FAULT-RECOVERY.
 _EXPECTED = {"unaffected": "FAULT-AFFECTED", "degraded": "FAULT-DEGRADED"}
@@ -45,7 +45,7 @@ _BREAKING = frozenset({"nfsd-restart", "command"})
 
 
 @dataclass
-class Judged:
+class JudgedFaults:
     """`rows`, `checks`: of summary.json."""
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -53,9 +53,9 @@ class Judged:
     checks: list[FaultChecks] = field(default_factory=list)
 
 
-def judge(manifest: Manifest, latency: Latency) -> Judged:
+def judge(manifest: Manifest, latency: Latency) -> JudgedFaults:
     """All phases with a schedule."""
-    judged = Judged()
+    judged = JudgedFaults()
     for phase in manifest.phases:
         if phase.schedule:
             _judge_phase(phase, phase.schedule, latency, judged)
@@ -120,7 +120,7 @@ def _when(at_s: float) -> str:
 # --- One phase ---
 
 
-def _band(line: Timeline, quiet: np.ndarray, before: int) -> Band | None:
+def _band(line: Timeline, quiet: np.ndarray, before: int) -> UsualBand | None:
     """Of the intervals before the number `before`; None if there are too few."""
     used = np.flatnonzero(quiet[:before])[-MOST_BEFORE:]
     if len(used) < LEAST_BEFORE:
@@ -128,10 +128,10 @@ def _band(line: Timeline, quiet: np.ndarray, before: int) -> Band | None:
     # Not those that have no I/O now and then.
     usual = {key: each for key, each in line.series.items() if (each.ios[used] > 0).all()}
     found = {k: (Largest.of(e.p50[used]), Largest.of(e.p99[used])) for k, e in usual.items()}
-    return Band(found) if found else None
+    return UsualBand(found) if found else None
 
 
-def _rows(band: Band) -> tuple[BandOf, ...]:
+def _rows(band: UsualBand) -> tuple[BandOf, ...]:
     return tuple(
         BandOf(layer=layer, op=op, p50_us=p50.largest / 1e3, p99_us=p99.largest / 1e3)
         for (layer, op), (p50, p99) in band.figures.items()
@@ -167,12 +167,14 @@ def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[Timeli
     return best
 
 
-def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: Judged) -> None:
+def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: JudgedFaults) -> None:
     judge_line(*_line_of(latency, phase, schedule), phase, schedule, judged)
     _judge_errors(phase, schedule, judged)
 
 
-def judge_line(line: Timeline, quiet: np.ndarray, phase: Phase, schedule: Schedule, judged: Judged) -> None:
+def judge_line(
+    line: Timeline, quiet: np.ndarray, phase: Phase, schedule: Schedule, judged: JudgedFaults
+) -> None:
     """Each fault and event. `quiet`: whether nothing declared went on in each interval; it is changed."""
     zero_ns = schedule.load_begun_ns if schedule.load_begun_ns is not None else phase.start_ns
     band = None
@@ -227,7 +229,11 @@ def _missing(phase: Phase, each: ScheduledAction) -> str:
 
 
 def _judge_fault(
-    phase: Phase, each: ScheduledAction, line: Timeline, usual: tuple[np.ndarray, Band | None], row: FaultRow
+    phase: Phase,
+    each: ScheduledAction,
+    line: Timeline,
+    usual: tuple[np.ndarray, UsualBand | None],
+    row: FaultRow,
 ) -> tuple[FaultRow, Outcome]:
     """`usual`: which intervals are quiet, which is changed, and the band of before."""
     assert each.begin_ns is not None
@@ -285,7 +291,7 @@ def _after(quiet: np.ndarray, back: int | None) -> int:
     return back + 1 + int(busy[0] if busy.size else min(MOST_BEFORE, len(quiet) - back - 1))
 
 
-def _back(band: Band, line: Timeline, last: int) -> tuple[int | None, int | None]:
+def _back(band: UsualBand, line: Timeline, last: int) -> tuple[int | None, int | None]:
     """From `last` on, the first of three intervals in a row in the band, and when they were back in it."""
     inside = ~np.any([out for _, out in band.above(line)], axis=0)
     at = next((n for n in range(last, line.count - IN_A_ROW + 1) if inside[n : n + IN_A_ROW].all()), None)
@@ -294,7 +300,9 @@ def _back(band: Band, line: Timeline, last: int) -> tuple[int | None, int | None
     return at, at
 
 
-def _open(each: ScheduledAction, line: Timeline, band: Band | None, places: _Places, row: FaultRow) -> str:
+def _open(
+    each: ScheduledAction, line: Timeline, band: UsualBand | None, places: _Places, row: FaultRow
+) -> str:
     """Why it cannot be told whether it is as declared; "" if it can."""
     if band is None:
         return (
@@ -345,7 +353,7 @@ def _stopped(line: Timeline, places: _Places) -> str:
     return "no I/O ended while it lasted: the load did not go on" if len(wide) and not ios else ""
 
 
-def _unkept(each: ScheduledAction, line: Timeline, band: Band, places: _Places, row: FaultRow) -> str:
+def _unkept(each: ScheduledAction, line: Timeline, band: UsualBand, places: _Places, row: FaultRow) -> str:
     """Why it is not as declared; "" if it is."""
     if each.expect == "unaffected":
         return _beyond(line, band, (places.first, _until(line, places.last)), "its begin", row)
@@ -359,7 +367,7 @@ def _unkept(each: ScheduledAction, line: Timeline, band: Band, places: _Places, 
     return _beyond(line, band, (places.back, places.after), "recovery", row)
 
 
-def _beyond(line: Timeline, band: Band, span: tuple[int, int], since: str, row: FaultRow) -> str:
+def _beyond(line: Timeline, band: UsualBand, span: tuple[int, int], since: str, row: FaultRow) -> str:
     """Whether more than chance is not in the band, in words."""
     if band.is_chance(line, *span):
         return ""
@@ -384,7 +392,7 @@ def _limits(row: FaultRow) -> str:
     )
 
 
-def _judge_errors(phase: Phase, schedule: Schedule, judged: Judged) -> None:
+def _judge_errors(phase: Phase, schedule: Schedule, judged: JudgedFaults) -> None:
     """Errors that clients saw, and whether all data is there."""
     faults = any(each.kind == "fault" for each in schedule.actions)
     data = schedule.data or DataCheck(

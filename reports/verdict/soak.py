@@ -18,7 +18,7 @@ from kit.store.phase import STOP_RULE, Phase
 from kit.store.tables import deciding_layer
 from reports.statistics import blocks
 from reports.statistics.quantiles import percentiles_ns
-from reports.statistics.ratios import Ratio
+from reports.statistics.ratios import RatioRange
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 # From this ratio on the sentence says "times", not percent.
@@ -166,7 +166,7 @@ def _drift(
     return drift.model_copy(update={"reason": _reason(name, drift, len(edges) - 1, few=few)})
 
 
-def within(found: Sequence[Ratio | None], limit: float) -> tuple[list[bool | None], bool | None]:
+def within(found: Sequence[RatioRange | None], limit: float) -> tuple[list[bool | None], bool | None]:
     """Whether each row is within the limit, and whether all are; None where that is open."""
     low, high = 1 / (1 + limit), 1 + limit
     holds = [each.inside(low, high, of_this_run=True) if each else None for each in found]

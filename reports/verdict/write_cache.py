@@ -33,7 +33,7 @@ Code = Literal["protected", "not-protected", "cache-off", "unknown"]
 
 
 @dataclass(frozen=True)
-class WriteCache:
+class CacheVerdict:
     """`sentence` for people, `why` it was chosen."""
 
     code: Code
@@ -41,12 +41,12 @@ class WriteCache:
     why: str
 
 
-def judge(test: SlogTest) -> WriteCache:
+def judge(test: SlogTest) -> CacheVerdict:
     """The sentence that flags and latencies allow."""
     percent = test.device.capacitor_health
     if percent is not None and percent < _LEAST_CAPACITOR_PERCENT:
         text = f"{_NOT_PROTECTED} its capacitors are at {percent} %."
-        return WriteCache(
+        return CacheVerdict(
             "not-protected", text, f"its log says so; a shutdown takes {_LEAST_CAPACITOR_PERCENT} %"
         )
     if test.device.write_cache == "write through":
@@ -62,7 +62,7 @@ def judge(test: SlogTest) -> WriteCache:
         return _unknown("a FLUSH with nothing to write was not measured, so the medium's part is not known")
     alone = f"{format_latency(max(idle.values()))} with nothing to write" if idle else "is faster than flash"
     if least - max(idle.values(), default=least) >= MEDIUM_US:
-        return WriteCache(
+        return CacheVerdict(
             "not-protected",
             f"{_NOT_PROTECTED} FLUSH waits for what was written.",
             f"FLUSH takes {format_latency(least)} or longer at the median after writes up to "
@@ -73,20 +73,22 @@ def judge(test: SlogTest) -> WriteCache:
         f"{format_binary_bytes(size)}, and {alone}"
     )
     if percent is not None:
-        return WriteCache("protected", _PROTECTED, f"{says}; its log has capacitors, at {percent} %")
+        return CacheVerdict("protected", _PROTECTED, f"{says}; its log has capacitors, at {percent} %")
     return _unknown(
         f"{says}: the cache is protected in spite of that, or FLUSH is ignored. Only a power loss shows which"
     )
 
 
-def _without_flush(test: SlogTest) -> WriteCache:
+def _without_flush(test: SlogTest) -> CacheVerdict:
     costs, reads = _medians(test, DSYNC, "group"), _medians(test, READ_CACHED, "write")
     if not costs:
         return _unknown("too few writes were measured")
     size, least = min(costs.items(), key=lambda item: item[1])
     cost = f"{format_latency(least)} for a write of {format_binary_bytes(size)}"
     if least < MEDIUM_US:
-        return WriteCache("protected", _PROTECTED, f"it says that it has no volatile cache, and takes {cost}")
+        return CacheVerdict(
+            "protected", _PROTECTED, f"it says that it has no volatile cache, and takes {cost}"
+        )
     if not reads:
         return _unknown("a read of a cached sector was not measured, so the medium's part is not known")
     read_us = max(reads.values())
@@ -96,17 +98,17 @@ def _without_flush(test: SlogTest) -> WriteCache:
     )
     if least - read_us < MEDIUM_US:
         if read_us < MEDIUM_US:
-            return WriteCache("protected", _PROTECTED, says)
+            return CacheVerdict("protected", _PROTECTED, says)
         return _unknown(f"{says}: the way to it is slow, or the read came from the medium, too")
-    return WriteCache(
+    return CacheVerdict(
         "cache-off",
         "Its write cache is off, or it has none, or its firmware is slow: each write waits.",
         says,
     )
 
 
-def _unknown(why: str) -> WriteCache:
-    return WriteCache("unknown", "Whether its write cache is protected cannot be told.", why)
+def _unknown(why: str) -> CacheVerdict:
+    return CacheVerdict("unknown", "Whether its write cache is protected cannot be told.", why)
 
 
 def _medians(test: SlogTest, method: str, name: str) -> dict[int, float]:

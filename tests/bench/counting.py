@@ -64,7 +64,7 @@ load.finish(False)
 results = load.collect(run_dir)
 assert not load.problems and len(results) == len(hosts), load.problems
 counted = [(r.worker.name, r.latencies) for r in results if isinstance(r.latencies, ClientWindows)]
-grid = histograms.Grid(0, min(windows.first_ns for _, windows in counted), SECOND, Clock())
+grid = histograms.IntervalGrid(0, min(windows.first_ns for _, windows in counted), SECOND, Clock())
 cells = {name: client_windows.cells(windows, grid) for name, windows in counted}
 write_latency(run_dir, pl.concat(histograms.frame(c, "p", "client", name) for name, c in cells.items()))
 figures = {

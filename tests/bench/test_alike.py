@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import reports
-from kit.cli.stored.compare import StoredRun, comparison
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.progress import Progress
@@ -21,6 +20,7 @@ from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan.plan import make_plan
 from kit.run.execute import execute
+from kit.session.comparison import ComparedRun, comparison
 from kit.store import json_file, run_directory
 from kit.store.run_directory import RunDir
 from tests.bench.conftest import Tell
@@ -58,7 +58,7 @@ def test_the_same_again_shows_no_difference(tmp_path: Path, tell: Tell) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         runs = six_runs(folder)
-        a, b = ([StoredRun(str(run.path)) for run in runs[side]] for side in "AB")
+        a, b = ([ComparedRun(str(run.path)) for run in runs[side]] for side in "AB")
         found = comparison(a, b, [])
         print(f"\ncomparison {number}: {found.compared} figures, {found.conclusion}", flush=True)
         assert found.compared

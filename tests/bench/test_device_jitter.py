@@ -16,7 +16,7 @@ from kit.core.clock import Clock
 from kit.core.progress import Progress
 from kit.emulation import compilation
 from kit.emulation.devices_file import served_devices
-from kit.emulation.served import Served
+from kit.emulation.served import ServedDevices
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
@@ -37,7 +37,7 @@ def test_answers_come_when_the_model_says(tell: Tell) -> None:
     with open_lab(spec, image, Progress()) as lab:
         lab.wait_ready()
         with lab.host() as guest:
-            served = Served(guest)
+            served = ServedDevices(guest)
             path = served.start(compilation.server(), served_devices(devices), DILATION)["still"]
             fill = ["fio", "--name=a", f"--filename={path}", "--rw=write", "--bs=128k", "--direct=1",
                     "--size=64M", "--output=/dev/null"]  # fmt: skip

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from kit.core.bins import bin_index
-from kit.importers.histogram_accumulator import Tally
+from kit.importers.histogram_accumulator import Accumulator
 from kit.load.fio_bins import BINS
 from kit.load.fio_histogram_log import fast_windows
 from tests.bench.conftest import Tell, histogram_lines, time_ratio
@@ -79,7 +79,7 @@ def test_counting(made: Callable[[], Iterator[Arrays]], tell: Tell) -> None:
     blocks = list(made())
 
     def ours() -> pl.DataFrame:
-        tally = Tally(10**9)
+        tally = Accumulator(10**9)
         group = tally.group("h", "read")
         for time_ns, bins, counts in blocks:
             tally.add(tally.part(group, time_ns, bins, counts))

@@ -42,7 +42,7 @@ tracepoint:nfsd:nfsd_read_done
 @contextmanager
 def idle(guest: Host, interval_ns: int = 20_000_000) -> Iterator[nfsd_tracer.Tracer]:
     """The kit's tracer, between two phases."""
-    place = nfsd_tracer.Place("/run/cost")
+    place = nfsd_tracer.TracerFiles("/run/cost")
     tracing = find_tracing(guest, openzfs_version.read(guest))
     process = nfsd_tracer.start(guest, place, CLOCK, [interval_ns], tracing)
     tracer = nfsd_tracer.Tracer(guest, place, process)

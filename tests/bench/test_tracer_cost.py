@@ -50,7 +50,7 @@ def phase_of(tracer: nfsd_tracer.Tracer) -> Iterator[None]:
 
 @contextmanager
 def running(guest: Host) -> Iterator[nfsd_tracer.Tracer]:
-    place, zfs = nfsd_tracer.Place("/run/cost"), openzfs_version.read(guest)
+    place, zfs = nfsd_tracer.TracerFiles("/run/cost"), openzfs_version.read(guest)
     tracing = support.find_tracing(guest, zfs)
     assert tracing.program == support.program(zfs)
     process = nfsd_tracer.start(guest, place, CLOCK, [INTERVAL_NS], tracing)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz.strangers import KINDS, found
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("kind", KINDS)

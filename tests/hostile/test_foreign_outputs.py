@@ -25,7 +25,7 @@ from reports.output.junit import add_outcome, case, document, junit
 from tests.conftest import Called
 from tests.reports import synthetic, synthetic_series
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["\x1b[31mred", "\x9b2J", "a\nb", "=cmd|' /C calc'!A1", "\u202egnp", "+1", "@x"]

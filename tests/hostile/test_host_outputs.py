@@ -20,7 +20,7 @@ from kit.hosts.netns import NetnsHost
 from kit.hosts.recorded import RecordedHost, Recorder
 from tests.kit.hosts.conftest import Sshd, sshd
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 __all__ = ["sshd"]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Called
 from tests.process import hsp
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 LATENCIES_NS = [100_000 + 7_000 * (number % 40) for number in range(2000)]
 

@@ -262,7 +262,7 @@ def check_one(world: World, plan: Any, lines: list[Any], moods: dict[str, str], 
     """Clean as the kit's own run, or with a person's agreement; what the hosts saw."""
     world.hosts, world.moods = [], moods
     world.write(plan, lines)
-    entry = registry.Entry(RUN, str(world.run), "t") if known else None
+    entry = registry.RegisteredRun(RUN, str(world.run), "t") if known else None
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KitError):
         patch.setattr(registry, "find", lambda run: entry if run == RUN else None)
         # This machine, on which the power of a server is turned on.

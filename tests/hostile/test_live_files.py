@@ -135,7 +135,7 @@ def test_a_cleanup_that_fails_leaves_its_word(monkeypatch: pytest.MonkeyPatch, w
         progress=Progress(quiet=True, stream=io.StringIO()), journal=SimpleNamespace(settled=True),
         record=record, site=SimpleNamespace(gone=None), run_id="x",
     )  # fmt: skip
-    outcome = execute.Outcome(record)  # type: ignore[arg-type]
+    outcome = execute.Execution(record)  # type: ignore[arg-type]
     execute._clean_up(run, outcome, None)  # type: ignore[arg-type]
     assert isinstance(outcome.failure, RuntimeError)
     assert [each.why for each in outcome.left] == ["RuntimeError: broken"] and "broken" in problems[0]

@@ -18,7 +18,7 @@ from kit.store.json_file import read_json, write_json
 from kit.store.run_directory import RunDir
 from tests.reports import drawn, synthetic
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kit.config.workload_source import WORKLOADS
-from kit.doctor.diagnosis import Target, diagnose
+from kit.doctor.diagnosis import DiagnosedHost, diagnose
 from kit.hosts.local import LocalHost
 from kit.lab import guest
 from kit.zfs import pool
@@ -40,7 +40,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_doctor_runs_no_module_of_the_working_directory(hostile: Path) -> None:
-    target = Target("here", ("server", "client"), lambda: LocalHost(cwd=hostile))
+    target = DiagnosedHost("here", ("server", "client"), lambda: LocalHost(cwd=hostile))
     diagnose([target])
     assert not (hostile / "imported").exists()
 

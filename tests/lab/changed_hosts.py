@@ -11,7 +11,7 @@ import pytest
 
 from kit.core.errors import SafetyRefusal
 from kit.devices.check import Guard
-from kit.hosts.base import Process, Result
+from kit.hosts.base import CommandResult, Process
 from tests.lab.rig import Rig
 
 
@@ -26,7 +26,7 @@ class Tampered:
             self.host.put(f"#!/bin/sh\n{script}\n".encode(), f"{self.folder}/{tool}")
             self.host.run(["chmod", "0755", f"{self.folder}/{tool}"])
 
-    def run(self, argv: Sequence[str], **options: Any) -> Result:
+    def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         path = f"PATH={self.folder}:/usr/sbin:/usr/bin"
         return self.host.run(["env", path, *argv], **options)
 

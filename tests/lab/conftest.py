@@ -18,7 +18,7 @@ import pytest
 from kit.core.clock import Clock
 from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
-from kit.lab.guest import Lab
+from kit.lab.guest import RunningLab
 from kit.lab.image.image import Image, ImageInputs, build
 from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
@@ -90,20 +90,20 @@ def image() -> Image:
 
 
 @dataclass
-class RunningLab:
-    lab: Lab
+class LabAndGuest:
+    lab: RunningLab
     guest: SshHost
 
 
 # A guest on a virtual clock never sleeps: one that nobody uses takes a CPU from one that somebody does.
 # So guests live as long as the file that uses them.
 @pytest.fixture(scope="module")
-def running_lab(image: Image) -> Iterator[RunningLab]:
+def running_lab(image: Image) -> Iterator[LabAndGuest]:
     spec = LabSpec(image.path, Clock("virtual", 4), memory_mib=2048)
     with open_lab(spec, image, Progress()) as lab:
         lab.wait_ready()
         with lab.host() as guest:
-            yield RunningLab(lab, guest)
+            yield LabAndGuest(lab, guest)
 
 
 @dataclass(frozen=True)

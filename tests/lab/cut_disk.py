@@ -12,12 +12,12 @@ import sys
 import time
 from pathlib import Path
 
-from kit.lab.qemu import Disk, disk_device, monitor
+from kit.lab.qemu import ExtraDisk, disk_device, monitor
 
 _DEADLINE_S = 60.0
 
 
-def main(word: str, state: Path, disk: Disk) -> None:
+def main(word: str, state: Path, disk: ExtraDisk) -> None:
     counted = state / f"{disk.name}.cuts"
     count = int(counted.read_text()) if counted.exists() else 0
     if word == "count":
@@ -41,4 +41,4 @@ def main(word: str, state: Path, disk: Disk) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Disk(sys.argv[3], "scsi", sys.argv[4], int(sys.argv[5])))
+    main(sys.argv[1], Path(sys.argv[2]), ExtraDisk(sys.argv[3], "scsi", sys.argv[4], int(sys.argv[5])))

@@ -25,7 +25,7 @@ def dataset(
     size: str = "128MiB",
     latency: str = "100us",
     file: str = "",
-) -> Iterator[tuple[pool.Pool, str]]:
+) -> Iterator[tuple[pool.CreatedPool, str]]:
     """Make the pool hsp-NAME with the dataset hsp-NAME/bench; gives the pool and the dataset's mount point.
 
     `file`: operands of dd(1) for a file of random bytes in it that everybody may write.

@@ -21,9 +21,9 @@ from kit.core.errors import EXIT_HOST, KitError
 from kit.core.progress import Progress
 from kit.devices import udev
 from kit.hosts.ssh import SshHost
-from kit.lab.guest import Lab
+from kit.lab.guest import RunningLab
 from kit.lab.image.image import Image
-from kit.lab.qemu import Disk, LabSpec, disk_device, monitor
+from kit.lab.qemu import ExtraDisk, LabSpec, disk_device, monitor
 from kit.lab.warm import open_lab
 from kit.session.agreement import commands
 from kit.session.side import Side
@@ -41,18 +41,18 @@ OWN_LINE = 0
 NVME = "HSPNVME0"
 
 SAVED_DISKS = (
-    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 128 * MIB) for n in range(6)),
-    *(Disk(f"sd{n}", "scsi", f"HSPSD{n}", 128 * MIB) for n in range(3)),
+    *(ExtraDisk(f"vd{n}", "virtio", f"HSPVD{n}", 128 * MIB) for n in range(6)),
+    *(ExtraDisk(f"sd{n}", "scsi", f"HSPSD{n}", 128 * MIB) for n in range(3)),
     # Large enough for the main job's mirror.
-    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 384 * MIB) for n in range(6, 8)),
+    *(ExtraDisk(f"vd{n}", "virtio", f"HSPVD{n}", 384 * MIB) for n in range(6, 8)),
 )
 """By name: eight virtio disks, three of SCSI (named sda... by the kernel). A guest with these can be saved,
 and resumed by all files that need no other disks."""
 
 NVME_DISKS = (
     *(disk for disk in SAVED_DISKS if disk.name in ("vd0", "vd1", "vd2", "sd0")),
-    *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
-    Disk("nvme", "nvme", "HSPNVME1", 128 * MIB),
+    *(ExtraDisk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
+    ExtraDisk("nvme", "nvme", "HSPNVME1", 128 * MIB),
 )
 """Some of them, two namespaces of one NVMe, and an NVMe with one: a guest with such has to boot."""
 
@@ -65,11 +65,11 @@ _LINKS = 'for l in /dev/disk/by-id/*; do echo "$(basename "$(readlink -f "$l")")
 class Rig:
     """`host`: the guest, seen by the test itself; `by_id` and `nodes`: link and device node of each disk."""
 
-    lab: Lab
+    lab: RunningLab
     host: SshHost
     relay: Relay
     folder: Path
-    disks: Mapping[str, Disk]
+    disks: Mapping[str, ExtraDisk]
     by_id: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     plugged: int = 0
@@ -148,7 +148,7 @@ class Rig:
     def plug(self, disk: str, serial: str | None = None) -> None:
         """Put a SCSI disk back in, with its content; another serial makes it another disk."""
         found = self.disks[disk]
-        device = disk_device(Disk(found.name, found.kind, serial or found.serial, found.size_bytes))
+        device = disk_device(ExtraDisk(found.name, found.kind, serial or found.serial, found.size_bytes))
         driver, *options = device.split(",")
         # What was pulled out took its drive along. Each layer must be told to pass discards on.
         self.plugged += 1
@@ -188,7 +188,7 @@ class Rig:
 
 
 @contextlib.contextmanager
-def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = SAVED_DISKS) -> Iterator[Rig]:
+def open_rig(image: Image, folder: Path, disks: Sequence[ExtraDisk] = SAVED_DISKS) -> Iterator[Rig]:
     """Boot it; gone with its disks at the end."""
     # A guest's clock is not ours: what is silent for a minute there may be so for a second here.
     os.environ["HSP_SILENCE_S"] = "0"

@@ -15,7 +15,7 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.config.testbed import LAB_TESTBED
-from kit.emulation.served import Served
+from kit.emulation.served import ServedDevices
 from kit.hosts.base import Host
 from kit.lab.guest import free_port, open_host, running_labs
 from kit.lab.image.image import Image
@@ -381,7 +381,7 @@ def test_records_that_a_lying_device_loses_make_the_run_invalid(image: Image, tm
     """
 
     def lose_power(guest: Host) -> None:
-        Served(guest).tell("log0", "power-loss")
+        ServedDevices(guest).tell("log0", "power-loss")
 
     done = run_failing(tmp_path, LYING, [("log0", "log", "ssd-lying")], lose_power, '"end":true')
     (row,) = done.summary["forces"]

@@ -12,7 +12,7 @@ from kit.config.testbed_devices import EmulatedDevice, resolve_devices
 from kit.core.errors import HostError
 from kit.emulation import compilation
 from kit.emulation.devices_file import keep_states, load_states, served_devices
-from kit.emulation.served import Served, counters_command, tell_command
+from kit.emulation.served import ServedDevices, counters_command, tell_command
 from kit.hosts.base import CommandFailed, Host
 from tests.lab.conftest import RunningLab
 
@@ -34,8 +34,8 @@ def devices() -> tuple[EmulatedDevice, ...]:
 
 
 @pytest.fixture
-def served(running_lab: RunningLab, devices: tuple[EmulatedDevice, ...]) -> Iterator[Served]:
-    served = Served(running_lab.guest)
+def served(running_lab: RunningLab, devices: tuple[EmulatedDevice, ...]) -> Iterator[ServedDevices]:
+    served = ServedDevices(running_lab.guest)
     served.start(compilation.server(), served_devices(devices), DILATION)
     try:
         yield served
@@ -43,7 +43,7 @@ def served(running_lab: RunningLab, devices: tuple[EmulatedDevice, ...]) -> Iter
         served.stop()
 
 
-def path_of(served: Served, name: str) -> str:
+def path_of(served: ServedDevices, name: str) -> str:
     return next(device["path"] for device in served.status() if device["name"] == name)
 
 
@@ -60,7 +60,7 @@ def read(host: Host, path: str, sector: int, sectors: int) -> bytes:
     return host.get("/run/found")
 
 
-def test_what_is_written_is_read_and_what_is_discarded_is_zero(served: Served) -> None:
+def test_what_is_written_is_read_and_what_is_discarded_is_zero(served: ServedDevices) -> None:
     host, content = served.host, bytes(range(256)) * 64
     for device in DEVICES:
         path = path_of(served, device.name)
@@ -72,7 +72,7 @@ def test_what_is_written_is_read_and_what_is_discarded_is_zero(served: Served) -
     assert read(host, path, 1000, 32) == bytes(4096) + content[4096:]
 
 
-def test_the_kernel_sees_what_kind_of_device_it_is(served: Served) -> None:
+def test_the_kernel_sees_what_kind_of_device_it_is(served: ServedDevices) -> None:
     def attribute(name: str, key: str) -> str:
         block = path_of(served, name).removeprefix("/dev/")
         return served.host.run(["cat", f"/sys/block/{block}/queue/{key}"]).stdout.strip()
@@ -84,7 +84,7 @@ def test_the_kernel_sees_what_kind_of_device_it_is(served: Served) -> None:
     assert attribute("plp", "discard_max_bytes") != "0"
 
 
-def test_a_stall_an_error_range_and_a_device_that_is_gone(served: Served) -> None:
+def test_a_stall_an_error_range_and_a_device_that_is_gone(served: ServedDevices) -> None:
     host, path = served.host, path_of(served, "plp")
     content = b"x" * 512
     write(host, path, content, 0, sync=True)
@@ -113,7 +113,7 @@ def test_a_stall_an_error_range_and_a_device_that_is_gone(served: Served) -> Non
         served.tell("nobody", "fail")
 
 
-def test_a_power_loss_takes_what_was_in_a_volatile_cache_and_nothing_else(served: Served) -> None:
+def test_a_power_loss_takes_what_was_in_a_volatile_cache_and_nothing_else(served: ServedDevices) -> None:
     host = served.host
     old, new = b"o" * 512, b"n" * 512
     for name in ("plp", "consumer", "liar"):
@@ -131,7 +131,7 @@ def test_a_power_loss_takes_what_was_in_a_volatile_cache_and_nothing_else(served
     assert left["liar"] == (b"\0", b"\0"), "a device that lies about its flushes loses all of it"
 
 
-def test_devices_become_what_a_power_loss_at_the_mark_would_have_left(served: Served) -> None:
+def test_devices_become_what_a_power_loss_at_the_mark_would_have_left(served: ServedDevices) -> None:
     host, path = served.host, path_of(served, "consumer")
     write(host, path, b"a" * 512, 0, sync=True)
     write(host, path, b"b" * 512, 1, sync=False)
@@ -146,7 +146,7 @@ def test_devices_become_what_a_power_loss_at_the_mark_would_have_left(served: Se
         served.restore()
 
 
-def test_a_server_that_dies_is_followed_by_another_with_the_same_content(served: Served) -> None:
+def test_a_server_that_dies_is_followed_by_another_with_the_same_content(served: ServedDevices) -> None:
     host, path = served.host, path_of(served, "plp")
     content = bytes(range(256)) * 2
     write(host, path, content, 77, sync=True)
@@ -164,7 +164,7 @@ def test_content_and_state_are_kept_from_one_time_to_the_next(
 ) -> None:
     wanted = EmulatedDevice(name="kept", size="64MiB", preset="nvme-consumer", keep="kept.state")
     devices = resolve_devices((wanted,), tmp_path / "testbed.toml")
-    served, host = Served(running_lab.guest), running_lab.guest
+    served, host = ServedDevices(running_lab.guest), running_lab.guest
     content = bytes(range(256)) * 16
 
     def counters_after(first: bool) -> dict[str, int]:
@@ -195,7 +195,7 @@ shift 2; "$@" && wait $!
 """
 
 
-def test_requests_that_wait_while_a_state_is_loaded_are_answered(served: Served) -> None:
+def test_requests_that_wait_while_a_state_is_loaded_are_answered(served: ServedDevices) -> None:
     """A disk decides later which of several it serves; the new model knew nothing of them."""
     path, state = path_of(served, "disk"), served.state_path("disk")
     served.tell("disk", "save", state)
@@ -204,7 +204,7 @@ def test_requests_that_wait_while_a_state_is_loaded_are_answered(served: Served)
     served.host.run(["rm", state])
 
 
-def test_requests_take_the_models_time_and_little_else(served: Served) -> None:
+def test_requests_take_the_models_time_and_little_else(served: ServedDevices) -> None:
     """Unwritten reads are answered from the map at a constant time: what varies is the server.
 
     Other work of the guest only adds to it: the best of three attempts counts.
@@ -230,7 +230,7 @@ def test_as_many_devices_as_a_testbed_may_have_start_together(running_lab: Runni
         tuple(EmulatedDevice(name=f"ssd{n}", size="64MiB", preset="nvme-consumer") for n in range(12)),
         Path(__file__),
     )
-    served = Served(running_lab.guest)
+    served = ServedDevices(running_lab.guest)
     try:
         paths = served.start(compilation.server(), served_devices(many), DILATION)
         assert len(paths) == len(many)
@@ -240,6 +240,6 @@ def test_as_many_devices_as_a_testbed_may_have_start_together(running_lab: Runni
         served.stop()
 
 
-def test_a_second_set_of_devices_is_told_apart(served: Served) -> None:
+def test_a_second_set_of_devices_is_told_apart(served: ServedDevices) -> None:
     assert served.is_running()
     assert {device["name"] for device in served.status()} == {device.name for device in DEVICES}

@@ -17,7 +17,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.base import HostLost
-from kit.lab.guest import Lab, probe_real_clock, runtime_dir
+from kit.lab.guest import RunningLab, probe_real_clock, runtime_dir
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
@@ -125,7 +125,7 @@ def test_kill_9_of_the_cli_leaves_nothing(image: Image, tmp_path: Path) -> None:
 def test_a_guest_that_does_not_come_up_is_named_and_ended(image: Image) -> None:
     # A root disk that is not there: the kernel's own words must reach the user.
     spec = LabSpec(image.path, Clock("virtual", 4), 1024, ("rdinit=/nothing", "root=/dev/null"))
-    with Lab(spec) as lab:
+    with RunningLab(spec) as lab:
         state = lab.state
         assert qemus_of(state)
         for deadline_s, text in ((0, "did not come up within 0 s"), (None, "kernel panic")):
@@ -150,7 +150,7 @@ def test_kvm_counts_only_when_a_guest_has_booted(image: Image) -> None:
     if reason:
         assert "kvm" in reason.lower() or "did not come up" in reason
         return
-    with Lab(replace(spec, clock=Clock("real"))) as lab:
+    with RunningLab(replace(spec, clock=Clock("real"))) as lab:
         lab.wait_ready(30)
         with lab.host() as guest:
             source = "/sys/devices/system/clocksource/clocksource0/current_clocksource"

@@ -30,7 +30,7 @@ from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
 from kit.emulation.udev_links import link_by_id, unlink
-from kit.hosts.base import Result
+from kit.hosts.base import CommandResult
 from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
 from tests.kit.devices.facts import REASONS_OF_USES
@@ -273,8 +273,8 @@ def test_d7_a_tool_that_does_not_tell(
 
 def test_d7_python_itself_does_not_tell(rig: Rig) -> None:
     class Deaf(Tampered):
-        def run(self, argv: Sequence[str], **options: Any) -> Result:
-            return Result(self.name, tuple(argv), 0, "what?", "")
+        def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
+            return CommandResult(self.name, tuple(argv), 0, "what?", "")
 
     with pytest.raises(SafetyRefusal, match="could not be determined"):
         check(Deaf(rig), [wanted(rig, "vd0")])  # type: ignore[arg-type]

@@ -42,7 +42,7 @@ class Served:
 
     guest: Host
     client: SiteClient
-    pool: pool.Pool
+    pool: pool.CreatedPool
     path: str
     zfs: ZfsVersion
 
@@ -50,11 +50,11 @@ class Served:
     def source(self) -> str:
         return nfs_mount.source_of(self.client.server_address, self.path)
 
-    def counted(self) -> server_activity.Conditions:
+    def counted(self) -> server_activity.ServerConditions:
         return server_activity.read(self.guest, self.pool.name, self.zfs)
 
     def checks(
-        self, was: server_activity.Conditions, now: server_activity.Conditions, op: str, ios: int
+        self, was: server_activity.ServerConditions, now: server_activity.ServerConditions, op: str, ios: int
     ) -> list[Check]:
         """Calls and bytes at the server against what was asked for, in I/Os of 512 bytes."""
         found = server_activity.checks(was, now, self.pool.name, {op: ios}, {op: 512}, self.zfs)

@@ -22,7 +22,7 @@ from kit.importers.base import Options
 from kit.importers.run import read_files
 from kit.instruments import server_activity
 from kit.instruments.machine import clock_steps, thermal_throttling
-from kit.instruments.machine.clock_steps import Change
+from kit.instruments.machine.clock_steps import ClockChange
 from kit.lab.clients import make_client
 from kit.lab.guest import running_labs
 from kit.lab.site import make_devices
@@ -104,18 +104,18 @@ def test_a_clock_that_is_set_is_told_from_one_that_is_slewed(running_lab: Runnin
     guest = running_lab.guest
     was = clock_steps.read(guest)
     read = clock_steps.parse_readings(guest.run(clock_steps._PYTHON).stdout)
-    assert read and clock_steps.change(was, read) == Change(0, 0)
+    assert read and clock_steps.change(was, read) == ClockChange(0, 0)
     # As fast as the kernel slews, by much more in that time than the readings may be wrong.
     guest.run(["python3", "-c", SLEW, "500"])
     guest.run(["sleep", "20"])
-    assert clock_steps.change(was, clock_steps.read(guest)) == Change(0, 0)
+    assert clock_steps.change(was, clock_steps.read(guest)) == ClockChange(0, 0)
     guest.run(["python3", "-c", SLEW, "0"])
     guest.run(["date", "--set", "+2 seconds"])
     now, again = clock_steps.read(guest), clock_steps.parse_readings(guest.run(clock_steps._PYTHON).stdout)
     guest.run(["date", "--set", "-2 seconds"])
     change = clock_steps.change(was, now)
     assert 1_900_000_000 < change.step_ns <= 2_000_000_000 and change.slept_ns == 0
-    assert again and clock_steps.change(now, again) == Change(0, 0)
+    assert again and clock_steps.change(now, again) == ClockChange(0, 0)
     assert thermal_throttling.read(guest).counts == {}
 
 
@@ -285,7 +285,7 @@ def test_one_tracer_counts_each_phase_by_itself(traced_mount: tuple[Host, Host])
     """Each phase has what the client did in it; what was done in between is nobody's."""
     guest, client = traced_mount
     tracing = find_tracing(guest, openzfs_version.read(guest))
-    place = nfsd_tracer.Place("/run/traced")
+    place = nfsd_tracer.TracerFiles("/run/traced")
     intervals_ns = [200_000_000, 20_000_000, 100_000_000]
     process = nfsd_tracer.start(guest, place, TRACE_CLOCK, intervals_ns, tracing)
     tracer = nfsd_tracer.Tracer(guest, place, process)
@@ -332,7 +332,7 @@ def test_a_tracer_whose_map_is_full_says_how_full(
 ) -> None:
     guest, client = traced_mount
     monkeypatch.setattr(nfsd_tracer, "MAP_KEYS", 8)
-    place = nfsd_tracer.Place("/run/full")
+    place = nfsd_tracer.TracerFiles("/run/full")
     tracing = find_tracing(guest, openzfs_version.read(guest))
     process = nfsd_tracer.start(guest, place, TRACE_CLOCK, [10**9], tracing)
     tracer = nfsd_tracer.Tracer(guest, place, process)
@@ -354,7 +354,7 @@ def test_a_tracer_that_does_not_read_its_events_says_how_many_it_lost(
     traced_mount: tuple[Host, Host],
 ) -> None:
     guest, client = traced_mount
-    place = nfsd_tracer.Place("/run/stalled")
+    place = nfsd_tracer.TracerFiles("/run/stalled")
     tracing = find_tracing(guest, openzfs_version.read(guest))
     process = nfsd_tracer.start(guest, place, TRACE_CLOCK, [4_000_000], tracing)
     tracer = nfsd_tracer.Tracer(guest, place, process)
@@ -373,7 +373,7 @@ def test_a_tracer_that_does_not_read_its_events_says_how_many_it_lost(
 def test_a_tracer_that_was_left_is_ended(running_lab: RunningLab) -> None:
     guest = running_lab.guest
     tracing = find_tracing(guest, openzfs_version.read(guest))
-    place = nfsd_tracer.Place("/run/left")
+    place = nfsd_tracer.TracerFiles("/run/left")
     process = nfsd_tracer.start(guest, place, TRACE_CLOCK, [10**9], tracing)
     nfsd_tracer.end_left(guest, "/run/lef")
     assert process.running()

@@ -23,12 +23,12 @@ from kit.devices import block_device
 from kit.devices.block_device import find_unused, read_written
 from kit.emulation import compilation
 from kit.emulation.devices_file import served_devices
-from kit.emulation.served import Served
+from kit.emulation.served import ServedDevices
 from kit.hosts.ssh import SshHost
 from kit.lab import aged_devices as aged
 from kit.lab.site import make_devices
 from kit.precondition import stage as preconditionstage
-from kit.precondition.device import Outcome, Target, precondition
+from kit.precondition.device import Preconditioned, Target, precondition
 from kit.precondition.purge import purge
 from kit.precondition.stage_loads import Stage
 from tests.lab.conftest import RunningLab
@@ -62,7 +62,7 @@ class Bench:
         self.state = folder / "state.json"
         self.told = io.StringIO()
 
-    def run(self, wanted: Precondition) -> Outcome:
+    def run(self, wanted: Precondition) -> Preconditioned:
         return precondition(
             self.guest, self.target, wanted, CLOCK,
             work_dir="/run/hsp/precondition-test", state_path=self.state, progress=Progress(stream=self.told),
@@ -189,7 +189,7 @@ def test_what_was_aged_once_is_given_to_the_next_device_with_its_proof(
     wanted, told = settings(), io.StringIO()
 
     def with_device(work: Callable[[Target, aged.AgedStates], None], age_again: bool = False) -> None:
-        served = Served(guest)
+        served = ServedDevices(guest)
         path = served.start(compilation.server(), served_devices(devices), CLOCK.dilation)["log0"]
         states = aged.AgedStates(
             running_lab.lab, served, devices, CLOCK.dilation, Progress(stream=told), age_again
@@ -202,7 +202,7 @@ def test_what_was_aged_once_is_given_to_the_next_device_with_its_proof(
     def digest(target: Target) -> str:
         return guest.run(["sha256sum", target.path]).stdout.split()[0]
 
-    found: dict[str, Outcome] = {}
+    found: dict[str, Preconditioned] = {}
     content = []
 
     def age(target: Target, states: aged.AgedStates) -> None:

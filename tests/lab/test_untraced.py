@@ -14,7 +14,7 @@ import reports
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.progress import Progress
-from kit.hosts.base import Process, Result
+from kit.hosts.base import CommandResult, Process
 from kit.hosts.ssh import SshHost
 from kit.instruments import read_history
 from kit.lab.clients import make_client
@@ -54,9 +54,9 @@ class Without:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._guest, name)
 
-    def run(self, argv: Sequence[str], **more: Any) -> Result:
+    def run(self, argv: Sequence[str], **more: Any) -> CommandResult:
         if not self._bpftrace and "bpftrace" in argv:
-            return Result(self.name, tuple(argv), 127, "", "bpftrace: not found")
+            return CommandResult(self.name, tuple(argv), 127, "", "bpftrace: not found")
         found = self._guest.run(argv, **more)
         if self._function and "/proc/kallsyms" in argv:
             kept = [line for line in found.stdout.splitlines() if self._function not in line.split()]
@@ -198,7 +198,7 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     nfs_export.export(server, path, client.address)
     nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
 
-    def read_all() -> read_history.Reads:
+    def read_all() -> read_history.DemandReads:
         read_history.begin(server, built.name)
         client.host.run(["dd", "if=/mnt/reads/file", "of=/dev/null", "bs=512", "iflag=direct"])
         return read_history.history(server, built.name, objset)

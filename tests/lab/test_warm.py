@@ -11,7 +11,7 @@ from kit.core.clock import Clock
 from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
 from kit.lab import warm
-from kit.lab.guest import Lab
+from kit.lab.guest import RunningLab
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
 
@@ -107,6 +107,6 @@ def test_a_stream_that_qemu_does_not_take_is_named(spec: LabSpec, image: Image, 
     broken.write_bytes(found.memory.read_bytes()[:100_000])
     with (
         pytest.raises(warm.HostError, match="QEMU ended with"),
-        Lab(spec, resume=warm.Saved(found.root, broken)) as lab,
+        RunningLab(spec, resume=warm.SavedGuest(found.root, broken)) as lab,
     ):
         lab.wait_ready(60)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kit.core.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Result, checked_argv
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, CommandResult, checked_argv
 from kit.hosts.local import MARK
 from kit.zfs.tunables import EFFECTS
 from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
@@ -34,17 +34,17 @@ _VERSIONS = {
 
 
 class StatefulProcess(ScriptedProcess):
-    def __init__(self, host: FileHost, pid: int, result: Result) -> None:
+    def __init__(self, host: FileHost, pid: int, result: CommandResult) -> None:
         super().__init__(result)
         self._host, self._pid = host, pid
 
     def running(self) -> bool:
         return self._host.key not in self._host.wire.lost and self._pid in self._host.machine.processes
 
-    def wait(self, deadline_s: float) -> Result:
+    def wait(self, deadline_s: float) -> CommandResult:
         return self.stop(deadline_s)
 
-    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+    def stop(self, deadline_s: float, signal: str = "INT") -> CommandResult:
         def end() -> Answer:
             gone = self._host.machine.processes.pop(self._pid, None)
             for name in gone.holds if gone else ():
@@ -146,7 +146,7 @@ class FileHost(ScriptedHost):
         return self.wire.world.last_pid
 
     def _start(self, argv: tuple[str, ...]) -> ScriptedProcess:
-        done = Result(self.name, argv, 0, "", "")
+        done = CommandResult(self.name, argv, 0, "", "")
         if argv[1:3] == ("-I", "-c"):
             return self._start_lock(argv)
         if "bpftrace" in argv:
@@ -168,11 +168,11 @@ class FileHost(ScriptedHost):
         for each in self.machine.processes.values():
             if held := set(names) & set(each.holds):
                 said = json.dumps({"name": held.pop(), "owner": "busy"})
-                return ScriptedProcess(Result(self.name, argv, 3, said, ""))
+                return ScriptedProcess(CommandResult(self.name, argv, 3, said, ""))
         ready = f"{directory}/{token}"
         pid = self._run_process(("lock", *names), holds=(*names, ready))
         self.machine.tree[ready] = str(pid)
-        return StatefulProcess(self, pid, Result(self.name, argv, 0, "", ""))
+        return StatefulProcess(self, pid, CommandResult(self.name, argv, 0, "", ""))
 
     # --- Commands ---
 

@@ -13,7 +13,7 @@ from kit.core.errors import ConfigError
 from tests.kit.store.mutations import mutated
 from tests.reports import synthetic
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 FRAME = synthetic.latency(3)
 MANIFEST = synthetic.manifest(FRAME, 3)

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from kit.store.summary import Range
-from reports.sheet.decide import Change, changes
-from reports.sheet.evidence import Served
-from reports.sheet.facts import Facts, at_most
-from reports.statistics.ratios import Figure
+from reports.sheet.decide import Speedup, changes
+from reports.sheet.evidence import ServedLatency
+from reports.sheet.facts import DriveFacts, at_most
+from reports.statistics.ratios import Realisation
 from tests.truth.trials import Trial
 
 Says = Callable[[np.random.Generator], bool]
@@ -21,22 +21,22 @@ _REACH = 0.02
 _INFLATED = {"AR 0.6": 2.0, "AR 0.9": 4.4}
 
 
-def drawn(random: np.random.Generator, log: float, runs: int, scatter: float, tail: str) -> list[Figure]:
+def drawn(random: np.random.Generator, log: float, runs: int, scatter: float, tail: str) -> list[Realisation]:
     """A percentile in each run: its runs scatter by `scatter`, its I/Os by _REACH."""
     noise = random.standard_t(3, runs) / 3**0.5 if tail == "t3" else random.standard_normal(runs)
     if tail == "outlier":
         noise[0] += 3
     own = random.standard_normal(runs) * _REACH / 1.96 * _INFLATED.get(tail, 1.0)
-    return [Figure(log + scatter * each + other, _REACH) for each, other in zip(noise, own, strict=True)]
+    return [Realisation(log + scatter * each + other, _REACH) for each, other in zip(noise, own, strict=True)]
 
 
 def served(
     random: np.random.Generator, runs: int, scatter: float, factor: float = 1.0, tail: str = ""
-) -> Served:
+) -> ServedLatency:
     """Both percentiles of a run are slow together: they share its state."""
     p50 = drawn(random, np.log(factor), runs, scatter, tail)
-    p99 = [Figure(each.log + random.standard_normal() * _REACH / 1.96, _REACH) for each in p50]
-    return Served(
+    p99 = [Realisation(each.log + random.standard_normal() * _REACH / 1.96, _REACH) for each in p50]
+    return ServedLatency(
         "write-slog", 4000 * runs, runs, (1.0,) * runs, None, {"p50": tuple(p50), "p99": tuple(p99)}
     )
 
@@ -50,9 +50,9 @@ def met(
     return at_most(one.us("p99") or 0.0, known, 1.0, runs) is said
 
 
-def change(random: np.random.Generator, runs: int, scatter: tuple[float, float], factor: float) -> Change:
+def change(random: np.random.Generator, runs: int, scatter: tuple[float, float], factor: float) -> Speedup:
     sides = [served(random, runs, each, by) for each, by in zip(scatter, (1.0, factor), strict=True)]
-    facts = Facts(None, None, {}, {"log": sides[0], "cache": None}, {}, {})  # type: ignore[arg-type]
+    facts = DriveFacts(None, None, {}, {"log": sides[0], "cache": None}, {}, {})  # type: ignore[arg-type]
     return changes(facts, {"log": sides[1], "cache": None}, 0.05)[0]
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from kit.run.power_records import Acknowledged, Layout, judge
+from kit.run.power_records import Acknowledged, RecordLayout, judge
 from kit.store.manifest import PowerLoss
 from reports.verdict import power_loss
 from reports.verdict.write_cache import judge as judge_timing
@@ -14,7 +14,7 @@ from tests.reports.slog import slog_test
 from tests.truth.trials import Trial
 
 _BOUND, _SLOG = "docs/power-loss.md, the bound", "docs/slog.md, four sentences"
-_LAYOUT = Layout("file", 7, 1, (4096, 4096, 4096))
+_LAYOUT = RecordLayout("file", 7, 1, (4096, 4096, 4096))
 _PROOF = [{"device": "log0", "counter": "unsafe_shutdowns", "before": 1, "after": 2}]
 _CONTROL = {"acknowledged": 9, "looked_at": 9, "lost": 9}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator as Random
 
-from reports.statistics.usual_band import Series, Timeline
+from reports.statistics.usual_band import IntervalFigures, Timeline
 from reports.verdict import recovery
 from tests.truth.made_up import SECOND, phase_of, state_of
 from tests.truth.trials import Trial
@@ -23,7 +23,7 @@ def _fault(
     slower: float = 1,
     outliers: float = 0.02,
     state: tuple[float, float] = (0, 0),
-) -> recovery.Judged:
+) -> recovery.JudgedFaults:
     """`state`: how many intervals it lasts, and by how much it varies. `slower`: from the begin on."""
     count = before + 1 + lasts + 40
     level = state_of(random, count, *state)
@@ -33,7 +33,9 @@ def _fault(
     ios_ns = np.sort(150_000 * np.exp(level[:, None] + noise), axis=1)
     ios = np.full(count, 20.0)
     layers = {
-        (layer, "write"): Series(ios, ios_ns[:, 9] + more, ios_ns[:, -1] + more, ios_ns[:, -1] + more)
+        (layer, "write"): IntervalFigures(
+            ios, ios_ns[:, 9] + more, ios_ns[:, -1] + more, ios_ns[:, -1] + more
+        )
         for layer, more in (("nfs-server", 0), ("client", 20_000))
     }
     action = {
@@ -43,7 +45,7 @@ def _fault(
     }  # fmt: skip
     schedule = {"load_begun_ns": 0, "actions": [action], "data": {"data_errors": 0, "scan": "x"}}
     phase = phase_of("soak", 0, count * SECOND, SECOND, schedule=schedule)
-    line, judged = Timeline(0, SECOND, count, layers), recovery.Judged()
+    line, judged = Timeline(0, SECOND, count, layers), recovery.JudgedFaults()
     assert phase.schedule
     recovery.judge_line(line, recovery.quiet_of(line, phase, phase.schedule), phase, phase.schedule, judged)
     return judged

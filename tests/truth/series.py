@@ -18,7 +18,7 @@ from reports.series.drift import drift_of
 from reports.series.ratios import largest_change, ratios_of
 from reports.statistics import batch_means
 from reports.statistics.quantiles import Floats
-from reports.statistics.ratios import Figure
+from reports.statistics.ratios import Realisation
 from tests.truth.made_up import state_of, stretch
 from tests.truth.trials import Trial
 
@@ -47,7 +47,7 @@ def _series(identity: str) -> Series:
     return Series.from_json(value, "series.json")
 
 
-def _row(name: str, figure: Figure) -> CellRow:
+def _row(name: str, figure: Realisation) -> CellRow:
     low, high = figure.range or (None, None)
     known = (low, high) if low is not None and high is not None else None
     return CellRow.model_construct(
@@ -103,7 +103,7 @@ def _side(random: Random, name: str, logs: Floats) -> Series:
         _cell(
             n,
             [
-                [_row(f"tier{k}", Figure(x, 0.005)) for k, x in enumerate(each)]
+                [_row(f"tier{k}", Realisation(x, 0.005)) for k, x in enumerate(each)]
                 for each in logs[:, n].tolist()
             ],
         )
@@ -179,7 +179,7 @@ def _headline(random: Random, *given: Any, **kind: Any) -> bool:
 def _median(random: Random, ios: int, factor: float, name: str = "disk") -> CellRow:
     found = batch_means.quantile(*stretch(random, ios, 20, 0.0), 0.5)
     assert found is not None
-    return _row(name, Figure(found.log + math.log(factor), found.reach))
+    return _row(name, Realisation(found.log + math.log(factor), found.reach))
 
 
 def _expected(random: Random, ios: int, truth: float, rounds: int = 1, scatter: float = 0.0) -> bool:

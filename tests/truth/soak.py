@@ -12,7 +12,7 @@ from numpy.random import Generator as Random
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from reports.statistics import blocks
-from reports.statistics.ratios import Figure, ratio
+from reports.statistics.ratios import Realisation, ratio
 from reports.verdict import impact, soak
 from tests.truth import devices, faults
 from tests.truth.made_up import MS, SECOND, frame_of, phase_of, state_of
@@ -171,11 +171,11 @@ def _judged(
     """The same without I/Os: how exactly each phase is known is given."""
 
     def says(random: Random) -> bool:
-        figures: tuple[list[Figure], list[Figure]] = ([], [])
+        figures: tuple[list[Realisation], list[Realisation]] = ([], [])
         for number in range(2 * sides):
             side = number % 4 in (1, 2)
             log = np.log(factor) * side + moment * random.standard_normal() + drift * number
-            figures[side].append(Figure(log + 0.005 * random.standard_normal(), 1.96 * 0.005))
+            figures[side].append(Realisation(log + 0.005 * random.standard_normal(), 1.96 * 0.005))
         return ratio(*figures).inside(0, limit) is False
 
     return says

@@ -7,7 +7,7 @@ import pytest
 from tests.truth.areas import AREAS
 from tests.truth.trials import Trial, share
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 FEW = [
     pytest.param(trial, id=f"{area}: {trial.claim}, {trial.data}")

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.ratios import Figure
+from reports.statistics.ratios import Realisation
 from reports.trend.analyse import Trend, trend_of
 from reports.trend.gate import gate
-from reports.trend.point import Measured, Point
+from reports.trend.point import FigureAtPoint, TrendPoint
 from tests.truth.trials import Trial
 
 Floats = npt.NDArray[np.float64]
@@ -49,11 +49,12 @@ def page(
     points = []
     for i in range(runs):
         found = {
-            key: Measured((Figure(float(log[i]), 0.002),), True) for key, log in zip(keys, logs, strict=True)
+            key: FigureAtPoint((Realisation(float(log[i]), 0.002),), True)
+            for key, log in zip(keys, logs, strict=True)
         }
         started = (start + timedelta(days=i)).isoformat()
         points.append(
-            Point(f"run{i}", f"run{i}", started, "valid", (), {"": {"workload": "w"}}, figures=found)
+            TrendPoint(f"run{i}", f"run{i}", started, "valid", (), {"": {"workload": "w"}}, figures=found)
         )
     return trend_of(points)
 

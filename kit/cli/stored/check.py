@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from kit.cli.result import Result
+from kit.cli.result import OutputTargets
 from kit.core.errors import ConfigError
 from kit.core.output import as_json, say_error, write_target
 from kit.core.text import wrapped
@@ -27,7 +27,9 @@ _MARKS: dict[State, str] = {
 _SHOWN = ("failed", "known", "not known")
 
 
-def check(runs: Sequence[Path], known: Path | None, result: Result, junit: Path | None, all_: bool) -> None:
+def check(
+    runs: Sequence[Path], known: Path | None, result: OutputTargets, junit: Path | None, all_: bool
+) -> None:
     """Judge stored runs and series again, without their hosts. Ends with the worst verdict's exit code.
 
     2 if a run cannot be read, 3 also if summary.json says something else than the counts. A failure that is

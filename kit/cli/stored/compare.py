@@ -18,11 +18,11 @@ from kit.cli.options import (
     WorseThanOption,
     part_of,
 )
-from kit.cli.result import OutputOption, Result, format_option
+from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
 from kit.core.output import as_json, say
-from kit.session.comparison import StoredRun, comparison, shown_phase
+from kit.session.comparison import ComparedRun, comparison, shown_phase
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
 from kit.store.run_directory import refuse_no_run
@@ -84,7 +84,7 @@ def compare(
       hsp compare --baseline fw1 top-speeds --worse-than 10%
       hsp compare RUN1 RUN2 -- RUN3 RUN4 -o difference.html
     """
-    result = Result.of(kind, output, json_output)
+    result = OutputTargets.of(kind, output, json_output)
     split = _split(runs, results) if baseline is None else _of_baseline(results, baseline, runs)
     if any(is_series(Path(name)) for side in split for name in side):
         refuse_unused(context, {"a comparison of series": True})
@@ -133,7 +133,7 @@ def _of_baseline(results: Path, name: str, runs: list[str]) -> tuple[list[str], 
     return [str(baseline)], runs
 
 
-def _compare_series(split: tuple[list[str], list[str]], result: Result) -> None:
+def _compare_series(split: tuple[list[str], list[str]], result: OutputTargets) -> None:
     """A series against a series. Raises ConfigError."""
     a, b = split
     if len(a) != 1 or len(b) != 1 or not all(is_series(Path(name)) for name in (*a, *b)):
@@ -157,9 +157,9 @@ def _split(runs: list[str], results: Path) -> tuple[list[str], list[str]]:
     return [find_phase(name, results) for name in side_a], [find_phase(name, results) for name in side_b]
 
 
-def _read(names: list[str]) -> list[StoredRun]:
+def _read(names: list[str]) -> list[ComparedRun]:
     """The runs of one side. Raises ConfigError for a run that is given twice: it would count twice."""
-    runs = [StoredRun(name) for name in names]
+    runs = [ComparedRun(name) for name in names]
     names_by_identity: dict[str, str] = {}
     for run in runs:
         for identity in run.identities & names_by_identity.keys():

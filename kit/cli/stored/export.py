@@ -10,7 +10,7 @@ import typer
 
 import reports
 from kit.cli.options import duration_ns
-from kit.cli.result import Result
+from kit.cli.result import OutputTargets
 from kit.cli.usage import refuse_unused
 from kit.core.bins import BINS_PER_OCTAVE
 from kit.core.errors import ConfigError
@@ -26,7 +26,7 @@ from reports.statistics.quantiles import over_time
 
 
 @dataclass(frozen=True)
-class Counts:
+class ExportedCounts:
     """What of a run: options of `hsp show`."""
 
     phases: list[str]
@@ -37,7 +37,7 @@ class Counts:
     per_octave: int | None
 
 
-def export(context: typer.Context, run: Path, result: Result, of: Counts) -> None:
+def export(context: typer.Context, run: Path, result: OutputTargets, of: ExportedCounts) -> None:
     """Write the counts or percentiles as CSV, Parquet or OpenMetrics text. Raises ConfigError, HostError."""
     if len(result.targets) > 1:
         raise ConfigError(f"{' and '.join(result.kinds)} at once", "counts go to one place: give one -o")

@@ -21,7 +21,7 @@ from kit.config.workload_source import WORKLOADS
 from kit.core.errors import ConfigError, error_text
 from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID
-from kit.core.table import Table
+from kit.core.table import TextTable
 from kit.core.terminal import terminal_width
 from kit.core.units import format_latency
 from kit.recovery.clean import is_made
@@ -44,7 +44,7 @@ _FILES = ("plan.json", "manifest.json", "summary.json", "series.json")
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRun:
     """A run directory. `verdict`: None without summary.json; `problem`: why its files cannot be read.
 
     `rows`: its medians, with `phase`, `op`, `tier` and `p50_us`.
@@ -111,7 +111,7 @@ def list_command(
             _emit_table(head, rows)
 
 
-def _show_runs(runs: Sequence[Listed], results: Path, json_output: bool, such: str) -> None:
+def _show_runs(runs: Sequence[ListedRun], results: Path, json_output: bool, such: str) -> None:
     if json_output:
         emit_json({"format": 1, "runs": [asdict(run) for run in runs]})
         return
@@ -129,7 +129,7 @@ def _emit_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if sys.stdout.isatty():
         cut = head.index(_CUT) if _CUT in head else None
         numeric = [n for n, name in enumerate(head) if name in _NUMERIC]
-        emit_text(Table(head, rows, numeric, cut=cut).lines(terminal_width()) if rows else ())
+        emit_text(TextTable(head, rows, numeric, cut=cut).lines(terminal_width()) if rows else ())
     else:
         emit_text(tuple(row) for row in rows)
 
@@ -142,42 +142,46 @@ def _is_run(path: Path) -> bool:
     return _RUN_ID.fullmatch(path.name) is not None or any(os.path.lexists(path / name) for name in _FILES)
 
 
-def _listed(path: Path) -> Listed:
+def _listed(path: Path) -> ListedRun:
     known: dict[str, Any] = {"run": path.name, "workload": path.parent.name, "started_utc": _time(path.name)}
     try:
         if is_series(path):
             return _listed_series(path)
         run = named_run(path)
         if not os.path.lexists(run.path / "manifest.json"):
-            return Listed(str(path), **known, sentence="It has not ended, or was killed: it has no manifest.")
+            return ListedRun(
+                str(path), **known, sentence="It has not ended, or was killed: it has no manifest."
+            )
         manifest = read_manifest(run)
         known["run"] = manifest.run or known["run"]
         known["workload"] = manifest.workload or known["workload"]
         known["started_utc"] = manifest.started_utc or known["started_utc"]
         if not os.path.lexists(run.path / "summary.json"):
-            return Listed(str(path), **known, sentence=f"Not analysed yet: hsp show {path}")
+            return ListedRun(str(path), **known, sentence=f"Not analysed yet: hsp show {path}")
         summary = read_summary(run)
-        return Listed(
+        return ListedRun(
             str(path), **known, verdict=summary.verdict, sentence=sentence(manifest, summary),
             rows=_medians(summary),
         )  # fmt: skip
     except ConfigError as error:
-        return Listed(str(path), **known, problem=error.message)
+        return ListedRun(str(path), **known, problem=error.message)
     except OSError as error:
-        return Listed(str(path), **known, problem=f"{error.filename}: {error.strerror}")
+        return ListedRun(str(path), **known, problem=f"{error.filename}: {error.strerror}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         # Parts of a summary are not checked when they are read.
-        return Listed(str(path), **known, problem=f"{path / 'summary.json'}: damaged ({error_text(error)})")
+        return ListedRun(
+            str(path), **known, problem=f"{path / 'summary.json'}: damaged ({error_text(error)})"
+        )
 
 
-def _listed_series(path: Path) -> Listed:
+def _listed_series(path: Path) -> ListedRun:
     """Raises ConfigError."""
     series = read_series(named_series(path))
     runs = sum(len(build.runs) for build in series.builds)
     text = f"A series: {len(series.cells)} measurements in {runs} runs. {' '.join(series.reasons)}".strip()
     if not series.ended:
         text += f" Not ended: hsp run --resume {path}" if is_made(path) else " Not ended."
-    return Listed(str(path), series.id, series.name, series.started_utc, series.verdict, text)
+    return ListedRun(str(path), series.id, series.name, series.started_utc, series.verdict, text)
 
 
 def _time(name: str) -> str | None:
@@ -187,7 +191,7 @@ def _time(name: str) -> str | None:
     return f"{name[:4]}-{name[4:6]}-{name[6:11]}:{name[11:13]}:{name[13:15]}Z"
 
 
-def _row(run: Listed) -> tuple[str, ...]:
+def _row(run: ListedRun) -> tuple[str, ...]:
     state = "damaged" if run.problem else run.verdict or "no result"
     on_terminal = sys.stdout.isatty()
     when = _age(run.started_utc) if on_terminal else run.started_utc or ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 import reports
-from kit.cli.result import Result
+from kit.cli.result import OutputTargets
 from kit.cli.usage import loaded, refuse_unused
 from kit.config.toml import load
 from kit.core.output import as_json, say
@@ -24,7 +24,7 @@ from reports.published.references import Document
 
 
 def report(
-    context: typer.Context, run: Path, result: Result, reference: Path | None, known: Path | None,
+    context: typer.Context, run: Path, result: OutputTargets, reference: Path | None, known: Path | None,
     junit: Path | None, open_: bool,
 ) -> None:  # fmt: skip
     """Write it as text, JSON or page. Ends with the verdict's exit code. Raises ConfigError, HostError."""
@@ -61,7 +61,7 @@ def _analysed(run: RunDir, reference: Path | None, known: Path | None) -> report
     return reports.analyse(run, ranges, document.setup if document else None, failures)
 
 
-def _end(report: Path, result: Result, open_: bool) -> None:
+def _end(report: Path, result: OutputTargets, open_: bool) -> None:
     """Say where the report is; open it in the user's browser, or say why not."""
     if "text" not in result.kinds:
         say(f"report: {report}")

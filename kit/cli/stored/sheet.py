@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from kit.cli.options import RUN, AllOption, JsonOption, ResultsOption
-from kit.cli.result import OutputOption, Result, format_option
+from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
 from kit.core.output import as_json
@@ -44,7 +44,7 @@ def sheet(
       hsp sheet candidates --need need.toml -o sheet.html
       hsp sheet results/slog/A.json results/slog/B.json --need need.toml
     """
-    result = Result.of(kind, output, json_output)
+    result = OutputTargets.of(kind, output, json_output)
     refuse_unused(context, {"a result without text": "text" not in result.kinds})
     found = buyers_sheet([os.fspath(find_run(name, results)) for name in runs], need)
     result.write({

@@ -10,7 +10,7 @@ import typer
 
 from kit.cli import complete
 from kit.cli.options import RUN, AllOption, JsonOption, JunitOption, KnownOption, ResultsOption
-from kit.cli.result import OutputOption, Result, format_option
+from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import loaded, refuse_unused
 from kit.core.errors import ConfigError
 from kit.core.output import check_target
@@ -89,7 +89,7 @@ def show(
       hsp show top-speeds --checks          what failed
       hsp show 20261124 -o counts.parquet   counts of a run whose id begins so
     """  # fmt: skip
-    result = Result.of(kind, output, json_output)
+    result = OutputTargets.of(kind, output, json_output)
     to_count = {*result.kinds} & {*_COUNTS}
     mode = "a page that is served" if live else "counts" if to_count else "the report of a run"
     without_text = "text" not in result.kinds
@@ -104,7 +104,7 @@ def show(
         loaded("kit.cli.stored.watch").watch(paths[0], port)
     elif to_count:
         counts = loaded("kit.cli.stored.export")
-        chosen = counts.Counts(phase or [], layer or [], percentiles, totals, every, per_octave)
+        chosen = counts.ExportedCounts(phase or [], layer or [], percentiles, totals, every, per_octave)
         counts.export(context, paths[0], result, chosen)
     else:
         loaded("kit.cli.stored.report").report(context, paths[0], result, reference, known, junit, open_)

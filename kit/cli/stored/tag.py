@@ -11,7 +11,7 @@ from kit.cli.options import RUN, JsonOption, ResultsOption
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.core.output import emit_json, emit_text
 from kit.core.units import utc_now
-from kit.session.comparison import StoredRun
+from kit.session.comparison import ComparedRun
 from kit.store.baselines import DEFAULT, set_baseline
 from kit.store.run_name import find_phase
 
@@ -29,7 +29,7 @@ def tag(
       hsp tag 20261124T05 fw1                 the run whose id begins so: baseline "fw1"
       hsp compare --baseline fw1 top-speeds   what has changed since
     """  # fmt: skip
-    stored = StoredRun(find_phase(run, results))
+    stored = ComparedRun(find_phase(run, results))
     if stored.phase is not None:
         raise ConfigError(f"{run}: a baseline is a whole run", "leave the phase out")
     if not stored.trusted:

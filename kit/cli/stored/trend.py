@@ -20,7 +20,7 @@ from kit.cli.options import (
     WorseThanOption,
     part_of,
 )
-from kit.cli.result import OutputOption, Result, format_option
+from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
 from kit.core.output import as_json, check_target, say, say_error, write_target
@@ -69,7 +69,7 @@ def trend(
       hsp trend top-speeds --by version -o trend.html    a page
       hsp trend top-speeds --worse-than 10% --figure write-slog:slog:p99 --junit t.xml
     """
-    result, limit = Result.of(kind, output, json_output), part_of(worse_than, figure)
+    result, limit = OutputTargets.of(kind, output, json_output), part_of(worse_than, figure)
     refuse_unused(context, {"a result without text": "text" not in result.kinds})
     check_target(junit)
     names = [

@@ -16,7 +16,7 @@ from kit.config.tables.setting_table import Argv, SettingName
 from kit.config.toml import KeyProblem, Table
 
 
-class Command(Table):
+class OwnCommand(Table):
     """Run on the server (of an appliance: on the first client), without a shell, as the user who logs in."""
 
     name: SettingName
@@ -25,7 +25,7 @@ class Command(Table):
     undo: Annotated[Argv | None, Field(exclude_if=lambda undo: undo is None)] = None
 
 
-def check_command_names(commands: tuple[Command, ...]) -> None:
+def check_command_names(commands: tuple[OwnCommand, ...]) -> None:
     """Raises KeyProblem for two commands of one name."""
     names = [each.name for each in commands]
     for number, name in enumerate(names):

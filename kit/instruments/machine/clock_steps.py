@@ -51,7 +51,7 @@ class WallClock:
 
 
 @dataclass(frozen=True)
-class Change:
+class ClockChange:
     """How far the wall clock was set forward, and how long the host slept, in ns.
 
     Values within the error of the readings are 0.
@@ -96,18 +96,18 @@ def parse_readings(text: str) -> WallClock | None:
     return WallClock(real - began, boot - began, ended - began)
 
 
-def change(before: WallClock, after: WallClock) -> Change:
+def change(before: WallClock, after: WallClock) -> ClockChange:
     """The change of the clock between two readings."""
     error_ns = before.error_ns + after.error_ns
     slept_ns = after.boot_ns - before.boot_ns
     step_ns = after.real_ns - before.real_ns - slept_ns
-    return Change(
+    return ClockChange(
         step_ns if abs(step_ns) > error_ns else 0,
         slept_ns if slept_ns > error_ns else 0,
     )
 
 
-def check(change: Change, host: str) -> Check:
+def check(change: ClockChange, host: str) -> Check:
     """Whether the step is small enough."""
     # Rounds toward zero.
     step_us = abs(change.step_ns) // 1000 * (1 if change.step_ns > 0 else -1)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.machine import clock_steps
 from kit.instruments.machine import thermal_throttling as throttling
 from kit.instruments.machine.clock_steps import WallClock
@@ -20,7 +20,7 @@ Changed = TypeVar("Changed")
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineHealth:
     """One machine at one moment. A value that is not available is the reason as text."""
 
     throttling: Throttling | str
@@ -28,12 +28,12 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Change:
+class HealthChange:
     """One machine over a phase. A value that is not available is the reason as text."""
 
     host: str
-    throttling: throttling.Change | str
-    wall: clock_steps.Change | str
+    throttling: throttling.ThrottlingChange | str
+    wall: clock_steps.ClockChange | str
     hottest_mdegc: tuple[int | None, int | None]
 
 
@@ -51,16 +51,16 @@ class HostHealth(Instrument):
     def end(self) -> None:
         self._after = read(self._machines)
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         return report(self._before, self._after, measured)
 
 
-def read(hosts: Sequence[Host]) -> dict[str, Machine]:
+def read(hosts: Sequence[Host]) -> dict[str, MachineHealth]:
     """Read each host, by name. A host that does not answer does not end the run."""
     return {host.name: _read_machine(host) for host in hosts}
 
 
-def _read_machine(host: Host) -> Machine:
+def _read_machine(host: Host) -> MachineHealth:
     heat: Throttling | str
     try:
         heat = throttling.read(host)
@@ -68,19 +68,19 @@ def _read_machine(host: Host) -> Machine:
         heat = f"not available: {error}"
     except HostError as error:
         # To read its clock would wait as long again.
-        return Machine(*[f"not available: {error.message}"] * 2)
+        return MachineHealth(*[f"not available: {error.message}"] * 2)
     try:
-        return Machine(heat, clock_steps.read(host))
+        return MachineHealth(heat, clock_steps.read(host))
     except HostError as error:
-        return Machine(heat, f"not available: {error.message}")
+        return MachineHealth(heat, f"not available: {error.message}")
 
 
-def _change(host: str, before: Machine, after: Machine) -> Change:
+def _change(host: str, before: MachineHealth, after: MachineHealth) -> HealthChange:
     heats = (before.throttling, after.throttling)
     first_mdegc, last_mdegc = (None if isinstance(heat, str) else heat.hottest_mdegc for heat in heats)
     heat = _between(throttling.change, *heats)
     wall = _between(clock_steps.change, before.wall, after.wall)
-    return Change(host, heat, wall, (first_mdegc, last_mdegc))
+    return HealthChange(host, heat, wall, (first_mdegc, last_mdegc))
 
 
 def _between(
@@ -96,7 +96,7 @@ def _between(
         return str(error)
 
 
-def checks(change: Change, duration_ns: int) -> Iterator[Check | Missing]:
+def checks(change: HealthChange, duration_ns: int) -> Iterator[Check | Missing]:
     """`duration_ns`: of the load, on the hosts' clock. Pure."""
     if isinstance(change.throttling, str):
         yield Missing(
@@ -120,7 +120,7 @@ def checks(change: Change, duration_ns: int) -> Iterator[Check | Missing]:
         yield clock_steps.check(change.wall, change.host)
 
 
-def events(change: Change) -> Iterator[tuple[str, str]]:
+def events(change: HealthChange) -> Iterator[tuple[str, str]]:
     """Kind and text of events at unknown times of the phase. Pure."""
     heat = change.throttling
     if not isinstance(heat, str) and (text := throttling.describe(heat, change.host)):
@@ -133,7 +133,7 @@ def events(change: Change) -> Iterator[tuple[str, str]]:
         yield "suspend", f"{change.host} slept for {change.wall.slept_ns / 1e9:.3f} s"
 
 
-def _as_json(change: Change) -> dict[str, Any]:
+def _as_json(change: HealthChange) -> dict[str, Any]:
     heat = None if isinstance(change.throttling, str) else change.throttling
     wall = None if isinstance(change.wall, str) else change.wall
     return {
@@ -146,12 +146,14 @@ def _as_json(change: Change) -> dict[str, Any]:
     }
 
 
-def report(before: Mapping[str, Machine], after: Mapping[str, Machine], measured: Measured) -> Report:
+def report(
+    before: Mapping[str, MachineHealth], after: Mapping[str, MachineHealth], measured: MeasuredPhase
+) -> InstrumentReport:
     """Checks, events and problems of all machines, in the order of `before`. Pure."""
     changes = [_change(host, machine, after[host]) for host, machine in before.items()]
     happened = [event for change in changes for event in events(change)]
     start_ns, end_ns = measured.start_ns, measured.end_ns
-    return Report(
+    return InstrumentReport(
         [check for change in changes for check in checks(change, measured.duration_ns)],
         [Event(time_ns=start_ns, end_ns=end_ns, kind=kind, text=text) for kind, text in happened],
         # A monotonic clock stops in a suspend; those of the other hosts run on.

@@ -18,7 +18,7 @@ from kit.config.tables.phase_table import ARRAY
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
 from kit.instruments.array_state import member_checks
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.instruments.machine.sampler import PROGRAM, SOURCE, Sampled, command, end_command
@@ -111,7 +111,7 @@ class ResourceUse(Instrument):
             text = error.message if isinstance(error, KitError) else repr(error)
             self._missing.setdefault(host.name, text[:400])
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         cpu: list[CpuUse] = []
         devices: list[DeviceUse] = []
         checks: list[Check | Missing] = []
@@ -138,7 +138,9 @@ class ResourceUse(Instrument):
         ]
         # Without them nothing shows that a load on devices was what it seems to be.
         problems = [f"nothing counted the I/Os of {name}" for name in self._targets if name not in by_name]
-        return Report(checks=checks, problems=problems, entry={"cpu": tuple(cpu), "devices": tuple(devices)})
+        return InstrumentReport(
+            checks=checks, problems=problems, entry={"cpu": tuple(cpu), "devices": tuple(devices)}
+        )
 
     @contextmanager
     def _failing_device(self, name: str) -> Iterator[None]:
@@ -179,7 +181,7 @@ class ResourceUse(Instrument):
             )
 
 
-def load_checks(used: DeviceUse, measured: Measured, *, faulty: bool) -> Iterator[Check | Missing]:
+def load_checks(used: DeviceUse, measured: MeasuredPhase, *, faulty: bool) -> Iterator[Check | Missing]:
     """fio's bytes are the kernel's and the model's, to the byte. Pure.
 
     With faults I/Os may have failed, which fio counts and the model does not.
@@ -236,7 +238,7 @@ def _rows(path: Path) -> list[Row]:
     return rows
 
 
-def cpu_use(host: str, rows: Sequence[Row], measured: Measured, offset_ns: int = 0) -> CpuUse:
+def cpu_use(host: str, rows: Sequence[Row], measured: MeasuredPhase, offset_ns: int = 0) -> CpuUse:
     """From the lines of a machine, whose clock is ahead by `offset_ns`. Pure. Raises KeyError, ValueError."""
     tick_ns = _SECOND_NS // int(rows[0]["hz"])
     first = rows[0]["ticks"]
@@ -276,7 +278,7 @@ def _busiest_ns(before: Row, now: Row, tick_ns: int) -> int:
     return max(0, int(now["at_ns"]) - int(before["at_ns"]) - (int(least) + 1) * tick_ns)
 
 
-def device_use(name: str, rows: Sequence[Row], measured: Measured) -> DeviceUse:
+def device_use(name: str, rows: Sequence[Row], measured: MeasuredPhase) -> DeviceUse:
     """From the server's lines. Pure. Raises ValueError with why there is nothing, KeyError."""
     texts = [found for row in rows if isinstance(found := row["devices"][name], str)]
     if texts:
@@ -294,7 +296,9 @@ def device_use(name: str, rows: Sequence[Row], measured: Measured) -> DeviceUse:
     return DeviceUse(device=name, samples=samples, model=model)
 
 
-def _device_sample(now: Sequence[int], first: Sequence[int], at_ns: int, measured: Measured) -> DeviceSample:
+def _device_sample(
+    now: Sequence[int], first: Sequence[int], at_ns: int, measured: MeasuredPhase
+) -> DeviceSample:
     """Columns of Documentation/block/stat.rst; discards since Linux 4.18, flushes since 5.5."""
     since = [b - a for a, b in zip(first, now, strict=True)]
 

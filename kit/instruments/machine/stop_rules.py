@@ -15,7 +15,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import format_size_bytes
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.machine.wear import PROGRAM, SOURCE, command
 from kit.store.phase import STOP_RULE, Event
 
@@ -25,21 +25,21 @@ _DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Limit:
+class StopLimit:
     """Of one device; None: no limit."""
 
     written_bytes: int | None = None
     temperature_c: float | None = None
 
 
-def limits(soak: Soak, endurance_bytes: Mapping[str, int | None]) -> dict[str, Limit]:
+def limits(soak: Soak, endurance_bytes: Mapping[str, int | None]) -> dict[str, StopLimit]:
     """By device: `endurance_bytes` has each, and what may be written in its life, None where not known."""
     found = {}
     for name, endurance in endurance_bytes.items():
         written = [soak.written_max] if soak.written_max is not None else []
         if soak.endurance_max is not None and endurance is not None:
             written.append(int(soak.endurance_max * endurance))
-        found[name] = Limit(min(written, default=None), soak.temperature_max)
+        found[name] = StopLimit(min(written, default=None), soak.temperature_max)
     return found
 
 
@@ -49,7 +49,7 @@ class StopRules(Instrument):
     code = "stop-rules"
 
     def __init__(
-        self, server: Host, paths: Mapping[str, str], limits: Mapping[str, Limit], clock: Clock
+        self, server: Host, paths: Mapping[str, str], limits: Mapping[str, StopLimit], clock: Clock
     ) -> None:
         self._server, self._paths, self._limits = server, paths, limits
         self._period_s = _PERIOD_S[clock.kind]
@@ -117,7 +117,7 @@ class StopRules(Instrument):
             raise HostError(f"{self._server.name}: {'; '.join(errors)[:300]}", "is the device still there?")
         return at_ns, devices
 
-    def report(self, measured: Measured) -> Report:
+    def report(self, measured: MeasuredPhase) -> InstrumentReport:
         events = []
         if self._stopped:
             at_ns, text = self._stopped
@@ -126,4 +126,4 @@ class StopRules(Instrument):
             apart_s = (measured.experiment_ns(at_ns) - measured.experiment_ns(self._before_ns)) / 1e9
             text = f"stopped by its limits: {text}; the reading before was {apart_s:.1f} s earlier"
             events.append(Event(time_ns=time_ns, kind=STOP_RULE, text=text))
-        return Report(events=events, problems=[self._problem] if self._problem else [])
+        return InstrumentReport(events=events, problems=[self._problem] if self._problem else [])

@@ -48,7 +48,7 @@ class Throttling:
 
 
 @dataclass(frozen=True)
-class Change:
+class ThrottlingChange:
     """The maximum over all CPUs, not the sum: each CPU of a package counts an event of the package, and both
     threads of a core count one of the core.
 
@@ -82,7 +82,7 @@ def parse(text: str) -> Throttling:
     return Throttling(counts, times_ms, max(temperatures, default=None))
 
 
-def change(before: Throttling, after: Throttling) -> Change:
+def change(before: Throttling, after: Throttling) -> ThrottlingChange:
     """The change of the counters. Raises ValueError with the reason if it is not available."""
     if not before.counts and not after.counts:
         raise ValueError("not available: this host has no such counters")
@@ -92,10 +92,12 @@ def change(before: Throttling, after: Throttling) -> Change:
     if min([*events.values(), *times_ms.values()]) < 0:
         raise ValueError("not available: a counter went back")
     unmeasured = [count for key, count in events.items() if not times_ms.get(key)]
-    return Change(max(events.values()), max(unmeasured, default=0), max(times_ms.values(), default=None))
+    return ThrottlingChange(
+        max(events.values()), max(unmeasured, default=0), max(times_ms.values(), default=None)
+    )
 
 
-def checks(change: Change, host: str, duration_ns: int) -> list[Check]:
+def checks(change: ThrottlingChange, host: str, duration_ns: int) -> list[Check]:
     """`duration_ns`: of the load, on the host's clock. An event of unknown duration never passes."""
     made = []
     if change.time_ms is not None:
@@ -108,7 +110,7 @@ def checks(change: Change, host: str, duration_ns: int) -> list[Check]:
     return [*made, Check.of_counts("THERMAL", name, source, 0, change.unmeasured, of=host)]
 
 
-def describe(change: Change, host: str) -> str:
+def describe(change: ThrottlingChange, host: str) -> str:
     """Text of the event on the time axis; empty without throttling."""
     if not change.events and not change.time_ms:
         return ""

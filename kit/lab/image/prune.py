@@ -33,7 +33,7 @@ _DEAD = "left by a build that was killed"
 
 
 @dataclass(frozen=True)
-class Leftover:
+class RemovablePath:
     """A path to remove. `used_bytes`: allocated blocks, less than the size if there are holes."""
 
     path: Path
@@ -45,7 +45,7 @@ class Leftover:
 class Pruned:
     """Result: removed paths (or those to remove in a dry run); paths kept or failed, with the reason."""
 
-    removed: list[Leftover] = field(default_factory=list)
+    removed: list[RemovablePath] = field(default_factory=list)
     kept: dict[Path, str] = field(default_factory=dict)
     failed: dict[Path, str] = field(default_factory=dict)
 
@@ -117,7 +117,7 @@ class _Pruning:
 
     def remove(self, path: Path, what: str) -> None:
         try:
-            leftover = Leftover(path, what, _used_bytes(path))
+            leftover = RemovablePath(path, what, _used_bytes(path))
             mounts = _mounts_below(path)
             if mounts:
                 self.result.failed[path] = f"{mounts[0]} is mounted in it"

@@ -18,8 +18,8 @@ from kit.store import json_file
 from kit.store.run_directory import RunDir
 from kit.store.tables import CLIENT, SERVER
 from reports.analysis.tier_names import op_name, tier_name
-from reports.figures.heat_map import Times
-from reports.figures.phase_maps import Subject
+from reports.figures.heat_map import TimeSpan
+from reports.figures.phase_maps import DrawnPhase
 from reports.page import live_page
 
 # Descriptors of this process or machine are used up: by the next round some may be free.
@@ -91,8 +91,8 @@ def message_of(phase: PhaseSoFar) -> str:
     counts, about = phase.counts, phase.about
     lines = counts.lines(ended=phase.ended)
     layer, op = SERVER if about.trace else CLIENT, " + ".join(sorted({line.op for line in lines}))
-    times = Times(0, max(counts.measured_ns, 1), about.interval_ns, about.interval_ns * counts.merged)
-    subject = Subject(about.phase, layer, op, counts.frame(), about.phase, times, {})
+    times = TimeSpan(0, max(counts.measured_ns, 1), about.interval_ns, about.interval_ns * counts.merged)
+    subject = DrawnPhase(about.phase, layer, op, counts.frame(), about.phase, times, {})
     done_s = min(counts.measured_ns, about.duration_ns) / 1e9
     progress = f"{done_s:.1f} of {about.duration_ns / 1e9:.1f} s" + (", ended." if phase.ended else ".")
     rows = [

@@ -58,7 +58,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
     """A above B on one colour scale, and below them B less A."""
     phases = [(p, manifest) for manifest, _ in sides if (p := _phase(manifest, name))]
     # A phase that begins at 0 and holds that of every run.
-    longest = heat_map.Times(
+    longest = heat_map.TimeSpan(
         0, max(p.end_ns - p.start_ns for p, _ in phases), max(p.interval_ns for p, _ in phases)
     )
     shown = heat_map.display(heat_map.grid(frame, longest, by="side"))
@@ -84,7 +84,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
     return Figure(title, [*data, *anchors], _layout(shown), caption, about={"per": ""})
 
 
-def _layout(shown: heat_map.Grid) -> Layout:
+def _layout(shown: heat_map.CountGrid) -> Layout:
     edges = shown.edges_s
     layout = figure.layout(
         900, {"l": 62, "r": 84, "t": 34, "b": 46}, showlegend=False, dragmode="zoom",

@@ -15,7 +15,7 @@ from reports.figures.plotly import Layout, Trace
 from reports.figures.runs.series_lines import latencies, looks, over, rates
 from reports.figures.text import plotly_text
 from reports.series.view import (
-    Line,
+    SeriesLine,
     bytes_rate_of,
     cells_of,
     cpu_of,
@@ -49,7 +49,7 @@ def compared(result: ComparedSeries, series: Series) -> Iterator[Figure]:
     for axis in series.axes:
         for phase, _ in cells_of(series, axis):
             lines = [
-                Line(line.name, [each for each in line.cells if (phase, each[0].name) in rows])
+                SeriesLine(line.name, [each for each in line.cells if (phase, each[0].name) in rows])
                 for line in _lines(series, axis, phase)
             ]
             if any(len(line.cells) > 1 for line in lines):
@@ -59,7 +59,7 @@ def compared(result: ComparedSeries, series: Series) -> Iterator[Figure]:
 def _over(
     axis: SeriesAxis,
     phase: str,
-    lines: Sequence[Line],
+    lines: Sequence[SeriesLine],
     rows: Mapping[tuple[str, str], Sequence[ComparedCell]],
 ) -> Figure:
     """Ratios of the latencies of each tier and of the rate, with their intervals."""
@@ -97,14 +97,14 @@ def _over(
     )  # fmt: skip
 
 
-def _lines(series: Series, axis: SeriesAxis, phase: str) -> list[Line]:
+def _lines(series: Series, axis: SeriesAxis, phase: str) -> list[SeriesLine]:
     """Along places also what is crossed with them; elsewhere that would be too many lines."""
     lines, places = lines_of(series, axis, phase), places_of(axis.values)
-    return lines if places and places[1] else [Line("", lines[0].cells)]
+    return lines if places and places[1] else [SeriesLine("", lines[0].cells)]
 
 
 def _placed(
-    axis: SeriesAxis, lines: Sequence[Line]
+    axis: SeriesAxis, lines: Sequence[SeriesLine]
 ) -> tuple[list[str], tuple[list[float], bool] | None, dict[str, Any]]:
     """The values of the axis that a line has, where numbers lie (`places_of`), and the place of each."""
     known = {value for line in lines for _, value in line.cells}
@@ -113,7 +113,7 @@ def _placed(
     return order, places, dict(zip(order, places[0] if places else map(plotly_text, order), strict=True))
 
 
-def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
+def _figure(axis: SeriesAxis, phase: str, lines: Sequence[SeriesLine]) -> Figure:
     _, places, place_of = _placed(axis, lines)
     drawn = looks(lines, place_of)
     traces = [trace for look in drawn for trace in latencies(look)]
@@ -139,11 +139,11 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[Line]) -> Figure:
     )  # fmt: skip
 
 
-def _cells(lines: Sequence[Line]) -> list[tuple[Line, SeriesCell, str]]:
+def _cells(lines: Sequence[SeriesLine]) -> list[tuple[SeriesLine, SeriesCell, str]]:
     return [(line, cell, value) for line in lines for cell, value in line.cells]
 
 
-def _caption(lines: Sequence[Line]) -> str:
+def _caption(lines: Sequence[SeriesLine]) -> str:
     cells = _cells(lines)
     parts = ["Line: p50; dash: p99."]
     if any(never_written_of(cell) for _, cell, _ in cells):
@@ -196,7 +196,7 @@ def _legend() -> Layout:
 
 
 def _along_places(
-    axis: SeriesAxis, lines: Sequence[Line], place_of: Mapping[str, float], span: tuple[float, float]
+    axis: SeriesAxis, lines: Sequence[SeriesLine], place_of: Mapping[str, float], span: tuple[float, float]
 ) -> Layout:
     """Rate above latency along a linear axis; what was never written is shaded in both."""
     places = sorted(place_of.values())
@@ -227,7 +227,7 @@ def _along_places(
 
 
 def _unwritten(
-    lines: Sequence[Line], place_of: Mapping[str, float], step: float
+    lines: Sequence[SeriesLine], place_of: Mapping[str, float], step: float
 ) -> dict[tuple[float, float], list[str]]:
     """Stretches of places whose reads met addresses that were never written, and the lines with them."""
     stretches: dict[tuple[float, float], list[str]] = {}
@@ -256,7 +256,7 @@ def _shade_name(end: float, names: Sequence[str]) -> Layout:
     }  # fmt: skip
 
 
-def _table(axis: SeriesAxis, lines: Sequence[Line]) -> list[list[Any]]:
+def _table(axis: SeriesAxis, lines: Sequence[SeriesLine]) -> list[list[Any]]:
     head = [axis.name, "layer", "op", "tier", "ios", "p50_us", "p50_low_us", "p50_high_us", "p99_us",
             "ios_per_s", "bytes_per_s", "cpu_busy", "excluded", "never_written", "line"]  # fmt: skip
     table: list[list[Any]] = [head]

@@ -13,7 +13,7 @@ from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
-from reports.series.view import Line, merged_rows, passes_of
+from reports.series.view import SeriesLine, merged_rows, passes_of
 
 # What lines of one figure differ in: dash and marker, and the hue where all are of one tier.
 _DASHES = ("solid", "dash", "dot", "dashdot")
@@ -27,7 +27,7 @@ Key = tuple[str, str]
 class Look:
     """A line in a figure. `x`: by value; `hue`: of a tier, None where each tier has its own."""
 
-    line: Line
+    line: SeriesLine
     x: Sequence[Any]
     dash: str
     symbol: str
@@ -38,7 +38,7 @@ class Look:
         return [self.symbol + "-open" * bool(cell.excluded) for cell, _ in self.line.cells]
 
 
-def looks(lines: Sequence[Line], place_of: Mapping[str, Any]) -> list[Look]:
+def looks(lines: Sequence[SeriesLine], place_of: Mapping[str, Any]) -> list[Look]:
     """How each line is drawn."""
     tiers = {row.tier for line in lines for cell, _ in line.cells for row in merged_rows(cell)}
     own_hue = len(lines) > 1 and len(tiers) < 2

@@ -13,10 +13,10 @@ from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
-from reports.trend.analyse import Line, Trend
+from reports.trend.analyse import Trend, TrendLine
 from reports.trend.gate import Gate
 from reports.trend.marks import Mark
-from reports.trend.point import BYTES, RATE, Measured
+from reports.trend.point import BYTES, RATE, FigureAtPoint
 from reports.trend.sentences import name_of, value_text
 
 # From bottom to top: the rate, and latency above it.
@@ -33,14 +33,14 @@ _PER_S = {RATE: "I/Os a second", BYTES: "bytes a second"}
 
 def figures(trend: Trend, gate: Gate | None = None) -> Iterator[tuple[str, Figure]]:
     """A figure for each phase and layer, with its layer; the NFS server's first. `gate`: draw its limits."""
-    groups: dict[tuple[str, str], list[Line]] = {}
+    groups: dict[tuple[str, str], list[TrendLine]] = {}
     for line in trend.lines:
         groups.setdefault((line.key[0], line.key[1]), []).append(line)
     for (phase, layer), lines in sorted(groups.items(), key=lambda each: _ORDER.index(each[0][1])):
         yield layer, _figure(trend, phase, layer, lines, gate)
 
 
-def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[Line], gate: Gate | None) -> Figure:
+def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], gate: Gate | None) -> Figure:
     rates = [line for line in lines if line.is_rate]
     latencies = [line for line in lines if not line.is_rate]
     many = len({line.key[2] for line in latencies}) > 1
@@ -68,7 +68,7 @@ def _places(trend: Trend) -> list[Any]:
     return [time.isoformat() for point in trend.points if (time := point.time)]
 
 
-def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[Trace]:
+def _traces(trend: Trend, line: TrendLine, many_ops: bool, number: str) -> Iterator[Trace]:
     x = _places(trend)
     _, _, op, tier, name = line.key
     words = tier_name(tier) if tier != "all" else op_name(op)
@@ -111,7 +111,7 @@ def _traces(trend: Trend, line: Line, many_ops: bool, number: str) -> Iterator[T
         yield _slope(line, common, x)
 
 
-def _slope(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
+def _slope(line: TrendLine, common: Trace, x: Sequence[Any]) -> Trace:
     """The straight line of what moves run by run, with its ratio from end to end."""
     slope, used = line.explained.slope, line.used
     assert slope, "what moves without change points has a slope"
@@ -127,7 +127,7 @@ def _slope(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
     }  # fmt: skip
 
 
-def _limit(trend: Trend, line: Line, limit: float, number: str, *, first: bool) -> Trace:
+def _limit(trend: Trend, line: TrendLine, limit: float, number: str, *, first: bool) -> Trace:
     """Where a figure would be slower than the past by `limit`."""
     past = line.explained.fits[0].past
     most = math.exp(past + line.slower * math.log1p(limit)) / _scale(line)
@@ -140,7 +140,7 @@ def _limit(trend: Trend, line: Line, limit: float, number: str, *, first: bool) 
     }  # fmt: skip
 
 
-def _rings(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
+def _rings(line: TrendLine, common: Trace, x: Sequence[Any]) -> Trace:
     """A ring around the first point of each new level."""
     changes = line.changes or ()
     return {
@@ -154,22 +154,22 @@ def _rings(line: Line, common: Trace, x: Sequence[Any]) -> Trace:
     }  # fmt: skip
 
 
-def _mean(line: Line, i: int) -> Measured:
+def _mean(line: TrendLine, i: int) -> FigureAtPoint:
     found = line.values[i]
     assert found is not None, "only points that have the figure are drawn"
     return found
 
 
-def _scale(line: Line) -> float:
+def _scale(line: TrendLine) -> float:
     """Latencies are drawn as multiples of the first run's: tiers are decades apart."""
     return 1.0 if line.is_rate or not line.used else _mean(line, line.used[0]).mean.value
 
 
-def _y(line: Line, i: int) -> float:
+def _y(line: TrendLine, i: int) -> float:
     return _mean(line, i).mean.value / _scale(line)
 
 
-def _words(trend: Trend, line: Line, i: int) -> str:
+def _words(trend: Trend, line: TrendLine, i: int) -> str:
     point, measured = trend.points[i], _mean(line, i)
     ends = measured.mean.range
     text = f"{point.run}: {value_text(line.key, measured.mean.value)}"
@@ -177,7 +177,9 @@ def _words(trend: Trend, line: Line, i: int) -> str:
     return plotly_text(text if i in line.used else f"{text}; {measured.reason}", 200)
 
 
-def _layout(trend: Trend, span: tuple[float, float], rates: Sequence[Line], with_latency: bool) -> Layout:
+def _layout(
+    trend: Trend, span: tuple[float, float], rates: Sequence[TrendLine], with_latency: bool
+) -> Layout:
     axis, both = _axis(trend), bool(rates) and with_latency
     layout = figure.layout(
         540 if both else 400, {"l": 62, "r": 30, "t": 44, "b": 70}, dragmode="zoom",
@@ -257,7 +259,7 @@ def _mark_names(trend: Trend) -> list[Layout]:
     return made
 
 
-def _caption(trend: Trend, lines: Sequence[Line]) -> str:
+def _caption(trend: Trend, lines: Sequence[TrendLine]) -> str:
     parts = ["Bars: interval within each run."]
     if any(line.changes for line in lines):
         parts.append("Ring: change point, first run of the new level, with the ratio.")
@@ -272,7 +274,7 @@ def _caption(trend: Trend, lines: Sequence[Line]) -> str:
     return " ".join(parts)
 
 
-def _csv(trend: Trend, lines: Sequence[Line]) -> list[list[Any]]:
+def _csv(trend: Trend, lines: Sequence[TrendLine]) -> list[list[Any]]:
     rows: list[list[Any]] = [
         ["run", "started_utc", "label", "figure", "unit", "value", "low", "high", "used"]
     ]

@@ -9,13 +9,13 @@ import pytest
 
 from kit.cli import device
 from kit.core.errors import ConfigError, HostError
-from kit.emulation.served import Served
+from kit.emulation.served import ServedDevices
 from tests.fakes import ScriptedHost
 
 TEXT = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\nkeep = "ssd0.state"\n'
 
 
-class Server(Served):
+class Server(ServedDevices):
     """Whether it runs, and the commands that it got."""
 
     def __init__(self, refuses: str) -> None:
@@ -44,7 +44,7 @@ def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") 
     server = Server(refuses)
     (tmp_path / "devices.toml").write_text(TEXT)
     (tmp_path / "ssd0.state").write_bytes(b"old state")
-    monkeypatch.setattr(device, "Served", lambda host: server)
+    monkeypatch.setattr(device, "ServedDevices", lambda host: server)
     monkeypatch.setattr(device.os, "geteuid", lambda: 0)
     monkeypatch.setattr(device, "_wait", lambda served: None)
     try:

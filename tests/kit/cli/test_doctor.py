@@ -14,7 +14,7 @@ from kit.cli.main import app
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import EXIT_HOST, EXIT_OK, ConfigError
 from kit.doctor.finding import Finding
-from kit.doctor.report import Examinee, Report, make_report
+from kit.doctor.report import Diagnosis, Examinee, make_report
 
 REAL = (
     '[server]\nhost = "local"\n[[client]]\nhost = "local"\n[[device]]\nname = "d"\nrole = "data"\n'
@@ -29,7 +29,7 @@ def real(tmp_path: Path) -> str:
     return str(path)
 
 
-def report_of(state: Any) -> Report:
+def report_of(state: Any) -> Diagnosis:
     hosts = (Examinee("local", ("server", "client"), True, True),)
     return make_report(
         hosts, [Finding("local", "nfsd", state, "as it is"), Finding("local", "smt", "ok", "off")]

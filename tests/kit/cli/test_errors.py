@@ -15,7 +15,7 @@ from kit.session import measure, series, sweep_runs
 from tests.conftest import Called
 from tests.reports import synthetic
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 IDS = [f"2026112{day}T053000Z-ab12cd" for day in (1, 2)]

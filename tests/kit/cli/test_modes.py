@@ -24,7 +24,7 @@ from tests.conftest import Called
 from tests.kit.session.test_new_testbed import DISKS, HOST, SSDS
 from tests.reports import synthetic, synthetic_series
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 NAS = str(ROOT / "docs" / "examples" / "mynas.toml")
@@ -170,7 +170,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(clean, "_clean_named", record("_clean_named", []))
     state = {"state": "x", "clock": "real", "dilation": 1}
     monkeypatch.setattr(lab, "_selected_lab", lambda name: record("lab")(name) or state)
-    monkeypatch.setattr(lab.Served, "tell", record("tell"))
+    monkeypatch.setattr(lab.ServedDevices, "tell", record("tell"))
     return calls
 
 

@@ -19,6 +19,8 @@ from reports.analysis.tier_names import short_name, tier_name
 from tests.conftest import Called
 from tests.reports import synthetic
 
+pytestmark = pytest.mark.slow
+
 IDS = [f"2026112{day}T053000Z-ab12cd" for day in (1, 2, 3)]
 Figures = dict[tuple[str, str], str]
 TIERS = [

@@ -14,6 +14,8 @@ from kit.store.run_directory import RunDir
 from tests.conftest import Called
 from tests.reports import synthetic
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

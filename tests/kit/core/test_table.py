@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kit.core.table import LEAST_WIDTH, Table
+from kit.core.table import LEAST_WIDTH, TextTable
 
 ROWS = [
     "a title", (" memory and its cache", "1,260", "6.21 µs", "128 to 260 µs", ""),
     ("", "7", "5.05 ms", "", "differs from what was published"),
 ]  # fmt: skip
-TABLE = Table(("", "I/Os", "read\np50", "range", ""), ROWS, range(1, 4), spare=1)
+TABLE = TextTable(("", "I/Os", "read\np50", "range", ""), ROWS, range(1, 4), spare=1)
 EVIL = "\x1b[31m[bold]x[/bold] :smile: |`<b>\n\u202e=1"
 
 
@@ -30,30 +30,32 @@ def test_a_table_fits_its_terminal(snapshot: Callable[[str, str], None]) -> None
 
 
 def test_empty_columns_and_heads_are_left_out() -> None:
-    assert list(Table(("a", "b", "c"), [("x", "", 1), ("y", "", 2)], [2]).lines(80)) == [
+    assert list(TextTable(("a", "b", "c"), [("x", "", 1), ("y", "", 2)], [2]).lines(80)) == [
         "a  c",
         "x  1",
         "y  2",
     ]
-    assert list(Table(("", ""), [("x", "1"), "", ("yy", "2")]).lines(80)) == ["x   1", "", "yy  2"]
-    assert not list(Table(("a", "b"), []).lines(80))
+    assert list(TextTable(("", ""), [("x", "1"), "", ("yy", "2")]).lines(80)) == ["x   1", "", "yy  2"]
+    assert not list(TextTable(("a", "b"), []).lines(80))
 
 
 def test_wide_characters_take_two_columns() -> None:
     lines = list(
-        Table(("name", "n"), [("読む", "1"), ("read", "22"), ("e\u0301 e\u0301 e\u0301", "3")], [1]).lines(80)
+        TextTable(
+            ("name", "n"), [("読む", "1"), ("read", "22"), ("e\u0301 e\u0301 e\u0301", "3")], [1]
+        ).lines(80)
     )
     assert {cell_len(line) for line in lines} == {9}
 
 
 def test_foreign_text_does_not_act() -> None:
-    table = Table(("name", "n"), [(EVIL, 1), EVIL, (EVIL, -2.5)], [1])
+    table = TextTable(("name", "n"), [(EVIL, 1), EVIL, (EVIL, -2.5)], [1])
     assert list(table.lines(80))[1] == "?[31m[bold]x[/bold] :smile: |`<b>??=1     1"
     assert table.markdown().splitlines()[:3] == [
         "| name | n |", "| --- | ---: |",
         r"| ?\[31m\[bold\]x\[/bold\] :smile: \|\`\<b\>??=1 | 1 |",
     ]  # fmt: skip
-    rows = list(csv.reader(io.StringIO(Table(("=a", "n"), [("+1", 1), ("x", -2.5)]).csv())))
+    rows = list(csv.reader(io.StringIO(TextTable(("=a", "n"), [("+1", 1), ("x", -2.5)]).csv())))
     assert rows == [["'=a", "n"], ["'+1", "1"], ["x", "-2.5"]]
 
 
@@ -61,7 +63,7 @@ def test_foreign_text_does_not_act() -> None:
 def test_whatever_the_text_no_character_is_obeyed_and_no_word_is_lost(
     rows: list[tuple[str, str]], width: int
 ) -> None:
-    lines = list(Table(("a", "b"), rows, [1]).lines(width))
+    lines = list(TextTable(("a", "b"), rows, [1]).lines(width))
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for line in lines for char in line)
     words = "".join(
         char for row in rows for cell in row for char in cell if char.isascii() and char.isalnum()

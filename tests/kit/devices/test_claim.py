@@ -15,12 +15,14 @@ from kit.core.errors import SafetyRefusal
 from kit.devices import locks
 from kit.devices.check import Guard, check, judge
 from kit.devices.inventory import Inventory
-from kit.devices.locks import Claim, Locks
+from kit.devices.locks import ExclusiveClaim, Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import Code, DeviceSpec
 from kit.hosts.local import LocalHost
 from kit.remote import probe_devices
 from tests.kit.devices.facts import codes
+
+pytestmark = pytest.mark.slow
 
 HOST = LocalHost("server")
 HOLDS = 'import os, sys, time; os.open(sys.argv[1], os.O_RDWR); print("open", flush=True); time.sleep(600)'
@@ -154,7 +156,7 @@ def test_a_target_of_the_kernel_over_the_disk_is_a_use(
 def test_nobody_can_take_a_claimed_disk(disk: str, argv: Sequence[str], tmp_path: Path) -> None:
     target = [os.fspath(tmp_path)] if argv[0] == "mount" else []
     name = disk.removeprefix("/dev/")
-    with Claim(HOST, [name], "run-a") as claim:
+    with ExclusiveClaim(HOST, [name], "run-a") as claim:
         done = subprocess.run([*argv, disk, *target], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode != 0, done
         # The claim of this run is no use by another; to all others it is.
@@ -162,8 +164,8 @@ def test_nobody_can_take_a_claimed_disk(disk: str, argv: Sequence[str], tmp_path
         assert not own & {Code.BUSY, Code.OPEN}
         assert codes(look(disk), spec(disk)) >= {Code.BUSY, Code.OPEN}
         with pytest.raises(SafetyRefusal, match=f"{disk} on server .* opened exclusively"):
-            Claim(HOST, [name], "run-b")
-    Claim(HOST, [name], "run-b").close()
+            ExclusiveClaim(HOST, [name], "run-b")
+    ExclusiveClaim(HOST, [name], "run-b").close()
 
 
 def test_before_each_write_disk_locks_and_claim_are_checked(disk: str, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_disk_that_was_reused_is_left_alone_and_one_that_is_in_use_stays_to_be
         clear_label.clear(host, PATH, "S1", "hsp-abcdef", "7")
     assert isinstance(caught.value, clear_label.Foreign) == is_foreign
     assert changes_of(host) == []
-    undo = storage_undos.Device(path=PATH, serial="S1", pool="hsp-abcdef", guid="7")
+    undo = storage_undos.UndoDevice(path=PATH, serial="S1", pool="hsp-abcdef", guid="7")
     with pytest.raises(LeftAlone if is_foreign else SafetyRefusal):
         undo.undo(disk(**changes))
 
@@ -107,7 +107,7 @@ def test_a_new_file_system_over_the_label_stays_whole(tmp_path: Path, make: str)
         before = loop.content()
         serials = {loop.kernel_name: loop.serial}
         host = host_with_serials(tmp_path, serials, {"zdb": ZDB, "zpool": ZPOOL, "udevadm": "#!/bin/sh\n"})
-        undo = storage_undos.Device(path=str(loop.link), serial=loop.serial, pool="hsp-abcdef", guid="7")
+        undo = storage_undos.UndoDevice(path=str(loop.link), serial=loop.serial, pool="hsp-abcdef", guid="7")
         with pytest.raises(LeftAlone, match=f"signature of {'swap' if make == 'mkswap' else 'ext4'}"):
             undo.undo(host)
         assert loop.content() == before

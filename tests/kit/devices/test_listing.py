@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kit.config.testbed_devices import Device
 from kit.core.text import safe_text
-from kit.devices.listing import Listed, describe, device_block, list_devices, proposed_roles
+from kit.devices.listing import ListedDisk, describe, device_block, list_devices, proposed_roles
 from kit.devices.locks import lock_names
 from kit.devices.reasons import Code, Reason
 from tests.fakes import ScriptedHost
@@ -21,7 +21,7 @@ from tests.kit.devices.facts import recorded, spec_of
 LISTED = list_devices(ScriptedHost(default=recorded("pools")))
 
 
-def told(disk: Listed) -> list[Reason]:
+def told(disk: ListedDisk) -> list[Reason]:
     """Without a link a disk is not also told to be named by one."""
     codes = {reason.code for reason in disk.reasons}
     return [each for each in disk.reasons if Code.NO_ID not in codes or each.code is not Code.KERNEL_NAME]

@@ -12,7 +12,7 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.inventory import DeviceSettings
 from kit.devices.probe import device_settings, probe
 from kit.devices.reasons import WIPEABLE, Code, reasons
-from kit.hosts.base import CommandFailed, DeadlineExceeded, OutputTooLarge, Result
+from kit.hosts.base import CommandFailed, CommandResult, DeadlineExceeded, OutputTooLarge
 from kit.hosts.local import LocalHost
 from kit.remote import probe_devices, read_controllers
 from tests.fakes import Command, ScriptedHost
@@ -139,7 +139,7 @@ def test_settings_that_cannot_be_parsed(answer: str) -> None:
 
 
 def test_a_host_that_does_not_answer_is_a_refusal() -> None:
-    failed = CommandFailed(Result("server", ("python3",), 127, "", "python3: not found"))
+    failed = CommandFailed(CommandResult("server", ("python3",), 127, "", "python3: not found"))
     late = DeadlineExceeded("server", ["python3"], 600.0)
     large = OutputTooLarge("server", "`python3`", 64 << 20)
     for answer in (failed, late, large, "", "{}", "[]", "null", '{"format": 2}', "x" * 100):

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kit.doctor.diagnosis import Gathered, Target, judge
-from kit.doctor.facts import Facts
+from kit.doctor.diagnosis import DiagnosedHost, Gathered, judge
+from kit.doctor.facts import HostFacts
 from kit.doctor.finding import Finding, Requirements
-from kit.doctor.report import Report
+from kit.doctor.report import Diagnosis
 
 DATA = Path(__file__).with_name("data")
 Change = Callable[[dict[str, Any]], object]
@@ -27,7 +27,7 @@ def no_host() -> Any:
 def gathered(role: Any, raw: Any, name: str = "", **readings: Any) -> Gathered:
     """Facts that came quickly, from a host whose clock is right unless `readings` say otherwise."""
     readings = {"round_trip_s": 0.05, "offset_s": 0.002, **readings}
-    return Gathered(Target(name or role, (role,), no_host), Facts(raw), **readings)
+    return Gathered(DiagnosedHost(name or role, (role,), no_host), HostFacts(raw), **readings)
 
 
 def changed(role: str, *changes: Change) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def report(
     client: dict[str, Any] | None = None,
     requirements: Requirements | None = None,
     **readings: Any,
-) -> Report:
+) -> Diagnosis:
     """Report on a server and a client with the given facts, else the recorded ones; `readings` of both."""
     hosts = [
         gathered("server", server or RECORDED["server"], **readings),
@@ -51,7 +51,7 @@ def report(
     return judge(hosts, requirements or Requirements())
 
 
-def finding_of(report: Report, host: str, check: str) -> Finding:
+def finding_of(report: Diagnosis, host: str, check: str) -> Finding:
     (finding,) = (f for f in report.findings if (f.host, f.check) == (host, check))
     return finding
 

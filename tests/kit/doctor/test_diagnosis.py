@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from kit.core.errors import EXIT_HOST, EXIT_OK, HostError
 from kit.doctor.checks import CHECKS, CLIENT, EVERY_HOST, SERVER
-from kit.doctor.diagnosis import HELPER, Target, diagnose, judge, request
-from kit.doctor.facts import Request, parse_json
+from kit.doctor.diagnosis import HELPER, DiagnosedHost, diagnose, judge, request
+from kit.doctor.facts import FactsRequest, parse_json
 from kit.doctor.finding import Finding, Requirements
 from kit.doctor.report import Examinee, make_report, words
 from kit.hosts.base import HostLost
@@ -45,8 +45,8 @@ def answering(role: str, **raw: Any) -> ScriptedHost:
 
 def test_an_unreachable_host_is_reported_and_the_others_are_checked() -> None:
     targets = [
-        Target("nas", ("server",), unreachable),
-        Target("client", ("client",), lambda: answering("client"), "nas"),
+        DiagnosedHost("nas", ("server",), unreachable),
+        DiagnosedHost("client", ("client",), lambda: answering("client"), "nas"),
     ]
     observed = diagnose(targets)
     assert observed.exit_code == EXIT_HOST
@@ -74,7 +74,7 @@ def test_an_unreachable_host_is_reported_and_the_others_are_checked() -> None:
 )
 def test_a_host_without_a_usable_answer(answer: Answer, reason: str) -> None:
     host = ScriptedHost({"true": ""}, default=answer)
-    observed = diagnose([Target("x", ("server",), lambda: host)])
+    observed = diagnose([DiagnosedHost("x", ("server",), lambda: host)])
     python = finding_of(observed, "x", "python")
     assert python.state == "fail" and reason in python.observed and observed.exit_code == EXIT_HOST
     assert finding_of(observed, "x", "reachable").state == "ok" and len(observed.findings) == 2
@@ -83,7 +83,7 @@ def test_a_host_without_a_usable_answer(answer: Answer, reason: str) -> None:
 def test_sudo_that_allows_cat_and_refuses_python() -> None:
     host = answering("server", euid=1000)
     host.answers["python3"] = HostError("sudo did not run /usr/bin/python3")
-    observed = diagnose([Target("server", ("server",), lambda: host)])
+    observed = diagnose([DiagnosedHost("server", ("server",), lambda: host)])
     assert [argv[0] for argv in host.calls] == ["true", "/usr/bin/python3", "env", *4 * ["cat"], "find"]
     assert finding_of(observed, "server", "privilege").state == "ok"
     # Files that were read with sudo are judged.
@@ -92,7 +92,7 @@ def test_sudo_that_allows_cat_and_refuses_python() -> None:
 
 def test_a_client_runs_python_without_sudo() -> None:
     host = answering("client")
-    diagnose([Target("client", ("client",), lambda: host, "nas")])
+    diagnose([DiagnosedHost("client", ("client",), lambda: host, "nas")])
     assert [argv[:2] for argv in host.calls] == [("true",), ("env", "/usr/bin/python3")]
 
 
@@ -101,7 +101,7 @@ def test_an_ordinary_user_whom_sudo_refuses_a_program_of_the_list() -> None:
     asked = "\nPATH="
     inner: Any = answering("client", euid=1000)
     inner.answers["sh -c"] = lambda command: "dd\nmount\n" if command.argv[2].startswith(asked) else ""
-    observed = diagnose([Target("client", ("client",), lambda: SudoHost(inner), "nas")])
+    observed = diagnose([DiagnosedHost("client", ("client",), lambda: SudoHost(inner), "nas")])
     finding = finding_of(observed, "client", "privilege")
     assert finding.state == "fail" and finding.observed.endswith("a password: dd, mount")
     (question,) = inner.called("sh", "-c")
@@ -110,7 +110,7 @@ def test_an_ordinary_user_whom_sudo_refuses_a_program_of_the_list() -> None:
 
 def test_what_each_host_is_asked_for_is_told() -> None:
     told: list[str] = []
-    diagnose([Target("nas", ("server",), lambda: answering("server"))], None, told.append)
+    diagnose([DiagnosedHost("nas", ("server",), lambda: answering("server"))], None, told.append)
     assert told[:2] == ["nas: logging in", "nas: reading facts"] and told[-1] == ""
 
 
@@ -126,7 +126,7 @@ def test_a_host_in_both_roles_has_each_finding_once() -> None:
         k: v for k, v in RECORDED["client"].items() if k.startswith("command") or k == "peer"
     }
     both["programs"] = RECORDED["server"]["programs"] | RECORDED["client"]["programs"]
-    host = replace(gathered("server", both), target=Target("local", ("server", "client"), no_host))
+    host = replace(gathered("server", both), target=DiagnosedHost("local", ("server", "client"), no_host))
     checks = [finding.check for finding in judge([host], Requirements()).findings]
     assert sorted(checks) == sorted(check.name for check in EVERY_HOST + SERVER + CLIENT)
 
@@ -231,13 +231,13 @@ def test_a_check_that_is_not_in_the_list_is_an_error() -> None:
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="there is no /usr/bin/python3")
 def test_this_machine() -> None:
     """The helper under the machine's own Python."""
-    observed = diagnose([Target("here", ("server", "client"), LocalHost, "127.0.0.1")])
+    observed = diagnose([DiagnosedHost("here", ("server", "client"), LocalHost, "127.0.0.1")])
     for check in ("reachable", "python", "clock-offset"):
         assert finding_of(observed, "here", check).state == "ok"
     assert finding_of(observed, "here", "system").observed.startswith("Linux ")
 
 
-def ask(facts_request: Request) -> dict[str, Any]:
+def ask(facts_request: FactsRequest) -> dict[str, Any]:
     argv = [sys.executable, os.fspath(HELPER), facts_request.as_json()]
     return parse_json(subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout, "it", dict)
 
@@ -245,7 +245,7 @@ def ask(facts_request: Request) -> dict[str, Any]:
 def test_a_command_that_hangs_does_not_delay_the_rest() -> None:
     commands = {"hangs": ("sleep", "3600"), "lives": ("echo", "here")}
     raw = ask(
-        Request(files=("/proc/loadavg",), present=(), programs=("sh",), commands=commands, deadline_s=3)
+        FactsRequest(files=("/proc/loadavg",), present=(), programs=("sh",), commands=commands, deadline_s=3)
     )
     assert raw["command hangs"] == {"error": "sleep did not end within 3 s"}
     assert raw["command lives"]["out"] == "here\n"
@@ -255,7 +255,7 @@ def test_a_command_that_hangs_does_not_delay_the_rest() -> None:
 def test_missing_parts_are_reported(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     raw = ask(
-        Request(
+        FactsRequest(
             files=(f"{tmp_path}/*", f"{tmp_path}/nothing"),
             present=(f"{tmp_path}/*",),
             programs=("no-such-program",),
@@ -271,13 +271,15 @@ def test_missing_parts_are_reported(tmp_path: Path) -> None:
 
 def test_a_command_that_would_load_a_module_is_not_run(tmp_path: Path) -> None:
     mark, there = tmp_path / "ran", tmp_path / "module"
-    facts_request = Request((), (), (), {"touch": ("touch", str(mark))}, needs={"touch": str(there)})
+    facts_request = FactsRequest((), (), (), {"touch": ("touch", str(mark))}, needs={"touch": str(there)})
     assert ask(facts_request)["command touch"] == {"error": f"there is no {there}"}
     assert not mark.exists()
     there.touch()
     assert ask(facts_request)["command touch"]["code"] == 0 and mark.exists()
     # libzfs and libzfs_core would load it.
-    assert {"pyzfs", "pools", "marks", "status"} <= set(request(Target("x", ("server",), no_host)).needs)
+    assert {"pyzfs", "pools", "marks", "status"} <= set(
+        request(DiagnosedHost("x", ("server",), no_host)).needs
+    )
 
 
 def test_an_error_of_the_kit_is_not_an_unreachable_host() -> None:
@@ -285,17 +287,17 @@ def test_an_error_of_the_kit_is_not_an_unreachable_host() -> None:
         raise RuntimeError("a mistake")
 
     with pytest.raises(RuntimeError, match="a mistake"):
-        diagnose([Target("x", ("client",), broken)])
+        diagnose([DiagnosedHost("x", ("client",), broken)])
 
 
 def test_the_client_tries_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        facts_request = Request((), (), (), {}, peer="127.0.0.1", port=port)
+        facts_request = FactsRequest((), (), (), {}, peer="127.0.0.1", port=port)
         assert ask(facts_request)["peer"]["connect"]["ms"] >= 0
     closed = ask(facts_request)["peer"]["connect"]
     assert "refused" in closed["error"].lower()
-    unknown = ask(Request((), (), (), {}, peer="no..host"))["peer"]
+    unknown = ask(FactsRequest((), (), (), {}, peer="no..host"))["peer"]
     assert unknown["error"].startswith("no..host: ")
 
 
@@ -304,7 +306,7 @@ def test_the_helper_can_be_parsed_by_an_old_python() -> None:
 
 
 def test_the_facts_requestdepends_on_the_role() -> None:
-    server, client = (request(Target("x", (role,), no_host)) for role in ("server", "client"))  # type: ignore[arg-type]
+    server, client = (request(DiagnosedHost("x", (role,), no_host)) for role in ("server", "client"))  # type: ignore[arg-type]
     assert "pools" in server.commands and "pools" not in client.commands
     assert server.symbols and not client.symbols
     # The whole request is one argument of a command.
@@ -313,13 +315,13 @@ def test_the_facts_requestdepends_on_the_role() -> None:
 
 _INTERRUPTED = """
 import os, signal, threading
-from kit.doctor.diagnosis import Target, diagnose
+from kit.doctor.diagnosis import DiagnosedHost, diagnose
 
 def hang():
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait()
 
-diagnose([Target("away", ("client",), hang)])
+diagnose([DiagnosedHost("away", ("client",), hang)])
 """
 
 

@@ -14,7 +14,7 @@ from kit.config.address import HostAddress
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload_source import find_workload
 from kit.core.errors import HostError
-from kit.doctor.diagnosis import Target, _examinations
+from kit.doctor.diagnosis import DiagnosedHost, _examinations
 from kit.doctor.targets import requirements_of, targets_of
 
 DISK = (
@@ -84,6 +84,6 @@ def test_a_workload_on_devices_needs_no_pool_no_nfs_and_no_clients(tmp_path: Pat
     on_devices, over_nfs = (requirements_of(find_workload(name), testbed) for name in ("drives", "ageing"))
     assert (on_devices.pool, on_devices.over_nfs) == (False, False)
     assert (over_nfs.pool, over_nfs.over_nfs) == (True, True)
-    server = Target("nas", ("server",), lambda: nullcontext(Mock()))
+    server = DiagnosedHost("nas", ("server",), lambda: nullcontext(Mock()))
     every, fewer = (set(_examinations(server, each)) for each in (over_nfs, on_devices))
     assert every - fewer >= {"zfs-module", "pyzfs", "nfsd", "exports", "bpftrace"} and "python" in fewer

@@ -11,7 +11,7 @@ from kit.config.device_model import DeviceModel, find_preset, preset_names, reso
 from kit.emulation import compilation
 from tests.kit.emulation.loads import random_device
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 SEEDS = 40
 

@@ -14,7 +14,7 @@ from kit.config.testbed_devices import ages
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
 from kit.emulation.devices_file import load_states, read_emulation, served_devices
-from kit.emulation.served import Served, description
+from kit.emulation.served import ServedDevices, description
 from tests.conftest import Called
 from tests.fakes import ScriptedHost
 from tests.process import hsp
@@ -201,5 +201,5 @@ def test_only_an_own_file_of_a_likely_size_is_given_to_a_device(
     kind(tmp_path / "kept")
     host = ScriptedHost(default="")
     with pytest.raises(ConfigError, match=r"a link, a FIFO or a device|larger than"):
-        load_states(Served(host), [device])
+        load_states(ServedDevices(host), [device])
     assert {command.argv[0] for command in host.commands} <= {"rm"}

@@ -24,6 +24,8 @@ from kit.hosts.ssh import SshHost
 
 from .conftest import Sshd, abort, free_port, gone, keygen, run_sshd, running, until, written
 
+pytestmark = pytest.mark.slow
+
 FAR = parse_address("ssh://far")
 
 

@@ -18,11 +18,13 @@ from kit.devices.array import ArraySpec, create
 from kit.hosts.held_device import PLACE, HeldDevice
 from kit.hosts.local import LocalHost
 from kit.load import force_program
-from kit.load.block_device import Load
+from kit.load.block_device import DeviceLoad
 from kit.load.force_load import ForceTest, run_tests
-from kit.run.power_records import Layout
+from kit.run.power_records import RecordLayout
 from tests.fakes import ScriptedHost
 from tests.loops import Loop, loop_device
+
+pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
 REAL = Clock("real", 1)
@@ -102,7 +104,7 @@ def test_a_phase_of_forces_stays_on_its_device(mine: Loop, photos: Loop, tmp_pat
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
 def test_fio_stays_on_its_device(mine: Loop, photos: Loop, tmp_path: Path) -> None:
-    load = Load(str(mine.link), "randwrite", 4096, 32 * MIB, 32 * MIB, 1, device=held(mine))
+    load = DeviceLoad(str(mine.link), "randwrite", 4096, 32 * MIB, 32 * MIB, 1, device=held(mine))
     output = tmp_path / "fio.json"
     before = photos.content()
     argv = [*load.argv(str(output)), "--time_based=1", "--runtime=3s"]
@@ -119,7 +121,7 @@ WRITERS: dict[str, Callable[[Loop, Path], object]] = {
     "records of a power loss": lambda loop, folder: LocalHost().run(
         [
             sys.executable, "-I", str(RECORDS), "write",
-            Layout(str(loop.link), 1, 1, (4096,)).text(device=held(loop).word), str(folder / "log"),
+            RecordLayout(str(loop.link), 1, 1, (4096,)).text(device=held(loop).word), str(folder / "log"),
         ]
     ),
 }  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 from kit.config.address import HostAddress
 from kit.core.errors import HostError
 from kit.hosts import sudo
-from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, OutputTooLarge, Result
+from kit.hosts.base import CommandFailed, CommandResult, DeadlineExceeded, HostLost, OutputTooLarge
 from kit.hosts.connect import connect
 from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
 from kit.hosts.supervision import Supervision
@@ -222,10 +222,10 @@ def test_programs_that_sudo_does_not_run_are_found(
 def test_warnings_of_sudo_are_removed_from_stderr(host: SudoHost) -> None:
     """The tracer's stderr is read: a warning about the host name would make each run unknown."""
     warning = "sudo: unable to resolve host nas: Temporary failure in name resolution\n"
-    raw = Result("x", elevated(("bpftrace", "-")), 0, "", f"{warning}Lost 3 events\n")
+    raw = CommandResult("x", elevated(("bpftrace", "-")), 0, "", f"{warning}Lost 3 events\n")
     assert host.command_result(("bpftrace", "-"), raw).stderr == "Lost 3 events\n"
     # Of a command that ran without sudo every word is its own.
-    assert host.command_result(("id",), Result("x", ("id",), 0, "", warning)).stderr == warning
+    assert host.command_result(("id",), CommandResult("x", ("id",), 0, "", warning)).stderr == warning
 
 
 def test_without_sudo(host: SudoHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,8 @@ from kit.hosts.supervision import Supervision
 
 from .conftest import Sshd, abort, gone, running, sleeping, until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 SHELLS = [["sh"], *(([["busybox", "sh"]]) if shutil.which("busybox") else []), ["bash", "--posix"]]
 

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.importers.histogram_accumulator import Tally
+from kit.importers.histogram_accumulator import Accumulator
 
 
 def test_times_far_apart_double_the_interval_and_lose_nothing() -> None:
     generator = np.random.default_rng(1)
-    tally = Tally(10**6, max_cells=1000)
+    tally = Accumulator(10**6, max_cells=1000)
     for _ in range(20):
         times = generator.integers(0, 10**12, 200_000)
         tally.add(tally.part(tally.group("h", "read"), times, generator.integers(0, 20, times.size)))
@@ -31,7 +31,7 @@ def test_every_way_to_count_counts_the_same(
     rows: list[tuple[int, int, int]], interval_ns: int, later_ns: int
 ) -> None:
     """One row each, with numbers of rows, and by groups: near each other and, with `later_ns`, far apart."""
-    tallies = [Tally(interval_ns) for _ in range(4)]
+    tallies = [Accumulator(interval_ns) for _ in range(4)]
     for spread in (0, later_ns):
         times, which, bins = (np.array([row[n] for row in rows], dtype=np.int64) for n in range(3))
         if times.size:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Options
-from kit.importers.histogram_accumulator import Tally
+from kit.importers.histogram_accumulator import Accumulator
 from kit.importers.run import BY_NAME, detect, read_files
 from kit.importers.source import Source
 from tests.kit.importers.samples import DATA, ROW, SEEDS, imported, put, survives
@@ -53,10 +53,10 @@ def test_the_first_error_in_order_is_told_whatever_was_read_ahead(tmp_path: Path
 def test_no_thread_is_left_to_the_garbage_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, name: str
 ) -> None:
-    def full(tally: Tally, part: object) -> None:
+    def full(tally: Accumulator, part: object) -> None:
         raise ConfigError("too much", "import less")
 
-    monkeypatch.setattr(Tally, "add", full)
+    monkeypatch.setattr(Accumulator, "add", full)
     with pytest.raises(ConfigError, match="too much"):
         imported(put(tmp_path, content, name))
     assert not [each for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]

@@ -18,7 +18,7 @@ from kit.instruments.arc_zil_counters import (
     parse_kstat,
     read,
 )
-from kit.instruments.base import Measured
+from kit.instruments.base import MeasuredPhase
 from kit.zfs import openzfs_version
 from tests.fakes import ScriptedHost
 
@@ -238,7 +238,7 @@ def test_reads_that_the_l2arc_failed_are_hits_of_it_and_answered_by_a_disk() -> 
 
 @pytest.mark.parametrize("op", ["read", "write"])
 def test_errors_of_the_l2arc_show_without_a_tracer_too(op: str) -> None:
-    measured = Measured({op: 512}, 1, 0, 1, {}, 0, Clock())
+    measured = MeasuredPhase({op: 512}, 1, 0, 1, {}, 0, Clock())
     host = server()
     counters = ArcZilCounters(host, "hsp-x", 54, NEW)
     counters.begin()
@@ -331,7 +331,7 @@ def test_without_a_tracer_it_is_not_known_what_commits_wrote(asynchronous: bool)
     counters = ArcZilCounters(host, "hsp-x", 54, NEW)
     counters.begin()
     counters.end()
-    measured = Measured({"write": 512}, 1, 0, 1, {"a": {"write": 4000}}, 0, Clock(), asynchronous)
+    measured = MeasuredPhase({"write": 512}, 1, 0, 1, {"a": {"write": 4000}}, 0, Clock(), asynchronous)
     observed = counters.report(measured).checks
     assert [isinstance(each, Missing) for each in observed] == ([True] if asynchronous else [])
 

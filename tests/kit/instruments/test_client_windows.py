@@ -16,7 +16,7 @@ from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.instruments import client_windows, histograms
-from kit.instruments.histograms import Cells, Grid
+from kit.instruments.histograms import Cells, IntervalGrid
 from kit.load.fio_bins import BINS, index_of
 from kit.load.fio_windows import ClientWindows
 
@@ -28,7 +28,7 @@ def keyed(cells: Cells) -> Counter[tuple[int, str, str, int]]:
     return Counter({(start, op, tier, index): count for start, op, tier, index, count in cells.iter_rows()})
 
 
-GRID = Grid(1_000 * MS, 5_000 * MS, 100 * MS, Clock())
+GRID = IntervalGrid(1_000 * MS, 5_000 * MS, 100 * MS, Clock())
 
 
 def windows(rows: list[tuple[int, int, int, int]], **changes: Any) -> ClientWindows:
@@ -61,7 +61,7 @@ def test_a_window_counts_in_the_interval_of_its_middle() -> None:
 
 @given(st.lists(st.integers(0, 2**34 - 2**28), min_size=1, max_size=40), st.sampled_from([1, 2, 4, 64]))
 def test_bins_are_those_of_each_io(latencies: list[int], dilation: int) -> None:
-    grid = Grid(0, 0, 100 * MS, Clock("virtual" if dilation > 1 else "real", dilation))
+    grid = IntervalGrid(0, 0, 100 * MS, Clock("virtual" if dilation > 1 else "real", dilation))
     some = windows([(1, 2, value, 1) for value in latencies])
     cells = keyed(client_windows.cells(some, grid))
     expected = Counter(bin_index(np.array(latencies) // dilation).tolist())
@@ -71,7 +71,8 @@ def test_bins_are_those_of_each_io(latencies: list[int], dilation: int) -> None:
 def test_a_dilation_that_is_no_power_of_two_is_refused() -> None:
     with pytest.raises(MeasurementUnknown, match="dilation of 3"):
         client_windows.cells(
-            windows([(1, 2, 997 * n, 1) for n in range(1, 99)]), Grid(0, 0, 100 * MS, Clock("virtual", 3))
+            windows([(1, 2, 997 * n, 1) for n in range(1, 99)]),
+            IntervalGrid(0, 0, 100 * MS, Clock("virtual", 3)),
         )
 
 

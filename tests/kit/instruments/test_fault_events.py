@@ -7,7 +7,7 @@ import pytest
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.instruments import fault_events
-from kit.instruments.base import Measured
+from kit.instruments.base import MeasuredPhase
 
 
 class Devices:
@@ -28,7 +28,7 @@ def test_faults_are_events_and_a_crash_is_a_problem(crashes: int, problems: list
     instrument = fault_events.FaultEvents(Devices(crashes))
     instrument.begin()
     instrument.end()
-    report = instrument.report(Measured({"read": 512}, 1, 0, 1, {}, 100, Clock("virtual", 4)))
+    report = instrument.report(MeasuredPhase({"read": 512}, 1, 0, 1, {}, 100, Clock("virtual", 4)))
     assert report.problems == problems
     assert [event.as_json() for event in report.events] == [
         {

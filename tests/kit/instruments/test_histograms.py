@@ -17,7 +17,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
 from kit.instruments import histograms
-from kit.instruments.histograms import Grid
+from kit.instruments.histograms import IntervalGrid
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.store import tables
 from kit.store.phase import ClientRow
@@ -26,8 +26,8 @@ from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, parse_trace
 
 DATA = Path(__file__).parents[1] / "data"
-GRID = Grid(1_000, 5_000, 100, Clock())
-DILATED = Grid(1_000, 5_000, 100, Clock("virtual", 4))
+GRID = IntervalGrid(1_000, 5_000, 100, Clock())
+DILATED = IntervalGrid(1_000, 5_000, 100, Clock("virtual", 4))
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ DILATED = Grid(1_000, 5_000, 100, Clock("virtual", 4))
         (DILATED, 5_400, 1_075),
     ],
 )
-def test_intervals_of_the_grid(grid: Grid, end_ns: int, start_ns: int) -> None:
+def test_intervals_of_the_grid(grid: IntervalGrid, end_ns: int, start_ns: int) -> None:
     assert grid.start_of(end_ns) == start_ns
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(1, 100), st.integers(1, 64))
 def test_an_interval_contains_its_ends(phase: int, after: int, interval_ms: int, dilation: int) -> None:
-    grid = Grid(0, phase * dilation, interval_ms * 10**6 * dilation, Clock("virtual", dilation))
+    grid = IntervalGrid(0, phase * dilation, interval_ms * 10**6 * dilation, Clock("virtual", dilation))
     start = grid.start_of((phase + after) * dilation)
     assert (start - phase) % (interval_ms * 10**6) == 0
     assert start < phase + after <= start + interval_ms * 10**6 or after == 0
@@ -84,7 +84,7 @@ def sums(cells: histograms.Cells, part: int) -> dict[Any, int]:
 
 
 @given(ios, st.sampled_from([GRID, DILATED]))
-def test_client_cells_sum_exactly_to_the_ios(rows: list[tuple[int, int, int]], grid: Grid) -> None:
+def test_client_cells_sum_exactly_to_the_ios(rows: list[tuple[int, int, int]], grid: IntervalGrid) -> None:
     cells = histograms.client_cells(latencies(rows), grid)
     expected = Counter(("read", "write")[direction] for _, _, direction in rows)
     assert histograms.totals(cells) == {(op, "all"): count for op, count in expected.items()}
@@ -114,7 +114,7 @@ def test_a_recorded_log_is_counted_whole() -> None:
     text = (DATA / "write-slog-fio_lat.log").read_text()
     parsed = parse_latency_log(text.encode())
     first = int(parsed.end_ns.min())
-    cells = histograms.client_cells(parsed, Grid(first, first, 200_000_000, Clock("virtual", 4)))
+    cells = histograms.client_cells(parsed, IntervalGrid(first, first, 200_000_000, Clock("virtual", 4)))
     ios = json.loads((DATA / "write-slog-fio.json").read_text())["jobs"][0]["write"]["total_ios"]
     assert histograms.totals(cells) == {("write", "all"): ios}
 
@@ -161,7 +161,7 @@ def test_a_recorded_trace_is_counted_whole() -> None:
     trace = parse_trace((DATA / "trace-read.json").read_text())
     origin = trace.snapshots[0].at_ns
     cells = histograms.server_cells(
-        trace, Grid(origin, origin, 800_000_000, Clock("virtual", 4)), frozenset()
+        trace, IntervalGrid(origin, origin, 800_000_000, Clock("virtual", 4)), frozenset()
     )
     totals = histograms.totals(cells)
     assert sum(totals.values()) == 3456
@@ -200,7 +200,7 @@ def test_server_sums_join_the_classes_of_a_tier() -> None:
 
 
 @given(ios, st.sampled_from([GRID, DILATED]))
-def test_client_sums_are_exact(rows: list[tuple[int, int, int]], grid: Grid) -> None:
+def test_client_sums_are_exact(rows: list[tuple[int, int, int]], grid: IntervalGrid) -> None:
     observed = histograms.client_sums(latencies(rows), grid.clock, "c")
     expected: dict[str, list[int]] = {}
     for _, latency_ns, direction in rows:
@@ -247,7 +247,7 @@ def printed(*at_ns: int, ended: bool = True) -> Trace:
     return Trace(phase=1, ended=ended, snapshots=snapshots)
 
 
-def columns(trace: Trace, grid: Grid) -> dict[int, int]:
+def columns(trace: Trace, grid: IntervalGrid) -> dict[int, int]:
     return sums(histograms.server_cells(trace, grid, frozenset()), 0)
 
 
@@ -266,19 +266,19 @@ def test_late_prints_stay_in_the_column_that_was_due(base: int, jitter: list[int
     first = base + 10**7 + 2 + before % (interval - 4)
     origin = histograms.aligned(first, [snapshot.at_ns for snapshot in histograms.regular(trace)], interval)
     assert (origin - (base + 10**7)) in (-1, 0, 1)
-    grid = Grid(origin, origin, interval, Clock())
+    grid = IntervalGrid(origin, origin, interval, Clock())
     assert columns(trace, grid) == {number * interval: 1 for number in range(len(at))}
 
 
 def test_counts_after_the_last_print_have_their_own_column() -> None:
     trace = printed(1000, 2000, 2300, ended=True)
     trace.snapshots[-1] = Snapshot(2300, {("read", 0, 0): {int(bin_index(1000)): 3}})
-    assert columns(trace, Grid(0, 0, 1000, Clock())) == {0: 1, 1000: 1, 2000: 1}
+    assert columns(trace, IntervalGrid(0, 0, 1000, Clock())) == {0: 1, 1000: 1, 2000: 1}
 
 
 def test_a_tracer_that_died_has_no_end_of_its_own() -> None:
     trace = printed(1250, 2000, 3500, ended=False)
-    assert columns(trace, Grid(0, 0, 1000, Clock())) == {0: 1, 1000: 1, 2000: 1}
+    assert columns(trace, IntervalGrid(0, 0, 1000, Clock())) == {0: 1, 1000: 1, 2000: 1}
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))

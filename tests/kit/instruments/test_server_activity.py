@@ -9,8 +9,8 @@ import pytest
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.instruments import server_activity
-from kit.instruments.base import Measured
-from kit.instruments.server_activity import Conditions, Txg
+from kit.instruments.base import MeasuredPhase
+from kit.instruments.server_activity import ServerConditions, Txg
 from kit.store.phase import Check, Missing
 from kit.zfs import openzfs_version
 from kit.zfs.scrub_status import Scan
@@ -71,11 +71,11 @@ def files(*pools: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def now() -> Conditions:
+def now() -> ServerConditions:
     return server_activity.parse(tail(files("tank", "other")), {"tank": None, "other": None}, "tank")
 
 
-def test_the_files_are_read(now: Conditions) -> None:
+def test_the_files_are_read(now: ServerConditions) -> None:
     assert now.uptime_ns == 26_110_000_000
     assert now.wall_s == 1767225626
     assert now.io_bytes == {"read": 51200, "write": 1024}
@@ -99,7 +99,7 @@ def test_calls_of_nfs_4_count_as_well() -> None:
     assert observed.calls == {"read": 118, "write": 14, "commit": 16}
 
 
-def test_reads_and_writes_of_a_phase_are_checked_each(now: Conditions) -> None:
+def test_reads_and_writes_of_a_phase_are_checked_each(now: ServerConditions) -> None:
     ios, sizes = {"read": 7, "write": 3}, {"read": 512, "write": 4096}
     calls = {"read": 107, "write": 5, "commit": 3}
     after = replace(now, calls=calls, io_bytes={"read": 51200 + 7 * 512, "write": 1024 + 3 * 4096})
@@ -114,7 +114,9 @@ def test_reads_and_writes_of_a_phase_are_checked_each(now: Conditions) -> None:
     assert [check.name for check in wrong if not check.ok] == ["NFS READ calls", "NFS WRITE calls"]  # type: ignore[union-attr]
 
 
-def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int = 512) -> list[str]:
+def failed(
+    before: ServerConditions, after: ServerConditions, ios: int = 0, block_bytes: int = 512
+) -> list[str]:
     observed = server_activity.checks(before, after, "tank", {"read": ios}, {"read": block_bytes}, NEW)
     return [f"{check.name}: {check.found}" for check in observed if not check.ok]  # type: ignore[union-attr]
 
@@ -127,7 +129,7 @@ def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int
         ("2.3.9", set()),
     ],
 )
-def test_counters_that_an_older_openzfs_lacks(now: Conditions, version: str, names: set[str]) -> None:
+def test_counters_that_an_older_openzfs_lacks(now: ServerConditions, version: str, names: set[str]) -> None:
     zfs = openzfs_version.parse(version)
     observed = server_activity.checks(now, now, "tank", {"read": 0}, {"read": 512}, zfs)
     missing = [check for check in observed if isinstance(check, Missing)]
@@ -145,7 +147,7 @@ def test_counters_that_an_older_openzfs_lacks(now: Conditions, version: str, nam
     ],
 )
 def test_the_clients_reads_are_checked_against_nfsd(
-    now: Conditions, calls: int, read_bytes: int, names: list[str]
+    now: ServerConditions, calls: int, read_bytes: int, names: list[str]
 ) -> None:
     io_bytes = {"read": 51200 + read_bytes, "write": 1024}
     after = replace(now, io_bytes=io_bytes, calls={**now.calls, "read": 100 + calls})
@@ -165,19 +167,19 @@ def test_the_clients_reads_are_checked_against_nfsd(
     ],
 )
 def test_other_use_of_the_pools_fails(
-    now: Conditions, pool: str, counter: str, by: int, names: list[str]
+    now: ServerConditions, pool: str, counter: str, by: int, names: list[str]
 ) -> None:
     stats = {key: dict(value) for key, value in now.iostats.items()}
     stats[pool][counter] += by
     assert failed(now, replace(now, iostats=stats)) == names
 
 
-def test_a_pool_that_appears_meanwhile_counts_from_zero(now: Conditions) -> None:
+def test_a_pool_that_appears_meanwhile_counts_from_zero(now: ServerConditions) -> None:
     stats = {**now.iostats, "new": {"arc_read_count": 50, "arc_write_count": 0}}
     assert failed(now, replace(now, iostats=stats)) == ["I/Os of another pool, new: 50"]
 
 
-def test_steal_time(now: Conditions) -> None:
+def test_steal_time(now: ServerConditions) -> None:
     assert failed(now, replace(now, cpu_ticks=2321, steal_ticks=14)) == []
     assert failed(now, replace(now, cpu_ticks=2321, steal_ticks=15)) == ["CPU steal time, in 10 ms: 12"]
 
@@ -197,7 +199,7 @@ SCRUB = Scan("SCRUB", "SCANNING", 1767225620, 0)
     ],
 )
 def test_a_scrub_during_the_phase(
-    now: Conditions, before: Scan | None, after: Scan | None, reported: bool
+    now: ServerConditions, before: Scan | None, after: Scan | None, reported: bool
 ) -> None:
     earlier = replace(now, scans={"other": before} if before else {})
     then = replace(now, scans={"other": after} if after else {})
@@ -207,10 +209,10 @@ def test_a_scrub_during_the_phase(
         assert "scrub of the pool other ran during the phase (zpool status: SCRUB" in observed[0]
 
 
-def test_events_are_in_the_experiments_time_and_only_those_of_the_phase(now: Conditions) -> None:
+def test_events_are_in_the_experiments_time_and_only_those_of_the_phase(now: ServerConditions) -> None:
     earlier = replace(now, uptime_ns=25_850_000_000)
     then = replace(now, scans={"tank": replace(SCRUB, start_s=1767225625)})
-    phase = Measured({"read": 512}, 1, 0, 1, {}, 20_000_000_000, Clock("virtual", 4))
+    phase = MeasuredPhase({"read": 512}, 1, 0, 1, {}, 20_000_000_000, Clock("virtual", 4))
     observed = server_activity.events(earlier, then, phase)
     assert [event.kind for event in observed] == ["txg", "scrub"]
     txg, scrub = observed

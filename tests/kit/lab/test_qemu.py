@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.clock import Clock
-from kit.lab.qemu import QEMU, SSH_PORTS, Disk, LabSpec, Saved, command_line, quote_value
+from kit.lab.qemu import QEMU, SSH_PORTS, ExtraDisk, LabSpec, SavedGuest, command_line, quote_value
 
 SPEC = LabSpec(Path("/images/x"), Clock("virtual", 4))
 
@@ -131,7 +131,7 @@ def test_memory_program_and_kernel_arguments() -> None:
 
 @given(names, names)
 def test_a_saved_guest_is_resumed_from_any_path(root: str, memory: str) -> None:
-    saved = Saved(Path("/w") / root, Path("/w") / memory)
+    saved = SavedGuest(Path("/w") / root, Path("/w") / memory)
     argv = command_line(dataclasses.replace(SPEC, seed=7), resume=saved)
     drive = split_list(values(argv, "-drive")[0])
     assert drive["file"] == f"/w/{root}" and drive["format"] == "qcow2" and drive["snapshot"] == "on"
@@ -141,7 +141,7 @@ def test_a_saved_guest_is_resumed_from_any_path(root: str, memory: str) -> None:
 
 
 def test_what_is_resumed_differs_in_nothing_but_disk_stream_and_seed() -> None:
-    saved = Saved(Path("/w/root"), Path("/w/memory"))
+    saved = SavedGuest(Path("/w/root"), Path("/w/memory"))
     cold, warm = (command_line(SPEC, resume=resume) for resume in (None, saved))
     at = warm.index("-incoming")
     rest = [*warm[:at], *warm[at + 2 :]]
@@ -161,8 +161,8 @@ def test_a_guest_to_be_saved_writes_to_its_overlay() -> None:
 
 def test_disks_have_serials_and_namespaces_share_a_controller() -> None:
     disks = (
-        Disk("vd0", "virtio", "S1", 1 << 20), Disk("sd0", "scsi", "S,2", 1 << 20),
-        Disk("ns1", "nvme", "S3", 1 << 20), Disk("ns2", "nvme", "S3", 1 << 20),
+        ExtraDisk("vd0", "virtio", "S1", 1 << 20), ExtraDisk("sd0", "scsi", "S,2", 1 << 20),
+        ExtraDisk("ns1", "nvme", "S3", 1 << 20), ExtraDisk("ns2", "nvme", "S3", 1 << 20),
     )  # fmt: skip
     argv = command_line(dataclasses.replace(SPEC, extra_disks=disks, ssh_ports=7))
     devices = [split_list(text) | {"": text.split(",")[0]} for text in values(argv, "-device")]

@@ -149,13 +149,13 @@ import sys
 from pathlib import Path
 
 from kit.cli import lab, main
-from kit.lab.guest import Lab
+from kit.lab.guest import RunningLab
 from kit.lab.image.image import Image
 
 lab.build = lambda inputs, progress: Image(Path("/nowhere"), {})
-lab.warm.open_lab = lambda spec, image, progress: Lab(spec)
-wait_ready = Lab.wait_ready
-Lab.wait_ready = lambda up: (print("waiting", flush=True), wait_ready(up))
+lab.warm.open_lab = lambda spec, image, progress: RunningLab(spec)
+wait_ready = RunningLab.wait_ready
+RunningLab.wait_ready = lambda up: (print("waiting", flush=True), wait_ready(up))
 sys.argv = ["hsp", "lab", "up"]
 main.main()
 """

@@ -16,7 +16,7 @@ from kit.core.cache import sha256
 from kit.core.clock import Clock
 from kit.lab import warm
 from kit.lab.image.image import Image, ImageInputs
-from kit.lab.qemu import Disk, LabSpec
+from kit.lab.qemu import ExtraDisk, LabSpec
 
 SPEC = LabSpec(Path("/images/x"), Clock("virtual", 4))
 IMAGE = Image(Path("/images/x"), {"files": {"root.img": {"bytes": 1, "sha256": "a"}}})
@@ -39,7 +39,7 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"ssh_ports": 4},
         {"clock": Clock("real")},
         {"image_dir": Path("/images/y")},
-        {"extra_disks": (Disk("vd0", "virtio", "S", 1 << 20),)},
+        {"extra_disks": (ExtraDisk("vd0", "virtio", "S", 1 << 20),)},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -65,7 +65,7 @@ def test_who_boots_anyway() -> None:
     assert warm.can_be_saved(SPEC)
     assert not warm.can_be_saved(replace(SPEC, clock=Clock("real")))
     assert not warm.can_be_saved(replace(SPEC, extra_kernel_args=("root=/dev/null",)))
-    assert not warm.can_be_saved(replace(SPEC, extra_disks=(Disk("ns1", "nvme", "S", 1 << 20),)))
+    assert not warm.can_be_saved(replace(SPEC, extra_disks=(ExtraDisk("ns1", "nvme", "S", 1 << 20),)))
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_what_this_version_would_not_resume_is_not_kept(qemu: Path) -> None:
     image = Image(cache / "images" / ImageInputs().digest(), IMAGE.manifest)
     image.path.mkdir(parents=True)
     (image.path / "manifest.json").write_text(json.dumps(image.manifest))
-    disks = (Disk("vd0", "virtio", "S", 1 << 20),)
+    disks = (ExtraDisk("vd0", "virtio", "S", 1 << 20),)
     spec = replace(SPEC, image_dir=image.path, extra_disks=disks)
     place = cache / "warm" / warm.digest_of(spec, image)
     place.mkdir(parents=True)

@@ -20,8 +20,8 @@ from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRe
 from kit.core.progress import Progress
 from kit.hosts.held_device import PLACE, HeldDevice
 from kit.precondition import checkpoint
-from kit.precondition.device import Outcome, Target, precondition
-from kit.precondition.latency_curve import Point
+from kit.precondition.device import Preconditioned, Target, precondition
+from kit.precondition.latency_curve import CurvePoint
 from tests.fakes import Answer, Command, ScriptedHost, on_device
 from tests.kit.devices.facts import one_device
 
@@ -110,7 +110,7 @@ class Case:
 
     guard: Any = None
 
-    def run(self, method: str = "fills", clock: Clock | None = None, **values: Any) -> Outcome:
+    def run(self, method: str = "fills", clock: Clock | None = None, **values: Any) -> Preconditioned:
         if method == "fills":
             values.setdefault("fills", 1)
         settings = Precondition.model_validate({"method": method, "ios": 400, **values})
@@ -383,7 +383,7 @@ def test_another_boot_resumes_if_the_content_is_there(case: Case) -> None:
 def test_a_point_survives_the_file(case: Case) -> None:
     interrupt(case, "--randseed=1020", fills=2)
     state = checkpoint.read_state(case.state)
-    assert state is not None and all(isinstance(point, Point) for point in state.points)
+    assert state is not None and all(isinstance(point, CurvePoint) for point in state.points)
     state.save(case.state)
     assert checkpoint.read_state(case.state) == state
 

@@ -18,7 +18,7 @@ import pytest
 from kit.config.device_model import find_preset
 from kit.core.bins import bin_edges
 from kit.core.errors import MeasurementUnknown, SafetyRefusal
-from kit.precondition.device import Outcome
+from kit.precondition.device import Preconditioned
 from tests.fakes import Answer, Command
 from tests.kit.emulation.model_library import ModelDevice, Op, requests
 from tests.kit.precondition.test_device import CAPACITY, MIB, Case, HostWithDevice, on_device
@@ -97,7 +97,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[[str], Case]]:
         yield of
 
 
-def p99_ns(outcome: Outcome, stages: str) -> int:
+def p99_ns(outcome: Preconditioned, stages: str) -> int:
     """Of all sync writes after stages of that name together, from their bins."""
     bins: Counter[int] = Counter()
     for point in outcome.points:

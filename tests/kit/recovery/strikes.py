@@ -33,13 +33,13 @@ from kit.devices.reasons import DeviceSpec
 from kit.hosts.base import HostLost
 from kit.plan import power_steps
 from kit.plan.plan import Plan, make_plan
-from kit.precondition.device import Outcome as Preconditioned
+from kit.precondition.device import Preconditioned as Preconditioned
 from kit.recovery import clean, power_undos, registry, undo
 from kit.recovery.clean import Cleaned
 from kit.recovery.journal import Journal, read_journal
 from kit.run import execute as execute_module
 from kit.run import teardown
-from kit.run.execute import Outcome, execute
+from kit.run.execute import Execution, execute
 from kit.run.phase import PhaseResult
 from kit.run.resume import Earlier
 from kit.setup import precondition_devices
@@ -308,7 +308,7 @@ class Struck:
 
     def execute(
         self, wire: Wire, earlier: Earlier | None = None, *, comes_back: bool = False
-    ) -> Outcome | None:
+    ) -> Execution | None:
         """The run from its begin, or as it goes on; None if its connections break before that.
 
         `comes_back`: a machine that was cut off lets in again.

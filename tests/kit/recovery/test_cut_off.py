@@ -13,13 +13,13 @@ import pytest
 
 from kit.core.signals import ENDING, interrupt_at_end
 from kit.hosts.base import HostLost
-from kit.run.execute import Outcome
+from kit.run.execute import Execution
 from tests.kit.recovery.conftest import Whole, is_told
 from tests.kit.recovery.strikes import each_line, new_world
 from tests.machines.world import Wire
 
 # Hundreds of runs each: beside other work they take minutes.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_cut_off_at_every_command(whole: Whole) -> None:
@@ -40,7 +40,7 @@ def test_cut_off_at_every_command(whole: Whole) -> None:
     assert found == []
 
 
-def unlike_once(outcome: Outcome, run: Path) -> str:
+def unlike_once(outcome: Execution, run: Path) -> str:
     """What is wrong with what a run says that has lost a machine: a line, and the command in it."""
     waiting = [each for each in outcome.left if each.waits]
     if len(waiting) > 1 or len(outcome.left) > 3 or any(each.by_hand for each in waiting):

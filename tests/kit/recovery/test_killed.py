@@ -16,7 +16,7 @@ from tests.machines.world import HERE, Wire
 from tests.sudo_lines import foreign, refused
 
 # Hundreds of runs each: beside other work they take minutes.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_an_ordinary_user_may_send_its_commands_and_they_change_nothing_of_others(whole: Whole) -> None:

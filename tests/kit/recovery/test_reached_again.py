@@ -12,7 +12,7 @@ from tests.kit.recovery.strikes import new_world
 from tests.machines.world import Wire
 
 # Hundreds of runs each: beside other work they take minutes.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_cut_off_and_reached_again_at_every_command(whole: Whole) -> None:

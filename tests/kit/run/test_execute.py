@@ -26,8 +26,9 @@ from kit.run import execute as execute_module
 from kit.run import teardown
 from kit.run.execute import execute
 from kit.run.teardown import tear_down
-from kit.run.warmup import Gate
-from kit.session.measure import measure
+from kit.run.warmup import WarmUpGate
+from kit.session.measure import going_on, measure
+from kit.session.place import Request
 from kit.setup import server_setup
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -132,7 +133,7 @@ def test_what_a_lost_host_keeps_is_in_the_advice(
         assert not (tmp_path / "top-speeds" / "latest").is_symlink(), "nothing has booted yet"
         yield site_of(appliance, Dying("c", "tee"), None)
 
-    measured = measure(appliance, place, tmp_path, Progress(quiet=True))
+    measured = measure(appliance, place, Request(tmp_path), Progress(quiet=True))
     assert measured.code == 5
     assert measured.failure and f"run `hsp clean {measured.run_dir.path}`" in measured.failure.hint
     assert "not undone" not in capsys.readouterr().err
@@ -161,7 +162,7 @@ def test_what_openzfs_makes_of_a_value_is_undone(
         context = Context(plan, site, run, journal, Progress(quiet=True), RunRecord(Manifest()), "t")
         refused = contextlib.nullcontext() if made_of_it == "9" else pytest.raises(HostError, match="is 8")
         with refused:
-            server_setup._set_tunables((tunables.Tunable("zfs_txg_timeout", "9", 9),), context, server)
+            server_setup._set_tunables((tunables.PlannedTunable("zfs_txg_timeout", "9", 9),), context, server)
         assert values == [made_of_it]
         assert tear_down(context, None) == [] and values == ["5"]
 
@@ -223,20 +224,16 @@ def test_latest_never_points_to_a_run_that_did_not_boot(appliance: Plan, tmp_pat
         yield
 
     with pytest.raises(HostError):
-        measure(appliance, place, tmp_path, Progress(quiet=True))
+        measure(appliance, place, Request(tmp_path), Progress(quiet=True))
     assert not (tmp_path / "top-speeds" / "latest").is_symlink()
 
 
 def test_a_run_that_is_locked_already_is_not_measured(appliance: Plan, run: run_directory.RunDir) -> None:
     """`hsp run --resume` of a live run booted a second lab on the same directory."""
 
-    @contextmanager
-    def place(run_id: str) -> Iterator[Site]:
-        pytest.fail("a second site was opened")
-        yield
-
-    with Journal(run.journal), pytest.raises(SafetyRefusal, match="still goes on"):
-        measure(appliance, place, run.path.parents[1], Progress(quiet=True), resume=run.path)
+    begun = going_on(run, appliance)
+    with Journal(run.journal), pytest.raises(SafetyRefusal, match="still goes on"), begun:
+        pytest.fail("a second site could be opened")
 
 
 @pytest.mark.parametrize("state", ["alive", "killed", "of another machine"])
@@ -267,7 +264,7 @@ def test_a_second_run_says_whether_the_first_still_lives(
 def test_a_cold_l2arc_ends_the_run_unless_the_user_wants_it(
     plan: Plan, run: run_directory.RunDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = Gate(l2arc_bytes=5, fed_bytes=[0], problems=["the L2ARC is not warm"])
+    gate = WarmUpGate(l2arc_bytes=5, fed_bytes=[0], problems=["the L2ARC is not warm"])
     monkeypatch.setattr(execute_module, "warm_up", lambda *_, gated, **_more: gate if gated else None)
     warmup = plan.workload.warmup
     assert warmup is not None

@@ -27,7 +27,7 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site, SiteClient
 from kit.store import run_directory
 from kit.store.manifest import Manifest
-from kit.trace.support import Tracing, program
+from kit.trace.support import TracingSupport, program
 from kit.zfs import openzfs_version
 from tests.kit.run.test_resume import plan
 
@@ -62,8 +62,8 @@ def test_without_a_tracer_or_a_mount_it_is_refused(settings: dict[str, Any], rea
 def test_a_server_that_turns_out_not_to_be_traceable_is_refused() -> None:
     whole = program(openzfs_version.parse("2.3.9"))
     with pytest.raises(ConfigError, match="this server cannot be traced: nas has no bpftrace"):
-        observer_effect.refuse_untraced(Tracing("none", whole, reason="nas has no bpftrace"))
-    observer_effect.refuse_untraced(Tracing("full", whole))
+        observer_effect.refuse_untraced(TracingSupport("none", whole, reason="nas has no bpftrace"))
+    observer_effect.refuse_untraced(TracingSupport("full", whole))
 
 
 @pytest.mark.parametrize("threads", observer_effect.THREADS)

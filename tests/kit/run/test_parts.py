@@ -14,7 +14,7 @@ from kit.core.clock import Clock
 from kit.core.errors import ConfigError
 from kit.load.phase_load import LoadSpec, output_of
 from kit.run import parts
-from kit.run.parts import Begun, BegunClient
+from kit.run.parts import BegunClient, BegunPart
 from kit.store import json_file
 from kit.store.phase import Phase as StoredPhase
 from kit.store.run_directory import RunDir
@@ -50,7 +50,7 @@ def lines_of_tracer(seconds: list[int], first_s: int) -> str:
 
 def arrive(run_dir: RunDir, number: int, seconds: int, origin_s: int, rest: str = "") -> None:
     """A part of so many intervals, whose controller was killed."""
-    begun = Begun(
+    begun = BegunPart(
         number=number, run_origin_ns=0, interval_ns=SECOND, clock="real", dilation=1,
         window_ms=1000, server="nas", trace=parts.trace_name("read", number), log_vdevs=(), op="read",
         block_bytes=512, outstanding=1, expected_tiers=("dram",),

@@ -22,7 +22,7 @@ from kit.hosts import clock_offset
 from kit.hosts.clock_offset import Clocks
 from kit.instruments import arc_zil_counters, read_history, server_activity
 from kit.instruments.arc_zil_counters import Counters
-from kit.instruments.read_history import Reads
+from kit.instruments.read_history import DemandReads
 from kit.load.fio_bins import index_of
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
@@ -128,13 +128,13 @@ def run(
         monkeypatch.setattr(server_activity, "read", lambda *_, **__: found)
         monkeypatch.setattr(arc_zil_counters, "read", lambda *_: Counters({"l2_hits": 0}, {}))
         monkeypatch.setattr(read_history, "begin", lambda *_: None)
-        monkeypatch.setattr(read_history, "history", lambda *_: Reads(2, 0, 2))
+        monkeypatch.setattr(read_history, "history", lambda *_: DemandReads(2, 0, 2))
         monkeypatch.setattr(read_history, "shares", lambda *_: Shares(unit="requests", source="s", counts={}))
         monkeypatch.setattr(phases, "load_on", lambda *_, **__: load or Load(clients, meanwhile))
         site = Site(tuple(SiteClient(c, "", "") for c in clients), Clock(), False, server)  # type: ignore[arg-type]
         tracing = SimpleNamespace(kind="full" if tracer else "none")
         storage = Storage(
-            server, zfs, tracing, pool.Pool("tank", 1, "r"), dataset="tank/bench", path="/p", objset=1,
+            server, zfs, tracing, pool.CreatedPool("tank", 1, "r"), dataset="tank/bench", path="/p", objset=1,
             log_devices=(),
         )  # type: ignore[arg-type]  # fmt: skip
         if tracer:

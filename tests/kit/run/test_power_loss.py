@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from kit.core.errors import HostError
 from kit.remote import power_loss_records as records
-from kit.run.power_records import Acknowledged, Layout, gone, judge, parse_acknowledged, parse_found
+from kit.run.power_records import Acknowledged, RecordLayout, gone, judge, parse_acknowledged, parse_found
 
 RUN, SLOTS = 77, 4
-LAYOUT = Layout("file", RUN, 3, (512, 1024), direct=False, slots=SLOTS)
+LAYOUT = RecordLayout("file", RUN, 3, (512, 1024), direct=False, slots=SLOTS)
 Contents = list[list[list[int]]]
 
 
@@ -146,7 +146,7 @@ def test_records_cannot_be_compressed() -> None:
     assert len(zlib.compress(text, 9)) > 0.98 * len(text)
 
 
-def write_and_stop(tmp_path: Path, layout: Layout, count: int) -> list[Acknowledged]:
+def write_and_stop(tmp_path: Path, layout: RecordLayout, count: int) -> list[Acknowledged]:
     """The writer's list, when it has so many lines of each worker: the scheduler may favour one."""
     log = tmp_path / "log"
     Path(layout.path).touch()
@@ -162,7 +162,7 @@ def write_and_stop(tmp_path: Path, layout: Layout, count: int) -> list[Acknowled
     return parse_acknowledged(log.read_text())
 
 
-def read_back(layout: Layout) -> Contents:
+def read_back(layout: RecordLayout) -> Contents:
     argv = [sys.executable, "-I", records.__file__, "read", layout.text()]
     text = subprocess.run(argv, capture_output=True, check=True, text=True).stdout
     return [[list(each) for each in slots] for slots in parse_found(text, layout)]

@@ -20,6 +20,7 @@ from kit.run import execute as execute_module
 from kit.run import teardown
 from kit.run.phase import PhaseResult
 from kit.session import measure
+from kit.session.place import Request
 from kit.setup.bench import Bench
 from kit.setup.site import Site
 from tests.kit.recovery.strikes import KINDS, Struck, load, new_world, site_of
@@ -81,7 +82,7 @@ def test_a_lost_host_is_said_once_with_the_command(
         yield site_of(struck.plan, wire, run)
 
     monkeypatch.setattr(measure, "_create_run", lambda *_: struck.run)
-    done = measure.measure(struck.plan, place, tmp_path, Progress())
+    done = measure.measure(struck.plan, place, Request(tmp_path), Progress())
     measure._present(done, False)
     assert done.failure and done.failure.exit_code == 5
     say_error(done.failure)

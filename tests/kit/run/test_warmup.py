@@ -17,9 +17,9 @@ from kit.setup.bench import Bench, Storage
 from kit.setup.site import Site, SiteClient
 from kit.sizes.tier_sizes import Tiers
 from kit.store.run_directory import RunDir
-from kit.trace.support import Tracing
+from kit.trace.support import TracingSupport
 from kit.zfs.openzfs_version import ZfsVersion
-from kit.zfs.pool import Pool
+from kit.zfs.pool import CreatedPool
 from tests.fakes import ScriptedHost
 
 MIB = 1 << 20
@@ -102,8 +102,8 @@ def machine_with(readings: list[dict[str, int]], fio: int = 0) -> ScriptedHost:
 
 def bench(machine: ScriptedHost, clock: Clock, *, server: bool = True) -> Bench:
     storage = Storage(
-        machine, ZfsVersion(2, 3), Tracing("full", None, "0.23"), Pool("p", 1, "r"), "p/bench", "/pool/data",
-        objset=54, log_devices=(),
+        machine, ZfsVersion(2, 3), TracingSupport("full", None, "0.23"), CreatedPool("p", 1, "r"), "p/bench",
+        "/pool/data", objset=54, log_devices=(),
     )  # fmt: skip
     return Bench(
         site=Site((SiteClient(machine, "", ""),), clock, emulated=True, seed=1),

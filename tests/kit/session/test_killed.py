@@ -15,7 +15,7 @@ import pytest
 from tests.loops import Loop, host_with_serials, loop_device
 from tests.process import ROOT
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 NOTHING = "#!/bin/sh\n"
 # No pool is imported, and none can be.

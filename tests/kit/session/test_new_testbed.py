@@ -13,7 +13,7 @@ from kit.config.need import read_need
 from kit.config.testbed import read_testbed
 from kit.core.errors import ConfigError, SafetyRefusal
 from kit.devices.inventory import BY_ID
-from kit.devices.listing import Listed, list_devices
+from kit.devices.listing import ListedDisk, list_devices
 from kit.session import new_testbed
 from kit.session.new_testbed import Chosen, choose
 from kit.session.side import Side
@@ -29,7 +29,7 @@ FREE = next(disk for disk in RECORDED if disk.available)
 
 def disk(
     name: str, gib: int, model: str = "ACME SSD 1", *, rotates: bool = False, serial: str = ""
-) -> Listed:
+) -> ListedDisk:
     links = (f"{BY_ID}ata-{name}", f"{BY_ID}wwn-{name}")
     node = replace(
         FREE.node, kernel_name=name, serial=serial or f"S-{name}", model=model, size_bytes=gib * GIB,
@@ -45,7 +45,7 @@ Chooser = Callable[..., Chosen]
 
 @pytest.fixture
 def chooser(monkeypatch: pytest.MonkeyPatch) -> Chooser:
-    def made(disks: list[Listed], candidates: list[str], data: tuple[str, ...] = ()) -> Chosen:
+    def made(disks: list[ListedDisk], candidates: list[str], data: tuple[str, ...] = ()) -> Chosen:
         monkeypatch.setattr(new_testbed, "list_devices", lambda host: tuple(disks))
         return choose(HOST, candidates, data)
 
@@ -62,7 +62,7 @@ def chooser(monkeypatch: pytest.MonkeyPatch) -> Chooser:
     ],
 )
 def test_data_are_free_disks_of_one_kind(
-    chooser: Chooser, others: list[Listed], data: list[str], left: list[str]
+    chooser: Chooser, others: list[ListedDisk], data: list[str], left: list[str]
 ) -> None:
     chosen = chooser([*SSDS, *others], ["/dev/disk/by-id/ata-sdx", "sdy"])
     assert [each.node.kernel_name for each in chosen.candidates] == ["sdx", "sdy"]
@@ -89,7 +89,7 @@ def test_each_name_of_a_disk_is_written_as_its_link(chooser: Chooser, name: str)
     ],
 )
 def test_refused(
-    chooser: Chooser, disks: list[Listed], candidates: list[str], data: tuple[str, ...], message: str
+    chooser: Chooser, disks: list[ListedDisk], candidates: list[str], data: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         chooser(disks, candidates, data)
@@ -107,7 +107,7 @@ def test_a_disk_in_use_is_refused_with_its_reason() -> None:
 @pytest.mark.parametrize("disks", [DISKS, DISKS[:1]])
 def test_the_files_are_planned_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hsp_here: Called, role: str, phases: set[str],
-    disks: list[Listed],
+    disks: list[ListedDisk],
 ) -> None:  # fmt: skip
     monkeypatch.setattr(new_testbed, "list_devices", lambda host: (*SSDS, *disks))
     monkeypatch.setattr(new, "open_server", lambda testbed: HOST)

@@ -17,7 +17,7 @@ from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.progress import Progress
 from kit.session import series
-from kit.session.measure import Measured
+from kit.session.measure import MeasuredRun
 from kit.session.place import Request
 from kit.session.presentation import code_of
 from kit.session.side import Side
@@ -137,7 +137,7 @@ def test_a_known_failure_of_each_repeat_is_no_red(
     known = (Known(check=check, reason="a slow CPU"),)
     runs = iter(codes)
 
-    def measure(_: Any, __: Any, request: Request, ___: Any) -> Measured:
+    def measure(_: Any, __: Any, request: Request, ___: Any) -> MeasuredRun:
         manifest = synthetic.manifest()
         manifest["phases"][0]["lost_events"] = 2
         if next(runs):
@@ -145,7 +145,7 @@ def test_a_known_failure_of_each_repeat_is_no_red(
         name = f"20261121T05000{len(list(tmp_path.iterdir()))}Z-00000a"
         synthetic.write(tmp_path / name, manifest, synthetic.latency())
         analysed = reports.analyse(RunDir(tmp_path / name), known=request.known)
-        return Measured(RunDir(tmp_path / name), analysed, code_of(analysed.summary), None)
+        return MeasuredRun(RunDir(tmp_path / name), analysed, code_of(analysed.summary), None)
 
     monkeypatch.setattr(series, "measure", measure)
     monkeypatch.setattr(series, "prepare", lambda *_, **__: None)

@@ -16,7 +16,7 @@ from kit.core.seed import seed_of_build
 from kit.recovery.journal import Journal, read_journal
 from kit.run.resume import sources
 from kit.session import sweep_runs
-from kit.session.measure import Begun, Measured, _create_run
+from kit.session.measure import MeasuredRun, ResumedRun, _create_run
 from kit.session.place import Request
 from kit.session.side import Side
 from kit.store.run_directory import RunDir
@@ -59,8 +59,8 @@ class Sweep:
         patch.setattr(sweep_runs, "measure", self.measure)
 
     def measure(
-        self, plan: Any, _: Any, request: Any, __: Any, begun: Begun | None = None, **___: Any
-    ) -> Measured:
+        self, plan: Any, _: Any, request: Any, __: Any, begun: ResumedRun | None = None, **___: Any
+    ) -> MeasuredRun:
         self.calls.append((request.series.build, request.seed, begun.run_dir.path if begun else None))
         end = self.ends.pop(len(self.calls) - 1, None)
         if end == "before its directory":
@@ -79,7 +79,7 @@ class Sweep:
             raise Killed
         failure = end if isinstance(end, Exception) else None
         summary = SimpleNamespace(verdict="valid")
-        return Measured(run, cast(Any, SimpleNamespace(summary=summary)), 0, cast(Any, failure))
+        return MeasuredRun(run, cast(Any, SimpleNamespace(summary=summary)), 0, cast(Any, failure))
 
     def run(self, resume: Path | None = None) -> Path:
         """Raises Killed, HostError."""

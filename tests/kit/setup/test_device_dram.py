@@ -20,7 +20,7 @@ from kit.core.progress import Progress
 from kit.plan.plan import make_plan
 from kit.setup import device_dram
 from kit.setup.context import Context
-from kit.setup.device_dram import Target
+from kit.setup.device_dram import ProbedDevice
 from kit.setup.manifest import planned
 from kit.setup.record import RunRecord
 from kit.store.manifest import DramProbe, Manifest
@@ -80,7 +80,7 @@ class HostWithReads(ScriptedHost):
 
 
 def probed(host: HostWithReads) -> DramProbe:
-    target = Target(
+    target = ProbedDevice(
         host, "/dev/x", None, host.device.sectors * 512, Clock("virtual", DILATION), "/run/hsp/dram.json"
     )
     return device_dram.probe(target)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kit.config.tables.command_table import Command as OwnCommand
+from kit.config.tables.command_table import OwnCommand as OwnCommand
 from kit.config.tables.fault_table import Fault
 from kit.config.tables.power_table import Power
 from kit.core.errors import HostError

@@ -18,7 +18,7 @@ from kit.store.latency import Latency
 from kit.store.phase import Phase
 from kit.store.run_directory import RunDir
 from reports.figures import heat_map
-from reports.figures.heat_map import Times
+from reports.figures.heat_map import TimeSpan
 from tests.reports import synthetic
 
 pytestmark = pytest.mark.any_python
@@ -74,8 +74,8 @@ def is_the_same(read: Latency, frame: pl.DataFrame, of: list[Phase]) -> None:
 def is_drawn_alike(read: Latency, frame: pl.DataFrame, phase: Phase) -> None:
     for layer in frame["layer"].unique():
         mine = pl.col("layer") == layer
-        ours = heat_map.grid(read.cells.filter(mine), Times.of(phase, read.column_ns[phase.name]))
-        whole = heat_map.grid(frame.filter(mine), Times.of(phase), most=ours.columns)
+        ours = heat_map.grid(read.cells.filter(mine), TimeSpan.of(phase, read.column_ns[phase.name]))
+        whole = heat_map.grid(frame.filter(mine), TimeSpan.of(phase), most=ours.columns)
         assert (ours.start_ns, ours.width_ns, ours.columns) == (whole.start_ns, whole.width_ns, whole.columns)
         assert (ours.end_ns, ours.gaps, ours.merged) == (whole.end_ns, whole.gaps, whole.merged)
         assert heat_map.block(ours) == heat_map.block(whole)
@@ -174,7 +174,7 @@ def test_rows_before_and_after_the_phase_are_drawn_where_they_are(
     of = phases(("p", 0, 100))
     read = summed(run, frame, of)
     is_the_same(read, frame, of)
-    grid = heat_map.grid(read.cells, Times.of(of[0], read.column_ns["p"]))
+    grid = heat_map.grid(read.cells, TimeSpan.of(of[0], read.column_ns["p"]))
     width = read.column_ns["p"]
     begin = -30 * SECOND // width * width
     cells = grid.tiers["dram"]

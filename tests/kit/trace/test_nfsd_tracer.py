@@ -29,7 +29,7 @@ LAST = (
 class Server(LocalHost):
     """This machine; `answer` prints the answer to each mark."""
 
-    def __init__(self, place: nfsd_tracer.Place) -> None:
+    def __init__(self, place: nfsd_tracer.TracerFiles) -> None:
         super().__init__("server")
         self.place, self.deaf = place, False
         self.marks: list[int] = []
@@ -63,7 +63,7 @@ class Server(LocalHost):
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    place = nfsd_tracer.Place(os.fspath(tmp_path))
+    place = nfsd_tracer.TracerFiles(os.fspath(tmp_path))
     Path(place.output).write_text('{"type": "printf", "data": "hsp-trace begins\\n"}\n')
     Path(place.warnings).write_text("")
     Path(place.ready).write_text(f"{os.getpid()}\n")

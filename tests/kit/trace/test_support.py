@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.hosts.base import Result
+from kit.hosts.base import CommandResult
 from kit.store.manifest import Tracing as StoredTracing
 from kit.trace import nfsd_tracer, output, split, support
-from kit.trace.support import Tracing, find_tracing
+from kit.trace.support import TracingSupport, find_tracing
 from kit.zfs import openzfs_version
 from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
 
@@ -31,11 +31,11 @@ def code(text: str) -> str:
 
 
 CODE = code(WHOLE.text)
-FULL = Tracing("full", WHOLE, "0.23.2", sh="/usr/bin/dash")
+FULL = TracingSupport("full", WHOLE, "0.23.2", sh="/usr/bin/dash")
 
 
 def bpftrace(alive: bool = True, returncode: int = 0) -> ScriptedProcess:
-    return ScriptedProcess(Result("server", ("bpftrace",), returncode, "", ""), alive)
+    return ScriptedProcess(CommandResult("server", ("bpftrace",), returncode, "", ""), alive)
 
 
 class Server(ScriptedHost):
@@ -204,7 +204,7 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     clock: Clock, intervals_ns: list[int], parameters: tuple[str, str]
 ) -> None:
     server = Server()
-    nfsd_tracer.start(server, nfsd_tracer.Place("/run/hsp/x"), clock, intervals_ns, FULL)
+    nfsd_tracer.start(server, nfsd_tracer.TracerFiles("/run/hsp/x"), clock, intervals_ns, FULL)
     [argv] = [c.argv for c in server.commands if c.started and c.argv[2] != nfsd_tracer._WAIT]
     assert argv[-3:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
@@ -214,7 +214,7 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     text = server.files["/run/hsp/x/nfsd.bt"].decode()
     assert text.count("\nrawtracepoint:nfsd_") == 4
     assert text.replace("\nrawtracepoint:", "\ntracepoint:nfsd:") == WHOLE.text
-    old = Tracing("full", WHOLE, "0.17.0")
+    old = TracingSupport("full", WHOLE, "0.17.0")
     assert old.text == WHOLE.text and "\nrawtracepoint:" not in WHOLE.text
     assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)
 
@@ -278,7 +278,7 @@ def test_trace_none_of_the_testbed_is_no_defect() -> None:
     }  # fmt: skip
 
 
-PLACE = nfsd_tracer.Place("/d")
+PLACE = nfsd_tracer.TracerFiles("/d")
 
 
 def start(server: Server) -> nfsd_tracer.Tracer:
@@ -371,7 +371,7 @@ def test_each_part_has_a_key_of_counts_and_each_map_is_cleared() -> None:
     ],
 )
 def test_a_server_that_cannot_split_says_why(
-    version: str, tracing: Tracing, missing: str, words: str
+    version: str, tracing: TracingSupport, missing: str, words: str
 ) -> None:
     server = Server(no_function=missing)
     why = support.why_no_split(server, ZFS[version], tracing)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kit.zfs.layout import Layout, data_vdevs, possible_groups
+from kit.zfs.layout import VdevLayout, data_vdevs, possible_groups
 
 MIB = 1 << 20
 
 
-def layout(kind: str, devices: int, groups: int = 1, record: int = 128 << 10, sector: int = 512) -> Layout:
-    return Layout(kind, devices, groups, record, sector)
+def layout(
+    kind: str, devices: int, groups: int = 1, record: int = 128 << 10, sector: int = 512
+) -> VdevLayout:
+    return VdevLayout(kind, devices, groups, record, sector)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_each_group_has_the_devices_of_its_layout(kind: str, devices: int, group
     ],
 )
 def test_room_and_bytes_follow_from_the_layout(
-    made: Layout, usable: float, written: float, device: float
+    made: VdevLayout, usable: float, written: float, device: float
 ) -> None:
     assert made.usable_bytes(100 * MIB) / MIB == pytest.approx(usable, rel=0.02)
     assert made.written_bytes(12 * MIB) / MIB == pytest.approx(written, rel=0.02)

@@ -10,7 +10,7 @@ import pytest
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.sudo import SERVER_PROGRAMS
 from kit.zfs import pool as pools
-from kit.zfs.pool import Pool, PoolSpec
+from kit.zfs.pool import CreatedPool, PoolSpec
 from tests.fakes import ScriptedHost
 
 SPEC = PoolSpec(
@@ -24,7 +24,7 @@ SPEC = PoolSpec(
     mount_root="/run/hsp/a1",
 )
 RUN_ID_QUERY = "zfs get -H -p -o value hsp:run"
-OURS = Pool("hsp-a1", 12345678901234567890, "a1")
+OURS = CreatedPool("hsp-a1", 12345678901234567890, "a1")
 
 LABEL = """\
 ------------------------------------

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
 from reports.figures import encoding, heat_map, phase_maps
-from reports.figures.heat_map import Times
+from reports.figures.heat_map import TimeSpan
 from tests.reports import drawn, synthetic
 
-PHASE = Times(100, 1100, 10)
+PHASE = TimeSpan(100, 1100, 10)
 SECOND = synthetic.SECOND
 
 
@@ -118,14 +118,14 @@ def test_intervals_beyond_the_phase_widen_it():
 
 def test_an_interval_beyond_the_phase_is_as_bright_as_one_inside():
     frame = frame_of([(n * SECOND, "dram", 64, 10) for n in range(6)])
-    stored = heat_map.grid(frame, Times(0, 4 * SECOND, SECOND))
+    stored = heat_map.grid(frame, TimeSpan(0, 4 * SECOND, SECOND))
     assert stored.columns == 6 and stored.lengths_s == pytest.approx(np.ones(6))
 
 
 def test_the_last_column_is_as_long_as_the_phase_leaves_it():
     # 4 s and a quarter: ten I/Os in a quarter of a second are forty per second.
     frame = frame_of([(n * SECOND, "dram", 64, 40) for n in range(4)] + [(4 * SECOND, "dram", 64, 10)])
-    stored = heat_map.grid(frame, Times(0, 17 * SECOND // 4, SECOND))
+    stored = heat_map.grid(frame, TimeSpan(0, 17 * SECOND // 4, SECOND))
     assert stored.lengths_s == pytest.approx([1, 1, 1, 1, 0.25])
     for per in ("octave", "us"):
         (trace,) = heat_map.traces(stored, ["dram"], per)
@@ -137,7 +137,7 @@ def test_the_last_column_is_as_long_as_the_phase_leaves_it():
 def test_one_io_in_a_sliver_of_time_is_not_the_end_of_the_scale():
     """10 I/Os in each second, and one in the last millisecond: a hundred times as dense."""
     frame = frame_of([(n * SECOND, "dram", 64, 10) for n in range(4)] + [(4 * SECOND, "dram", 64, 1)])
-    stored = heat_map.grid(frame, Times(0, 4 * SECOND + SECOND // 1000, SECOND))
+    stored = heat_map.grid(frame, TimeSpan(0, 4 * SECOND + SECOND // 1000, SECOND))
     (trace,) = heat_map.traces(stored, ["dram"], "octave")
     z = drawn.typed(trace["z"])[0]
     assert trace["x"][-1] == pytest.approx(4.001) and z[-1] - z[0] == pytest.approx(2, abs=0.01)
@@ -202,7 +202,7 @@ def grids(draw):
     rows = draw(st.lists(cell, min_size=1, max_size=60))
     frame = frame_of([(column * 10, tier, lo, hi, count) for column, tier, (lo, hi), count in rows])
     end = columns * 10 - draw(st.integers(0, 9))
-    return frame, heat_map.grid(frame, Times(0, max(end, 1), 10))
+    return frame, heat_map.grid(frame, TimeSpan(0, max(end, 1), 10))
 
 
 @settings(max_examples=50, deadline=None)
@@ -273,7 +273,7 @@ def even(kind, number, seconds=20):
     times = np.arange(number, dtype=np.int64) % seconds * SECOND
     names = {"phase": "p", "layer": "nfs-server", "host": "h", "op": "read", "tier": "all"}
     frame = synthetic.binned(times, latencies, **names)
-    return heat_map.grid(frame, Times(0, seconds * SECOND, SECOND))
+    return heat_map.grid(frame, TimeSpan(0, seconds * SECOND, SECOND))
 
 
 def drawn_density(shown, per):
@@ -369,7 +369,7 @@ def test_the_map_of_time_waited_sums_up_to_all_time_that_was_waited(rows):
 def test_the_colour_of_time_waited_is_a_density(per):
     # 10 I/Os of 1 ms and 1000 of 1 us in a second: many are fast, and most time is waited for the slow ones.
     frame = frame_of([(0, "disk", 999_936, 1_000_064, 10), (0, "dram", 1000, 1008, 1000)])
-    phase = Times(0, SECOND, SECOND)
+    phase = TimeSpan(0, SECOND, SECOND)
     shown = heat_map.grid(frame, phase)
     *maps, key = heat_map.coloured(heat_map.traces(shown, ["dram", "disk"], per), per)
     high = {"disk": (999_936, 1_000_064, 10), "dram": (1000, 1008, 1000)}

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from kit.store.summary import Summary
-from reports.analysis.headline import Line, headline
+from reports.analysis.headline import HeadlineRow, headline
 from reports.figures import heat_map, hero
 from reports.figures.figure import Figure
-from reports.figures.heat_map import Times
+from reports.figures.heat_map import TimeSpan
 from reports.figures.hero import Panel
 from tests.reports import drawn, synthetic
 
@@ -23,12 +23,13 @@ READ = synthetic.parsed(synthetic.manifest()).phases[0]
 HOSTILE = "</script><b>%{x}</b><img src=x onerror=alert(1)>" + "w" * 200
 
 
-def parts() -> tuple[list[Panel], tuple[Line, ...]]:
+def parts() -> tuple[list[Panel], tuple[HeadlineRow, ...]]:
     frame, manifest = synthetic.realistic(), synthetic.manifest(synthetic.realistic(), 60)
     summary = Summary.from_json(synthetic.summarise(frame, manifest), "summary.json")
     panels = [
         Panel(str(phase.title), heat_map.grid(
-            frame.filter((pl.col("phase") == phase.name) & (pl.col("layer") == "nfs-server")), Times.of(phase)
+            frame.filter((pl.col("phase") == phase.name) & (pl.col("layer") == "nfs-server")),
+            TimeSpan.of(phase),
         ))
         for phase in synthetic.parsed(manifest).phases
     ]  # fmt: skip
@@ -37,10 +38,12 @@ def parts() -> tuple[list[Panel], tuple[Line, ...]]:
 
 def line(
     tier: str, p50_us: float | None, range_us: tuple[float, float], published: Any = None, **row: Any
-) -> Line:
+) -> HeadlineRow:
     span = published and {"reference": "r", "range_us": published, "inside": True}
     values = {"tier": tier, "p50_us": p50_us, "range_us": range_us, "published": span, "count": 9, **row}
-    return Line(synthetic.summary_of([values]).rows[0], "read", tier, 0.987 if published else None, None)
+    return HeadlineRow(
+        synthetic.summary_of([values]).rows[0], "read", tier, 0.987 if published else None, None
+    )
 
 
 def opened(figure: Figure) -> Figure:
@@ -146,7 +149,7 @@ def test_one_phase_and_none() -> None:
     assert not drawn.heat_maps(none.spec) and not words(none)
     low, high = none.layout["yaxis"]["range"]
     assert np.isfinite([low, high]).all() and low < high
-    empty = Panel("empty", heat_map.grid(synthetic.latency()[:0], Times.of(READ)))
+    empty = Panel("empty", heat_map.grid(synthetic.latency()[:0], TimeSpan.of(READ)))
     assert not drawn.heat_maps(opened(hero.hero([empty], [], "")).spec)
 
 
@@ -172,7 +175,7 @@ def test_panels_do_not_overlap_and_those_left_out_are_counted(number: int) -> No
 def test_phases_of_very_different_length_each_have_room() -> None:
     panels, lines = parts()
     frame = synthetic.latency().filter((pl.col("phase") == "read") & (pl.col("layer") == "nfs-server"))
-    long = heat_map.grid(frame, replace(Times.of(READ), end_ns=3600 * synthetic.SECOND))
+    long = heat_map.grid(frame, replace(TimeSpan.of(READ), end_ns=3600 * synthetic.SECOND))
     figure = hero.hero([panels[0], Panel("an hour", long)], lines, "2009")
     short, hour, _ = (end - begin for begin, end in domains(figure))
     assert hour / 2 <= short * 1.0001 < hour
@@ -213,7 +216,7 @@ def test_a_tier_with_too_few_ios_or_nothing_published() -> None:
 
 def test_titles_and_tiers_are_no_markup() -> None:
     panels, _ = parts()
-    lines = [Line(line(HOSTILE, 5.0, (4, 6), (1, 9), op=HOSTILE).row, HOSTILE, HOSTILE, 0.5, None)]
+    lines = [HeadlineRow(line(HOSTILE, 5.0, (4, 6), (1, 9), op=HOSTILE).row, HOSTILE, HOSTILE, 0.5, None)]
     figure = opened(hero.hero([Panel(HOSTILE, panels[0].stored)], lines, HOSTILE))
     drawn.assert_plain(figure.spec)
     assert max(len(each["text"]) for each in figure.layout["annotations"]) < 400
@@ -222,7 +225,7 @@ def test_titles_and_tiers_are_no_markup() -> None:
 def test_a_tier_that_has_no_bar_has_its_name() -> None:
     _, lines = parts()
     frame = synthetic.table([(5, "read", "nfs-server", "h", "read", "indirect", 1 << 22, 1 << 23, 2)])
-    rare = Panel("rare", heat_map.grid(frame, Times.of(READ)))
+    rare = Panel("rare", heat_map.grid(frame, TimeSpan.of(READ)))
     (trace,) = drawn.heat_maps(hero.hero([rare], lines, "2009").spec)
     assert trace["name"] == "disk, metadata first" and trace["hovertemplate"].startswith(trace["name"])
 

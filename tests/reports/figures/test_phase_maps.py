@@ -11,8 +11,8 @@ from kit.core.bins import bin_edges, bin_index
 from kit.store.phase import Event
 from kit.store.summary import Summary
 from reports.figures import phase_maps
-from reports.figures.heat_map import Times
-from reports.figures.phase_maps import Subject
+from reports.figures.heat_map import TimeSpan
+from reports.figures.phase_maps import DrawnPhase
 from reports.statistics.quantiles import ANY, interpolated_us
 from tests.reports import drawn, synthetic
 
@@ -28,7 +28,7 @@ def subject(frame=None, phase=0, layer="nfs-server", **changed):
     name = stored.name
     mine = frame.filter((pl.col("phase") == name) & (pl.col("layer") == layer))
     rows = {row.tier: row for row in summary.rows_of(layer) if row.phase == name}
-    made = Subject("512 B reads", layer, "read", mine, name, Times.of(stored), rows, "2009")
+    made = DrawnPhase("512 B reads", layer, "read", mine, name, TimeSpan.of(stored), rows, "2009")
     return replace(made, **changed)
 
 
@@ -258,7 +258,7 @@ def test_hostile_names_are_no_markup_of_plotly():
 def test_a_percentile_is_interpolated_as_in_tables_and_no_window_is_short():
     """35 s in windows of 4 s: what is left belongs to the last one."""
     frame = synthetic.realistic(35, 30)
-    times = Times.of(synthetic.parsed(synthetic.manifest(frame, 35)).phases[0])
+    times = TimeSpan.of(synthetic.parsed(synthetic.manifest(frame, 35)).phases[0])
     (lines,) = by_kind(replace(subject(frame), times=times))["lines"]
     (line,) = [trace for trace in lines.data if trace["name"] == "SSD cache (L2ARC) p50"]
     assert np.diff(line["x"]).tolist()[::2] == [4.0] * 7 + [7.0] and line["x"][-1] == 35

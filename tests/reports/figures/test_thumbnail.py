@@ -32,7 +32,7 @@ def test_each_tier_is_a_band_of_its_hue() -> None:
     frame = synthetic.latency()
     phase = synthetic.parsed(synthetic.manifest(frame)).phases[0]
     rows = frame.filter((pl.col("phase") == "read") & (pl.col("layer") == "nfs-server"))
-    width, height, lines = pixels(thumbnail(heat_map.grid(rows, heat_map.Times.of(phase))))
+    width, height, lines = pixels(thumbnail(heat_map.grid(rows, heat_map.TimeSpan.of(phase))))
     line = 1 + 4 * width
     assert len(lines) == height * line
     used = [row for row in range(height) if any(lines[row * line + 4 : (row + 1) * line : 4])]

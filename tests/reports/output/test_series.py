@@ -18,6 +18,8 @@ from reports.output.series_table import comparison_lines
 from reports.series.compare import compare_series
 from tests.reports import synthetic_series as synthetic
 
+pytestmark = pytest.mark.slow
+
 
 def test_export_has_the_axes_first(tmp_path: Path) -> None:
     series = reports.analyse_series(synthetic.series(tmp_path))

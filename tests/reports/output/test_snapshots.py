@@ -36,6 +36,8 @@ from tests.reports.sheet.test_sheet import need
 from tests.reports.slog import slog_test
 from tests.reports.trend.points import VERSIONS, point
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 ALL = synthetic.latency()
 AT_CLIENTS = ALL.filter(pl.col("layer") == "client")

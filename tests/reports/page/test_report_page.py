@@ -14,6 +14,8 @@ from reports.page import filters
 from tests.reports import drawn, synthetic
 from tests.reports.synthetic import render, summarise
 
+pytestmark = pytest.mark.slow
+
 SAMPLED = Path(__file__).parents[2] / "kit" / "store" / "manifests" / "sampled.json"
 
 

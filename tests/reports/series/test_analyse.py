@@ -19,6 +19,8 @@ from reports.series.sentences import answer
 from reports.statistics.ratios import mean
 from tests.reports import synthetic_series as synthetic
 
+pytestmark = pytest.mark.slow
+
 WISH = {"axis": "io-size", "from": "512", "to": "4k", "phase": "write-slog", "layer": "nfs-server",
         "op": "write", "tier": "slog"}  # fmt: skip
 

@@ -15,6 +15,8 @@ from reports.page import sheet_page
 from tests.reports import candidates, slog, synthetic
 from tests.reports.candidates import DRIVES
 
+pytestmark = pytest.mark.slow
+
 NEED = """
 title = "Home directories"
 today = "today"

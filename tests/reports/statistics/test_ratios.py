@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from reports.statistics.ratios import Figure, Ratio, along, is_too_wide, mean, paired, ratio, ratios
+from reports.statistics.ratios import RatioRange, Realisation, along, is_too_wide, mean, paired, ratio, ratios
 
 
-def figures(*values: float, reach: float | None = 0.01) -> list[Figure]:
-    return [Figure(math.log(value), reach) for value in values]
+def figures(*values: float, reach: float | None = 0.01) -> list[Realisation]:
+    return [Realisation(math.log(value), reach) for value in values]
 
 
 @pytest.mark.parametrize(
@@ -21,21 +21,21 @@ def figures(*values: float, reach: float | None = 0.01) -> list[Figure]:
         (ratio(figures(1, 1.01, 0.99), figures(2, 2.02, 1.98)), "95 %, over 3 runs: 1.93 to 2.07", False),
         (paired(figures(2)), "within this run: 1.98 to 2.02", None),
         (paired(figures(2, 2.01, 2.02)), "95 %, over 3 runs: 1.99 to 2.03", False),
-        (Ratio(0.0, None, (1, 1)), "range not known", None),
-        (Ratio(0.0, 7.0, (1, 3)), "within this run: open by more than ten times", None),
+        (RatioRange(0.0, None, (1, 1)), "range not known", None),
+        (RatioRange(0.0, 7.0, (1, 3)), "within this run: open by more than ten times", None),
         (
-            Ratio(0.0, 7.0, (2, 2)),
+            RatioRange(0.0, 7.0, (2, 2)),
             "not known over 2 runs: as they scatter, about 8 on each side would tell",
             None,
         ),
         (
-            Ratio(0.0, 700.0, (2, 3)),
+            RatioRange(0.0, 700.0, (2, 3)),
             "not known over 2 and 3 runs: as they scatter, more than 200 on each side would tell",
             None,
         ),
     ],
 )
-def test_one_realisation_decides_nothing(found: Ratio, words: str, inside: bool | None) -> None:
+def test_one_realisation_decides_nothing(found: RatioRange, words: str, inside: bool | None) -> None:
     assert (found.words(), found.inside(0.9, 1.1)) == (words, inside)
     wide = found.range is None or is_too_wide(found.range)
     assert found.inside(0.9, 1.1, of_this_run=True) is (None if wide else False)
@@ -60,7 +60,7 @@ def test_the_smaller_side_has_the_freedom(scatter: tuple[float, float], number: 
 
 def test_a_line_through_places_has_their_scatter() -> None:
     places = [float(n) for n in range(10)]
-    falls = [Figure(-0.02 * n + 0.001 * (-1) ** n, None) for n in range(10)]
+    falls = [Realisation(-0.02 * n + 0.001 * (-1) ** n, None) for n in range(10)]
     found = along(places, falls)
     assert found.log == pytest.approx(-0.18, abs=0.002) and found.inside(0.8, 0.9)
     assert along(places, falls[::-1]).value == pytest.approx(1 / found.value, rel=0.01)

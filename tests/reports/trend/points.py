@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from reports.statistics.ratios import Figure
+from reports.statistics.ratios import Realisation
 from reports.trend.checks import Stand
-from reports.trend.point import Measured, Point
+from reports.trend.point import FigureAtPoint, TrendPoint
 
 P50 = ("read", "nfs-server", "read", "disk", "p50")
 P99 = ("read", "nfs-server", "read", "disk", "p99")
@@ -24,18 +24,18 @@ BASE = {
 
 def point(
     number: int, factor: float = 1.0, *, trusted: bool = True, failed: bool = False, **changes: Any
-) -> Point:
+) -> TrendPoint:
     """A run of day `number`, `factor` times slower than 5 ms, with a scatter of 1 %."""
     generator = np.random.default_rng(number)
     logs = math.log(5000 * factor) + 0.01 * generator.standard_normal(3)
     figures = {
-        P50: Measured((Figure(logs[0], 0.005),), trusted, "" if trusted else "it was killed"),
-        P99: Measured((Figure(logs[1] + 1, 0.02),), trusted),
-        RATE: Measured((Figure(math.log(1e6) - logs[2], 0.005),), trusted),
+        P50: FigureAtPoint((Realisation(logs[0], 0.005),), trusted, "" if trusted else "it was killed"),
+        P99: FigureAtPoint((Realisation(logs[1] + 1, 0.02),), trusted),
+        RATE: FigureAtPoint((Realisation(math.log(1e6) - logs[2], 0.005),), trusted),
     }
     outcome = Stand("failed" if failed else "met", "p50 is above its limit." if failed else "")
     settings = {**BASE, **changes.pop("settings", {})}
-    return Point(
+    return TrendPoint(
         **{
             "name": f"results/w/run{number}", "run": f"run{number}",
             "started_utc": f"2026-11-{number:02d}T05:00:00Z", "verdict": "valid" if trusted else "unknown",

@@ -33,16 +33,16 @@ def losses(*moments: Json, **changes: Any) -> PowerLoss:
     return PowerLoss.from_json(value, "power_loss")
 
 
-def ids(judged: power_loss.Judged) -> tuple[list[str], list[str]]:
+def ids(judged: power_loss.JudgedLosses) -> tuple[list[str], list[str]]:
     return [each.id for each in found(judged, "unknown")], [each.id for each in found(judged, "invalid")]
 
 
-def found(judged: power_loss.Judged, makes: str) -> list[Outcome]:
+def found(judged: power_loss.JudgedLosses, makes: str) -> list[Outcome]:
     return [each for each in judged.outcomes if each.makes == makes]
 
 
 def test_a_run_without_power_losses_says_nothing() -> None:
-    assert power_loss.judge(None) == power_loss.Judged()
+    assert power_loss.judge(None) == power_loss.JudgedLosses()
 
 
 def test_everything_kept_and_what_twenty_power_losses_say() -> None:

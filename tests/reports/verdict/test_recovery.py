@@ -28,7 +28,7 @@ def run(
     reads: bool = False,
     data: dict[str, Any] | None = None,
     **action: Any,
-) -> recovery.Judged:
+) -> recovery.JudgedFaults:
     """Three minutes of seconds with 20 writes each, a fault from 120 to 122 s; `slow` seconds are slow.
 
     `reads`: in each second is also a read, which is never slow.
@@ -58,15 +58,15 @@ def run(
     return recovery.judge(Manifest(phases=(made,)), Latency.of(table(rows)))
 
 
-def unmet(judged: recovery.Judged) -> list[Outcome]:
+def unmet(judged: recovery.JudgedFaults) -> list[Outcome]:
     return [each for each in judged.outcomes if each.makes == "invalid"]
 
 
-def unknown(judged: recovery.Judged) -> list[Outcome]:
+def unknown(judged: recovery.JudgedFaults) -> list[Outcome]:
     return [each for each in judged.outcomes if each.makes == "unknown"]
 
 
-def decisive(judged: recovery.Judged) -> bool:
+def decisive(judged: recovery.JudgedFaults) -> bool:
     """Whether the run is invalid whatever else is unknown."""
     return verdict_of([*judged.outcomes, Outcome.failed("NOT-ENDED", "killed")]) == "invalid"
 

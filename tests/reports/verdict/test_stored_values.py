@@ -1,6 +1,6 @@
 """A stored value that was changed: refused, unknown or invalid, or listed as one that nothing determines.
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.slow
 
 Each number, name and flag of manifests of real runs is changed by itself. What stays valid must be in FREE.
 """

@@ -17,6 +17,8 @@ from tests.conftest import Called
 from tests.reports import synthetic, synthetic_series
 from tests.reports.verdict import test_forces
 
+pytestmark = pytest.mark.slow
+
 _stored: dict[str, dict[str, bytes]] = {}
 
 

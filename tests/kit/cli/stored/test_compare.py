@@ -17,6 +17,8 @@ from reports.verdict.appliance import UNSEEN
 from reports.verdict.verdict import IMPORTED
 from tests.reports import drawn, synthetic
 
+pytestmark = pytest.mark.slow
+
 
 def version(value):
     return lambda manifest: manifest["versions"].update(zfs=value)

@@ -7,6 +7,8 @@ import pytest
 
 from tests.kit.cli.stored.test_compare import version
 
+pytestmark = pytest.mark.slow
+
 
 def test_unlike_versions_are_refused_with_both_values(hsp, make_run):
     a, b = make_run("a"), make_run("b", 2, version("2.4.0"))

@@ -14,6 +14,8 @@ import pytest
 from tests.kit.importers.samples import DATA
 from tests.process import hsp
 
+pytestmark = pytest.mark.slow
+
 Called = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -18,6 +18,8 @@ from kit.store.json_file import read_json, write_json
 from tests.conftest import Called
 from tests.reports import synthetic
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[4]
 RUNS = [f"2026112{day}T053000Z-ab12cd" for day in range(1, 5)]
 

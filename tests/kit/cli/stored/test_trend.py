@@ -10,6 +10,8 @@ import reports
 from kit.store.run_directory import RunDir
 from tests.reports import synthetic, synthetic_series
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = ("1.0", "1.0", "1.0", "1.1", "1.1", "1.1")
 
 

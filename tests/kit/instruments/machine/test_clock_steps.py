@@ -10,7 +10,7 @@ from kit.core.errors import HostError
 from kit.hosts.local import LocalHost
 from kit.hosts.sudo import PRIVILEGED
 from kit.instruments.machine import clock_steps
-from kit.instruments.machine.clock_steps import Change, WallClock
+from kit.instruments.machine.clock_steps import ClockChange, WallClock
 from tests.fakes import Answer, ScriptedHost
 
 SECOND = 1_000_000_000
@@ -118,8 +118,8 @@ def test_readings_of_an_unchanged_clock_are_no_step(real: int, data: st.DataObje
         assert clock
         clocks.append(clock)
     exact = WallClock(real, 77)
-    assert clock_steps.change(clocks[0], clocks[1]) == Change(0, 0)
-    assert clock_steps.change(exact, clocks[1]) == clock_steps.change(clocks[0], exact) == Change(0, 0)
+    assert clock_steps.change(clocks[0], clocks[1]) == ClockChange(0, 0)
+    assert clock_steps.change(exact, clocks[1]) == clock_steps.change(clocks[0], exact) == ClockChange(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_readings_of_an_unchanged_clock_are_no_step(real: int, data: st.DataObje
     ],
 )
 def test_up_to_a_second_passes(step_ns: int, step_us: int, ok: bool) -> None:
-    check = clock_steps.check(Change(step_ns, 0), "client3")
+    check = clock_steps.check(ClockChange(step_ns, 0), "client3")
     assert (check.expected, check.found, check.ok) == (0, step_us, ok)
     assert "client3" in check.name and "CLOCK_REALTIME" in check.source
 
@@ -171,4 +171,4 @@ def test_both_sources_of_this_machine_agree() -> None:
     here = LocalHost()
     program = clock_steps.parse_readings(here.run(clock_steps._PYTHON).stdout)
     assert program and program.error_ns < SECOND
-    assert clock_steps.change(clock_steps.read(here), program) == Change(0, 0)
+    assert clock_steps.change(clock_steps.read(here), program) == ClockChange(0, 0)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kit.core.clock import Clock
-from kit.instruments.base import Measured
+from kit.instruments.base import MeasuredPhase
 from kit.instruments.machine import clock_steps, host_health, thermal_throttling
 from kit.instruments.machine.clock_steps import WallClock
-from kit.instruments.machine.host_health import Machine
+from kit.instruments.machine.host_health import MachineHealth
 from kit.instruments.machine.thermal_throttling import Throttling
 from kit.store.phase import Check, Missing
 from tests.fakes import ScriptedHost
@@ -22,10 +22,10 @@ CLOCK = WallClock(10**18, 0)
 
 
 def entry(
-    before: dict[str, Machine], after: dict[str, Machine], duration_ns: int = 10 * SECOND
+    before: dict[str, MachineHealth], after: dict[str, MachineHealth], duration_ns: int = 10 * SECOND
 ) -> dict[str, Any]:
     """The entry of the manifest."""
-    phase = Measured({"read": 512}, duration_ns, 100, 900, {}, 0, Clock())
+    phase = MeasuredPhase({"read": 512}, duration_ns, 100, 900, {}, 0, Clock())
     report = host_health.report(before, after, phase)
     return {
         "checks": [check.as_json() for check in report.checks if isinstance(check, Check)],
@@ -36,7 +36,7 @@ def entry(
     }
 
 
-def filled(before: Machine, after: Machine, duration_ns: int = 10 * SECOND) -> dict[str, Any]:
+def filled(before: MachineHealth, after: MachineHealth, duration_ns: int = 10 * SECOND) -> dict[str, Any]:
     return entry({"s": before}, {"s": after}, duration_ns)
 
 
@@ -45,7 +45,7 @@ def broken(observed: dict[str, Any]) -> list[str]:
 
 
 def test_nothing_happened() -> None:
-    observed = filled(Machine(COOL, CLOCK), Machine(COOL, CLOCK))
+    observed = filled(MachineHealth(COOL, CLOCK), MachineHealth(COOL, CLOCK))
     assert len(observed["checks"]) == 3 and broken(observed) == []
     assert observed["events"] == observed["problems"] == observed["unavailable"] == []
     assert list(observed["machines"]) == [
@@ -57,15 +57,15 @@ def test_nothing_happened() -> None:
 THROTTLED = ("throttling", "thermal throttling of s for 500 ms (1 events)")
 
 
-def after(step_ns: int, slept_ns: int = 0) -> Machine:
-    return Machine(COOL, WallClock(CLOCK.real_ns + step_ns + slept_ns, slept_ns))
+def after(step_ns: int, slept_ns: int = 0) -> MachineHealth:
+    return MachineHealth(COOL, WallClock(CLOCK.real_ns + step_ns + slept_ns, slept_ns))
 
 
 @pytest.mark.parametrize(
     ("later", "duration_s", "names", "event", "problems"),
     [
-        (Machine(HOT, CLOCK), 50, [], THROTTLED, []),
-        (Machine(HOT, CLOCK), 49, ["thermal throttling of s, in ms"], THROTTLED, []),
+        (MachineHealth(HOT, CLOCK), 50, [], THROTTLED, []),
+        (MachineHealth(HOT, CLOCK), 49, ["thermal throttling of s, in ms"], THROTTLED, []),
         (after(-250_000_000), 10, [], ("clock-step", "wall clock of s set by -0.250000 s"), []),
         (after(2 * SECOND), 10, ["wall clock step of s, in us"],
          ("clock-step", "wall clock of s set by +2.000000 s"), []),
@@ -74,9 +74,9 @@ def after(step_ns: int, slept_ns: int = 0) -> Machine:
     ],
 )  # fmt: skip
 def test_changes_are_events_failed_checks_and_problems(
-    later: Machine, duration_s: int, names: list[str], event: tuple[str, str], problems: list[str]
+    later: MachineHealth, duration_s: int, names: list[str], event: tuple[str, str], problems: list[str]
 ) -> None:
-    observed = filled(Machine(COOL, CLOCK), later, duration_s * SECOND)
+    observed = filled(MachineHealth(COOL, CLOCK), later, duration_s * SECOND)
     assert broken(observed) == names and observed["problems"] == problems
     assert [(e.kind, e.text, e.time_ns, e.end_ns) for e in observed["events"]] == [(*event, 100, 900)]
     assert observed["machines"][0]["hottest_mdegc"] == (40_000, later.throttling.hottest_mdegc)  # type: ignore[union-attr]
@@ -84,8 +84,8 @@ def test_changes_are_events_failed_checks_and_problems(
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_values_that_are_not_available_neither_pass_nor_fail(place: int) -> None:
-    readings = [Machine(COOL, CLOCK), Machine(HOT, CLOCK)]
-    readings[place] = Machine("not available: heat", "not available: time")
+    readings = [MachineHealth(COOL, CLOCK), MachineHealth(HOT, CLOCK)]
+    readings[place] = MachineHealth("not available: heat", "not available: time")
     observed = filled(*readings)
     assert observed["checks"] == observed["events"] == observed["problems"] == []
     assert [(check["source"], check["why"]) for check in observed["unavailable"]] == [
@@ -96,7 +96,7 @@ def test_values_that_are_not_available_neither_pass_nor_fail(place: int) -> None
 
 
 def test_a_guest_has_a_clock_and_no_throttling_counters() -> None:
-    bare = Machine(Throttling({}, {}), CLOCK)
+    bare = MachineHealth(Throttling({}, {}), CLOCK)
     observed = filled(bare, bare)
     assert [check["source"] for check in observed["checks"]] == [clock_steps.SOURCE]
     [missing] = observed["unavailable"]
@@ -117,7 +117,7 @@ def test_hosts_with_malformed_or_no_answers_are_not_available() -> None:
     assert observed["odd"].throttling == (
         "not available: cpu0/thermal_throttle/core_throttle_count has 'many', which is not a count"
     )
-    assert observed["lost"] == Machine(*["not available: lost: the connection broke"] * 2)
+    assert observed["lost"] == MachineHealth(*["not available: lost: the connection broke"] * 2)
     assert len(hosts[2].calls) == 1
     assert all("its wall clock cannot be read" in str(observed[name].wall) for name in ("silent", "odd"))
     whole = entry(observed, observed)
@@ -126,6 +126,6 @@ def test_hosts_with_malformed_or_no_answers_are_not_available() -> None:
 
 
 def test_machines_are_in_the_order_of_the_hosts() -> None:
-    before = {"b": Machine(COOL, CLOCK), "a": Machine(COOL, CLOCK)}
+    before = {"b": MachineHealth(COOL, CLOCK), "a": MachineHealth(COOL, CLOCK)}
     observed = entry(before, dict(sorted(before.items())))
     assert [machine["host"] for machine in observed["machines"]] == ["b", "a"]

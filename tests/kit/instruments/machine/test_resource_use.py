@@ -19,7 +19,7 @@ import pytest
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
-from kit.instruments.base import Measured, Report
+from kit.instruments.base import InstrumentReport, MeasuredPhase
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine import sampler
 from kit.instruments.machine.clock_offsets import ClockOffsets
@@ -42,9 +42,9 @@ COUNTERS = dict.fromkeys(
 STAT = [7, 0, 16, 3, 9, 0, 80, 4, 0, 5, 7, 0, 0, 0, 0, 2, 1]
 
 
-def measured(op: str = "write", dilation: int = 1, origin_ns: int = 0) -> Measured:
+def measured(op: str = "write", dilation: int = 1, origin_ns: int = 0) -> MeasuredPhase:
     clock = Clock("virtual", dilation) if dilation > 1 else Clock()
-    return Measured({op: 512}, 1, 0, 1, {}, origin_ns, clock)
+    return MeasuredPhase({op: 512}, 1, 0, 1, {}, origin_ns, clock)
 
 
 def on_this_machine(
@@ -58,7 +58,7 @@ def on_this_machine(
     return ResourceUse([host], host, devices or {}, period_ns, folder / "read", offsets)
 
 
-def missing(report: Report) -> dict[str, str]:
+def missing(report: InstrumentReport) -> dict[str, str]:
     return {each.name: each.why for each in report.checks if isinstance(each, Missing)}
 
 
@@ -80,10 +80,10 @@ class Sender(ScriptedHost):
 def sent(
     folder: Path,
     rows: Sequence[Any],
-    given: Measured,
+    given: MeasuredPhase,
     faults: FaultEvents | None = None,
     loaded: Sequence[str] = (),
-) -> Report:
+) -> InstrumentReport:
     """The report of a server that has sent `rows` of the log device log0."""
     host = Sender()
     host.rows = rows

@@ -16,9 +16,9 @@ from kit.config.tables.soak_table import Soak
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.local import LocalHost
-from kit.instruments.base import Measured
+from kit.instruments.base import MeasuredPhase
 from kit.instruments.machine import stop_rules
-from kit.instruments.machine.stop_rules import PROGRAM, Limit, StopRules, limits
+from kit.instruments.machine.stop_rules import PROGRAM, StopLimit, StopRules, limits
 
 MIB = 1 << 20
 # Of the server's clock, between two readings.
@@ -52,7 +52,7 @@ def run_program(text: str, argument: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(argv, input=text.encode(), capture_output=True, timeout=60)
 
 
-def rules(monkeypatch: pytest.MonkeyPatch, limit: Limit, *answers: dict[str, Any]) -> StopRules:
+def rules(monkeypatch: pytest.MonkeyPatch, limit: StopLimit, *answers: dict[str, Any]) -> StopRules:
     monkeypatch.setattr(stop_rules, "_PERIOD_S", {"real": 0.0, "virtual": 0.0})
     made = StopRules(Server(*answers), {"log0": "/dev/x"}, {"log0": limit}, Clock("real"))  # type: ignore[arg-type]
     made.begin()
@@ -60,39 +60,39 @@ def rules(monkeypatch: pytest.MonkeyPatch, limit: Limit, *answers: dict[str, Any
 
 
 def test_bytes_count_from_the_start_of_the_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rules(monkeypatch, Limit(written_bytes=8 * MIB), device(100), device(108), device(109))
+    made = rules(monkeypatch, StopLimit(written_bytes=8 * MIB), device(100), device(108), device(109))
     assert not made.stop()
     assert made.stop() and made.stop()
 
 
 def test_the_event_says_by_how_much_a_limit_may_have_been_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rules(monkeypatch, Limit(written_bytes=MIB), device(0), device(1), device(4))
+    made = rules(monkeypatch, StopLimit(written_bytes=MIB), device(0), device(1), device(4))
     assert not made.stop() and made.stop()
     measured = SimpleNamespace(experiment_ns=lambda ns: ns // 2, end_ns=10**12)
-    (event,) = made.report(cast(Measured, measured)).events
+    (event,) = made.report(cast(MeasuredPhase, measured)).events
     assert event.text.endswith("its limit is 1MiB; the reading before was 45.2 s earlier")
     assert event.time_ns == PERIOD_NS
 
 
 def test_heat(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rules(monkeypatch, Limit(temperature_c=70), device(0, 40), device(0, 70), device(0, 71))
+    made = rules(monkeypatch, StopLimit(temperature_c=70), device(0, 40), device(0, 70), device(0, 71))
     assert not made.stop() and made.stop()
 
 
 def test_heat_that_cannot_be_read_is_refused_before_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HostError, match="no sensor"):
-        rules(monkeypatch, Limit(temperature_c=70), device(0))
+        rules(monkeypatch, StopLimit(temperature_c=70), device(0))
 
 
 def test_a_device_that_is_gone_stops_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rules(monkeypatch, Limit(written_bytes=MIB), device(0), {"log0": {"error": "No such file"}})
+    made = rules(monkeypatch, StopLimit(written_bytes=MIB), device(0), {"log0": {"error": "No such file"}})
     assert made.stop() and "could not be watched" in made._problem
 
 
 def test_the_smaller_of_two_limits() -> None:
     soak = Soak(written_max="500GB", endurance_max=0.01)  # type: ignore[arg-type]
     found = limits(soak, {"log0": 10 * 10**12, "data0": None})
-    assert found == {"log0": Limit(10**11), "data0": Limit(500 * 10**9)}
+    assert found == {"log0": StopLimit(10**11), "data0": StopLimit(500 * 10**9)}
 
 
 def test_the_program_reads_a_device_of_this_machine() -> None:
@@ -123,6 +123,6 @@ def test_the_program_takes_the_hottest_sensor(tmp_path: Path) -> None:
 
 def test_output_of_others_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     host = LocalHost()
-    made = StopRules(host, {"a": "/dev/none"}, {"a": Limit(written_bytes=1)}, Clock("real"))
+    made = StopRules(host, {"a": "/dev/none"}, {"a": StopLimit(written_bytes=1)}, Clock("real"))
     with pytest.raises(HostError, match=r"/dev/none|No such file"):
         made.begin()

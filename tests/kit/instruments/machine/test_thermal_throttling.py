@@ -12,7 +12,7 @@ import pytest
 
 from kit.hosts.local import LocalHost
 from kit.instruments.machine import thermal_throttling
-from kit.instruments.machine.thermal_throttling import Change, Throttling
+from kit.instruments.machine.thermal_throttling import Throttling, ThrottlingChange
 from tests.fakes import ScriptedHost, tail
 
 SECOND = 1_000_000_000
@@ -56,17 +56,27 @@ def test_counters_and_temperatures_are_read() -> None:
 @pytest.mark.parametrize(
     ("counts", "times_ms", "change", "text"),
     [
-        ({}, {}, Change(0, 0, 0), ""),
+        ({}, {}, ThrottlingChange(0, 0, 0), ""),
         # Each CPU counts an event of the package.
-        (dict.fromkeys(PACKAGE, 1), dict.fromkeys(PACKAGE, 7), Change(1, 0, 7), "for 7 ms (1 events)"),
+        (
+            dict.fromkeys(PACKAGE, 1),
+            dict.fromkeys(PACKAGE, 7),
+            ThrottlingChange(1, 0, 7),
+            "for 7 ms (1 events)",
+        ),
         # The second event has not ended.
-        ({"cpu0/core": 1, "cpu2/core": 1}, {"cpu0/core": 5}, Change(1, 1, 5), f"{UNKNOWN} (1 events)"),
+        (
+            {"cpu0/core": 1, "cpu2/core": 1},
+            {"cpu0/core": 5},
+            ThrottlingChange(1, 1, 5),
+            f"{UNKNOWN} (1 events)",
+        ),
         # It began before the phase.
-        ({}, {"cpu0/core": 5000}, Change(0, 0, 5000), "for 5000 ms (0 events)"),
+        ({}, {"cpu0/core": 5000}, ThrottlingChange(0, 0, 5000), "for 5000 ms (0 events)"),
     ],
 )
 def test_throttling_of_a_phase(
-    counts: dict[str, int], times_ms: dict[str, int], change: Change, text: str
+    counts: dict[str, int], times_ms: dict[str, int], change: ThrottlingChange, text: str
 ) -> None:
     assert thermal_throttling.change(quiet(), moved(counts, times_ms)) == change
     time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
@@ -78,7 +88,7 @@ def test_throttling_of_a_phase(
 
 @pytest.mark.parametrize(("time_ms", "ok"), [(1, True), (100, True), (101, False), (9_000, False)])
 def test_more_than_one_percent_of_the_phase_fails(time_ms: int, ok: bool) -> None:
-    time, _ = thermal_throttling.checks(Change(1, 0, time_ms), "server", 10 * SECOND)
+    time, _ = thermal_throttling.checks(ThrottlingChange(1, 0, time_ms), "server", 10 * SECOND)
     assert (time.expected, time.found, time.tolerance, time.ok) == (0, time_ms, 100, ok)
     assert "thermal_throttle" in time.source and "server" in time.name
 
@@ -87,7 +97,7 @@ def test_more_than_one_percent_of_the_phase_fails(time_ms: int, ok: bool) -> Non
 def test_without_times_any_event_fails(more: int) -> None:
     before = replace(quiet(), times_ms={})
     change = thermal_throttling.change(before, replace(moved({"cpu3/core": more}), times_ms={}))
-    assert change == Change(more, more, None)
+    assert change == ThrottlingChange(more, more, None)
     [check] = thermal_throttling.checks(change, "server", SECOND)
     assert check.ok is not bool(more) and check.found == more
 
