@@ -22,7 +22,7 @@ from kit.recovery.journal import LeftAlone
 
 
 class UndoWriteCache(Action):
-    """`value`: whether it was on before the run; `set`, `machine_id`, `boot_id`: as in host_undos.UndoTunable.
+    """`value`: whether it was on before the run; `set`, `machine_id`, `boot_id`: as of UndoTunable.
 
     `device`: the testbed's name of it; `serial`: "" for an emulated one.
     """
