@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from kit.cli import clean, devices, doctor, lab, new, run, slog
 from kit.cli.main import TARGETS, command_of
 from kit.cli.stored import watch
 from kit.cli.usage import UNUSED
+from kit.devices.check import Checked
+from kit.devices.reasons import Code, DeviceSpec, Reason
+from kit.devices.wipe import Wipe
 from kit.doctor.finding import Finding
 from kit.doctor.report import make_report
 from kit.session import new_testbed
@@ -46,7 +51,7 @@ MODES: list[tuple[str | None, str]] = [
     ("hosts of your own", f"host check --testbed {NAS}"),
     (None, f"host check --testbed {ROOT}/kit/lab/testbed.toml --boot"),
     (None, f"host disks --testbed {NAS}"),
-    (None, f"host wipe log0 --testbed {NAS}"),
+    (None, f"host wipe log0 --testbed {NAS} --erase-serial PHKE730000AB375AGN"),
     ("JSON", f"host check --testbed {NAS} --json"),
     ("JSON", f"host disks --testbed {NAS} --json"),
     ("JSON", "plan top-speeds --json"),
@@ -140,7 +145,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def record(name: str, answer: Any = 0) -> Callable[..., Any]:
         def called(*words: Any, **named: Any) -> Any:
             shown = [each for each in (*words, *named.values()) if "Progress" not in type(each).__name__]
-            calls.append((name, repr(shown)))
+            # Where objects lie in memory is no effect of an option.
+            calls.append((name, re.sub(r" at 0x[0-9a-f]+", "", repr(shown))))
             return answer
 
         return called
@@ -151,10 +157,15 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     for module, names in (
         (run, ("once", "repeat", "measure_sweep")), (lab, ("_boot", "_build", "prune_cache")),
-        (watch, ("watch",)), (slog, ("measure_each",)), (devices, ("list_devices", "plan_wipe")),
+        (watch, ("watch",)), (slog, ("measure_each",)), (devices, ("wipe",)),
     ):  # fmt: skip
         for name in names:
-            monkeypatch.setattr(module, name, record(name, [] if module in (slog, devices) else 0))
+            monkeypatch.setattr(module, name, record(name, [] if module is slog else 0))
+    disk = Wipe(Checked(DeviceSpec("/dev/x"), DISKS[0].node, ()), (), (("wipefs", "/dev/x"),), ())
+    monkeypatch.setattr(devices, "plan_wipe", lambda *_: disk)
+    unknown = tuple(Reason(Code.UNDETERMINED, probe, "") for probe in ("lsof", "mdadm"))
+    monkeypatch.setattr(devices, "list_devices", lambda _: (*DISKS, replace(DISKS[0], reasons=unknown)))
+    monkeypatch.setattr(devices, "Locks", lambda *_: nullcontext())
     for module in (devices, lab):
         monkeypatch.setattr(module, "open_server" if module is devices else "open_host", opened)
     testbed = ROOT / "kit" / "lab" / "testbed.toml"
