@@ -257,8 +257,8 @@ def test_faults_and_events_are_each_done_at_their_time_and_undone(rig: Rig, tmp_
     before = state_of(rig.host)
     done = bed.hsp(*bed.run_words(workload), "--json", *bed.results)
     summary = json.loads(done.stdout)
-    # Disks of the guest are files here: a stall of this machine is one of the guest, and its intervals without
-    # an I/O leave faults unjudged. Nothing else may be open.
+    # Disks of the guest are files here: a stall of this machine is a stall of the guest, and its intervals
+    # without an I/O leave faults unjudged. Nothing else may be open.
     decided = {each["id"] for each in summary["outcomes"] if each.get("makes", "valid") != "valid"}
     assert decided <= {"FAULT-UNJUDGED"} and done.returncode == (EXIT_UNKNOWN if decided else 0), done.stderr
     run = (tmp_path / "small" / "latest").resolve()
