@@ -188,9 +188,11 @@ def run(
     b = versus_workload or (side.workload if versus is not None else "")
     _refuse_unused(context, side, b, versus, count)
     request = Request(
-        results, ImageInputs(suite, tuple(pin or ()), kernel), json_output, junit, tuple(erase_serial or ()),
-        again, count, parse_width(until) if until else None, tuple(across or ()), seed, age_again,
-        beside_other_pools, cut_other_pools, despite_warm_up, observer_effect, live,
+        results, ImageInputs(suite, tuple(pin or ()), kernel), json_output, junit,
+        erase_serials=tuple(erase_serial or ()), resume=again, count=count,
+        until=parse_width(until) if until else None, across=tuple(across or ()), seed=seed,
+        age_again=age_again, beside_other_pools=beside_other_pools, cut_other_pools=cut_other_pools,
+        despite_warm_up=despite_warm_up, observer_effect=observer_effect, live=live,
         known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
     )  # fmt: skip
     cells, quick = (series.only, series.quick) if series else (tuple(only or ()), quick)

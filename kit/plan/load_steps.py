@@ -63,11 +63,7 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
             yield _start_tracer(plan, tracer, alike, "all phases" if len(groups) == 1 else "")
         step = f"phase {phase.name}"
         if phase.remove and not testbed.is_appliance:
-            removed = pool.removal_names(pool_spec(plan, names), phase.remove)
-            removal = [pool.remove_command(names.pool, removed)]
-            if phase.remove == "log":
-                removal += pool.begin_zil_commands(names.pool, names.path)
-            yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
+            yield Step(step, "server", _removal(plan, names, phase.remove))
         if begins_with_empty_log(plan, phase):
             yield Step(step, "server", (Command(tuple(pool.empty_log_command(names.pool))),))
         if phase.array:
@@ -82,12 +78,17 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
         if is_traced:
             argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
             yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))
-        for key in _machines(plan):
-            command = Command(
-                tuple(sampler.end_command("PID", locked=phase.on_devices)),
-                "PID: what the program has printed",
-            )
-            yield Step(step, key, (command,))
+        argv = sampler.end_command("PID", locked=phase.on_devices)
+        ended = Command(tuple(argv), "PID: what the program has printed")
+        yield from (Step(step, key, (ended,)) for key in _machines(plan))
+
+
+def _removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:
+    """The devices of a role leave the pool."""
+    removal = [pool.remove_command(names.pool, pool.removal_names(pool_spec(plan, names), role))]
+    if role == "log":
+        removal += pool.begin_zil_commands(names.pool, names.path)
+    return tuple(Command(tuple(argv)) for argv in removal)
 
 
 def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:

@@ -96,15 +96,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     """What `run_dir` has. Raises ConfigError if it is damaged, its plan is another, or it has ended."""
     stored = _json(run_dir.path / "plan.json")
     if stored.get("digest") != plan.digest:
-        changed = [
-            key
-            for key, value in plan.as_json().items()
-            if key not in ("digest", "sources") and stored.get(key) != value
-        ]
-        raise ConfigError(
-            f"{run_dir.path} cannot be resumed: its {' and '.join(changed) or 'plan'} changed since",
-            "what was measured before and after would not belong together; begin a new run",
-        )
+        raise _another_plan(run_dir, plan, stored)
     manifest = read_manifest(run_dir) if os.path.lexists(run_dir.path / "manifest.json") else None
     skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
     wanted = [phase.name for phase in plan.workload.phase if phase.name not in skipped]
@@ -135,6 +127,18 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         manifest.seed if manifest else _seed(stored),
         partial,
         stored.get("observer_effect") is True,
+    )
+
+
+def _another_plan(run_dir: run_directory.RunDir, plan: Plan, stored: dict[str, Any]) -> ConfigError:
+    changed = [
+        key
+        for key, value in plan.as_json().items()
+        if key not in ("digest", "sources") and stored.get(key) != value
+    ]
+    return ConfigError(
+        f"{run_dir.path} cannot be resumed: its {' and '.join(changed) or 'plan'} changed since",
+        "what was measured before and after would not belong together; begin a new run",
     )
 
 

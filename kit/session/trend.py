@@ -29,7 +29,25 @@ def points_of(names: Sequence[str], last: int) -> tuple[list[TrendPoint], list[C
     """
     for name in names:
         _refuse_phase(name)
-    paths = [path for name in names for path in _runs_of(Path(name))]
+    paths, of_series = _of_one_kind([path for name in names for path in _runs_of(Path(name))])
+    points: list[TrendPoint] = []
+    errors: list[ConfigError] = []
+    for path in _newest(paths, last, "series" if of_series else "runs"):
+        try:
+            points.append(_series_point(path) if of_series else _run_point(path))
+        except ConfigError as error:
+            # It stops none of the others.
+            errors.append(error)
+    if errors and len(points) < 2:
+        raise errors[0]
+    return points, errors
+
+
+def _of_one_kind(paths: Sequence[Path]) -> tuple[list[Path], bool]:
+    """The series, whose own runs may stand beside them, or the runs; whether they are series.
+
+    Raises ConfigError.
+    """
     series = [path for path in paths if is_series(path)]
     members = {member for path in series for member in _members(path)}
     runs = [path for path in paths if not is_series(path) and path.resolve() not in members]
@@ -39,23 +57,15 @@ def points_of(names: Sequence[str], last: int) -> tuple[list[TrendPoint], list[C
             "kind",
             "name the runs, or the series",
         )
-    points: list[TrendPoint] = []
-    errors: list[ConfigError] = []
-    known = sorted(((begun, path) for path in series or runs if (begun := _started(path))), key=itemgetter(0))
-    # What is damaged has no place in time: reading it says so.
-    damaged = [path for path in series or runs if not _started(path)]
-    chosen = [*damaged, *(path for _, path in known[-last:])]
+    return series or runs, bool(series)
+
+
+def _newest(paths: Sequence[Path], last: int, words: str) -> list[Path]:
+    """The damaged ones, of which reading says so, and the `last` of all others in time."""
+    known = sorted(((begun, path) for path in paths if (begun := _started(path))), key=itemgetter(0))
     if len(known) > last:
-        say(f"the newest {last} of {len(known)} {'series' if series else 'runs'}: --last {last}")
-    for path in chosen:
-        try:
-            points.append(_series_point(path) if series else _run_point(path))
-        except ConfigError as error:
-            # It stops none of the others.
-            errors.append(error)
-    if errors and len(points) < 2:
-        raise errors[0]
-    return points, errors
+        say(f"the newest {last} of {len(known)} {words}: --last {last}")
+    return [*(path for path in paths if not _started(path)), *(path for _, path in known[-last:])]
 
 
 def _refuse_phase(name: str) -> None:

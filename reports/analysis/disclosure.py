@@ -108,6 +108,19 @@ def _write_cache(device: Device, phases: Sequence[Phase]) -> str:
 
 
 def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    yield from _devices(manifest)
+    versions = manifest.versions or {}
+    for name in _VERSIONS:
+        yield name, safe_text(versions.get(name, _UNKNOWN))
+    for name, value in versions.items():
+        if name.startswith(("fio on ", "kernel of ")):
+            yield name, safe_text(value)
+    options = manifest.mount.options if manifest.mount else None
+    yield "NFS mount", safe_text(options or _UNKNOWN)
+    yield from _machines(manifest)
+
+
+def _devices(manifest: Manifest) -> Iterator[tuple[str, str]]:
     counted: dict[tuple[str, str], int] = {}
     for device in manifest.testbed.devices:
         firmware = (device.settings or {}).get("firmware")
@@ -123,14 +136,9 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for device in manifest.testbed.devices:
         if device.dram_probe:
             yield f"DRAM of {safe_text(str(device.name))}", _dram(device.dram_probe)
-    versions = manifest.versions or {}
-    for name in _VERSIONS:
-        yield name, safe_text(versions.get(name, _UNKNOWN))
-    for name, value in versions.items():
-        if name.startswith(("fio on ", "kernel of ")):
-            yield name, safe_text(value)
-    options = manifest.mount.options if manifest.mount else None
-    yield "NFS mount", safe_text(options or _UNKNOWN)
+
+
+def _machines(manifest: Manifest) -> Iterator[tuple[str, str]]:
     cpus = {use.host: use.cpus for phase in manifest.phases for use in phase.cpu}
     yield "CPUs", safe_text(", ".join(f"{host}: {count}" for host, count in cpus.items())) or _UNKNOWN
     arc = next((each.set for each in manifest.tunables if each.name == "zfs_arc_max"), None)

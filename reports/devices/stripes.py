@@ -111,19 +111,24 @@ def stripes_of(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | No
         return None
     largest = max(arrays, key=lambda phase: len(phase.array.members) if phase.array else 0)
     assert largest.array is not None, "it was chosen by its array"
-    alone = {phase.clients[0].host: _latencies(phase) for phase in phases if _is_alone(phase, largest)}
-    drives = tuple(name for name in largest.array.members if name in alone)
-    if drives != largest.array.members or min(alone[name].size for name in drives) < LEAST:
+    records, drives, chunk = _records(phases, largest), largest.array.members, largest.array.chunk_bytes
+    if len(records) < len(drives) or min(record.size for record in records) < LEAST:
         return None
-    records, chunk = [alone[name] for name in drives], largest.array.chunk_bytes
     scales = tuple(_scale(records, chunk, number) for number in range(1, max(UP_TO, len(drives)) + 1))
     alike = [each for each in arrays if _alike(each, largest, drives)]
     measured = tuple(_measured(phase, scales) for phase in alike)
-    apart = [f"{each.name} (fewer than {LEAST} requests)" for each in found if each not in arrays]
-    apart += [f"{each.name} (another load than {largest.name})" for each in arrays if each not in alike]
+    few = [f"{each.name} (fewer than {LEAST} requests)" for each in found if each not in arrays]
+    other = [f"{each.name} (another load than {largest.name})" for each in arrays if each not in alike]
     limited = tuple(together.limited(intervals, [phase for phase in phases if phase.op == largest.op]))
     size = min(record.size for record in records)
-    return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited, tuple(apart))
+    return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited, (*few, *other))
+
+
+def _records(phases: Sequence[Phase], largest: Phase) -> list[Floats]:
+    """The latencies of each drive of the largest array alone, in the array's order."""
+    assert largest.array is not None
+    alone = {phase.clients[0].host: _latencies(phase) for phase in phases if _is_alone(phase, largest)}
+    return [alone[name] for name in largest.array.members if name in alone]
 
 
 def sentences(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:

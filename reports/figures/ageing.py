@@ -64,31 +64,31 @@ def _stacked(layout: Layout, right_px: int) -> Layout:
     }  # fmt: skip
 
 
+def _curve(rows: Sequence[AgeingPoint], op: str, name: str) -> Trace:
+    """A percentile of an operation over what was written; reads are in the first panel."""
+    values, colour = [row.us[name] for row in rows], palette.scale(_HUES[op])[1][1]
+    number = "" if op == OPS[0][0] else "2"
+    return {
+        "type": "scatter", "x": [row.written for row in rows],
+        "y": [None if v is None else v / 1e6 for v in values],
+        "error_y": figure.error_bars(values, [row.open_us[name] for row in rows], 1e6),
+        "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
+        "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
+        "meta": {"tier": _HUES[op]},
+        "line": {"color": colour, "dash": _DASHES[name], "width": 2},
+        "marker": {"size": 6, "color": colour},
+        "customdata": [[plotly_text(row.stage), "" if v is None else format_latency(v), row.ios]
+                       for row, v in zip(rows, values, strict=True)],
+        "hovertemplate": "after %{customdata[0]}, %{x:.2f} \N{MULTIPLICATION SIGN} capacity: "
+                         "%{customdata[1]}<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
+    }  # fmt: skip
+
+
 def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
-    traces: list[Trace] = []
-    seen: list[float] = []
-    for panel, (op, _) in enumerate(OPS):
-        mine = [row for row in rows if row.op == op]
-        for _, name in QUANTILES:
-            values = [row.us[name] for row in mine]
-            if not any(values):
-                continue
-            seen += [v for v in values if v]
-            number = "2" if panel else ""
-            traces.append({
-                "type": "scatter", "x": [row.written for row in mine],
-                "y": [None if v is None else v / 1e6 for v in values],
-                "error_y": figure.error_bars(values, [row.open_us[name] for row in mine], 1e6),
-                "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
-                "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
-                "meta": {"tier": _HUES[op]},
-                "line": {"color": palette.scale(_HUES[op])[1][1], "dash": _DASHES[name], "width": 2},
-                "marker": {"size": 6, "color": palette.scale(_HUES[op])[1][1]},
-                "customdata": [[plotly_text(row.stage), "" if v is None else format_latency(v), row.ios]
-                               for row, v in zip(mine, values, strict=True)],
-                "hovertemplate": "after %{customdata[0]}, %{x:.2f} \N{MULTIPLICATION SIGN} capacity: "
-                                 "%{customdata[1]}<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
-            })  # fmt: skip
+    of_op = {op: [row for row in rows if row.op == op] for op, _ in OPS}
+    drawn = [(op, name) for op, _ in OPS for _, name in QUANTILES if any(row.us[name] for row in of_op[op])]
+    traces = [_curve(of_op[op], op, name) for op, name in drawn]
+    seen = [us for op, name in drawn for row in of_op[op] if (us := row.us[name])]
     low, high = min(seen, default=1.0) / 1e6, max(seen, default=1000.0) / 1e6
     most = max((row.written for row in rows), default=1.0)
     x = {"range": [-0.04 * max(most, 0.1), most * 1.04 + 0.01], "title": {"text": "written / capacity"}}

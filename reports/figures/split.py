@@ -44,7 +44,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         "font": {"size": 11},
     }  # fmt: skip
     layout = figure.layout(
-        _LEGEND_PX + _ROW_PX * len(rows), {"l": 16, "r": 16, "t": 58, "b": 44}, barmode="stack",
+        _LEGEND_PX + _ROW_PX * len(rows), {"l": 16, "r": 26, "t": 58, "b": 44}, barmode="stack",
         dragmode=False, annotations=words, legend=legend,
         xaxis={"range": [0, 1], "tickformat": ".0%", "title": {"text": "of the mean latency"},
                "fixedrange": True},
@@ -58,7 +58,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         "Where the time of a request goes", traces, layout,
         "One bar = mean request of a tier. Warm: device. Cold: software.",
         about={"per": ""}, csv=table,
-        narrow={"margin": {"l": 10, "r": 14, "t": 194}, "height": _NARROW_LEGEND_PX + _ROW_PX * len(rows)},
+        narrow={"margin": {"l": 10, "r": 26, "t": 194}, "height": _NARROW_LEGEND_PX + _ROW_PX * len(rows)},
     )  # fmt: skip
 
 

@@ -148,24 +148,26 @@ def decide(
         return Decided("too-slow", f"{text}{little}", (*also, *unmet, *seen), factor)
     if unmet:
         return Decided("not-met", f"Do not buy it. {unmet[0]}", (*unmet[1:], *seen))
-    missing = [(line, value) for line, value in lines if line.need and value.met is None]
+    asked = [(line, value) for line, value in lines if line.need]
+    missing = [_missing(line, value) for line, value in asked if value.met is None]
     if missing:
-        return Decided("cannot-tell", f"Cannot tell: {_missing(*missing[0])}.", tuple(
-            f"Not known either: {_missing(*each)}." for each in missing[1:]) + seen)  # fmt: skip
-    asked = [line for line, _ in lines if line.need]
+        also = tuple(f"Not known either: {each}." for each in missing[1:])
+        return Decided("cannot-tell", f"Cannot tell: {missing[0]}.", (*also, *seen))
     little = f" {text}" if (text := next((each.basis for each in changed if each.basis), "")) else little
     if against.is_same and not against.lacking:
         whole = (f"It meets {_all(len(asked))}.",) if asked else ()
-        return Decided(
-            "no-change",
-            "It would not change what your clients see: "
-            f"{' and '.join(_WHAT[each.role] for each in changed)} take as long as with {against.words}, "
-            f"median and p99 within {format_percent(need.same_within)}.{little}",
-            (*seen, *whole),
-        )
-    asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in lines if line.need)
+        return Decided("no-change", f"{_no_change(need, against)}{little}", (*seen, *whole))
+    asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in asked)
     has = f"{_all(len(asked_for))}{_gain(against)}.{little}"
     return Decided("buy", f"Buy it: it meets {has}", asked_for, has=has)
+
+
+def _no_change(need: Need, against: Against) -> str:
+    what = " and ".join(_WHAT[each.role] for each in against.changed)
+    return (
+        f"It would not change what your clients see: {what} take as long as with {against.words}, "
+        f"median and p99 within {format_percent(need.same_within)}."
+    )
 
 
 def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
@@ -205,23 +207,28 @@ def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tupl
     if len(good) == 1:
         facts, each = good[0]
         return f"Buy {facts.source.name}{_models(facts)}: it meets {each.has}", facts.source.name
-    every = [facts for facts, _ in good]
-    prices = [facts.price for facts in every]
-    comparable = all(prices) and len({each[1] for each in prices if each}) == 1
-    cheap = [each for each in every if not comparable or each.price == min(filter(None, prices))]
-    best, by, why = [cheap[0]], "the cheapest", ""
-    if len(cheap) > 1:
-        best, by, why = _fastest(cheap, within)
-        if comparable and cheap[0].price:
-            amount, currency = cheap[0].price
-            names = " and ".join(each.source.name for each in cheap)
-            both = "both" if len(cheap) == 2 else "all"
-            why = f"{names} {both} cost {amount:,.2f} {currency}{', and ' if why else ''}{why}"
+    best, by, why = _best([facts for facts, _ in good], within)
     names = " or ".join(f"{each.source.name}{_models(each)}" for each in best)
     why = f": {why}" if why else ""
     little = basis([served for each in best for served in each.served.values()])
     said = f"Buy {names}, {by} of {len(good)} that have all you need{why}. {little}"
     return said.strip(), best[0].source.name
+
+
+def _best(every: Sequence[DriveFacts], within: float) -> tuple[list[DriveFacts], str, str]:
+    """Of several that have all that is needed: the best, what they are, and why or what is not known."""
+    prices = [facts.price for facts in every]
+    comparable = all(prices) and len({each[1] for each in prices if each}) == 1
+    cheap = [each for each in every if not comparable or each.price == min(filter(None, prices))]
+    if len(cheap) == 1:
+        return [cheap[0]], "the cheapest", ""
+    best, by, why = _fastest(cheap, within)
+    if comparable and cheap[0].price:
+        amount, currency = cheap[0].price
+        names = " and ".join(each.source.name for each in cheap)
+        both = "both" if len(cheap) == 2 else "all"
+        why = f"{names} {both} cost {amount:,.2f} {currency}{', and ' if why else ''}{why}"
+    return best, by, why
 
 
 def _fastest(every: Sequence[DriveFacts], within: float) -> tuple[list[DriveFacts], str, str]:

@@ -88,33 +88,40 @@ def _power_loss(facts: DriveFacts, asked: bool) -> SheetValue:
     bad = [each.told for each in judged if each.told and each.verdict == "invalid"]
     good = [each.told for each in judged if each.told and each.told.bound and each.verdict == "valid"]
     if bad:
-        lost = sum(told.lost for told in bad)
-        text = f"no: lost {lost:,} of {_records(bad)}"
-        with_loss, cuts = (
-            sum(each) for each in zip(*((t.moments_with_loss, t.moments) for t in bad), strict=True)
-        )
-        note = f"in {with_loss} of {cuts} power losses of a drive of this model"
-        return SheetValue(text=text, value=lost, met=False if asked else None, note=note)
+        return _lost(bad, asked)
     if good:
-        cuts = sum(told.bound.of for told in good if told.bound)
-        least = facts.need.power_losses_min
-        few = f"; you ask for {least} power losses" if asked and cuts < least else ""
-        like = "; ".join(dict.fromkeys(map(power_loss.conditions, good)))
-        like += f"; {len(good)} session{'s' * (len(good) > 1)}"
-        return SheetValue(
-            text=f"none lost of {_records(good)} in {cuts} power losses",
-            value=0,
-            met=True if asked and not few else None,
-            note="so, if power losses do not depend on each other, with 95 % confidence fewer than "
-            f"{format_percent(proportion.interval(0, cuts)[1], 1)} of power losses like these lose data "
-            f"({like}){few}",
-        )
+        return _none_lost(good, facts.need.power_losses_min if asked else None)
     for each in judged:
         return unknown(f"power losses show nothing: {each.outcomes[0].text}")
     for test in facts.source.slog:
         timing = write_cache.judge(test)
         return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")
     return SheetValue(text="not tested", note="no run cut the power of such a drive")
+
+
+def _lost(bad: Sequence[PowerLossResult], asked: bool) -> SheetValue:
+    lost, cuts = sum(told.lost for told in bad), sum(told.moments for told in bad)
+    with_loss = sum(told.moments_with_loss for told in bad)
+    return SheetValue(
+        text=f"no: lost {lost:,} of {_records(bad)}", value=lost, met=False if asked else None,
+        note=f"in {with_loss} of {cuts} power losses of a drive of this model",
+    )  # fmt: skip
+
+
+def _none_lost(good: Sequence[PowerLossResult], least: int | None) -> SheetValue:
+    """`least`: so many power losses are asked for; None: it is not asked whether data is lost."""
+    cuts = sum(told.bound.of for told in good if told.bound)
+    few = f"; you ask for {least} power losses" if least is not None and cuts < least else ""
+    like = "; ".join(dict.fromkeys(map(power_loss.conditions, good)))
+    like += f"; {len(good)} session{'s' * (len(good) > 1)}"
+    return SheetValue(
+        text=f"none lost of {_records(good)} in {cuts} power losses",
+        value=0,
+        met=True if least is not None and not few else None,
+        note="so, if power losses do not depend on each other, with 95 % confidence fewer than "
+        f"{format_percent(proportion.interval(0, cuts)[1], 1)} of power losses like these lose data "
+        f"({like}){few}",
+    )
 
 
 def _records(told: Sequence[PowerLossResult]) -> str:

@@ -144,51 +144,68 @@ def phase_of(sources: Sequence[EvidenceSource], key: Key) -> str | None:
 
 def served(source: EvidenceSource, key: Key, phase: str | None) -> ServedLatency | None:
     """An operation and tier of a candidate at the NFS server; None where no run has it."""
-    found: list[CellRow] = []
-    by_run: dict[str, dict[str, list[Realisation | None]]] = {}
-    shares: dict[str, list[float]] = {}
-    doubts: list[str] = []
-    bound, fresh, lengths = False, False, set()
+    found = _Found()
     for run, in_run in _of_phase(source, phase):
-        for row in rows_of(run.stored, in_run):
-            if row.layer != SERVER or (row.op, row.tier) != key:
-                continue
-            found.append(row)
-            shares.setdefault(run.name, []).append(row.share)
-            of_run = by_run.setdefault(run.name, {"p50": [], "p99": [], "p999": []})
-            for name in ("p50", "p99"):
-                of_run[name].append(_figure(getattr(row, f"{name}_us"), getattr(row, f"{name}_range_us")))
-            fresh = fresh or bool((run.stored.manifest.precondition or {}).get("fresh"))
-            lengths.add(run.stored.manifest.length or "")
-            verdict, reasons = verdict_of_phase(run.stored.manifest, run.stored.summary, in_run)
-            # Too little for a limit of the workload is no doubt of what was measured.
-            if verdict == "unknown" and not (reasons and all(each.of_amount for each in reasons)):
-                doubts.append(f"{run.name} is unknown: {(reasons or ('no reason is stored',))[0]}")
-            use = use_of(run, in_run)
-            bound = bound or bool(use and use.is_cpu_bound)
-        if run.name in by_run:
-            by_run[run.name]["p999"] += _p999(run.stored, in_run, key)
-    if not found:
+        rows = [
+            row for row in rows_of(run.stored, in_run) if row.layer == SERVER and (row.op, row.tier) == key
+        ]
+        if rows:
+            found.add(run, in_run, rows)
+            found.figures[run.name]["p999"] += _p999(run.stored, in_run, key)
+    if not found.rows:
         return None
-    # A phase that a run has twice is one realisation all the same.
-    figures = {
-        name: tuple(mean(known) for run in by_run.values() if (known := _whole(run[name])))
-        for name in ("p50", "p99", "p999")
-    }
-    means = [row.mean_us for row in found if row.mean_us is not None]
+    means = [row.mean_us for row in found.rows if row.mean_us is not None]
     return ServedLatency(
         phase=phase or "",
-        count=sum(row.count for row in found),
-        runs=len(by_run),
-        shares=tuple(sum(each) / len(each) for each in shares.values()),
+        count=sum(row.count for row in found.rows),
+        runs=len(found.figures),
+        shares=tuple(sum(each) / len(each) for each in found.shares.values()),
         mean_us=sum(means) / len(means) if means else None,
-        # None where one of the runs has none.
-        of_runs={name: known for name, known in figures.items() if len(known) == len(by_run)},
-        cpu_bound=bound,
-        doubt=doubts[0] if doubts else "",
-        fresh=fresh,
-        length=", ".join(sorted(lengths - {""})),
+        of_runs=found.of_runs(),
+        cpu_bound=found.cpu_bound,
+        doubt=found.doubts[0] if found.doubts else "",
+        fresh=found.fresh,
+        length=", ".join(sorted(found.lengths - {""})),
     )
+
+
+@dataclass
+class _Found:
+    """The rows of one operation and tier; `figures`: by run and name."""
+
+    rows: list[CellRow] = field(default_factory=list)
+    figures: dict[str, dict[str, list[Realisation | None]]] = field(default_factory=dict)
+    shares: dict[str, list[float]] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+    lengths: set[str] = field(default_factory=set)
+    cpu_bound: bool = False
+    fresh: bool = False
+
+    def add(self, run: Run, in_run: str, rows: Sequence[CellRow]) -> None:
+        """The rows of a phase of a run."""
+        manifest = run.stored.manifest
+        self.rows += rows
+        self.lengths.add(manifest.length or "")
+        self.fresh = self.fresh or bool((manifest.precondition or {}).get("fresh"))
+        use = use_of(run, in_run)
+        self.cpu_bound = self.cpu_bound or bool(use and use.is_cpu_bound)
+        of_run = self.figures.setdefault(run.name, {"p50": [], "p99": [], "p999": []})
+        for row in rows:
+            self.shares.setdefault(run.name, []).append(row.share)
+            of_run["p50"].append(_figure(row.p50_us, row.p50_range_us))
+            of_run["p99"].append(_figure(row.p99_us, row.p99_range_us))
+        verdict, reasons = verdict_of_phase(manifest, run.stored.summary, in_run)
+        # Too little for a limit of the workload is no doubt of what was measured.
+        if verdict == "unknown" and not (reasons and all(each.of_amount for each in reasons)):
+            self.doubts.append(f"{run.name} is unknown: {(reasons or ('no reason is stored',))[0]}")
+
+    def of_runs(self) -> dict[str, tuple[Realisation, ...]]:
+        """Of each percentile that all runs have, one of each run: a phase twice is one realisation."""
+        found = {
+            name: tuple(mean(known) for run in self.figures.values() if (known := _whole(run[name])))
+            for name in ("p50", "p99", "p999")
+        }
+        return {name: known for name, known in found.items() if len(known) == len(self.figures)}
 
 
 def _whole(figures: Sequence[Realisation | None]) -> list[Realisation]:

@@ -103,20 +103,26 @@ def judge(
     few = _few([short for _, _, pairs, _ in asked for _, short in pairs if short], phases)
     judged, outcomes = [], [_not_measured(manifest)]
     for each, value, pairs, can_tell in asked:
-        if can_tell:
-            made = [_open(each, limit, _FEW) if short else _outcome(each, limit) for limit, short in pairs]
-            unmet = [str(outcome) for outcome in made if outcome.holds is False]
-            lacking = dict.fromkeys(str(few[short.key]) for _, short in pairs if short)
-            lacking |= dict.fromkeys(str(outcome) for outcome in made if outcome.makes == "unknown")
-            ok = False if unmet else None if lacking else True
-            judged.append(value.model_copy(update={"ok": ok, "reasons": (*unmet, *lacking)}))
-            if value.not_published:
-                made.append(_not_published(each, value.not_published))
-        else:
-            made = [_open(each, limit, _UNMEASURED) for limit, _ in pairs]
+        if not can_tell:
+            outcomes += [_open(each, limit, _UNMEASURED) for limit, _ in pairs]
             judged.append(value.model_copy(update={"limits": ()}))
+            continue
+        made = [_open(each, limit, _FEW) if short else _outcome(each, limit) for limit, short in pairs]
+        lacking = [str(few[short.key]) for _, short in pairs if short]
+        judged.append(_with_reasons(value, made, lacking))
         outcomes += made
+        if value.not_published:
+            outcomes.append(_not_published(each, value.not_published))
     return judged, [*outcomes, *few.values()]
+
+
+def _with_reasons(value: JudgedExpectation, made: Sequence[Outcome], few: Sequence[str]) -> JudgedExpectation:
+    """With whether all its limits are met, and why not. `few`: of what there are too few I/Os."""
+    unmet = [str(outcome) for outcome in made if outcome.holds is False]
+    open_ = [str(outcome) for outcome in made if outcome.makes == "unknown"]
+    lacking = dict.fromkeys([*few, *open_])
+    ok = False if unmet else None if lacking else True
+    return value.model_copy(update={"ok": ok, "reasons": (*unmet, *lacking)})
 
 
 def _not_measured(manifest: Manifest) -> Outcome:

@@ -10,7 +10,7 @@ it is not found out here: only a loss of power shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,12 +51,7 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     """By the write caches of the devices that hold the writes, and the FLUSH commands that reached them."""
     assert phase.forces is not None
     known = {str(each.name): each for each in manifest.testbed.devices}
-    used = _written(phase)
-    if phase.array:
-        # The array itself holds nothing.
-        used = [each for each in used if each.device in phase.array.members]
-    logs = [each for each in used if each.device in known and known[each.device].role == "log"]
-    holding = used if phase.on_devices else logs or used
+    holding = _holding(known, phase)
     if not holding:
         return Durability("unknown", "no device is known to hold its writes")
     caches = {
@@ -81,6 +76,17 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     return Durability("durable" if enough else "not-durable", said)
 
 
+def _holding(known: Mapping[str, Device], phase: Phase) -> list[DeviceUse]:
+    """The devices that hold the writes of a phase: of a pool, its log devices. `known`: of the testbed."""
+    used = _written(phase)
+    if phase.array:
+        # The array itself holds nothing.
+        used = [each for each in used if each.device in phase.array.members]
+    if phase.on_devices:
+        return used
+    return [each for each in used if each.device in known and known[each.device].role == "log"] or used
+
+
 def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
     """Of each phase whose commits of the ZIL are on devices with a volatile write cache: that FLUSH came."""
     properties = (manifest.dataset.properties if manifest.dataset else None) or {}
@@ -92,14 +98,10 @@ def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
         if (each.settings or {}).get("write_cache") == "write back"
     }
     for phase in manifest.phases:
-        tiers = {*phase.expected_tiers, *phase.tiers}
-        commits = sum(each.found for each in phase.checks if each.id == "ZIL-COMMITS")
-        if not commits and phase.op == "write" and tiers & {*_HOLDING}:
-            commits = phase.client_ios
+        commits = _commits(phase)
         if phase.on_devices or phase.op == "read" or not commits:
             continue
-        blocks = {each.id for each in phase.checks if each.found > 0}
-        roles = {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
+        roles = _roles(phase)
         volatile = [each for each in _written(phase) if cached.get(each.device) in roles]
         if volatile and (text := _unflushed(manifest, phase, volatile, commits)):
             yield Outcome.failed("FLUSHES", text, phase.name)
@@ -108,6 +110,23 @@ def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
             yield Outcome.absent("FLUSHES", "not available", text, phase.name)
         elif volatile:
             yield Outcome.ok("FLUSHES", phase.name)
+
+
+def _commits(phase: Phase) -> int:
+    """Commits of the ZIL; where they were not counted, the I/Os of synchronous writes."""
+    commits = sum(each.found for each in phase.checks if each.id == "ZIL-COMMITS")
+    if not commits and phase.op == "write" and {*phase.expected_tiers, *phase.tiers} & {*_HOLDING}:
+        return phase.client_ios
+    return commits
+
+
+def _roles(phase: Phase) -> set[str]:
+    """The roles of the devices that hold log blocks of the phase."""
+    blocks, tiers = (
+        {each.id for each in phase.checks if each.found > 0},
+        {*phase.expected_tiers, *phase.tiers},
+    )
+    return {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
 
 
 def _written(phase: Phase) -> list[DeviceUse]:
@@ -125,11 +144,7 @@ def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], 
         **{each.name: each.set for each in manifest.tunables if each.set},
     }
     off = [name for name in _NO_FLUSH if parameters.get(name) == "1"]
-    counts: dict[str, int | None] = {}
-    # A phase that was resumed has a device in each of its parts.
-    for each in volatile:
-        before, more = counts.get(each.device, 0), each.samples[-1].flushes
-        counts[each.device] = None if before is None or more is None else before + more
+    counts = _flushes(volatile)
     known = [count for count in counts.values() if count is not None]
     if len(known) < len(counts):
         if not off:
@@ -149,6 +164,15 @@ def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], 
         f"{got} FLUSH commands for {commits:,} commits, and its write cache is volatile: whether what was "
         f"acknowledged survives a power loss is not known{why}."
     )
+
+
+def _flushes(volatile: Sequence[DeviceUse]) -> dict[str, int | None]:
+    """FLUSH commands by device; a phase that was resumed has a device in each of its parts."""
+    counts: dict[str, int | None] = {}
+    for each in volatile:
+        before, more = counts.get(each.device, 0), each.samples[-1].flushes
+        counts[each.device] = None if before is None or more is None else before + more
+    return counts
 
 
 def outcomes(phases: Sequence[Phase]) -> Iterator[Outcome]:
