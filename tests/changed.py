@@ -74,13 +74,14 @@ class Imports:
         if path.endswith(".py"):
             return {path}
         if path.startswith(_IMAGE):
-            return {each for each in self._modules if each.startswith("tests/") and self._names(each, path)}
+            tests = (each for each in self._modules if each.startswith("tests/"))
+            return {each for each in tests if self._mentions(each, path)}
         for folder in map(str, PurePosixPath(path).parents):
             if folder in self._folders and folder not in (*TOPS, "."):
                 return set(self._folders[folder])
         return set()
 
-    def _names(self, module: str, path: str) -> bool:
+    def _mentions(self, module: str, path: str) -> bool:
         return PurePosixPath(path).name in (self._root / module).read_text()
 
     def needing(self, modules: frozenset[str]) -> frozenset[str]:

@@ -38,7 +38,19 @@ from tests.kit.devices.facts import REASONS_OF_USES
 from tests.lab.diskstates import States
 from tests.lab.hoststate import differences, state_of
 from tests.lab.rig import MIB, NVME, NVME_DISKS, Bed, Rig
-from tests.lab.workloads import HEAD, JOB, write_device_phases
+from tests.lab.schedules import (
+    COMMAND,
+    COMMANDS,
+    EVENTS,
+    LASTS,
+    MIRRORED,
+    NFSD,
+    NO_WAY_BACK,
+    OFFLINE,
+    bed_with,
+    write_workload,
+)
+from tests.lab.workloads import write_device_phases
 
 PROTECTS = ("kit/setup/settings.py", "kit/plan/setting_steps.py", "kit/devices/write_cache.py", "kit/remote")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
@@ -171,79 +183,10 @@ def test_what_is_not_there_is_a_clear_error(
 
 # --- Faults and events at set times ---
 
-MIRRORED = {"data": ("vd0", "vd1"), "log": ("vd2",)}
-SOAK = """\
-[pool]
-data = "mirror"
-[[phase]]
-name = "soak"
-title = "soak"
-job = "write.fio"
-tiers = ["slog"]
-duration = "{duration}"
-interval = "100ms"
-"""
-_OFFLINE = '[[fault]]\nat = "4s"\ndevice = "log"\nwhat = "offline"\nfor = "300ms"\n'
-_NFSD = '[[fault]]\nat = "5s"\nwhat = "nfsd-restart"\nfor = "200ms"\n'
-_COMMAND = """\
-[[fault]]
-at = "8200ms"
-what = "command"
-command = "make"
-for = "200ms"
-"""
-_COMMANDS = """
-[[command]]
-name = "make"
-run = ["mkdir", "/tmp/hsp-fault"]
-undo = ["rmdir", "/tmp/hsp-fault"]
-[[command]]
-name = "no-way-back"
-run = ["true"]
-undo = ["false"]
-[[command]]
-name = "stop-nfsd"
-run = ["rpc.nfsd", "0"]
-undo = ["rpc.nfsd", "4"]
-"""
-_EVENTS = """\
-[[event]]
-at = "8500ms"
-what = "scrub"
-[[event]]
-at = "8800ms"
-what = "resilver"
-for = "300ms"
-[[event]]
-at = "9800ms"
-what = "snapshots"
-every = "100ms"
-for = "300ms"
-[[event]]
-at = "10200ms"
-what = "send"
-"""
-
-
-def write_workload(folder: Path, duration: str, *tables: str) -> Path:
-    """Few writes a second, so that the guest, whose clock skips idle time, has little to do."""
-    job = JOB + "rw=randwrite\nsync=dsync\nsize=${HSP_SIZE}\nrate_iops=50\n"
-    folder.joinpath("write.fio").write_text(job)
-    text = HEAD.format(name="small", more="", properties="") + SOAK.format(duration=duration)
-    path = folder / "small.toml"
-    path.write_text(text + "".join(tables))
-    return path
-
-
-def bed_with(commands: str, rig: Rig, folder: Path, trace: str = "") -> Bed:
-    bed = Bed(rig, folder, MIRRORED, trace)
-    bed.path.write_text(bed.path.read_text() + commands)
-    return bed
-
 
 def test_faults_and_events_are_each_done_at_their_time_and_undone(rig: Rig, tmp_path: Path) -> None:
-    bed = bed_with(_COMMANDS, rig, tmp_path)
-    workload = write_workload(tmp_path, "12s", _OFFLINE, _NFSD, _COMMAND, _EVENTS)
+    bed = bed_with(COMMANDS, rig, tmp_path)
+    workload = write_workload(tmp_path, "12s", OFFLINE, NFSD, COMMAND, EVENTS)
     shown = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--commands")
     assert shown.returncode == 0, shown.stderr
     log = rig.by_id["vd2"]
@@ -293,8 +236,8 @@ def test_what_cannot_work_is_refused_before_anything_is_touched(rig: Rig, tmp_pa
         assert refused.returncode == EXIT_USAGE, refused.stderr
         assert f'"stall" is for emulated devices, and the server is {rig.address}' in refused.stderr
     for old, missing in (('["mkdir"', "run"), ('["rmdir"', "undo")):
-        bed = bed_with(_COMMANDS.replace(old, '["/usr/sbin/hsp-not-there"'), rig, tmp_path)
-        workload = write_workload(tmp_path, "9s", _COMMAND)
+        bed = bed_with(COMMANDS.replace(old, '["/usr/sbin/hsp-not-there"'), rig, tmp_path)
+        workload = write_workload(tmp_path, "9s", COMMAND)
         refused = bed.hsp(*bed.run_words(workload), *bed.results)
         assert refused.returncode == EXIT_HOST, refused.stderr
         words = f"has no program /usr/sbin/hsp-not-there, which {missing} of a [[command]] runs"
@@ -302,28 +245,12 @@ def test_what_cannot_work_is_refused_before_anything_is_touched(rig: Rig, tmp_pa
         assert differences(before, state_of(rig.host)) == []
 
 
-_NO_WAY_BACK = """\
-[[fault]]
-at = "4s"
-what = "command"
-command = "no-way-back"
-for = "100ms"
-recover_within = "500ms"
-"""
-_LASTS = """\
-[[fault]]
-at = "5s"
-what = "command"
-command = "stop-nfsd"
-"""
-
-
 @pytest.mark.long
 def test_a_load_that_waits_for_a_fault_ends_and_is_kept_with_an_undo_that_fails(
     rig: Rig, tmp_path: Path
 ) -> None:
-    bed = bed_with(_COMMANDS, rig, tmp_path, "none")
-    workload = write_workload(tmp_path, "6s", _NO_WAY_BACK, _LASTS)
+    bed = bed_with(COMMANDS, rig, tmp_path, "none")
+    workload = write_workload(tmp_path, "6s", NO_WAY_BACK, LASTS)
     before = state_of(rig.host)
     done = bed.hsp(*bed.run_words(workload), "--json", *bed.results)
     assert (
