@@ -36,7 +36,8 @@ SILENCE_S = 60
 # prefix of `kill` (sudo's; 0 if the user may signal the command); then these words; then the
 # command. For dash, bash and busybox.
 # The watcher forks only to wait; `read` is a builtin of the shell.
-# The trap: bash would lose an INT that arrives while it waits for the subshell.
+# The trap: bash would lose an INT that arrives while it waits for the subshell. It is taken back before
+# `exec`, which loses an INT whose trap has not run yet.
 _SCRIPT = r"""
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C.UTF-8
 export PATH LC_ALL
@@ -86,6 +87,7 @@ fi
     } <&3 3<&- >/dev/null 2>&1 &
 )
 exec 3<&-
+trap - INT
 exec "$@"
 """
 _TEXT = "\n".join(line.strip() for line in _SCRIPT.strip().splitlines())
