@@ -66,7 +66,7 @@ def path(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     (path,) = (folder / "results" / "layouts").glob("series-*")
     series = read_series(path)
-    assert (done.returncode, series.verdict, series.ended) == (0, "valid", True), done.stderr
+    assert (done.returncode, series.verdict, series.ended) == (0, "valid", True), done.stdout + done.stderr
     assert [len(build.runs) for build in series.builds] == [1, 1, 1]
     return path
 

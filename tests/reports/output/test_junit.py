@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tests.reports import synthetic
 from tests.reports.synthetic import junit_suite as parsed
 from tests.reports.synthetic import summarise
-from tests.reports.verdict.test_expectations import WISH, limited, seen
+from tests.reports.verdict.test_expectations import WISH, limited
+from tests.reports.verdict.test_few_ios import seen
 
 
 def test_junit_of_a_valid_run():
