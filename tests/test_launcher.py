@@ -326,8 +326,8 @@ def test_a_chromium_that_does_not_run_is_reported(sandbox: Sandbox) -> None:
         (["--changed"], "lint,types,unit,browser,lab", ["--changed="]),
         (["--changed", "HEAD~2", "-x"], "lint,types,unit,browser,lab", ["--changed=HEAD~2", "-x"]),
         (["--changed", "-x"], "lint,types,unit,browser,lab", ["--changed=", "-x"]),
-        (["--quick"], "lint,types,unit,demo", []),
-        (["--quick", "-k", "a b", "-x"], "lint,types,unit,demo", ["-k", "a b", "-x"]),
+        (["--quick"], "demo,unit,types,lint", []),
+        (["--quick", "-k", "a b", "-x"], "demo,unit,types,lint", ["-k", "a b", "-x"]),
     ],
 )
 def test_environments_of_hsp_test(
