@@ -14,7 +14,7 @@ from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import CpuSample, DeviceSample
 from kit.store.phase import Check, Missing, Phase
-from kit.store.tables import SERVER
+from kit.store.tables import CLIENT, SERVER
 from reports.verdict.stored_phase import Counted
 
 # Of the instruments (kit.instruments), as docs/verdict.md has them.
@@ -60,6 +60,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     elif not (manifest.appliance or _made(phase)) and any(each.checks for each in manifest.phases):
         yield "it has no checks, and other phases have"
     yield from _of_its_ios(phase, ios)
+    yield from _out_of(phase, ios)
     yield from _subjects(phase)
     yield from _machines(phase)
     yield from _samples(phase)
@@ -229,6 +230,15 @@ def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
         size = phase.block_bytes_by_op.get(op, phase.block_bytes) if name == "bytes" else 1
         if size is not None and (total := sum(check.expected for check in mine)) != held * size:
             yield f"its checks {id_} are of {total} {name} of {op}s, the clients had {held * size}"
+
+
+def _out_of(phase: Phase, ios: Counted) -> Iterator[str]:
+    """What a share is of: its tolerance grows with it, so that it is at most what the clients wrote."""
+    size = phase.block_bytes_by_op.get("write", phase.block_bytes)
+    most = (ios.of(CLIENT, op="write") or phase.client_ios) * (size or 0)
+    for check in (*phase.checks, *phase.unavailable):
+        if size is not None and check.out_of is not None and check.out_of > most:
+            yield f"{check.title} is of {check.out_of} bytes, the clients wrote {most}"
 
 
 def _subjects(phase: Phase) -> Iterator[str]:

@@ -226,6 +226,15 @@ def test_what_real_runs_store_does_not_contradict_itself(name: str) -> None:
     assert verdict_of(manifest, Latency.of(counts_of(manifest))) == "valid"
 
 
+@pytest.mark.parametrize("out_of", [6_771_201, 10**15])
+def test_a_share_is_of_no_more_than_clients_wrote(out_of: int) -> None:
+    """Of 13,225 asynchronous writes of 512 bytes: with `out_of` the tolerance would grow."""
+    manifest = stored("asynchronous")
+    check = next(each for each in manifest["phases"][0]["checks"] if each["id"] == "ZIL-ASYNC-BYTES")
+    check |= {"out_of": out_of, "tolerance": out_of // 100, "found": out_of // 100}
+    assert verdict_of(manifest, Latency.of(counts_of(manifest))) == "unknown"
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_check_is_of_a_host_that_the_phase_has(name: str) -> None:
     manifest = stored(name)
