@@ -12,6 +12,7 @@ from kit.config.toml import read_text, refusal, shorten
 from kit.config.toml_lines import KeyLines
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
+from kit.store.each_once import EachOnce
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, is_series, named_series, read_series, run_of
 from kit.store.sheet import Sheet
@@ -49,7 +50,7 @@ class _Found:
         self._candidates: dict[str, list[Run]] = {}
         self._power_losses: dict[str, list[Run]] = {}
         self._slog: list[SlogTest] = []
-        self._seen: dict[str, str] = {}
+        self._once = EachOnce()
 
     def add(self, path: Path) -> None:
         """A run, a series or a file of `hsp slog`. Raises ConfigError."""
@@ -127,11 +128,7 @@ class _Found:
         """`phases`: those that count; none named: all. Raises ConfigError for a run that was named before."""
         stored, aged = reports.stored_run(directory)
         name = stored.manifest.run or directory.path.name
-        if name in self._seen:
-            raise ConfigError(
-                f"{directory.path} and {self._seen[name]} are the same run", "give each run once"
-            )
-        self._seen[name] = str(directory.path)
+        self._once.add(str(directory.path), [name], stored.manifest.fingerprint)
         every = {phase.name: phase.name for phase in stored.manifest.phases}
         return Run(safe_text(name), stored, aged, phases or every)
 

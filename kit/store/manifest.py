@@ -14,13 +14,14 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.core.clock import ClockKind
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known import Known
+from kit.store.each_once import Fingerprint
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.labels import Op, Tier
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import UNKNOWN, ImportSource
 from kit.store.parts.machine import HostFinding, Warmup
-from kit.store.phase import Event, Phase, Problem
+from kit.store.phase import Event, Extreme, Phase, Problem, Sum
 from kit.store.run_directory import RunDir, refuse_no_run
 from kit.store.stored import (
     Count,
@@ -35,6 +36,8 @@ from kit.store.stored import (
 )
 
 _MOST_PHASES = 10_000
+# Of fewer I/Os, counted by a coarse clock, two measurements could have the same sum.
+_FEWEST_TO_KNOW = 100
 
 
 def _is_utc(text: str) -> str:
@@ -396,6 +399,15 @@ class Manifest(Stored):
     def traced(self) -> bool:
         """Whether the testbed let the kit trace the server; runs of versions before do not say."""
         return self.tracing is None or self.tracing.kind != "none"
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Exact figures of all its I/Os, equal only in copies of one measurement. Empty: they do not tell."""
+        sums = [each for phase in self.phases for each in phase.sums]
+        extremes = [each for phase in self.phases for each in phase.extremes]
+        enough = sum(each.ios for each in sums) >= _FEWEST_TO_KNOW
+        scatter = any(each.min_ns < each.max_ns for each in extremes)
+        return frozenset[Extreme | Sum]([*sums, *extremes]) if enough and scatter else frozenset()
 
 
 def read_manifest(run: RunDir) -> Manifest:

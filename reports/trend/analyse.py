@@ -10,6 +10,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from kit.core.errors import ConfigError
+from kit.store.each_once import EachOnce
 from kit.store.summary import Range
 from reports.comparison import comparability
 from reports.statistics.change_points import ALPHA, FEWEST, FoundChanges
@@ -162,11 +163,9 @@ def trend_of(points: Sequence[TrendPoint], by: str = "time", across: Sequence[st
 
 def _ordered(points: Sequence[TrendPoint]) -> list[TrendPoint]:
     """By time. Raises ConfigError for a run twice, and for one without a time."""
-    seen: dict[str, str] = {}
+    once = EachOnce()
     for point in points:
-        if point.run in seen:
-            raise ConfigError(f"{point.name} and {seen[point.run]} are the same run", "give each run once")
-        seen[point.run] = point.name
+        once.add(point.name, [point.run], point.fingerprint)
         if point.time is None:
             raise ConfigError(
                 f"{point.name}: manifest.json has no time in started_utc, so it has no place on a time axis",

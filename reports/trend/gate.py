@@ -95,8 +95,10 @@ def left_open(trend: Trend, gate: Gate, line: TrendLine) -> str:
     last = line.used[-1]
     if last in [at for at, _ in line.odd]:
         return f"{known}; {trend.points[last].run} is apart: another run tells whether a new level begins"
+    # A scatter from few runs may hold a slope: it is no promise.
+    alike = f"if they scatter as these {len(line.used)} did"
     if needed is None:
-        return f"{known}; more than {MOST_RUNS} runs would be needed"
+        return f"{known}; more than {MOST_RUNS} runs would be needed {alike}"
     if needed > len(line.used):
-        return f"{known}; about {needed} runs would tell"
+        return f"{known}; about {needed} runs would tell {alike}"
     return f"{known}; it is too near to the limit, or more than one explanation fits"

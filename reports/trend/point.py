@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kit.store.checks.outcome import Verdict
+from kit.store.each_once import Fingerprint
 from kit.store.manifest import Manifest
 from kit.store.series import CellRun, Series
 from reports.analysis import import_source
@@ -56,6 +57,7 @@ class TrendPoint:
     title: str = ""
     emulated: bool = False
     imported: bool = False
+    fingerprint: Fingerprint = frozenset()
 
     @property
     def time(self) -> datetime | None:
@@ -84,7 +86,7 @@ def point_of_run(name: str, stored: StoredRun, settings: Mapping[str, Any]) -> T
     return TrendPoint(
         name, manifest.run or name, manifest.started_utc or "", summary.verdict, summary.reasons,
         {"": settings}, _names(manifest), figures, outcomes_of(summary), manifest.title or "",
-        bool(manifest.testbed.emulated), manifest.import_ is not None,
+        bool(manifest.testbed.emulated), manifest.import_ is not None, manifest.fingerprint,
     )  # fmt: skip
 
 

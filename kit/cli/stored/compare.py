@@ -25,6 +25,7 @@ from kit.core.output import as_json, say
 from kit.session.comparison import ComparedRun, comparison, shown_phase
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
+from kit.store.each_once import EachOnce
 from kit.store.run_directory import refuse_no_run
 from kit.store.run_name import find_phase
 from kit.store.series import is_series
@@ -160,11 +161,7 @@ def _split(runs: list[str], results: Path) -> tuple[list[str], list[str]]:
 def _read(names: list[str]) -> list[ComparedRun]:
     """The runs of one side. Raises ConfigError for a run that is given twice: it would count twice."""
     runs = [ComparedRun(name) for name in names]
-    names_by_identity: dict[str, str] = {}
+    once = EachOnce()
     for run in runs:
-        for identity in run.identities & names_by_identity.keys():
-            raise ConfigError(
-                f"{run.name} and {names_by_identity[identity]} are the same run", "give each run once"
-            )
-        names_by_identity.update(dict.fromkeys(run.identities, run.name))
+        once.add(run.name, run.identities, run.manifest.fingerprint)
     return runs

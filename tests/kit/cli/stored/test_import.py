@@ -97,3 +97,17 @@ def test_a_short_log_has_columns_that_show_it(
     assert done.returncode == 0, done.stderr
     stored = pl.read_parquet(tmp_path / "results" / "import" / "latest" / "latency.parquet")
     assert columns[0] <= stored["time_ns"].n_unique() <= columns[1] and stored["count"].sum() == 100
+
+
+def test_a_log_that_was_imported_twice_is_one_measurement(tmp_path: Path, hsp_here: Called) -> None:
+    """As two runs, it would show a difference, or a change, from no scatter at all."""
+    made = []
+    for name, base_ns in (("a", 160_000), ("b", 210_000)):
+        log = tmp_path / f"{name}_lat.1.log"
+        log.write_text("".join(f"{n}, {base_ns + 37 * n}, 0, 4096, 0, 0\n" for n in range(200)))
+        made += [hsp_here("import", str(log), "--name", name, "--json", cwd=tmp_path) for _ in range(2)]
+    a, copy, b, other = (str(tmp_path / json.loads(each.stdout)["path"]) for each in made)
+    for words in (["compare", a, copy, "--", b, other], ["trend", a, copy, b], ["trend", a, b, other]):
+        done = hsp_here(*words, cwd=tmp_path)
+        assert done.returncode == 2 and "copies of one measurement" in done.stderr, done.stderr
+    assert hsp_here("compare", a, "--", b, cwd=tmp_path).returncode == 0
