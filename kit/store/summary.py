@@ -309,6 +309,12 @@ class Summary(Stored):
         return self.verdict != "unknown" or self.by_nature is not None or few
 
     @property
+    def state(self) -> str:
+        """The verdict as people see it: an import that is unknown by its nature alone is no failure."""
+        imported = any(each.id == "IMPORTED" for each in self.causes)
+        return "imported" if self.by_nature and imported else self.verdict
+
+    @property
     def tally(self) -> Tally:
         """How many outcomes there are of each kind."""
         return Tally.of(self.outcomes)

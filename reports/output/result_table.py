@@ -31,7 +31,7 @@ def result_lines(
     yield from prose([_verdict(summary, headline), headline.sentence], width)
     reasons = [each for each in _reasons(summary) if each not in told]
     # What decides stands first, and has a mark of its own.
-    yield from prose(_besides(headline, reasons), width, "- " if summary.verdict == "valid" else "x ")
+    yield from prose(_besides(headline, reasons), width, "- " if summary.state in ("valid", "imported") else "x ")
     yield from prose(_besides(headline, summary.notes), width, "- ")
     if headline.lines:
         yield ""
@@ -69,7 +69,7 @@ def _verdict(summary: Summary, headline: Headline) -> str:
     if summary.length:
         parts.append(f"{summary.length} length: no result to publish")
     known = " (known)" if summary.is_known else ""
-    return f"{summary.verdict.upper()}{known}  {', '.join(parts)}"
+    return f"{summary.state.upper()}{known}  {', '.join(parts)}"
 
 
 def _reasons(summary: Summary) -> Sequence[str]:

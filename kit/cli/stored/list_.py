@@ -58,6 +58,7 @@ class ListedRun:
     sentence: str | None = None
     problem: str | None = None
     rows: tuple[dict[str, Any], ...] = ()
+    imported: bool = False
 
 
 def list_command(
@@ -161,7 +162,7 @@ def _listed(path: Path) -> ListedRun:
         summary = read_summary(run)
         return ListedRun(
             str(path), **known, verdict=summary.verdict, sentence=sentence(manifest, summary),
-            rows=_medians(summary),
+            rows=_medians(summary), imported=summary.state == "imported",
         )  # fmt: skip
     except ConfigError as error:
         return ListedRun(str(path), **known, problem=error.message)
@@ -192,7 +193,7 @@ def _time(name: str) -> str | None:
 
 
 def _row(run: ListedRun) -> tuple[str, ...]:
-    state = "damaged" if run.problem else run.verdict or "no result"
+    state = "damaged" if run.problem else "imported" if run.imported else run.verdict or "no result"
     on_terminal = sys.stdout.isatty()
     when = _age(run.started_utc) if on_terminal else run.started_utc or ""
     text = run.problem or _p50s(run.rows) or run.sentence or ""

@@ -43,7 +43,7 @@ def test_the_result_is_on_stdout_also_when_quiet(tmp_path: Path, hsp_here: Calle
     assert "drawing the report" in loud.stderr and "drawing the report" not in quiet.stderr
     for done in (loud, quiet):
         first, *_, run, report = done.stdout.splitlines()
-        assert first == "UNKNOWN  60 I/Os, 8/8 checks" and "drawing" not in done.stdout
+        assert first == "IMPORTED  60 I/Os, 8/8 checks" and "drawing" not in done.stdout
         assert run.startswith("run:    results/import/") and report.startswith("report: file:///")
 
 
