@@ -41,11 +41,11 @@ def _layout(height_px: int, panels: tuple[str, str], x: Layout, low_s: float, hi
     """Two panels, named above: the same axis `x`, the same latencies."""
     titles = [plotly_text(panel) for panel in panels]
     return figure.layout(
-        height_px, {"l": 62, "r": 84, "t": 40, "b": 78}, dragmode="zoom",
+        height_px, {"l": 62, "r": 84, "t": 40, "b": 96}, dragmode="zoom",
         annotations=[
             figure.panel_title(titles[0], _LEFT[0], 1), figure.panel_title(titles[1], _RIGHT[0], 1)
         ],
-        legend={"orientation": "h", "x": 0, "y": -0.22, "yanchor": "top"},
+        legend={"orientation": "h", "x": 0, "y": -0.28, "yanchor": "top"},
         xaxis={**x, "domain": _LEFT, "anchor": "y"}, xaxis2={**x, "domain": _RIGHT, "anchor": "y2"},
         yaxis=figure.latency_axis(low_s, high_s, anchor="x"),
         yaxis2=figure.latency_axis(low_s, high_s, anchor="x2", matches="y"),
@@ -94,7 +94,7 @@ def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
     x = {"range": [-0.04 * max(most, 0.1), most * 1.04 + 0.01], "title": {"text": "written / capacity"}}
     titles = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
     # A quarter of an axis above and below: a flat curve is seen to be flat.
-    layout = _layout(340, (titles["read"], titles["write"]), x, low / 2, high * 2)
+    layout = _layout(358, (titles["read"], titles["write"]), x, low / 2, high * 2)
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
     names = [name for _, name in QUANTILES]
     table: list[list[Any]] = [[*head, *(f"{name}_us" for name in names)]]
@@ -139,7 +139,7 @@ def _maps_figure(
     ios = f"{fresh.ios} I/Os fresh, {aged.ios} aged"
     cells = dict.fromkeys(heat_map.rows_text(grid) for grid in grids)
     caption = f"{ios}; same colours and axes. {' Aged: '.join(cells)}"
-    layout = _layout(360, panels, x, low, high)
+    layout = _layout(378, panels, x, low, high)
     return Figure(
         f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"),
         layout, caption, about={"per": ""}, csv=table, narrow=_stacked(layout, 62),

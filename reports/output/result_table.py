@@ -31,7 +31,8 @@ def result_lines(
     yield from prose([_verdict(summary, headline), headline.sentence], width)
     reasons = [each for each in _reasons(summary) if each not in told]
     # What decides stands first, and has a mark of its own.
-    yield from prose(_besides(headline, reasons), width, "- " if summary.state in ("valid", "imported") else "x ")
+    fine = summary.state in ("valid", "imported")
+    yield from prose(_besides(headline, reasons), width, "- " if fine else "x ")
     yield from prose(_besides(headline, summary.notes), width, "- ")
     if headline.lines:
         yield ""

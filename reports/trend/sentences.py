@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kit.core.text import counted
 from kit.core.units import format_latency
 from kit.store.labels import ios_words
 from kit.store.summary import Range
@@ -61,11 +62,12 @@ def headline(trend: Trend) -> str:
         return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
     kinds = {"slower": "slower", "faster": "faster", "back": "not shown to differ from the past"}
     count = Counter[str](line.moved for line in moved)
-    now = ", ".join(f"{count[kind]} {text}" for kind, text in kinds.items() if count[kind])
+    held = [(number, text) for kind, text in kinds.items() if (number := count[kind])]
+    now = ", ".join(f"{number} {'is' if number == 1 else 'are'} {text}" for number, text in held)
     told = [*_since(trend, moved)]
-    more = f"; {len(told) - _MOST_SINCE} more places" if len(told) > _MOST_SINCE else ""
+    more = f"; {counted(len(told) - _MOST_SINCE, 'more place')}" if len(told) > _MOST_SINCE else ""
     said = "; ".join(told[:_MOST_SINCE])
-    return f"{said[:1].upper()}{said[1:]}{more}. Now, of {len(moved)} figures that moved: {now}."
+    return f"{said[:1].upper()}{said[1:]}{more}. Of {counted(len(moved), 'figure')} that moved, now {now}."
 
 
 def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:

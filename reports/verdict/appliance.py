@@ -41,8 +41,8 @@ def notes(manifest: Manifest) -> Iterator[str]:
     if manifest.appliance and reads and size_bytes and size_bytes <= _ANY_MEMORY_BYTES:
         size = format_binary_bytes(size_bytes)
         yield (
-            f"The working set of {size} fits into the memory of any server: its reads were answered by DRAM, "
-            "probably. A larger working_set.size says more."
+            f"The working set of {size} fits into the memory of any server: its fast reads were answered by "
+            "DRAM, probably. A larger working_set.size says more."
         )
 
 

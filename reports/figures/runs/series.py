@@ -135,7 +135,7 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[SeriesLine]) -> Figure
             trace["mode"] = "lines+markers" if trace["name"] == "published" else "markers"
     return Figure(
         f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
-        narrow={"margin": {"l": 54 if places and places[1] else 46, "r": 12}},
+        narrow={"margin": {"l": 64 if places and places[1] else 46, "r": 12}},
     )  # fmt: skip
 
 

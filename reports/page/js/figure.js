@@ -22,7 +22,10 @@ function painted(trace) {
   // What nobody can click on paper needs no name there.
   const made = {...trace, ...isPrinting() && trace.visible === "legendonly" ? {showlegend: false} : {}};
   if (difference) return {...made, colorscale: scaled(colours.difference)};
-  if (ink) return {...made, line: {...line, color: colours.ink}};
+  if (ink) {
+    if (marker) made.marker = {...marker, color: colours.ink};
+    return {...made, line: {...line, color: colours.ink}};
+  }
   if (!tier) return made;
   const colorscale = scaled(hue(tier)), [, color] = hue(tier);
   if (trace.type === "heatmap") return {...made, colorscale};

@@ -33,8 +33,8 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     arrow = "\N{RIGHTWARDS ARROW}"
     assert headline(trend) == (
         f"Slower since 2026-11-04 (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk +32 %); faster "
-        f"since 2026-11-07 (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %). Now, of 3 "
-        "figures that moved: 3 not shown to differ from the past."
+        f"since 2026-11-07 (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %). Of 3 "
+        "figures that moved, now 3 are not shown to differ from the past."
     )
 
 
@@ -258,7 +258,7 @@ def test_the_gate_holds_now_against_the_past_and_everything_says_the_same(factor
     for line in trend.lines:
         if moved in ("slower", "faster"):
             low, high = line.now_to_past.range
-            assert not low <= 1 <= high and f" 3 {moved}." in value["headline"]
+            assert not low <= 1 <= high and f" 3 are {moved}." in value["headline"]
 
 
 def test_a_slope_is_said_with_its_size_and_how_long():
