@@ -8,7 +8,7 @@ from kit.store.stored import Count, Json, Many, Stored
 from kit.store.summary import Range
 
 SHEET_FORMAT = 1
-Decision = Literal["buy", "too-slow", "not-met", "no-change", "cannot-tell", "today"]
+Decision = Literal["buy", "too-slow", "not-met", "worse", "no-change", "cannot-tell", "today"]
 
 
 class Need(Stored):

@@ -1,13 +1,15 @@
 """One sentence a candidate: buy, too slow, would not change what clients see, or cannot be told. Pure.
 
-The order: what is today's; what the need excludes; what is not known; what clients would not notice; buy.
+The order: what is today's; what the need excludes; what of it is not known; a need that only the candidate
+meets; what would be slower; what clients would not notice; what would be faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kit.core.sample_size import sample_needed
 from kit.core.units import format_latency, format_percent, three_digits
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
@@ -25,29 +27,41 @@ _OP = {"log": "write", "cache": "read"}
 class Speedup:
     """Baseline over candidate at the NFS server; above 1 the candidate is faster. `same`: None: not told.
 
-    `differs`: which of the two percentiles is known to differ, p99 first. `basis`: see `basis`.
+    `differs`: what is known to differ, p99 first; the median where p99 does not say the same. `kept`: p99 is
+    known to be no longer. `tells`: what would tell more. `basis`: see `basis`.
     """
 
     role: str
     p50: RatioRange
     p99: RatioRange | None
     same: bool | None
-    differs: RatioRange | None
+    differs: Sequence[tuple[str, RatioRange]]
+    kept: bool
     text: str
+    tells: str
     basis: str
+
+    def told(self, word: str) -> list[str]:
+        """What is known to be "shorter" or "longer", in words."""
+        return [
+            f"{name} of {_WHAT[self.role]} {three_digits(max(value, 1 / value))} times {word}"
+            for name, value in ((name, each.value) for name, each in self.differs)
+            if (value > 1) == (word == "shorter")
+        ]
 
 
 @dataclass(frozen=True)
 class Against:
-    """What a candidate is held against. `words`: of the baseline.
+    """What a candidate is held against. `words`: of the baseline. `is_today`: the need names it.
 
-    `roles`: of devices that either of the two has. `lacking`: lines that are known not to be met there.
+    `roles`: of devices that either of the two has. `lacking`: lines that the candidate alone meets.
     """
 
     words: str
     changed: Sequence[Speedup]
     roles: Set[str]
     lacking: Sequence[SheetLine] = ()
+    is_today: bool = False
 
     @property
     def is_same(self) -> bool:
@@ -55,16 +69,36 @@ class Against:
         same = {each.role for each in self.changed if each.same}
         return bool(same) and len(same) == len(self.changed) and self.roles <= same
 
+    @property
+    def is_better(self) -> bool:
+        """Whether something is known to be faster, without a p99 of it that may be slower."""
+        return any(each.kept and each.told("shorter") for each in self.changed)
+
+    def told(self, word: str) -> str:
+        return " and ".join(text for each in self.changed for text in each.told(word))
+
+    @property
+    def tells(self) -> str:
+        """What would tell whether clients see a change."""
+        unlike = self.roles - {each.role for each in self.changed}
+        found = [each.tells for each in self.changed if not each.same]
+        found += [f"a run of both with {what}" for role, what in _WHAT.items() if role in unlike]
+        return "; ".join(dict.fromkeys(found)) or "a run of both"
+
 
 @dataclass(frozen=True)
 class Decided:
-    """`reasons`: what else there is to know, as sentences. `has`: why to buy it, after "it meets"."""
+    """`reasons`: what else there is to know, as sentences. `factor`: how many times too slow.
+
+    `has`: why to buy it, after "it meets"; or what is not known of it. `loss`: what of it is slower.
+    """
 
     decision: Decision
     sentence: str
     reasons: tuple[str, ...] = ()
     factor: float | None = None
     has: str = ""
+    loss: str = ""
 
 
 def changes(facts: DriveFacts, base: Mapping[str, ServedLatency | None], within: float) -> list[Speedup]:
@@ -74,16 +108,38 @@ def changes(facts: DriveFacts, base: Mapping[str, ServedLatency | None], within:
         mine, other = facts.served[role], base[role]
         if mine and other and (p50 := _ratio(mine, other, "p50")):
             p99 = _ratio(mine, other, "p99")
-            pair = [p99 and _same(p99, within), _same(p50, within)]
-            if mine.doubt or other.doubt or mine.fresh or other.fresh:
+            figures = [("p99", p99), ("median", p50)]
+            pair = [each and _same(each, within) for _, each in figures]
+            if doubted := bool(mine.doubt or other.doubt or mine.fresh or other.fresh):
                 pair = [None, None]
-            differs = p99 if pair[0] is False else p50 if pair[1] is False else None
-            # A CPU hides what the drive does.
+            # A CPU hides what the drive does: that the slower of the two is slow.
+            differs = [
+                (name, each)
+                for (name, each), alike in zip(figures, pair, strict=True)
+                if each and alike is False and not (mine if each.value < 1 else other).cpu_bound
+            ]
+            if len({each.value > 1 for _, each in differs}) == 1:
+                differs = differs[:1]
             hidden = mine.cpu_bound or other.cpu_bound
             same = False if differs else True if all(pair) and not hidden else None
-            text = _told(role, mine, other, p50)
-            found.append(Speedup(role, p50, p99, same, differs, text, basis([mine, other])))
+            kept = bool(not doubted and p99 and p99.range and p99.range[0] >= 1 / (1 + within))
+            text, tells = _told(role, mine, other, p50), _tells(role, mine, other)
+            found.append(Speedup(role, p50, p99, same, differs, kept, text, tells, basis([mine, other])))
     return found
+
+
+def _tells(role: str, mine: ServedLatency, other: ServedLatency) -> str:
+    """What would tell whether they differ, where these runs do not."""
+    if doubt := mine.doubt or other.doubt:
+        return f"valid runs ({doubt})"
+    if mine.fresh or other.fresh:
+        return "aged drives"
+    if not all("p99" in each.of_runs for each in (mine, other)):
+        return f"at least {sample_needed(0.99):,} {_WHAT[role]} in each run"
+    if mine.cpu_bound or other.cpu_bound:
+        return "a load at which no CPU is the limit"
+    few = min(mine.runs, other.runs) < ENOUGH_RUNS
+    return f"{'three' if few else 'more'} runs of each (`--repeat`)"
 
 
 def _ratio(mine: ServedLatency, other: ServedLatency, name: str) -> RatioRange | None:
@@ -116,19 +172,19 @@ def basis(served: Sequence[ServedLatency | None]) -> str:
 
 
 def _gain(against: Against) -> str:
-    """What clients would notice, for the sentence that says to buy."""
-    told = []
-    if against.is_same and against.lacking:
-        lacking = ", ".join(f"{line.label[:1].lower()}{line.label[1:]}" for line in against.lacking)
+    """What clients would notice, and what the baseline lacks, for the sentence that says to buy."""
+    gains, losses = against.told("shorter"), against.told("longer")
+    lacking = ", ".join(_name(line) for line in against.lacking)
+    if against.is_same and lacking:
         return f"; {against.words} is as fast, and has not: {lacking}"
-    for each in against.changed:
-        if each.differs:
-            name, value = "p99" if each.differs is each.p99 else "median", each.differs.value
-            by = f"{three_digits(max(value, 1 / value))} times {'shorter' if value > 1 else 'longer'}"
-            told.append(f"{name} of {_WHAT[each.role]} {by}")
-    if against.changed and not told:
-        return f"; whether clients would see a change against {against.words} is not known"
-    return f"; against {against.words}, {' and '.join(told)}" if told else ""
+    told = f"; against {against.words}, {_both(gains, losses)}" if gains or losses else ""
+    if (against.changed or against.is_today) and not told:
+        told = f"; whether clients would see a change against {against.words} is not known"
+    return f"{told}; {against.words} does not meet: {lacking}" if lacking and (losses or not gains) else told
+
+
+def _both(gains: str, losses: str) -> str:
+    return ", but ".join(filter(None, (gains, losses)))
 
 
 def decide(
@@ -152,14 +208,31 @@ def decide(
     missing = [_missing(line, value) for line, value in asked if value.met is None]
     if missing:
         also = tuple(f"Not known either: {each}." for each in missing[1:])
-        return Decided("cannot-tell", f"Cannot tell: {missing[0]}.", (*also, *seen))
+        told = f"Cannot tell: {missing[0]}."
+        return Decided("cannot-tell", told, (*also, *seen), has="something you need")
     little = f" {text}" if (text := next((each.basis for each in changed if each.basis), "")) else little
-    if against.is_same and not against.lacking:
-        whole = (f"It meets {_all(len(asked))}.",) if asked else ()
-        return Decided("no-change", f"{_no_change(need, against)}{little}", (*seen, *whole))
+    if not against.lacking and (found := _not_better(need, against, _all(len(asked)), little)):
+        return replace(found, reasons=(*seen, *((f"It meets {_all(len(asked))}.",) if asked else ())))
     asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in asked)
     has = f"{_all(len(asked_for))}{_gain(against)}.{little}"
-    return Decided("buy", f"Buy it: it meets {has}", asked_for, has=has)
+    losses = against.told("longer")
+    loss = f"Against {against.words}, {facts.source.name}: {losses}." if losses else ""
+    return Decided("buy", f"Buy it: it meets {has}", asked_for, has=has, loss=loss)
+
+
+def _not_better(need: Need, against: Against, meets: str, little: str) -> Decided | None:
+    """Of a candidate that has all that is needed, as what there is now has: why not to buy it, if so."""
+    gains, losses = against.told("shorter"), against.told("longer")
+    if losses:
+        known = f"Do not buy it: against {against.words}, {_both(gains, losses)}."
+        but = f" Only a need that {against.words} does not meet is a reason to buy it." if gains else ""
+        return Decided("worse", f"{known}{but}{little}")
+    if against.is_same:
+        return Decided("no-change", f"{_no_change(need, against)}{little}")
+    if against.is_today and not against.is_better:
+        text = f"Cannot tell: it meets {meets}{_gain(against)}. What would tell: {against.tells}.{little}"
+        return Decided("cannot-tell", text, has="the change for clients")
+    return None
 
 
 def _no_change(need: Need, against: Against) -> str:
@@ -197,13 +270,16 @@ def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tupl
     """
     good = [(facts, each) for facts, each in decided if each.decision == "buy"]
     if not good:
-        open_ = [facts.source.name for facts, each in decided if each.decision == "cannot-tell"]
-        if open_:
-            return (
-                f"No candidate can be advised yet: of {', '.join(open_)} something you need is not known.",
-                None,
-            )
-        return "Buy none of them.", None
+        unknown: dict[str, list[str]] = {}
+        for facts, each in decided:
+            if each.decision == "cannot-tell":
+                unknown.setdefault(each.has, []).append(facts.source.name)
+        if unknown:
+            open_ = "; ".join(f"of {', '.join(names)} {what} is not known" for what, names in unknown.items())
+            return f"No candidate can be advised yet: {open_}.", None
+        today = [facts.source.name for facts, each in decided if each.decision == "today"]
+        keep = today and any(each.decision in ("worse", "no-change") for _, each in decided)
+        return f"Buy none of them{f': keep what you have ({today[0]})' if keep else ''}.", None
     if len(good) == 1:
         facts, each = good[0]
         return f"Buy {facts.source.name}{_models(facts)}: it meets {each.has}", facts.source.name
@@ -211,8 +287,9 @@ def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tupl
     names = " or ".join(f"{each.source.name}{_models(each)}" for each in best)
     why = f": {why}" if why else ""
     little = basis([served for each in best for served in each.served.values()])
-    said = f"Buy {names}, {by} of {len(good)} that have all you need{why}. {little}"
-    return said.strip(), best[0].source.name
+    losses = [each.loss for facts, each in good if any(facts is one for one in best)]
+    said = f"Buy {names}, {by} of {len(good)} that have all you need{why}."
+    return " ".join(filter(None, (said, *losses, little))), best[0].source.name
 
 
 def _best(every: Sequence[DriveFacts], within: float) -> tuple[list[DriveFacts], str, str]:
@@ -308,7 +385,12 @@ def _unmet_words(lines: Sequence[tuple[SheetLine, SheetValue]], besides: set[str
 
 
 def _missing(line: SheetLine, value: SheetValue) -> str:
-    return f"{line.label[:1].lower()}{line.label[1:]}: {value.text}{f' ({value.note})' if value.note else ''}"
+    return f"{_name(line)}: {value.text}{f' ({value.note})' if value.note else ''}"
+
+
+def _name(line: SheetLine) -> str:
+    """Within a sentence; L2ARC stays as it is."""
+    return line.label if line.label[1:2].isdigit() else f"{line.label[:1].lower()}{line.label[1:]}"
 
 
 def _p99(facts: DriveFacts, role: str) -> float:

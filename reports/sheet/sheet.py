@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import replace
 
 from kit.core.text import safe_text
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
@@ -22,13 +23,13 @@ def sheet_of(sources: Sequence[EvidenceSource], need: Need, kit: str, notes: Seq
     today = next((each for each in facts if each.source.name == need.today), None)
     baseline = f"what you have ({need.today})" if today else "the same pool without such a drive"
     lines, decided, columns = [], [], []
-    lacking = [line for line, value in _lines(today, (), "") if value.met is False] if today else []
     for each in facts:
-        base = today.served if today else each.without
-        changed = changes(each, base, need.same_within)
+        roles = {role for one in (each, today) if one for role in each.served if one.source.devices(role)}
+        base = _serving(today, roles) if today else replace(each, served=each.without)
+        changed = changes(_serving(each, roles), base.served, need.same_within)
         mine = _lines(each, changed, baseline)
-        roles = {role for one in filter(None, (each, today)) for role in base if one.source.devices(role)}
-        found = decide(need, each, mine, Against(baseline, changed, roles, lacking))
+        lacking = _lacking(base, today, mine)
+        found = decide(need, each, mine, Against(baseline, changed, roles, lacking, bool(today)))
         lines.append([line for line, _ in mine])
         decided.append((each, found))
         columns.append(_column(each, found, mine))
@@ -44,6 +45,22 @@ def sheet_of(sources: Sequence[EvidenceSource], need: Need, kit: str, notes: Seq
         candidates=tuple(columns),
         notes=tuple(map(safe_text, [*_notes(facts), *notes])),
     )
+
+
+def _serving(facts: DriveFacts, roles: Set[str]) -> DriveFacts:
+    """In these roles, with what serves instead where there is no such device."""
+    found = {
+        role: (facts.served if facts.source.devices(role) else facts.without)[role] if role in roles else None
+        for role in facts.served
+    }
+    return replace(facts, served=found)
+
+
+def _lacking(base: DriveFacts, today: DriveFacts | None, mine: Sequence[Line]) -> list[SheetLine]:
+    """Lines that the candidate meets, and the baseline is known not to. What is there is paid for."""
+    met = {line.key for line, value in mine if value.met} - {"price"}
+    theirs = _lines(base, (), "") if today else client_lines(base)
+    return [line for line, value in theirs if value.met is False and line.key in met]
 
 
 def _lines(facts: DriveFacts, changed: Sequence[Speedup], baseline: str) -> list[Line]:

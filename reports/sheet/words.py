@@ -12,6 +12,7 @@ CHIPS = {
     "buy": ("buy", "valid"),
     "too-slow": ("too slow", "invalid"),
     "not-met": ("not what you need", "invalid"),
+    "worse": ("worse than now", "invalid"),
     "no-change": ("no change for clients", "unknown"),
     "cannot-tell": ("cannot tell", "unknown"),
     "today": ("today", "today"),

@@ -31,16 +31,18 @@ CUTS: dict[str, int] = {"datacentre": 0, "slc": 0}
 def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes: Any) -> str:
     """A run of a candidate; returns its name. `changes`: of the manifest.
 
-    Of `drive`: `tail`, so many times as long every 49th write; `reads`, in the phase of its writes, too.
+    Of `drive`: `tail`, so many times as long every 49th write; `reads`, in the phase of its writes, too;
+    `read` or `write` None: no such device.
     """
     run_name = f"20261121T05{number:02d}00Z-{number:06x}"
     random = np.random.default_rng(number)
     loads = [
         ("read", "read", {"l2arc": drive["read"], "disk": DISK_US} if drive["read"] else {"disk": DISK_US}),
-        ("write-slog", "write", {"slog": drive["write"]}),
+        ("write-slog", "write", {"slog": drive["write"]} if drive["write"] else {"pool": POOL_US}),
         ("write-pool", "write", {"pool": POOL_US}),
     ]
     frames, phases = [], []
+    made = devices(name, drive)
     for index, (phase, op, tiers) in enumerate(loads):
         start = index * 100 * synthetic.SECOND
         for tier, us in tiers.items():
@@ -66,11 +68,14 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
             "block_bytes": 4096, "outstanding": 1, "start_ns": start, "end_ns": start + 10 * synthetic.SECOND,
             "interval_ns": synthetic.SECOND, "client_ios": total + reads, "server_ios": total + reads,
             "lost_events": 0, "checks": [], "problems": [],
-            "devices": use(name, start, total if op == "write" else 0),
+            "devices": [
+                each for each in use(name, start, total if op == "write" else 0)
+                if each["device"] in {device["name"] for device in made}
+            ],
         })  # fmt: skip
     manifest = {**synthetic.manifest(), "run": run_name, "workload": "candidates", "phases": phases}
     manifest |= {"expect": [], "ended": True, "reference": None}
-    manifest["testbed"] = {**manifest["testbed"], "name": name, "devices": devices(name, drive)}
+    manifest["testbed"] = {**manifest["testbed"], "name": name, "devices": made}
     written = synthetic.write(path / run_name, manifest | changes, pl.concat(frames))
     write_ageing(written, aged(name, drive))
     return run_name
@@ -85,7 +90,8 @@ def devices(name: str, drive: Mapping[str, Any]) -> list[dict[str, Any]]:
         common["price"] = drive["price"]
     return [
         {**common, "name": f"{role}-{name}", "role": role, "size_bytes": size}
-        for role, size in (("log", 64 << 20), ("cache", 128 << 20))
+        for role, size, op in (("log", 64 << 20, "write"), ("cache", 128 << 20, "read"))
+        if drive[op] or op == "read"
     ]
 
 

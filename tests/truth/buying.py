@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from kit.store.summary import Range
-from reports.sheet.decide import Speedup, changes
+from reports.sheet.decide import Against, Speedup, changes
 from reports.sheet.evidence import ServedLatency
 from reports.sheet.facts import DriveFacts, at_most
 from reports.statistics.ratios import Realisation
@@ -50,8 +50,13 @@ def met(
     return at_most(one.us("p99") or 0.0, known, 1.0, runs) is said
 
 
-def change(random: np.random.Generator, runs: int, scatter: tuple[float, float], factor: float) -> Speedup:
+def change(
+    random: np.random.Generator, runs: int, scatter: tuple[float, float], factor: float, p50: float = 1.0
+) -> Speedup:
+    """All latencies of the candidate are 1 / `factor` of the baseline's, its medians `p50` times that."""
     sides = [served(random, runs, each, by) for each, by in zip(scatter, (1.0, factor), strict=True)]
+    mine = sides[0].of_runs
+    mine["p50"] = tuple(each.times(p50) for each in mine["p50"])
     facts = DriveFacts(None, None, {}, {"log": sides[0], "cache": None}, {}, {})  # type: ignore[arg-type]
     return changes(facts, {"log": sides[1], "cache": None}, 0.05)[0]
 
@@ -66,6 +71,14 @@ def no_change(
     random: np.random.Generator, *, runs: int, scatter: tuple[float, float], factor: float = 1.0
 ) -> bool:
     return change(random, runs, scatter, factor).same is True
+
+
+def gain(random: np.random.Generator, *, runs: int, factor: float, p50: float) -> bool:
+    return Against("", [change(random, runs, (0.03, 0.03), factor, p50)], set()).is_better
+
+
+def loss(random: np.random.Generator, *, runs: int, factor: float) -> bool:
+    return bool(change(random, runs, (0.03, 0.03), factor).told("longer"))
 
 
 def _trial(claim: str, data: str, says: Says, few: int = 0, **promised: float) -> Trial:
@@ -141,6 +154,21 @@ TRIALS: list[Trial] = [
         )
         for runs in (1, 3, 10)
         for factor in (1.1, 1.15)
+    ],
+    *[
+        _trial(claim, f"{data}, {runs} runs of each, 3 %", partial(says, runs=runs), few=50, **promised)
+        for runs in (1, 3, 10)
+        for claim, data, says, promised in (
+            (
+                "a gain",
+                "p99 is 1.1 times as long, the median half",
+                partial(gain, factor=1 / 1.1, p50=0.5 / 1.1),
+                {"at_most": 0.1 if runs == 1 else 0.05},
+            ),
+            ("a gain", "all is half as long", partial(gain, factor=2, p50=1), {"at_least": 1.0}),
+            ("a loss", "nothing differs", partial(loss, factor=1), {"at_most": 0.05}),
+            ("a loss", "all is 1.5 times as long", partial(loss, factor=1 / 1.5), {"at_least": 1.0}),
+        )
     ],
     _trial(
         "would not change",
