@@ -12,13 +12,13 @@ from kit.config.toml import read_text, refusal, shorten
 from kit.config.toml_lines import KeyLines
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
-from kit.store.each_once import EachOnce
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, is_series, named_series, read_series, run_of
 from kit.store.sheet import Sheet
 from kit.store.slog import SlogTest
 from kit.store.stored import read_versioned
 from reports.comparison import comparability
+from reports.comparison.each_once import EachOnce
 from reports.sheet.evidence import EvidenceSource, Run, hardware_of, model_of
 from reports.sheet.sheet import sheet_of
 

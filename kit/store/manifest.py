@@ -14,14 +14,13 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.core.clock import ClockKind
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known import Known
-from kit.store.each_once import Fingerprint
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.labels import Op, Tier
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import UNKNOWN, ImportSource
 from kit.store.parts.machine import HostFinding, Warmup
-from kit.store.phase import Event, Extreme, Phase, Problem, Sum
+from kit.store.phase import Event, Extreme, Fingerprint, Phase, Problem, Sum
 from kit.store.run_directory import RunDir, refuse_no_run
 from kit.store.stored import (
     Count,

@@ -10,9 +10,9 @@ from statistics import NormalDist
 from typing import Literal
 
 from kit.core.errors import ConfigError
-from kit.store.each_once import EachOnce
 from kit.store.summary import Range
 from reports.comparison import comparability
+from reports.comparison.each_once import EachOnce
 from reports.statistics.change_points import ALPHA, FEWEST, FoundChanges
 from reports.statistics.explanations import Explained, Fit, explain
 from reports.statistics.ratios import ERRORS_95, Realisation, around

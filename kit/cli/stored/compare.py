@@ -25,11 +25,11 @@ from kit.core.output import as_json, say
 from kit.session.comparison import ComparedRun, comparison, shown_phase
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
-from kit.store.each_once import EachOnce
 from kit.store.run_directory import refuse_no_run
 from kit.store.run_name import find_phase
 from kit.store.series import is_series
 from reports.comparison.compare import csv, difference
+from reports.comparison.each_once import EachOnce
 from reports.comparison.gate import Gated
 from reports.comparison.gate import gate as gate_of
 from reports.output import comparison_table

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from kit.core.errors import ConfigError
-from kit.store.phase import Extreme, Sum
-
-Fingerprint = frozenset[Extreme | Sum]
+from kit.store.phase import Fingerprint
 
 
 class EachOnce:
