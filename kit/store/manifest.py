@@ -107,6 +107,13 @@ class Device(Stored):
             raise contradiction(f"size_bytes is {self.size_bytes}, that of its identity {str(size)[:40]}")
         return self
 
+    @property
+    def power_loss_protection(self) -> bool | None:
+        """Of its model; None: not known."""
+        parts = [each for each in (self.parameters or {}).values() if isinstance(each, dict)]
+        found = [part.get("power_loss_protection") for part in parts]
+        return next((each for each in found if isinstance(each, bool)), None)
+
 
 class Testbed(Stored):
     """Of an import or an old version, it may have nothing."""

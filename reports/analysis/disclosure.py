@@ -98,9 +98,7 @@ def _write_cache(device: Device, phases: Sequence[Phase]) -> str:
     ]
     counts = [each.flushes for each in last if each.flushes is not None]
     words += f"; {sum(counts):,} FLUSH commands reached it in the phases" if counts else ""
-    parts = [each for each in (device.parameters or {}).values() if isinstance(each, dict)]
-    found = [part.get("power_loss_protection") for part in parts]
-    protected = next((each for each in found if isinstance(each, bool)), None)
+    protected = device.power_loss_protection
     said = f"power-loss protection is {_UNKNOWN}"
     if protected is not None:
         said = f"{'power-loss protection' if protected else 'no power-loss protection'} by its model"

@@ -10,6 +10,7 @@ it is not found out here: only a loss of power shows it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -54,19 +55,19 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     holding = _holding(known, phase)
     if not holding:
         return Durability("unknown", "no device is known to hold its writes")
-    caches = {
-        each.device: (known.get(each.device, Device()).settings or {}).get("write_cache") for each in holding
-    }
+    caches = {each.device: _cache(known.get(each.device, Device())) for each in holding}
     volatile = [each for each in holding if caches[each.device] != "write through"]
-    names = ", ".join(each.device for each in volatile)
     if not volatile:
         return Durability("durable", f"no volatile write cache: {', '.join(caches)}")
-    counted = [count for each in volatile if (count := each.samples[-1].flushes) is not None]
-    if len(counted) < len(volatile) or any(caches[each.device] != "write back" for each in volatile):
+    counts = _flushes(volatile)
+    names, counted = ", ".join(counts), [count for count in counts.values() if count is not None]
+    if len(counted) < len(counts) or any(caches[name] != "write back" for name in counts):
         return Durability("unknown", f"the write cache of {names}, or its FLUSH commands, are not known")
-    # A force goes to every member of an array, and to any of several log devices.
     flushes = min(counted) if phase.array else sum(counted)
-    each_of = "each of " if phase.array and len(volatile) > 1 else ""
+    # A force goes to every member of an array. Others share the forces, and each that was written gets some.
+    if not phase.array and (bare := _bare(manifest, phase, counts, phase.forces.forces)):
+        flushes, names = 0, ", ".join(bare)
+    each_of = "each of " if phase.array and len(counts) > 1 else ""
     said = (
         f"{flushes:,} FLUSH commands reached {each_of}{names}, with a volatile write cache, for "
         f"{phase.forces.forces:,} forces"
@@ -77,99 +78,148 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
 
 
 def _holding(known: Mapping[str, Device], phase: Phase) -> list[DeviceUse]:
-    """The devices that hold the writes of a phase: of a pool, its log devices. `known`: of the testbed."""
+    """The devices that hold the writes of a phase: of a pool, those with its log. `known`: of the testbed."""
     used = _written(phase)
     if phase.array:
         # The array itself holds nothing.
-        used = [each for each in used if each.device in phase.array.members]
+        return [each for each in used if each.device in phase.array.members]
     if phase.on_devices:
         return used
-    return [each for each in used if each.device in known and known[each.device].role == "log"] or used
+    roles = _roles(known, phase)
+    return [each for each in used if each.device in known and known[each.device].role in roles]
 
 
 def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
-    """Of each phase whose commits of the ZIL are on devices with a volatile write cache: that FLUSH came."""
+    """Of each phase whose commits of the ZIL are on devices with a volatile write cache: that FLUSH came.
+
+    Where a parameter switches FLUSH off, a write cache that is not known may be volatile.
+    """
     properties = (manifest.dataset.properties if manifest.dataset else None) or {}
     if manifest.import_ or manifest.appliance or properties.get("sync") == "disabled":
         return
-    cached = {
-        str(each.name): each.role
-        for each in manifest.testbed.devices
-        if (each.settings or {}).get("write_cache") == "write back"
-    }
+    off = _switched_off(manifest)
     for phase in manifest.phases:
         commits = _commits(phase)
         if phase.on_devices or phase.op == "read" or not commits:
             continue
-        roles = _roles(phase)
-        volatile = [each for each in _written(phase) if cached.get(each.device) in roles]
-        if volatile and (text := _unflushed(manifest, phase, volatile, commits)):
+        counts = _needed(manifest, phase, off)
+        if counts and (text := _unflushed(manifest, phase, counts, commits, off)):
             yield Outcome.failed("FLUSHES", text, phase.name)
-        elif any(each.samples[-1].flushes is None for each in volatile):
+        elif None in counts.values():
             text = "this kernel does not count FLUSH: Linux does since 5.5"
             yield Outcome.absent("FLUSHES", "not available", text, phase.name)
-        elif volatile:
+        elif counts:
             yield Outcome.ok("FLUSHES", phase.name)
+
+
+def _switched_off(manifest: Manifest) -> list[str]:
+    """The parameters with which OpenZFS sends no FLUSH for a commit, such as "zil_nocacheflush is 1"."""
+    parameters = {
+        **manifest.modules.get("zfs", {}),
+        **{each.name: each.set for each in manifest.tunables if each.set},
+    }
+    found = {name: parameters.get(name) or "0" for name in _NO_FLUSH}
+    return [f"{name} is {value}" for name, value in found.items() if value != "0"]
+
+
+def _cache(device: Device) -> str | None:
+    return (device.settings or {}).get("write_cache")
 
 
 def _commits(phase: Phase) -> int:
     """Commits of the ZIL; where they were not counted, the I/Os of synchronous writes."""
     commits = sum(each.found for each in phase.checks if each.id == "ZIL-COMMITS")
-    if not commits and phase.op == "write" and {*phase.expected_tiers, *phase.tiers} & {*_HOLDING}:
+    if not commits and phase.op == "write" and _tiers(phase) & {*_HOLDING}:
         return phase.client_ios
     return commits
 
 
-def _roles(phase: Phase) -> set[str]:
+def _tiers(phase: Phase) -> set[str]:
+    counted = phase.shares.counts.items() if phase.shares else ()
+    return {*phase.expected_tiers, *phase.tiers, *(tier for tier, count in counted if count)}
+
+
+def _roles(known: Mapping[str, Device], phase: Phase) -> set[str]:
     """The roles of the devices that hold log blocks of the phase."""
-    blocks, tiers = (
-        {each.id for each in phase.checks if each.found > 0},
-        {*phase.expected_tiers, *phase.tiers},
-    )
-    return {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
+    tiers, blocks = _tiers(phase), {each.id for each in phase.checks if each.found > 0}
+    found = {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
+    if found or tiers:
+        return found
+    # A local load may say nothing of it: the log devices, if they were written.
+    used = {known[each.device].role for each in _written(phase) if each.device in known}
+    return {"log"} & used or {"log", "data"}
 
 
 def _written(phase: Phase) -> list[DeviceUse]:
     return [each for each in phase.devices if each.samples and each.samples[-1].writes]
 
 
-def _unflushed(manifest: Manifest, phase: Phase, volatile: Sequence[DeviceUse], commits: int) -> str:
+def _unflushed(
+    manifest: Manifest, phase: Phase, counts: Mapping[str, int | None], commits: int, off: Sequence[str]
+) -> str:
     """Why what was acknowledged is not known to be durable; "" if it is, or if FLUSH is not counted.
 
     A request waits for a FLUSH that begins after its log block was written, so that a FLUSH answers at most
-    all requests that wait. Blocks of a stripe of log devices are on any of them, those of the pool, too.
+    all requests that wait. Blocks of a stripe of log devices are on any of them, those of the pool, too. But
+    a device that was written gets a FLUSH, for its log blocks or with the transaction group.
     """
-    parameters = {
-        **manifest.modules.get("zfs", {}),
-        **{each.name: each.set for each in manifest.tunables if each.set},
-    }
-    off = [name for name in _NO_FLUSH if parameters.get(name) == "1"]
-    counts = _flushes(volatile)
     known = [count for count in counts.values() if count is not None]
-    if len(known) < len(counts):
-        if not off:
-            return ""
-    else:
-        logs = {each.name for each in manifest.testbed.of_role("log")}
-        none = any(count == 0 for name, count in counts.items() if name in logs)
-        waiting = 1 if off else (phase.outstanding or commits) * max(1, len(phase.clients)) * _SPARE
-        if not none and sum(known) * waiting >= commits:
-            return ""
+    waiting = 1 if off else (phase.outstanding or commits) * max(1, len(phase.clients)) * _SPARE
+    enough = sum(known) * waiting >= commits if len(known) == len(counts) else not off
+    if enough and not _bare(manifest, phase, counts, commits):
+        return ""
+    short = {name: count for name, count in counts.items() if not count} or counts
     got = " and ".join(
         f"{name} got {'an unknown number of' if count is None else f'{count:,}'}"
-        for name, count in counts.items()
+        for name, count in short.items()
     )
-    why = f" ({', '.join(f'{name} is 1' for name in off)})" if off else ""
+    volatile = [_cache(each) == "write back" for each in manifest.testbed.devices if each.name in short]
+    states = " or ".join(["volatile"] * any(volatile) + ["not known"] * (not all(volatile)))
+    why = f" ({', '.join(off)}: OpenZFS sends no FLUSH for a commit)" if off else ""
     return (
-        f"{got} FLUSH commands for {commits:,} commits, and its write cache is volatile: whether what was "
+        f"{got} FLUSH commands for {commits:,} commits, and "
+        f"{'their write caches are' if len(short) > 1 else 'its write cache is'} {states}: whether what was "
         f"acknowledged survives a power loss is not known{why}."
     )
 
 
-def _flushes(volatile: Sequence[DeviceUse]) -> dict[str, int | None]:
+def _bare(manifest: Manifest, phase: Phase, counts: Mapping[str, int | None], commits: int) -> list[str]:
+    """Devices that got no FLUSH at all. Not a data disk with less than its even share of the log blocks.
+
+    Such a disk may have only the begin of a transaction group, whose FLUSH comes after the phase.
+    """
+    data, writes = {each.name for each in manifest.testbed.of_role("data")}, Counter[str]()
+    for each in _written(phase):
+        writes[each.device] += each.samples[-1].writes
+    bare = (name for name, count in counts.items() if count == 0)
+    return [name for name in bare if name not in data or writes[name] * len(data) >= commits]
+
+
+def _needed(manifest: Manifest, phase: Phase, off: Sequence[str]) -> dict[str, int | None]:
+    """FLUSH commands by device that needs them; None: not counted.
+
+    A device without any counters may have been written: that matters where FLUSH is `off`.
+    """
+    known = {str(each.name): each for each in manifest.testbed.devices}
+    roles = _roles(known, phase)
+    needing = {
+        name
+        for name, each in known.items()
+        if each.role in roles
+        and (
+            _cache(each) == "write back"
+            or (off and _cache(each) != "write through" and not each.power_loss_protection)
+        )
+    }
+    uncounted = needing - {each.device for each in phase.devices if each.samples} if off else ()
+    counts = _flushes([each for each in _written(phase) if each.device in needing])
+    return counts | dict.fromkeys(sorted(uncounted))
+
+
+def _flushes(used: Sequence[DeviceUse]) -> dict[str, int | None]:
     """FLUSH commands by device; a phase that was resumed has a device in each of its parts."""
     counts: dict[str, int | None] = {}
-    for each in volatile:
+    for each in used:
         before, more = counts.get(each.device, 0), each.samples[-1].flushes
         counts[each.device] = None if before is None or more is None else before + more
     return counts

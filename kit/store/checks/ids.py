@@ -220,7 +220,7 @@ _PHASE = (
         asked_by=EACH, makes="invalid",
     ),
     CheckId(
-        "FLUSHES", "Volatile write caches got no FLUSH, or too few, for the writes that were acknowledged.",
+        "FLUSHES", "A write cache that may be volatile got no FLUSH, or too few, for acknowledged writes.",
         "Set zil_nocacheflush and zfs_nocacheflush to 0.", asked_by=EACH,
     ),
     CheckId(
