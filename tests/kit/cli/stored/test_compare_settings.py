@@ -125,8 +125,8 @@ GIB = 1 << 30
     ("one", "other", "named"),
     [
         ({"governor": "performance"}, {"governor": "powersave"}, "machines.server.governor"),
-        ({"zfs": {"zfs_nocacheflush": "0"}}, {"zfs": {"zfs_nocacheflush": "1"}},
-         "machines.server.zfs.zfs_nocacheflush"),
+        ({"zfs": {"zfs_compressed_arc_enabled": "0"}}, {"zfs": {"zfs_compressed_arc_enabled": "1"}},
+         "machines.server.zfs.zfs_compressed_arc_enabled"),
         ({"threads": 8}, {"threads": 64}, "machines.server.nfsd_threads"),
         # Of the one only, as where a kernel has no such file; not known; by nature; of another CPU.
         ({"smt": "on"}, {}, ""),
