@@ -42,7 +42,6 @@ from tests.kit.importers.samples import DATA
 from tests.reports import addresses, candidates, synthetic, synthetic_series
 from tests.reports.devices import test_stripes as stripes
 from tests.reports.series.test_forces import table_series
-from tests.reports.sheet.test_sheet import need
 from tests.reports.trend.points import VERSIONS, firmware, point
 from tests.reports.verdict import test_appliance as appliance
 from tests.reports.verdict import test_soak as soak
@@ -229,7 +228,7 @@ def _sync_methods() -> Series:
 
 def _sheet(at: Path) -> Path:
     at.mkdir()
-    return _put(at / "page.html", sheet_page.render(buyers_sheet(candidates.series(at), need(at))))
+    return _put(at / "page.html", sheet_page.render(buyers_sheet(candidates.series(at), candidates.need(at))))
 
 
 def _appliance(at: Path) -> Path:

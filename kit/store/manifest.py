@@ -5,6 +5,7 @@ Tables that are only shown (pool, dataset, mount, preconditioning) stay JSON obj
 
 from __future__ import annotations
 
+import math
 import os
 from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self
@@ -20,7 +21,7 @@ from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import UNKNOWN, ImportSource
 from kit.store.parts.machine import HostFinding, Warmup
-from kit.store.phase import Event, Extreme, Fingerprint, Phase, Problem, Sum
+from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_run
 from kit.store.stored import (
     Count,
@@ -35,8 +36,11 @@ from kit.store.stored import (
 )
 
 _MOST_PHASES = 10_000
-# Of fewer I/Os, counted by a coarse clock, two measurements could have the same sum.
-_FEWEST_TO_KNOW = 100
+# The widest range of latencies in ticks of their clock, times the root of their number. With less, such as
+# few I/Os by a coarse clock, two measurements may have the same sum and extremes by chance.
+_TOLD_APART = 100_000
+# Of a run: number and exact sum, smallest and largest of its latencies; not the names of hosts or files.
+Fingerprint = frozenset[tuple[str | int, ...]]
 
 
 def _is_utc(text: str) -> str:
@@ -411,9 +415,12 @@ class Manifest(Stored):
         """Exact figures of all its I/Os, equal only in copies of one measurement. Empty: they do not tell."""
         sums = [each for phase in self.phases for each in phase.sums]
         extremes = [each for phase in self.phases for each in phase.extremes]
-        enough = sum(each.ios for each in sums) >= _FEWEST_TO_KNOW
-        scatter = any(each.min_ns < each.max_ns for each in extremes)
-        return frozenset[Extreme | Sum]([*sums, *extremes]) if enough and scatter else frozenset()
+        tick_ns = (self.import_ and self.import_.tick_ns) or 1
+        ticks = max((each.max_ns - each.min_ns for each in extremes), default=0) / tick_ns
+        told_apart = ticks * math.sqrt(sum(each.ios for each in sums)) >= _TOLD_APART
+        told = [(each.layer, each.op, each.tier, each.ios, each.sum_ns) for each in sums]
+        told += [(each.layer, each.op, each.tier, each.min_ns, each.max_ns) for each in extremes]
+        return frozenset[tuple[str | int, ...]](told) if told_apart else frozenset()
 
 
 def read_manifest(run: RunDir) -> Manifest:

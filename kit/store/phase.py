@@ -170,10 +170,6 @@ class Sum(Stored):
     sum_ns: Annotated[int, Field(ge=0)]
 
 
-# Of a run; equal only in copies of one measurement.
-Fingerprint = frozenset[Extreme | Sum]
-
-
 class ClientRow(Stored):
     """When a client began and ended, None without an I/O. `skew_ns`: after the first I/O of any client."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from kit.core.errors import ConfigError
-from kit.store.phase import Fingerprint
+from kit.store.manifest import Fingerprint
 
 
 class EachOnce:

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kit.store.checks.outcome import Verdict
-from kit.store.manifest import Manifest
-from kit.store.phase import Fingerprint
+from kit.store.manifest import Fingerprint, Manifest
 from kit.store.series import CellRun, Series
 from reports.analysis import import_source
 from reports.series.cells import StoredRun, measured

@@ -186,7 +186,7 @@ def _unflushed(
 def _bare(manifest: Manifest, phase: Phase, counts: Mapping[str, int | None], commits: int) -> list[str]:
     """Devices that got no FLUSH at all. Not a data disk with less than its even share of the log blocks.
 
-    Such a disk may have only the begin of a transaction group, whose FLUSH comes after the phase.
+    Such a disk may have only the beginning of a transaction group, whose FLUSH comes after the phase.
     """
     data, writes = {each.name for each in manifest.testbed.of_role("data")}, Counter[str]()
     for each in _written(phase):

@@ -49,7 +49,7 @@ from reports.series.analyse import analysed_series
 from tests.kit.store.mutations import places
 from tests.kit.store.stored_runs import counts_of, stored
 from tests.reports import synthetic, synthetic_series
-from tests.reports.sheet.test_sheet import NEED
+from tests.reports.candidates import NEED
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S, MOST_BYTES = 10, 2 << 30

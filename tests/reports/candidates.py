@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 
 from kit.core.bins import bin_edges, bin_index
+from kit.session.sheet import buyers_sheet
 from kit.store.run_directory import RunDir
 from kit.store.series import Series, write_series
+from kit.store.sheet import Candidate, Sheet
 from kit.store.tables import AGEING_SCHEMA, write_ageing
 from tests.reports import synthetic
 
@@ -181,3 +183,37 @@ def series(
 
 def directory(path: str) -> RunDir:
     return RunDir(Path(path))
+
+
+NEED = """
+title = "Home directories"
+today = "today"
+sync_write_p99 = "300us"
+read_p99 = "400us"
+written_per_day = "200GB"
+years = 5
+survives_power_loss = true
+budget = "600 EUR"
+power_losses_min = 10
+"""
+FRESH = {"method": "none", "fresh": True, "devices": []}
+
+
+def need(folder: Path, text: str = NEED) -> Path:
+    """The need file."""
+    path = folder / "need.toml"
+    path.write_text(text)
+    return path
+
+
+def column(sheet: Sheet, name: str) -> Candidate:
+    return next(each for each in sheet.candidates if each.name == name)
+
+
+def several(folder: Path, text: str, changes: Mapping[str, Any], **drives: Mapping[str, Any]) -> Sheet:
+    """A sheet of runs alone, each a candidate: `drives` differ from the datacentre's."""
+    names = [
+        run(folder, 60 + number, name, {**DRIVES["datacentre"], "model": "TLC", **drive}, **changes)
+        for number, (name, drive) in enumerate(drives.items())
+    ]
+    return buyers_sheet([str(folder / name) for name in names], need(folder, text))

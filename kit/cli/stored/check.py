@@ -94,7 +94,7 @@ def _outcomes(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 def _lines(judged: Rejudged, width: int, all_: bool) -> Iterator[str]:
     summary = judged.summary
-    verdict = summary.verdict.upper() if summary else "NOT READABLE"
+    verdict = summary.state.upper() if summary else "NOT READABLE"
     known = " (known failures alone)" if summary and summary.is_known else ""
     path = Path(judged.path)
     named = path.with_name(summary.run) if summary and summary.run and path.name == "latest" else path

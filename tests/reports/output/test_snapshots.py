@@ -29,10 +29,10 @@ from reports.series.compare import compare_series
 from reports.trend.analyse import trend_of
 from reports.verdict.write_cache import judge
 from tests.reports import candidates, synthetic, synthetic_series
+from tests.reports.candidates import need
 from tests.reports.comparison.test_compare import make_side
 from tests.reports.series.test_analyse import WISH
 from tests.reports.series.test_forces import table_series
-from tests.reports.sheet.test_sheet import need
 from tests.reports.slog import slog_test
 from tests.reports.trend.points import VERSIONS, point
 

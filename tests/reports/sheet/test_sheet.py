@@ -1,7 +1,6 @@
 """The buyer's sheet of candidates whose truth is known, and of runs that strangers could send."""
 
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -13,32 +12,10 @@ from kit.session.sheet import buyers_sheet
 from kit.store.json_file import write_json
 from reports.output import sheet_table
 from reports.page import sheet_page
-from reports.sheet.decide import changes
-from reports.sheet.evidence import ServedLatency
-from reports.sheet.facts import DriveFacts
-from reports.statistics.ratios import Realisation
 from tests.reports import candidates, slog, synthetic
-from tests.reports.candidates import DRIVES
+from tests.reports.candidates import DRIVES, FRESH, NEED, column, need, several
 
 pytestmark = pytest.mark.slow
-
-NEED = """
-title = "Home directories"
-today = "today"
-sync_write_p99 = "300us"
-read_p99 = "400us"
-written_per_day = "200GB"
-years = 5
-survives_power_loss = true
-budget = "600 EUR"
-power_losses_min = 10
-"""
-
-
-def need(folder, text=NEED):
-    path = folder / "need.toml"
-    path.write_text(text)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +28,6 @@ def made(tmp_path_factory):
 def sheet(made):
     folder, paths = made
     return buyers_sheet(paths, need(folder))
-
-
-def column(sheet, name):
-    return next(each for each in sheet.candidates if each.name == name)
 
 
 def one(folder, text, drive=None, **changes):
@@ -204,19 +177,7 @@ def test_reads_of_a_phase_are_not_written(tmp_path, reads):
     assert found.decision == "not-met", found.sentence
 
 
-def several(folder, text, changes, **drives):
-    """A sheet of runs alone, each a candidate: `drives` differ from the datacentre's."""
-    names = [
-        candidates.run(
-            folder, 60 + number, name, {**DRIVES["datacentre"], "model": "TLC", **drive}, **changes
-        )
-        for number, (name, drive) in enumerate(drives.items())
-    ]
-    return buyers_sheet([str(folder / name) for name in names], need(folder, text))
-
-
 LIMIT, TODAY = 'sync_write_p99 = "900us"', 'today = "a"\nsync_write_p99 = "900us"'
-FRESH = {"method": "none", "fresh": True, "devices": []}
 EUR, USD = {"price": "45 EUR"}, {"price": "45 USD"}
 
 
@@ -238,86 +199,6 @@ EUR, USD = {"price": "45 EUR"}, {"price": "45 USD"}
 def test_which_of_several_to_buy(tmp_path, text, drives, advice):
     found = several(tmp_path, text, {}, **drives)
     assert advice in found.advice, found.advice
-
-
-def test_a_withheld_p99_is_not_the_same(tmp_path, monkeypatch):
-    """Today one write in fifty takes 20 times as long, which 300 I/Os do not show at p99."""
-    monkeypatch.setattr(candidates, "IOS", 300)
-    sheet = several(tmp_path, 'today = "a"\nbudget = "900 EUR"', {}, a={"tail": 20}, b={})
-    found = column(sheet, "b")
-    assert found.decision == "cannot-tell" and "whether clients would see a change" in found.sentence
-    assert "Buy none" not in sheet.advice
-
-
-BUDGET = 'today = "a"\nbudget = "900 EUR"'
-NO_AGE, FEW = {"precondition": FRESH}, {"ios": 300}
-
-
-@pytest.mark.parametrize(
-    ("text", "drives", "changes", "decision", "words"),
-    [
-        # Slower in what decides.
-        (BUDGET, {"a": {}, "b": {"write": 600.0, "read": 900.0}}, {}, "worse", "the L2ARC 8."),
-        (TODAY, {"a": {}, "b": {"tail": 3}}, {}, "worse", "Do not buy it: against what you have (a)"),
-        # What today costs is paid.
-        (BUDGET.replace("900", "100"), {"a": {}, "b": {"price": "9 EUR", "write": 90.0}}, {}, "worse", ""),
-        ('budget = "900 EUR"', {"b": {"write": 16e3, "read": 9e3}}, {}, "worse", "the same pool without"),
-        # Faster in one figure and slower in another.
-        (BUDGET, {"a": {}, "b": {"write": 20.0, "read": 900.0}}, {}, "worse",
-         "shorter, but p99 of reads from the L2ARC 8."),
-        (BUDGET, {"a": {"tail": 20}, "b": {"write": 90.0}}, {}, "worse",
-         "shorter, but median of synchronous writes 1.5"),
-        (f'{BUDGET}\nsync_write_p99 = "99us"', {"a": {"write": 160.0}, "b": {"read": 900.0}}, {}, "buy",
-         "times longer; what you have (a) does not meet: synchronous write, p99. "),
-        # Neither is known.
-        (BUDGET, {"a": {}, "b": {"tail": 20}}, FEW, "cannot-tell", "at least 368 synchronous writes"),
-        (BUDGET, {"a": {}, "b": {"tail": 20, "write": 40.0}}, FEW, "cannot-tell", "at least 368"),
-        (BUDGET, {"a": {}, "b": {"write": 20.0}}, NO_AGE, "cannot-tell", "What would tell: aged drives."),
-        (BUDGET, {"a": {}, "b": {"read": None}}, {}, "cannot-tell", "a run of both with reads"),
-        (BUDGET, {"a": {}, "b": {"write": 64.5}}, {}, "cannot-tell", "three runs of each (`--rep"),
-        # What has no log device today is compared with the pool's disks.
-        (BUDGET, {"a": {"write": None}, "b": {}}, {}, "buy", "synchronous writes 13"),
-        (BUDGET, {"a": {}, "b": {"write": None, "read": 50.0}}, {}, "worse", "but p99 of synchronous"),
-        (f'{BUDGET}\nsync_write_p99 = "99us"', {"a": {"write": None}, "b": {"read": 900.0}}, {}, "buy",
-         "does not meet: synchronous write, p99. "),
-    ],
-)  # fmt: skip
-def test_today_is_replaced_for_a_gain_or_a_need_that_it_does_not_meet(
-    tmp_path, monkeypatch, text, drives, changes, decision, words
-):
-    changes = {**changes}
-    monkeypatch.setattr(candidates, "IOS", changes.pop("ios", 8000))
-    sheet = several(tmp_path, text, changes, **drives)
-    found = column(sheet, "b")
-    assert (found.decision, words in found.sentence) == (decision, True), found.sentence
-    advice = {
-        "buy": "Buy b (TLC): it meets",
-        "worse": f"Buy none of them{': keep what you have (a)' if 'a' in drives else ''}.",
-        "cannot-tell": "No candidate can be advised yet: of b the change for clients is not known.",
-    }[decision]
-    assert sheet.advice.startswith(advice) and sheet.choice == ("b" if decision == "buy" else None)
-
-
-def test_of_several_the_sheet_says_what_is_slower_than_today(tmp_path):
-    """Those that tie are as bad; of those that have what today lacks it names what is lost."""
-    sheet = several(tmp_path, BUDGET, {}, a={"write": 20.0}, b={}, c={})
-    assert sheet.advice == "Buy none of them: keep what you have (a)." and sheet.choice is None
-    text, slow = f'{BUDGET}\nread_p99 = "200us"', {"write": 600.0, "price": "45 EUR"}
-    sheet = several(tmp_path / "more", text, {}, a={"read": 400.0}, b=slow, c={"price": "46 EUR"})
-    assert "the cheapest of 2" in sheet.advice
-    assert "Against what you have (a), b: p99 of synchronous writes 10 times longer." in sheet.advice
-
-
-@pytest.mark.parametrize("slow", ["mine", "other"])
-def test_a_cpu_that_was_the_limit_is_no_loss_of_the_drive(slow):
-    def of(us, bound):
-        known = {name: (Realisation(math.log(us), 0.02),) for name in ("p50", "p99")}
-        return ServedLatency("w", 4000, 1, (1.0,), None, known, cpu_bound=bound)
-
-    sides = {"mine": (of(90.0, True), of(60.0, False)), "other": (of(60.0, False), of(90.0, True))}[slow]
-    facts = DriveFacts(None, None, {}, {"log": sides[0], "cache": None}, {}, {})
-    (found,) = changes(facts, {"log": sides[1], "cache": None}, 0.05)
-    assert not found.differs and found.same is None and "no CPU" in found.tells
 
 
 @pytest.mark.parametrize(
@@ -362,17 +243,6 @@ def test_one_power_loss_shows_little(tmp_path, asked, decision):
     assert (
         found.decision == decision and "fewer than 95.0 % of power losses" in found.values["power_loss"].note
     )
-
-
-def test_what_today_lacks_is_a_reason_to_buy(tmp_path):
-    """As fast as today, whose model loses writes."""
-    drives = {"a": {"model": "liar"}, "b": {}}
-    text = 'today = "a"\nlog_size = "60MB"\nsame_within = 0.06'
-    assert column(several(tmp_path, text, {}, **drives), "b").decision == "no-change"
-    drives["a"]["endurance_bytes"] = 10**12
-    text += '\nyears = 5\nwritten_per_day = "10GB"'
-    found = column(several(tmp_path / "more", text, {}, **drives), "b")
-    assert found.decision == "buy" and "as fast, and has not: log device, years" in found.sentence
 
 
 USE = candidates.use

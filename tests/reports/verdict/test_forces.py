@@ -230,7 +230,7 @@ def test_a_parameter_as_the_run_found_it_switches_flush_off(name: str) -> None:
         ((1000, 0), (1000, 1000), "failed", "not-durable", "0 FLUSH commands reached y, "),
         ((None, 0), (1000, 1000), "failed", "unknown", "the write cache of x, y, or"),
         ((1000, None), (1000, 1000), "not available", "unknown", "the write cache of x, y, or"),
-        # Of a data disk it may be the begin of a transaction group; a log device has log blocks alone.
+        # Of a data disk it may be the beginning of a transaction group; a log device has log blocks alone.
         ((1000, 0), (1000, 499), "by role", "", ""),
         # One of a stripe that got nothing.
         ((1000, 0), (1000, 0), "ok", "durable", "1,000 FLUSH commands reached x, "),

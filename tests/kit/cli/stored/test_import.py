@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
@@ -99,15 +100,35 @@ def test_a_short_log_has_columns_that_show_it(
     assert columns[0] <= stored["time_ns"].n_unique() <= columns[1] and stored["count"].sum() == 100
 
 
+def _log(path: Path, latency_ns: Iterable[int]) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{n}, {ns}, 0, 4096, 0, 0\n" for n, ns in enumerate(latency_ns)))
+    return str(path)
+
+
+def _imported(hsp_here: Called, tmp_path: Path, *logs: str) -> list[str]:
+    made = [hsp_here("import", log, "--json", cwd=tmp_path) for log in logs]
+    return [str(tmp_path / json.loads(each.stdout)["path"]) for each in made]
+
+
 def test_a_log_that_was_imported_twice_is_one_measurement(tmp_path: Path, hsp_here: Called) -> None:
-    """As two runs, it would show a difference, or a change, from no scatter at all."""
-    made = []
-    for name, base_ns in (("a", 160_000), ("b", 210_000)):
-        log = tmp_path / f"{name}_lat.1.log"
-        log.write_text("".join(f"{n}, {base_ns + 37 * n}, 0, 4096, 0, 0\n" for n in range(200)))
-        made += [hsp_here("import", str(log), "--name", name, "--json", cwd=tmp_path) for _ in range(2)]
-    a, copy, b, other = (str(tmp_path / json.loads(each.stdout)["path"]) for each in made)
+    """As two runs, it would show a difference, or a change, from no scatter at all. One copy is renamed."""
+    random, logs = Random(1), []
+    for name, least_ns in (("a", 160_000), ("b", 210_000)):
+        took_ns = [least_ns + random.randrange(40_000) for _ in range(200)]
+        logs += [_log(tmp_path / f"{name}{copy}_lat.1.log", took_ns) for copy in (1, 2)]
+    a, copy, b, other = _imported(hsp_here, tmp_path, *logs)
     for words in (["compare", a, copy, "--", b, other], ["trend", a, copy, b], ["trend", a, b, other]):
         done = hsp_here(*words, cwd=tmp_path)
         assert done.returncode == 2 and "copies of one measurement" in done.stderr, done.stderr
     assert hsp_here("compare", a, "--", b, cwd=tmp_path).returncode == 0
+
+
+def test_logs_by_a_coarse_clock_may_have_the_same_sum(tmp_path: Path, hsp_here: Called) -> None:
+    """200 I/Os of 1 or 2 ms: that both logs have 100 of each is chance, and no copy."""
+    took_ns = ([1_000_000 * (1 + (n + first) % 2) for n in range(200)] for first in (0, 1))
+    a, b = _imported(
+        hsp_here, tmp_path, *(_log(tmp_path / f"{n}_lat.1.log", ns) for n, ns in enumerate(took_ns))
+    )
+    done = hsp_here("compare", a, b, "--", a, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
