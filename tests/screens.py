@@ -41,10 +41,10 @@ from tests.browser.test_report_hour import log_of_an_hour
 from tests.kit.importers.samples import DATA
 from tests.reports import addresses, candidates, synthetic, synthetic_series
 from tests.reports.devices import test_stripes as stripes
+from tests.reports.features.soak import test_soak as soak
 from tests.reports.series.test_forces import table_series
 from tests.reports.trend.points import VERSIONS, firmware, point
 from tests.reports.verdict import test_appliance as appliance
-from tests.reports.verdict import test_soak as soak
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MOST_BYTES = 60_000

@@ -21,10 +21,10 @@ from kit.session.measure import MeasuredRun, measure
 from kit.session.place import Request, prepare
 from kit.session.side import Side
 from kit.setup import manifest
+from kit.store.labels import tier_name
 from kit.store.parts.comparison import ComparedRow, Comparison
 from kit.store.summary import Summary
 from kit.store.tables import deciding_layer
-from reports.analysis.tier_names import tier_name
 from reports.comparison import comparability
 from reports.output import comparison_table
 from reports.output.junit import junit

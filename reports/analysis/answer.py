@@ -6,20 +6,18 @@ A run decides nothing about the next.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
 from kit.core.units import format_latency
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
-from kit.store.parts.faults import FaultRow
 from kit.store.summary import Summary
-from reports.analysis import ageing, clients, import_source, split
+from reports.analysis import ageing, clients, import_source
 from reports.analysis.findings import PhaseFinding
 from reports.devices.stripes import Stripes, sentences_of
-from reports.verdict import impact, power_loss, recovery, soak
+from reports.features.all import FEATURES
 
 # So many I/Os that are far from the rest are more than a few bad moments.
 _LEAST_FAR = 10
@@ -57,15 +55,11 @@ def _first(
     found: Sequence[PhaseFinding],
 ) -> Iterator[str]:
     """Of each kind that the run is the sentence that answers it; a soak has faults, too."""
-    kinds: Sequence[Iterator[str]] = (
-        soak.sentences(summary.soak),
-        _imported(manifest, summary, found) if manifest.import_ else iter(()),
-        _slowest(summary.faults),
-        impact.sentences(summary.impact),
-        iter(power_loss.answer(summary.power_loss)),
-        split.sentences(summary.split),
-        sentences_of(stripes) if stripes else iter(()),
-        ageing.sentences(aged) if ageing.is_asked(aged) else iter(()),
+    kinds: Sequence[Iterable[str]] = (
+        _imported(manifest, summary, found) if manifest.import_ else (),
+        *(feature.answer(summary) for feature in FEATURES),
+        sentences_of(stripes) if stripes else (),
+        ageing.sentences(aged) if ageing.is_asked(aged) else (),
     )
     for kind in kinds:
         yield from [*kind][:1]
@@ -88,15 +82,6 @@ def _methods(means: Sequence[tuple[str, float]]) -> Iterator[str]:
             f"{rows[0][0][:1].upper()}{rows[0][0][1:]}: {fast} is the fastest, {format_latency(low_us)}; "
             f"{slow} the slowest, {format_latency(high_us)}, {high_us / low_us:.2f} times as long."
         )
-
-
-def _slowest(rows: Sequence[FaultRow]) -> Iterator[str]:
-    """The fault after which latency took longest to recover."""
-    faults = [row for row in rows if row.kind == "fault" and row.begin_s is not None]
-    if faults:
-        slowest = max(faults, key=lambda row: math.inf if row.recovered_s is None else row.recovered_s)
-        [text] = recovery.sentences([slowest])
-        yield text if len(faults) == 1 else f"Slowest of {len(faults)} faults: {text}"
 
 
 def _where(outcome: Outcome, manifest: Manifest) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.core.units import format_latency_range, format_percent
+from kit.store.labels import tier_name
 from kit.store.parts.bands import KernelLabels, PhaseBands, PublishedBorders, PublishedCount
 from kit.store.stored import Range
-from reports.analysis.tier_names import tier_name
 from reports.statistics.band_detection import Band
 from reports.statistics.quantiles import Bins
 

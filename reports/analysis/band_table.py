@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.units import format_latency, format_time_s
-from kit.store.labels import CLIENT
+from kit.store.labels import CLIENT, op_name
 from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, LevelsInTime, PhaseBands
 from kit.store.stored import Range
 from kit.store.summary import Reference
 from reports.analysis import band_labels
-from reports.analysis.tier_names import op_name
 from reports.statistics import levels
 from reports.statistics.band_detection import OVERLAP_LIMIT, Band, Bands, find
 from reports.statistics.quantiles import Bins

@@ -12,7 +12,7 @@ from kit.core.units import format_binary_bytes, format_latency, format_mib
 from kit.store.manifest import Device, DramProbe, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure
-from reports.verdict import power_loss
+from reports.features.power_loss import judge as power_loss
 
 _UNKNOWN = "not known"
 _SYNC = {

@@ -15,6 +15,7 @@ from functools import cached_property
 import polars as pl
 
 from kit.core.units import format_latency, format_latency_range, format_time_s
+from kit.store.labels import op_name, tier_name
 from kit.store.latency import Latency
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
@@ -22,7 +23,6 @@ from kit.store.summary import Range, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import band_table, clients, import_source
 from reports.analysis.band_labels import PLACELESS, Misplaced, misplaced
-from reports.analysis.tier_names import op_name, tier_name
 from reports.published.ranges import beside
 from reports.statistics import band_detection
 from reports.verdict.stalls import stalls

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.units import format_latency, format_latency_range
+from kit.store.labels import BELOW, op_name, tier_name
 from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
 from kit.store.tables import DEVICE, SERVER
@@ -19,7 +20,6 @@ from reports.analysis import import_source
 from reports.analysis.answer import answer, is_told
 from reports.analysis.band_table import level_words
 from reports.analysis.findings import PhaseFinding
-from reports.analysis.tier_names import BELOW, op_name, tier_name
 from reports.devices.stripes import Stripes
 from reports.published.ranges import beside
 from reports.published.share import share_inside

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.core.errors import ConfigError
 from kit.store.checks.known import Known
 from kit.store.checks.outcome import Outcome
 from kit.store.format import SUMMARY_FORMAT
@@ -27,19 +27,16 @@ from reports.analysis import (
     band_table,
     clients,
     disclosure,
-    forces,
     import_source,
-    observer_effect,
     resource_use,
-    split,
 )
 from reports.devices import prices, stripes, together
+from reports.features.all import FEATURES
 from reports.published import ranges as published
 from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, interpolated_figures_us, limits_ns
-from reports.verdict import appliance, expectations, impact, power_loss, recovery, soak, verdict
-from reports.verdict import forces as forces_verdict
+from reports.verdict import appliance, expectations, verdict
 from reports.verdict.known import excused, of_run, states_of
 from reports.verdict.outcomes import completed, nature_of, verdict_of
 
@@ -71,7 +68,7 @@ def summarise(
     rows = _rows(bins, phases, reference, shown, found)
     found += verdict.accounting(manifest, latency, aged, rows, found)
     of_clients = _clients(bins, phases, found)
-    asked, kept = _asked_for(manifest, latency, found)
+    asked, notes, kept = _asked_for(manifest, latency, rows, found)
     expect, limits = expectations.judge(manifest, rows, latency)
     entries = of_run((*manifest.known, *known), manifest)
     outcomes = excused(completed([*found, *limits], asked), entries)
@@ -85,7 +82,7 @@ def summarise(
         outcomes=tuple(outcomes),
         **({"known": states_of(entries, outcomes, [*named])} if entries else {}),
         by_nature=verdict.NATURES[nature.id] if nature else None,
-        notes=tuple(_notes(manifest, latency.intervals, asked)),
+        notes=tuple(_notes(manifest, latency.intervals, notes)),
         tracebacks=(),
         clock=manifest.clock,
         **({"precondition": manifest.precondition} if manifest.precondition else {}),
@@ -96,36 +93,25 @@ def summarise(
         bands=tuple(_bands(latency, manifest, reference, shown)) if with_bands else (),
         clients=tuple(of_clients),
         expect=tuple(expect),
-        observer_effect=tuple(observer_effect.describe(manifest.observer_effect)),
         use=tuple(resource_use.describe(manifest)),
         **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
-        **({"split": tuple(parts)} if (parts := split.describe(manifest, rows)) else {}),
         **{"power_loss": None, **asked},
     )
 
 
-def _asked_for(manifest: Manifest, latency: Latency, found: list[Outcome]) -> tuple[dict[str, Any], str]:
-    """What a workload asks for beside `[[expect]]`, by key of summary.json, and the sentence of power losses.
+def _asked_for(
+    manifest: Manifest, latency: Latency, rows: Sequence[Row], found: list[Outcome]
+) -> tuple[dict[str, Any], list[str], str]:
+    """What a workload asks for beside `[[expect]]`: by key of summary.json, its notes, and what was kept.
 
     Its outcomes are added to `found`.
     """
-    promised = _power_losses(manifest, found)
-    faults = recovery.judge(manifest, latency)
-    soaks, impacts = soak.describe(manifest, latency), impact.describe(manifest, latency)
-    found += [
-        *promised.outcomes,
-        *faults.outcomes,
-        *forces_verdict.flush_outcomes(manifest),
-        *forces_verdict.outcomes(manifest.phases),
-        *soak.outcomes(soaks),
-        *impact.outcomes(impacts),
-    ]
-    rows: dict[str, Iterable[Any]] = {
-        "forces": forces.describe(manifest), "soak": soaks, "impact": impacts,
-        **({"faults": faults.rows, "fault_checks": faults.checks} if faults.checks else {}),
-    }  # fmt: skip
-    asked: dict[str, Any] = {key: made for key, each in rows.items() if (made := tuple(each))}
-    return {**({"power_loss": promised.told} if promised.told else {}), **asked}, promised.kept
+    judged = [feature.judge(manifest, latency, rows) for feature in FEATURES]
+    found += itertools.chain.from_iterable(each.outcomes for each in judged)
+    parts = {key: value for each in judged for key, value in each.parts.items() if value}
+    made = {key: tuple(value) if isinstance(value, list) else value for key, value in parts.items()}
+    notes = [*itertools.chain.from_iterable(each.notes for each in judged)]
+    return made, notes, " ".join(each.kept for each in judged if each.kept)
 
 
 def _bands(
@@ -149,7 +135,7 @@ def _identity(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _notes(manifest: Manifest, intervals: pl.DataFrame, asked: Mapping[str, Any]) -> list[str]:
+def _notes(manifest: Manifest, intervals: pl.DataFrame, of_features: Sequence[str]) -> list[str]:
     """The run's own; and where something was measured, what hosts, devices and limits say of it."""
     phases = manifest.phases
     is_measured = any(phase.client_ios or phase.server_ios for phase in phases)
@@ -160,10 +146,8 @@ def _notes(manifest: Manifest, intervals: pl.DataFrame, asked: Mapping[str, Any]
         *appliance.notes(manifest),
         *together.sentences(intervals, phases, manifest.testbed),
         *stripes.sentences(intervals, phases),
-        *forces.sentences(forces.describe(manifest)),
+        *of_features,
         *prices.sentences([manifest]),
-        *soak.sentences(asked.get("soak", ())),
-        *impact.sentences(asked.get("impact", ())),
     ]
 
 
@@ -174,14 +158,6 @@ def _known_reference(name: str, found: list[Outcome]) -> Reference | None:
         text = f"The published ranges cannot be read: {error.message}."
         found.append(Outcome.failed("REFERENCE-UNREADABLE", text))
         return None
-
-
-def _power_losses(manifest: Manifest, found: list[Outcome]) -> power_loss.JudgedLosses:
-    try:
-        return power_loss.judge(manifest.power_loss)
-    except MeasurementUnknown as error:
-        found.append(Outcome.unknown("POWER-LOSS-UNKNOWN", f"Power losses: {error.message}."))
-        return power_loss.JudgedLosses()
 
 
 def _clients(latency: pl.DataFrame, phases: Sequence[Phase], found: list[Outcome]) -> list[ClientFigures]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.core.units import format_latency_range
+from kit.store.labels import op_name, tier_name
 from reports.analysis.headline import HeadlineRow
-from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import CountGrid

@@ -15,10 +15,10 @@ import polars as pl
 
 from kit.core.sample_size import sample_needed
 from kit.core.units import format_latency, format_latency_range
+from kit.store.labels import NAMES, tier_name
 from kit.store.phase import Event
 from kit.store.stored import Json
 from kit.store.summary import Row
-from reports.analysis.tier_names import NAMES, tier_name
 from reports.figures import equal_rows, event_marks, figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import CountGrid, TimeSpan

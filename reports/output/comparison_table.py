@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from kit.core.table import Row, TextTable
 from kit.core.text import counted, markdown_text, prose
 from kit.core.units import format_latency
+from kit.store.labels import EMULATED, op_name, tier_name
 from kit.store.parts.comparison import ComparedRow, Comparison
 from reports.analysis.import_source import LAYERS
-from reports.analysis.tier_names import EMULATED, op_name, tier_name
 from reports.comparison.comparability import differences
 from reports.comparison.compare import DIFFERENCE, SHOWN, answer, interval
 

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from kit.core.table import LEAST_WIDTH, Row, TextTable
 from kit.core.text import NO_BREAK, prose
 from kit.core.units import format_latency, format_latency_range
+from kit.store.labels import EMULATED, short_name, tier_name
 from kit.store.summary import Summary
-from reports.analysis import observer_effect, resource_use, split
+from reports.analysis import resource_use
 from reports.analysis.answer import is_told
 from reports.analysis.headline import Headline, HeadlineRow, matched, two_digits
-from reports.analysis.tier_names import EMULATED, short_name, tier_name
-from reports.verdict import recovery
+from reports.features.all import FEATURES
 
 _HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "in it", "")
 _WITHHELD = "n too small"
@@ -41,9 +41,8 @@ def result_lines(
     if any(line.inside is not None for line in headline.lines) and summary.reference:
         yield from prose([f"published: {summary.reference.title}"], width)
     yield from prose((*headline.unpublished, *_by_counters(summary)), width)
-    faults = (*recovery.sentences(summary.faults), *recovery.check_sentences(summary.fault_checks))
-    yield from prose(_besides(headline, (*faults, *split.sentences(summary.split))), width, "- ")
-    yield from prose(filter(None, [observer_effect.sentence(summary.observer_effect)]), width)
+    of_features = [line for feature in FEATURES for line in feature.lines(summary)]
+    yield from prose(_besides(headline, of_features), width, "- ")
     yield from prose((*resource_use.sentences(summary.use), *findings), width, "! ")
 
 

@@ -9,10 +9,10 @@ from operator import attrgetter
 from kit.core.table import Row, TextTable
 from kit.core.text import prose, safe_text
 from kit.core.units import format_latency
+from kit.store.labels import EMULATED, op_name, tier_name
 from kit.store.parts.comparison import ComparedRatio, ComparedSeries
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
 from kit.store.summary import Range
-from reports.analysis.tier_names import EMULATED, op_name, tier_name
 from reports.output.comparison_table import place
 from reports.output.sync_table import sync_lines
 from reports.published import references

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from kit.core.table import Row, TextTable
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes, three_digits
+from kit.store.labels import EMULATED
 from kit.store.parts.forces import Latencies
 from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THREADS, SlogTest
 from kit.store.stored import Json
-from reports.analysis.tier_names import EMULATED
 from reports.statistics.quantiles import figures_us
 from reports.verdict.write_cache import CacheVerdict
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kit.core.table import Row, TextTable
 from kit.core.text import markdown_text, prose
-from reports.analysis.tier_names import EMULATED
+from kit.store.labels import EMULATED
 from reports.output.comparison_table import place
 from reports.output.junit import add_outcome, case, document
 from reports.trend.analyse import Trend

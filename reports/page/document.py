@@ -16,9 +16,10 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from kit.core.sample_size import sample_needed
+from kit.store.labels import EMULATED
 from kit.store.stored import Json
+from reports import features
 from reports.analysis import analysed
-from reports.analysis.tier_names import EMULATED
 from reports.devices.stripes import Stripes
 from reports.figures import encoding, palette
 from reports.figures.figure import Figure
@@ -28,7 +29,8 @@ from reports.page import filters
 from reports.page.plotly_bundle import plotly_js
 from reports.page.script import script
 
-_TEMPLATES = Path(__file__).parent / "templates"
+# Those of a feature stand in its folder.
+_TEMPLATES = (Path(__file__).parent / "templates", Path(features.__file__).parent)
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 

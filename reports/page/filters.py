@@ -8,12 +8,12 @@ from typing import Any
 import jinja2
 
 from kit.core import units
+from kit.store.labels import tier_name
 from kit.store.manifest import Device
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
 from kit.store.stored import Stored
 from reports.analysis import band_labels
-from reports.analysis.tier_names import tier_name
 
 
 def css(value: str) -> str:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import polars as pl
 
 from kit.core.units import format_latency_range
+from kit.store.labels import EMULATED
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import CPU_BOUND, Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source, resource_use
-from reports.analysis import split as split_analysis
 from reports.analysis.ageing import is_asked
 from reports.analysis.analysed import Analysed
 from reports.analysis.findings import PhaseFinding
 from reports.analysis.headline import Headline, HeadlineRow
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
-from reports.analysis.tier_names import EMULATED
-from reports.figures import ageing, busy, heat_map, hero, phase_maps, split
+from reports.features.section import Section
+from reports.features.sections import sections
+from reports.figures import ageing, busy, heat_map, hero, phase_maps
 from reports.figures.figure import limit_line
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import DrawnPhase
@@ -30,7 +32,6 @@ from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures, Placed, StripesPart
 from reports.series.sync_methods import SyncCell, SyncRow, SyncTable
-from reports.verdict import power_loss
 from reports.verdict.stalls import stalls
 
 # A figure of these kinds is folded away: what it shows is in the maps, in another form.
@@ -65,9 +66,9 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     ]
     curves = ageing.figures(result.aged) if result.aged is not None else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
-    slow = SplitSection.of(summary, collected)
+    parts = [_section(each, collected) for each in sections(manifest, summary)]
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
-    answers = [slow.figure, *(arrays.figures[:1] if arrays else ())]
+    answers = [*(each.figures[0] for each in parts if each.figures), *(arrays.figures[:1] if arrays else ())]
     lead = next(filter(None, [*answers, *(drawn[:1] if is_asked(result.aged) else ())]), None)
     return document.render(
         "page.html.j2",
@@ -93,29 +94,29 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
         timed=timed,
         unseen=manifest.appliance,
-        power=power_loss.table(manifest.power_loss),
+        sections=parts,
+        parts=[(each.anchor, each.title, True) for each in parts],
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
-        split=slow,
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
 
 
 @dataclass(frozen=True)
-class SplitSection:
-    """The part of the page about phases with split_of."""
+class SectionPart:
+    """A section of a feature, with its figures on the page."""
 
-    sentences: Sequence[str]
-    figure: Placed | None
-    words = split_analysis.WORDS
-    most_observed = split_analysis.MOST_OBSERVED
+    anchor: str
+    title: str
+    template: str
+    values: Mapping[str, Any]
+    figures: Sequence[Placed]
 
-    @classmethod
-    def of(cls, summary: Summary, collected: Figures) -> SplitSection:
-        drawn = split.bars(summary.split)
-        figure = collected.add(drawn, "split") if drawn else None
-        return cls(list(split_analysis.sentences(summary.split)), figure)
+
+def _section(of: Section, collected: Figures) -> SectionPart:
+    figures = [collected.add(each, of.anchor) for each in of.figures]
+    return SectionPart(of.anchor, of.title, of.template, of.values, figures)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.units import format_latency
-from kit.store.labels import ios_words
+from kit.store.labels import ios_words, op_name, tier_name
 from kit.store.series import Series, SeriesAxis
 from kit.store.summary import Range
-from reports.analysis.tier_names import op_name, tier_name
 from reports.series.addresses import address_sentences
 from reports.series.batches import batches_of
 from reports.series.ratios import largest_change

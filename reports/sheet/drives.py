@@ -10,12 +10,13 @@ from kit.store.manifest import Device
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
 from reports.devices.prices import count_of, price_of
+from reports.features.power_loss import judge as power_loss
 from reports.sheet.evidence import uses
 from reports.sheet.facts import DriveFacts, line, unknown
 from reports.sheet.latencies import Line
 from reports.sheet.words import REQUIRED
 from reports.statistics import proportion
-from reports.verdict import power_loss, write_cache
+from reports.verdict import write_cache
 
 DRIVE, SAFETY, WEAR, PRICE = "The drives", "Power loss", "Endurance", "Price, and disks"
 NAMES = {"log": "Log device", "cache": "L2ARC device"}

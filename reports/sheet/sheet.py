@@ -6,8 +6,8 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from kit.core.text import safe_text
+from kit.store.labels import EMULATED
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
-from reports.analysis.tier_names import EMULATED
 from reports.sheet.decide import Against, Decided, Speedup, advice, changes, decide
 from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
 from reports.sheet.evidence import EvidenceSource

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from kit.core.text import counted
 from kit.core.units import format_latency
-from kit.store.labels import ios_words
+from kit.store.labels import ios_words, op_name, tier_name
 from kit.store.summary import Range
 from reports.analysis.import_source import LAYERS
-from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics.change_points import ALPHA
 from reports.trend.analyse import ChangePoint, Trend, TrendLine, quiet_marks
 from reports.trend.marks import Mark

@@ -13,7 +13,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
 from kit.store.summary import Row
 from kit.store.tables import CLIENT, DEVICE, SERVER
-from reports.verdict import appliance, recovery
+from reports.verdict import appliance
 from reports.verdict.stored_values import contradictions
 
 IMPORTED = "Imported log: tiers and completeness are unknown."
@@ -155,8 +155,8 @@ def _phase_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
     if server is None or phase.lost_events is None:
         text = "the manifest lacks the server's I/Os or the lost trace events."
         yield Outcome.failed("COUNTS-MISSING", text, name)
-    elif (calls := _calls(phase)) is not None and abs(calls - server) > recovery.apart_ios(phase) + sum(
-        part.apart_ios for part in phase.parts
+    elif (calls := _calls(phase)) is not None and abs(calls - server) > sum(
+        each.apart_ios for each in (phase.schedule, *phase.parts) if each
     ):
         text = f"the clients issued {client} I/Os, the server saw {server}."
         yield Outcome.failed("CLIENT-SERVER-IOS", text, name)

@@ -15,8 +15,8 @@ from kit.store.manifest import Manifest
 from kit.store.parts.split import PhaseSplit, SplitRow
 from kit.store.phase import Phase
 from kit.store.tables import LATENCY_SCHEMA
-from reports.analysis import split
 from reports.devices import stripes, together
+from reports.features.split import judge as split
 from reports.statistics.quantiles import Floats
 from tests.truth.made_up import MS, SECOND, phase_of, state_of
 from tests.truth.trials import Trial

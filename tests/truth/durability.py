@@ -8,7 +8,7 @@ import numpy as np
 
 from kit.run.power_records import Acknowledged, RecordLayout, judge
 from kit.store.manifest import PowerLoss
-from reports.verdict import power_loss
+from reports.features.power_loss import judge as power_loss
 from reports.verdict.write_cache import judge as judge_timing
 from tests.reports.slog import slog_test
 from tests.truth.trials import Trial

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator as Random
 
+from reports.features.faults import judge as recovery
 from reports.statistics.usual_band import IntervalFigures, Timeline
-from reports.verdict import recovery
 from tests.truth.made_up import SECOND, phase_of, state_of
 from tests.truth.trials import Trial
 

@@ -11,9 +11,10 @@ from numpy.random import Generator as Random
 
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
+from reports.features.soak import impact
+from reports.features.soak import judge as soak
 from reports.statistics import blocks
 from reports.statistics.ratios import Realisation, ratio
-from reports.verdict import impact, soak
 from tests.truth import devices, faults
 from tests.truth.made_up import MS, SECOND, frame_of, phase_of, state_of
 from tests.truth.trials import Trial

@@ -26,13 +26,13 @@ from kit.core.terminal import terminal_width
 from kit.core.units import format_latency
 from kit.recovery.clean import is_made
 from kit.store.baselines import read_baselines, run_of_baseline
+from kit.store.labels import short_name
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
 from kit.store.run_name import run_folders
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import Summary, read_summary
 from reports.analysis.headline import sentence
-from reports.analysis.tier_names import short_name
 
 _MOST_SHOWN = 2
 # The column that is cut on a terminal, so that a run is a row.

@@ -21,8 +21,8 @@ from kit.core.text import safe_text
 from kit.core.units import format_latency
 from kit.session.live.counts import LiveCounts
 from kit.session.live.run_reader import PhaseSoFar, RunReader
+from kit.store.labels import op_name, tier_name
 from kit.store.run_directory import RunDir
-from reports.analysis.tier_names import op_name, tier_name
 from reports.figures.palette import HUES
 
 _POLL_S = 0.5

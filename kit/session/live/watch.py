@@ -15,9 +15,9 @@ from kit.core.units import format_latency, format_percent
 from kit.session.live.run_reader import PhaseSoFar, RunReader, State
 from kit.session.live.watch_server import Channel, WatchServer, paused
 from kit.store import json_file
+from kit.store.labels import op_name, tier_name
 from kit.store.run_directory import RunDir
 from kit.store.tables import CLIENT, SERVER
-from reports.analysis.tier_names import op_name, tier_name
 from reports.figures.heat_map import TimeSpan
 from reports.figures.phase_maps import DrawnPhase
 from reports.page import live_page

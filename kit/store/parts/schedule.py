@@ -51,6 +51,10 @@ class DataCheck(Stored):
     why: str = ""
 
 
+# With these the connections of clients break, and they send calls again.
+_BREAKING = frozenset({"nfsd-restart", "command"})
+
+
 class Schedule(Stored):
     """`load_begun_ns`: the zero of `at_ns`; None if the load was not seen to begin.
 
@@ -64,3 +68,9 @@ class Schedule(Stored):
     retransmissions: Count | None = None
     vdevs: Many[VdevErrors] = ()
     data: DataCheck | None = None
+
+    @property
+    def apart_ios(self) -> int:
+        """By so many calls the counts of clients and server may differ, because clients sent them again."""
+        breaks = any(each.what in _BREAKING for each in self.actions)
+        return (self.retransmissions or 0) if breaks else 0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.core.units import format_latency
+from kit.store.labels import op_name, tier_name
 from kit.store.parts.comparison import ComparedCell
 from kit.store.series import CellRow, SeriesCell
-from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kit.store.labels import op_name, tier_name
 from reports.analysis.import_source import LAYERS
-from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.plotly import Layout, Trace

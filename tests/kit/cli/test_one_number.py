@@ -14,8 +14,8 @@ import pytest
 
 import reports
 from kit.core.units import format_latency
+from kit.store.labels import short_name, tier_name
 from kit.store.run_directory import RunDir
-from reports.analysis.tier_names import short_name, tier_name
 from tests.conftest import Called
 from tests.reports import synthetic
 

@@ -18,7 +18,7 @@ from kit.run.power_cut import Counts, NotCut
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import PowerLoss
-from reports.verdict import power_loss as verdict
+from reports.features.power_loss import judge as verdict
 from tests.fakes import ScriptedHost
 
 OFF = "server still answers 60 s after `pdu off`: its power was not cut"

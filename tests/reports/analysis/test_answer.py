@@ -16,7 +16,8 @@ from kit.store.parts.client_figures import ClientFigures
 from reports.analysis import clients
 from reports.analysis.analysed import analysed
 from tests.reports import synthetic
-from tests.reports.verdict import test_power_loss, test_soak
+from tests.reports.features.power_loss import test_power_loss
+from tests.reports.features.soak import test_soak
 
 Json = dict[str, Any]
 FIRST_OF_ALL = synthetic.realistic(30)

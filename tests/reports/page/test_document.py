@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import reports
+from kit.store.labels import EMULATED
 from kit.store.latency import Latency
 from reports.analysis.summary import summarise
-from reports.analysis.tier_names import EMULATED
 from reports.comparison.compare import compare
 from reports.output import comparison_table, series_table, trend_table
 from reports.page import comparison_page, filters, trend_page

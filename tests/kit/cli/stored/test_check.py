@@ -15,7 +15,7 @@ from kit.config.workload_source import WORKLOADS
 from kit.store.json_file import read_json, write_json
 from tests.conftest import Called
 from tests.reports import synthetic, synthetic_series
-from tests.reports.verdict import test_forces
+from tests.reports.features.forces import test_forces
 
 pytestmark = pytest.mark.slow
 

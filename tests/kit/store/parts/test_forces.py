@@ -12,7 +12,7 @@ from kit.store.json_file import write_json
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.parts.forces import Latencies
 from kit.store.run_directory import RunDir
-from tests.reports.verdict.test_forces import FORCES, LATENCIES, manifest
+from tests.reports.features.forces.test_forces import FORCES, LATENCIES, manifest
 
 GROUP = r"phases\[0\]\.forces\.group"
 

@@ -8,7 +8,7 @@ import pytest
 
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
-from reports.verdict.forces import durability, flush_outcomes, problem
+from reports.features.forces.durability import durability, flush_outcomes, problem
 from tests.reports import synthetic
 from tests.reports.synthetic import SECOND
 

@@ -1,6 +1,6 @@
 import pytest
 
-from reports.analysis.tier_names import BELOW, NAMES, tier_name
+from kit.store.labels import BELOW, NAMES, tier_name
 from reports.figures.palette import HUES
 from reports.figures.text import plotly_text
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import numpy as np
 
@@ -31,7 +30,10 @@ from kit.store.parts.faults import BandOf, FaultChecks, FaultRow
 from kit.store.parts.schedule import DataCheck, Schedule, ScheduledAction
 from kit.store.phase import Phase
 from kit.store.stored import Json
+from kit.store.summary import Row
 from kit.store.tables import CLIENT, SERVER
+from reports.features.faults import sentences
+from reports.features.feature import Feature, Judged
 from reports.statistics.usual_band import Key, Largest, Timeline, UsualBand, timeline
 
 # Of what is expected of a fault, else FAULT-RECOVERY.
@@ -40,8 +42,6 @@ MOST_BEFORE, LEAST_BEFORE = 100, 30
 # Intervals that are one for the judgement.
 _TOGETHER = (1, 2, 3, 5, 10, 20, 50, 100)
 IN_A_ROW = 3
-# With these the connections of clients break, and they send calls again.
-_BREAKING = frozenset({"nfsd-restart", "command"})
 
 
 @dataclass
@@ -60,61 +60,6 @@ def judge(manifest: Manifest, latency: Latency) -> JudgedFaults:
         if phase.schedule:
             _judge_phase(phase, phase.schedule, latency, judged)
     return judged
-
-
-def apart_ios(phase: Phase) -> int:
-    """By so many calls the counts of clients and server may differ, because clients sent them again."""
-    schedule = phase.schedule
-    if schedule is None or not any(each.what in _BREAKING for each in schedule.actions):
-        return 0
-    return schedule.retransmissions or 0
-
-
-def sentences(rows: Sequence[FaultRow]) -> Iterator[str]:
-    """A line for each fault and event, for people."""
-    for row in rows:
-        head = f"{row.text} at {_when(row.at_s)} ({row.phase})"
-        if row.begin_s is None or row.error:
-            yield f"{head}: did not happen{': ' + row.error if row.error else ''}."
-        elif row.kind == "event":
-            yield f"{head}: took {format_time_s(row.end_s - row.begin_s)}." if row.end_s else f"{head}."
-        else:
-            found = "latency did not recover"
-            if row.recovered_s is not None:
-                found = f"latency recovered {_recovered(row)} (known to within {row.resolution_s:g} s)"
-            elif row.ok is None:
-                found = "not judged"
-            yield f"{head}: {found}; longest I/O {format_latency(row.longest_us)}; {_WORDS[row.ok]}."
-
-
-def check_sentences(checks: Sequence[FaultChecks]) -> Iterator[str]:
-    """Of each phase: errors that clients saw, and whether all data is there."""
-    for each in checks:
-        parts = []
-        if each.client_errors is not None:
-            parts.append(f"{each.client_errors:,} NFS calls ended with an error at the clients")
-            parts.append(f"{each.retransmissions or 0:,} were sent again")
-        if each.data_errors is not None:
-            found = f"{each.data_errors:,} errors" if each.data_errors else "all data"
-            parts.append(f"a scrub after it found {found} ({each.scan})")
-        elif each.why:
-            parts.append(f"data not read back: {each.why}")
-        if parts:
-            yield f"{each.phase}: {'; '.join(parts)}."
-
-
-def _recovered(row: FaultRow) -> str:
-    since = "begin" if row.lasted else "end"
-    after = "at" if not row.recovered_s else f"{format_time_s(row.recovered_s)} after"
-    return f"{after} its {since}"
-
-
-_WORDS = {True: "as declared", False: "NOT as declared", None: "unknown"}
-
-
-def _when(at_s: float) -> str:
-    """Hours, minutes and seconds since the load began."""
-    return str(timedelta(seconds=round(at_s)))
 
 
 # --- One phase ---
@@ -362,7 +307,7 @@ def _unkept(each: ScheduledAction, line: Timeline, band: UsualBand, places: _Pla
     if row.recovered_s is None:
         return f"latency did not recover, {limit}"
     if within_s is not None and row.recovered_s > within_s:
-        return f"latency recovered {_recovered(row)}, {limit}"
+        return f"latency recovered {sentences.recovered(row)}, {limit}"
     assert places.back is not None
     return _beyond(line, band, (places.back, places.after), "recovery", row)
 
@@ -435,7 +380,16 @@ def _errors(phase: str, schedule: Schedule) -> Iterator[Outcome]:
 
 def _outcome(code: str, phase: Phase, each: ScheduledAction, why: str = "") -> Outcome:
     """It holds where there is no `why`."""
-    subject = f"the {each.kind} at {_when(each.at_ns / 1e9)} ({each.text})"
+    subject = f"the {each.kind} at {sentences.when(each.at_ns / 1e9)} ({each.text})"
     holds = None if why and code == "FAULT-UNJUDGED" else not why
-    text = f"{each.text} at {_when(each.at_ns / 1e9)}: {why}."
+    text = f"{each.text} at {sentences.when(each.at_ns / 1e9)}: {why}."
     return Outcome.judged(code, holds, text, phase.name, subject)
+
+
+def _judged(manifest: Manifest, latency: Latency, _: Sequence[Row]) -> Judged:
+    found = judge(manifest, latency)
+    parts = {"faults": found.rows, "fault_checks": found.checks} if found.checks else {}
+    return Judged(parts, found.outcomes)
+
+
+FEATURE = Feature(_judged, sentences.answer, sentences.lines)

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 from kit.core.errors import MeasurementUnknown
 from kit.core.units import format_binary_bytes, format_latency
 from kit.store.checks.outcome import Outcome, Verdict
-from kit.store.manifest import Moment, PowerLoss
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest, Moment, PowerLoss
 from kit.store.parts.power_loss import Bound, Control, PowerLossResult
+from kit.store.summary import Row
+from reports.features.feature import Feature, Judged
 from reports.statistics import proportion
 from reports.verdict.outcomes import verdict_of
 
@@ -271,3 +274,14 @@ def _control_sentence(power_loss: PowerLoss) -> str:
         return ""
     lost = sum(sum(counts_of(moment).values()) for moment in control)
     return f"{who[0].upper()}{who[1:]} lost {lost} of {_records(control)}: the test sees a loss."
+
+
+def _judged(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
+    try:
+        found = judge(manifest.power_loss)
+    except MeasurementUnknown as error:
+        return Judged({}, [Outcome.unknown("POWER-LOSS-UNKNOWN", f"Power losses: {error.message}.")])
+    return Judged({"power_loss": found.told}, found.outcomes, kept=found.kept)
+
+
+FEATURE = Feature(_judged, lambda summary: answer(summary.power_loss))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kit.store.parts.split import PhaseSplit, SplitPhase, SplitRow
-from reports.analysis import split
-from reports.figures import split as split_figure
+from reports.features.split import figure as split_figure
+from reports.features.split import judge as split
 from tests.reports.synthetic import summary_of
 
 MS = 1_000_000

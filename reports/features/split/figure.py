@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kit.core.units import format_latency
+from kit.store.labels import tier_name
 from kit.store.parts.split import Part, SplitPhase, SplitTier
-from reports.analysis.split import WORDS
-from reports.analysis.tier_names import tier_name
+from reports.features.split.judge import WORDS
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.plotly import Layout, Trace

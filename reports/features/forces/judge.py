@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kit.core.units import format_latency
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.forces import Latencies
-from kit.store.summary import ForcesRow
+from kit.store.summary import ForcesRow, Row
+from reports.features.feature import Feature, Judged
+from reports.features.forces.durability import durability, flush_outcomes, outcomes
 from reports.statistics.quantiles import figures_us
-from reports.verdict.forces import durability
 
 _OWN = ("method", "record_bytes", "per_force", "direct", "append", "files", "threads", "group_commit",
         "forces", "records", "overwritten", "recovered", "damaged", "lost", "records_per_s", "forces_per_s",
@@ -62,3 +64,12 @@ def sentences(rows: Iterable[ForcesRow]) -> Iterator[str]:
         if row.durable != "durable":
             text += f" {_WORTH[row.durable]}: {row.why}."
         yield text
+
+
+def _judged(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
+    rows = [*describe(manifest)]
+    found = [*flush_outcomes(manifest), *outcomes(manifest.phases)]
+    return Judged({"forces": rows}, found, [*sentences(rows)])
+
+
+FEATURE = Feature(_judged)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kit.core.units import format_latency
+from kit.store.labels import tier_name
 from kit.store.manifest import Manifest
 from kit.store.parts.split import (
     Device,
@@ -21,7 +22,7 @@ from kit.store.parts.split import (
 )  # fmt: skip
 from kit.store.summary import Row
 from kit.store.tables import SERVER
-from reports.analysis.tier_names import tier_name
+from reports.features.feature import Feature, Judged
 
 LEAST_JOINED = 0.95
 """Of the requests of a tier; with fewer its parts are withheld."""
@@ -169,3 +170,10 @@ def _doubts(phase: SplitPhase) -> Iterator[str]:
 
 def _name(tier: SplitTier) -> str:
     return f"{tier.op}s, {tier_name(tier.tier)}"
+
+
+FEATURE = Feature(
+    lambda manifest, _, rows: Judged({"split": describe(manifest, rows)}),
+    lambda summary: sentences(summary.split),
+    lambda summary: sentences(summary.split),
+)

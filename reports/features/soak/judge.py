@@ -15,7 +15,10 @@ from kit.store.latency import Latency
 from kit.store.manifest import Manifest, Soak
 from kit.store.parts.soak import SoakDrift, SoakPhase, SoakRow, SoakTier
 from kit.store.phase import STOP_RULE, Phase
+from kit.store.summary import Row, Summary
 from kit.store.tables import deciding_layer
+from reports.features.feature import Feature, Judged
+from reports.features.soak import impact
 from reports.statistics import blocks
 from reports.statistics.quantiles import percentiles_ns
 from reports.statistics.ratios import RatioRange
@@ -23,6 +26,16 @@ from reports.statistics.ratios import RatioRange
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 # From this ratio on the sentence says "times", not percent.
 _TIMES = 2
+
+
+def judge(manifest: Manifest, latency: Latency, _: Sequence[Row]) -> Judged:
+    """With the impact of other loads, which stands beside it on the page."""
+    soaks, impacts = describe(manifest, latency), impact.describe(manifest, latency)
+    return Judged(
+        {"soak": soaks, "impact": impacts},
+        [*outcomes(soaks), *impact.outcomes(impacts)],
+        [*sentences(soaks), *impact.sentences(impacts)],
+    )
 
 
 def describe(manifest: Manifest, latency: Latency) -> list[SoakPhase]:
@@ -198,3 +211,11 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
     if drift.ok is False:
         return f"{text}."
     return f"{text}: open, by what differs within rows. Longer rows, more of them, or a steadier load tell."
+
+
+def _answer(summary: Summary) -> Iterator[str]:
+    yield from [*sentences(summary.soak)][:1]
+    yield from [*impact.sentences(summary.impact)][:1]
+
+
+FEATURE = Feature(judge, _answer)

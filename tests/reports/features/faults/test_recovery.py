@@ -11,7 +11,7 @@ from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from reports.verdict import recovery
+from reports.features.faults import judge as recovery
 from reports.verdict.outcomes import verdict_of
 from tests.reports.synthetic import Row, table
 

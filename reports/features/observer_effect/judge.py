@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from kit.store.manifest import ObserverEffect
 from kit.store.parts.observer_effect import ObserverRatio, ObserverRow
+from reports.features.feature import Feature, Judged
 from reports.statistics.ratios import Realisation, paired
 
 
@@ -44,13 +45,19 @@ def _ratio(pairs_ns: Sequence[tuple[float, float]]) -> ObserverRatio | None:
     return ObserverRatio(without_us=without_us, ratio=found.value, low=low, high=high)
 
 
-def sentence(rows: Sequence[ObserverRow]) -> str:
-    """The rows at p50 in one sentence, "" for none."""
+def sentences(rows: Sequence[ObserverRow]) -> Iterator[str]:
+    """The rows at p50 in one sentence."""
     if not rows:
-        return ""
+        return
     parts = []
     for row in rows:
         p50 = row.p50
         between = "" if p50.low is None else f" ({p50.low:.3f} to {p50.high:.3f})"
         parts.append(f"{p50.ratio:.3f}{between} by {row.threads} thread{'s' * (row.threads != 1)}")
-    return f"Observer effect: p50 of reads from DRAM with the tracer / without: {', '.join(parts)}."
+    yield f"Observer effect: p50 of reads from DRAM with the tracer / without: {', '.join(parts)}."
+
+
+FEATURE = Feature(
+    lambda manifest, _, __: Judged({"observer_effect": describe(manifest.observer_effect)}),
+    lines=lambda summary: sentences(summary.observer_effect),
+)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from kit.store.manifest import ObserverEffect, ObserverStretch
-from reports.analysis.observer_effect import describe, sentence
+from reports.features.observer_effect.judge import describe, sentences
 
 
 def effect(*pairs: tuple[float, float], threads: int = 1) -> ObserverEffect:
@@ -32,7 +32,7 @@ def test_the_ratio_is_the_geometric_mean_over_pairs_with_its_t_interval() -> Non
     assert row.p50.low == pytest.approx(math.exp(mean - half), rel=1e-4)
     assert row.p50.high == pytest.approx(math.exp(mean + half), rel=1e-4)
     assert row.p99.ratio == row.p50.ratio and row.p99.without_us == 200.0
-    assert sentence([row]) == (
+    assert next(sentences([row])) == (
         "Observer effect: p50 of reads from DRAM with the tracer / without: "
         f"{row.p50.ratio:.3f} ({row.p50.low:.3f} to {row.p50.high:.3f}) by 1 thread."
     )
@@ -41,11 +41,11 @@ def test_the_ratio_is_the_geometric_mean_over_pairs_with_its_t_interval() -> Non
 def test_one_pair_has_no_interval_and_a_side_alone_no_row() -> None:
     [row] = describe(effect((100_000, 102_000), threads=4))
     assert row.p50.low is row.p50.high is None
-    assert sentence([row]).endswith("without: 1.020 by 4 threads.")
+    assert next(sentences([row])).endswith("without: 1.020 by 4 threads.")
     one_side = effect((100_000, 102_000))
     assert describe(one_side.model_copy(update={"stretches": one_side.stretches[:1]})) == []
     assert describe(effect((0, 100_000))) == []
 
 
 def test_without_a_measurement_there_is_nothing_to_say() -> None:
-    assert describe(None) == [] and sentence([]) == ""
+    assert describe(None) == [] and [*sentences([])] == []

@@ -11,8 +11,8 @@ from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import PowerLoss
 from kit.store.summary import Summary
+from reports.features.power_loss import judge as power_loss
 from reports.output.junit import junit
-from reports.verdict import power_loss
 from tests.reports import synthetic
 
 Json = dict[str, Any]

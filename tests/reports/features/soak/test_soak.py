@@ -6,8 +6,9 @@ import pytest
 
 from kit.store.latency import Latency
 from kit.store.tables import LATENCY_SCHEMA
+from reports.features.soak import impact
+from reports.features.soak import judge as soak
 from reports.output.junit import junit
-from reports.verdict import impact, soak
 from tests.reports import synthetic
 from tests.reports.synthetic import SECOND
 

@@ -1,0 +1,20 @@
+"""The features, in the order of their sentences: a line each."""
+
+from __future__ import annotations
+
+from reports.features.faults import judge as faults
+from reports.features.feature import Feature
+from reports.features.forces import judge as forces
+from reports.features.observer_effect import judge as observer_effect
+from reports.features.power_loss import judge as power_loss
+from reports.features.soak import judge as soak
+from reports.features.split import judge as split
+
+FEATURES: tuple[Feature, ...] = (
+    soak.FEATURE,
+    faults.FEATURE,
+    power_loss.FEATURE,
+    forces.FEATURE,
+    split.FEATURE,
+    observer_effect.FEATURE,
+)

@@ -1,0 +1,1 @@
+"""Declared faults and events."""

@@ -1,0 +1,1 @@
+"""Power losses, and what they lost."""

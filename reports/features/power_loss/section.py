@@ -1,0 +1,14 @@
+"""The page's table of power losses."""
+
+from __future__ import annotations
+
+from kit.store.manifest import Manifest
+from kit.store.summary import Summary
+from reports.features.power_loss.judge import table
+from reports.features.section import Section
+
+
+def section(manifest: Manifest, _: Summary) -> Section | None:
+    """Of a run with power losses."""
+    found = table(manifest.power_loss)
+    return Section("power", "Power losses", "power_loss/power-loss.html.j2", found) if found else None

@@ -1,0 +1,1 @@
+"""Loads of hours, and what other loads do to them."""
