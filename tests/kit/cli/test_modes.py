@@ -226,7 +226,7 @@ def test_an_option_has_an_effect_or_is_refused(
     option: str,
     takes: bool,
 ) -> None:
-    more = [option, VALUES.get(option, "/nonexistent/x.toml")] if takes else [option]
+    more = [option, VALUES.get(option, "nowhere/x.toml")] if takes else [option]
     if option == "--format" and "--json" in words:
         more = [option, "text"]
     found = outcome(hsp_here, stored, recorded, words.split(), more)
