@@ -95,7 +95,7 @@ def summarise(
         expect=tuple(expect),
         use=tuple(resource_use.describe(manifest)),
         **({"disclosure": told} if (told := disclosure.describe(manifest)) else {}),
-        **{"power_loss": None, **asked},
+        **{"power_loss": None, "observer_effect": (), **asked},
     )
 
 
