@@ -126,7 +126,7 @@ def test_a_new_host_shows_the_fingerprint_that_ssh_shows(site: Site) -> None:
     kept = known.read_text()
     known.write_text("")
     try:
-        done = site.hsp("devices", "--testbed", str(site.testbed()))
+        done = site.hsp("host", "disks", "--testbed", str(site.testbed()))
     finally:
         known.write_text(kept)
     print(done.stderr)
