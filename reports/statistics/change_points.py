@@ -94,6 +94,19 @@ class FoundChanges:
         return wide * self.scatter * math.sqrt(1 / before + 1 / after)
 
 
+def runs_to_find(scatter: float, change: float, alpha: float, most: int) -> int | None:
+    """Runs of one level with which a step of `change` in their middle is found in nine of ten cases.
+
+    `scatter`, `change`: of logarithms; `alpha`: as of `change_points`. None: more than `most`.
+    """
+    for runs in range(FEWEST + 1, most + 1):
+        critical = t_critical(alpha / math.comb(runs + 1, 3), runs - 2)
+        least = FoundChanges((), runs - 1, scatter, critical).smallest(runs // 2, runs - runs // 2)
+        if least is not None and least <= change:
+            return runs
+    return None
+
+
 def change_points(
     values: Sequence[float], errors: Sequence[float], states: Sequence[int], alpha: float
 ) -> FoundChanges:
@@ -176,7 +189,7 @@ def outliers(rest: Floats, hat: Floats, free: int, least: float, alpha: float) -
 
 
 def _stands_alone(rest: Floats, far: int) -> bool:
-    beside = [rest[i] / rest[far] for i in (far - 1, far + 1) if 0 <= i < len(rest)]
+    beside = [float(rest[i] / rest[far]) for i in (far - 1, far + 1) if 0 <= i < len(rest)]
     return max(beside) < _BESIDE
 
 
