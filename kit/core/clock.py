@@ -16,6 +16,10 @@ ClockKind = Literal["real", "virtual"]
 # Ticks of clocks of computers that are no whole number of ns: ACPI PM (3.579545 MHz), HPET (14.31818 MHz),
 # Arm's generic timer at 24 and 19.2 MHz, a clock of 32,768 Hz.
 ODD_TICKS_NS = (279.3651, 69.84128, 41.66667, 52.08333, 30517.58)
+# All that are looked for: digits of tools besides, the largest first.
+TICKS_NS = (*(part * 10.0**n for n in range(7, 0, -1) for part in (1, 0.5)), 1024.0, 40.0, *ODD_TICKS_NS)
+# So far, as a part of the tick, latencies may be from its multiples: clocks are adjusted and converted.
+JITTER = 1 / 25
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The tick of the clock that measured latencies, from the latencies as the source has them, in whole ns.
 
 It is the unit of the source or its last digit, or the tick of a coarser clock behind it: 1.024 us, 40 ns
-(25 MHz), 279.365 ns (ACPI PM). Stored as `tick_ns` with an import: bands are not looked for below it.
+(25 MHz), 279.365 ns (ACPI PM), also where its multiples are off by some nanoseconds. Stored as `tick_ns` with
+an import: bands are not looked for below it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kit.core.clock import ODD_TICKS_NS
+from kit.core.clock import JITTER, ODD_TICKS_NS, TICKS_NS
 from kit.importers.histogram_accumulator import IntArray
 
 Floats = npt.NDArray[np.float64]
@@ -25,6 +26,8 @@ _FEWEST = 30
 _ROUNDED_NS = 2
 _LEAST_TICK_NS = 4 * _ROUNDED_NS
 _BY_SEARCH = 1e-6
+# Of finer ticks, jitter is rounding.
+_LEAST_JITTERED = 10 * _ROUNDED_NS
 # Multiples beyond tell no more, and need a finer search.
 _MOST_TICKS = 300
 _MOST_VALUES = 128
@@ -46,7 +49,26 @@ def tick_ns(latency_ns: IntArray, unit_ns: int = 1) -> float:
     for factor, chance in ((digits, _CHANCE), (common // base // digits, _CHANCE_OF_REST)):
         if factor > 1 and (values.size - 1) * math.log(factor) > -math.log(chance):
             base *= factor
-    return float(base) if base > 1 else _fitted(values)
+    exact = float(base) if base > 1 else _fitted(values)
+    return exact if exact != base else _jittered(values, base)
+
+
+def _jittered(values: IntArray, base: int) -> float:
+    """The largest tick whose multiples the latencies, in steps of `base`, are off by little; else `base`.
+
+    Around 0 the latencies are off by no more than around its other multiples: short ones have no tick.
+    """
+    for tick in TICKS_NS:
+        multiples = np.rint(values / tick)
+        off = np.abs(values - tick * multiples)
+        teeth = np.unique(multiples[multiples > 0]).size
+        jitter = float(off[multiples > 0].max(initial=0.0))
+        if tick < _LEAST_JITTERED * base or not 1 < teeth < values.size or jitter > JITTER * tick:
+            continue
+        by_chance = (2 * math.ceil(jitter / base) + 1) * base / tick
+        if off.max() <= 2 * jitter + _ROUNDED_NS and teeth * math.log(by_chance) < math.log(_CHANCE):
+            return tick
+    return float(base)
 
 
 def _decade(most: int, common: int) -> int:

@@ -38,11 +38,15 @@ _LEAST_IOS = sample_needed(0.5)
 
 @dataclass(frozen=True)
 class _Figure:
-    """One figure of one row in every run of A and of B. `smallest` ratio told."""
+    """One figure of one row in every run of A and of B. `smallest` ratio told.
+
+    `counted`: the mean shares of A and of B where a run has no I/O, whose logarithm is only a bound.
+    """
 
     a: list[Realisation]
     b: list[Realisation]
     smallest: float
+    counted: tuple[float, float] | None = None
 
     def sides(self, *, pairs: bool) -> list[list[Realisation]]:
         return [[b.minus(a) for a, b in zip(self.a, self.b, strict=True)]] if pairs else [self.a, self.b]
@@ -106,13 +110,22 @@ def _conclusion(runs_a: int, runs_b: int, figures: int, different: int, caveat: 
 
 def largest(result: Comparison) -> ComparedRow | None:
     """The largest difference that is shown, of a median if there is one."""
-    differ = [row for row in result.rows if row.words == DIFFERENCE and row.ratio and row.interval]
-    return max(differ, key=lambda each: (each.figure == "p50", abs(math.log(each.ratio or 1))), default=None)
+    differ = [row for row in result.rows if row.words == DIFFERENCE and (row.ratio or _lacking(row))]
+    return max(differ, key=lambda each: (each.figure == "p50", _size(each)), default=None)
+
+
+def _size(row: ComparedRow) -> float:
+    return abs(math.log(row.ratio)) if row.ratio else math.inf
+
+
+def _lacking(row: ComparedRow | ComparedCell) -> str:
+    """The side none of whose runs has an I/O of the tier."""
+    return next((side for side, value in (("A", row.a), ("B", row.b)) if value == 0), "")
 
 
 def interval(row: ComparedRow) -> str:
     """Of the ratio, in words; "" where there is none."""
-    if row.interval and is_too_wide(row.interval):
+    if row.interval and row.interval[0] > 0 and is_too_wide(row.interval):
         return "not known"
     return " to ".join(f"{end:.4g}" for end in row.interval or ())
 
@@ -125,6 +138,9 @@ def answer(result: Comparison) -> str:
 
 def difference(row: ComparedRow | ComparedCell) -> str:
     """Such as "B's synchronous writes (write-slog) take 24.9 % longer (23.7 to 26 %) at p50"."""
+    if side := _lacking(row):
+        ios, share = f"{ios_words(row.op, row.tier)} ({row.phase})", 100 * ((row.a or 0) + (row.b or 0))
+        return f"{side} has no {ios}, which are {share:.3g} % of the I/Os of {'BA'['AB'.index(side)]}"
     assert row.ratio and row.interval, "a difference that is shown has both"
     ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
     change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
@@ -150,11 +166,19 @@ def _row(key: Key, name: str, figure: _Figure | str, found: RatioRange | None) -
     if isinstance(figure, _Figure) and found:
         values = {"a": mean(figure.a).value, "b": mean(figure.b).value, "ratio": found.value}
         values |= {"interval": found.range if found.decides else None, "words": "no statement"}
+        values |= _as_counted(figure.counted, found) if figure.counted else {}
         if found.decides:
             clear = found.inside(1, 1) is False and abs(found.log) > math.log1p(figure.smallest)
             values["words"] = DIFFERENCE if clear else NO_DIFFERENCE
     values |= zip(("phase", "layer", "op", "tier"), key, strict=True)
     return ComparedRow(figure=name, withheld=figure if isinstance(figure, str) else None, **values)
+
+
+def _as_counted(shares: tuple[float, float], found: RatioRange) -> dict[str, Any]:
+    """Shares where a run has no I/O: no ratio but 0, which has an upper end."""
+    none_in_b = not shares[1]
+    known = (0.0, found.range[1]) if none_in_b and found.decides and found.range else None
+    return dict(zip("ab", shares, strict=True)) | {"ratio": 0.0 if none_in_b else None, "interval": known}
 
 
 def _latency(key: Key, name: str, tables: Sequence[Sequence[Mapping[Key, Row]]]) -> _Figure | str:
@@ -203,7 +227,7 @@ def _share(
     tables: Sequence[Sequence[Mapping[Key, Row]]],
     totals: Sequence[Sequence[Mapping[tuple[str, str], int]]],
 ) -> _Figure | str:
-    """The share of a tier; a run without it counts as one with half an I/O."""
+    """The share of a tier. For the interval, a run without it counts as one with half an I/O."""
     counts = [[(t[key].count if key in t else 0) for t in side] for side in tables]
     wholes = [[t.get(key[:2], 0) for t in side] for side in totals]
     for letter, side in zip("AB", wholes, strict=True):
@@ -222,7 +246,8 @@ def _share(
         made.append(
             [Realisation(math.log(p), ERRORS_95 * e) for (p, _), e in zip(of_side, errors, strict=True)]
         )
-    return _Figure(made[0], made[1], 0.0)
+    a, b = (fmean(n / w for n, w in zip(*each, strict=True)) for each in zip(counts, wholes, strict=True))
+    return _Figure(made[0], made[1], 0.0, (a, b) if add else None)
 
 
 _CSV_HEAD = "phase layer op tier figure unit a b ratio ratio_low ratio_high finding".split()

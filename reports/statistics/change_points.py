@@ -17,7 +17,8 @@ level that goes up and comes back is seen, which plain binary segmentation misse
 - The critical value is Bonferroni's over all candidates: of sequences without a change at most `alpha` show
   one.
 - A level has two runs or more. A run that would be a level of its own, or that is too far from its level, is
-  apart: it is taken out, and the search begins anew.
+  apart: it is taken out, and the search begins anew. So are two that hide each other, if they do not stand
+  side by side on one level.
 - A level that scatters more than the others is held against its own scatter (Welch).
 - Without a degree of freedom nothing is found: what the next run would give is not known.
 - All of this holds for runs that do not depend on each other: reports.statistics.explanations.
@@ -48,6 +49,8 @@ NINE_OF_TEN = 1.2816
 TINY = 1e-9
 # A neighbour that lies less than this part of the way to an outlier is not of its kind.
 _BESIDE = 0.5
+# Degrees of freedom without one run, of which a pair takes one more.
+_LEAST_OF_PAIR = 3
 # Standard errors that a normal value is above in one of a hundred cases.
 _ONE_OF_HUNDRED = 2.326
 Ints = npt.NDArray[np.int64]
@@ -91,6 +94,19 @@ class FoundChanges:
         return wide * self.scatter * math.sqrt(1 / before + 1 / after)
 
 
+def runs_to_find(scatter: float, change: float, alpha: float, most: int) -> int | None:
+    """Runs of one level with which a step of `change` in their middle is found in nine of ten cases.
+
+    `scatter`, `change`: of logarithms; `alpha`: as of `change_points`. None: more than `most`.
+    """
+    for runs in range(FEWEST + 1, most + 1):
+        critical = t_critical(alpha / math.comb(runs + 1, 3), runs - 2)
+        least = FoundChanges((), runs - 1, scatter, critical).smallest(runs // 2, runs - runs // 2)
+        if least is not None and least <= change:
+            return runs
+    return None
+
+
 def change_points(
     values: Sequence[float], errors: Sequence[float], states: Sequence[int], alpha: float
 ) -> FoundChanges:
@@ -108,11 +124,11 @@ def change_points(
         found = _search(x[kept], floor[kept], [states[i] for i in kept], alpha)
         ends = [0, *(change.at for change in found.changes), len(kept)]
         odd = _alone(found, ends)
-        if odd is None and found.freedom:
-            odd = _outlier(x[kept], ends, float(np.mean(floor**2)) + TINY**2, alpha)
-        if odd is None:
+        if not odd and found.freedom:
+            odd = _outliers(x[kept], ends, float(np.mean(floor**2)) + TINY**2, alpha)
+        if not odd:
             break
-        kept.pop(odd)
+        kept = [run for place, run in enumerate(kept) if place not in odd]
     changes = tuple(
         replace(change, at=kept[change.at], places=tuple(kept[place] for place in change.places))
         for change in found.changes
@@ -121,40 +137,60 @@ def change_points(
     return replace(found, changes=changes, levels=levels, odd=tuple(sorted({*range(n)} - {*kept})))
 
 
-def _alone(found: FoundChanges, ends: Sequence[int]) -> int | None:
+def _alone(found: FoundChanges, ends: Sequence[int]) -> list[int]:
     """The run that is a level of its own, the one farthest away."""
     far = {a: 0.0 for a, b in itertools.pairwise(ends) if b - a == 1 and found.changes}
     for change in found.changes:
         for place in {change.at, change.at - 1} & set(far):
             far[place] = max(far[place], abs(change.log) / change.reach)
-    return max(far, key=lambda place: far[place]) if far else None
+    return [max(far, key=lambda place: far[place])] if far else []
 
 
-def _outlier(x: Floats, ends: Sequence[int], least: float, alpha: float) -> int | None:
-    """The run that is apart from its level, and not on the way to the run before or after it."""
+def _outliers(x: Floats, ends: Sequence[int], least: float, alpha: float) -> list[int]:
+    """The run that is apart from its level, or two, and not on the way to the run before or after it."""
     spans = list(itertools.pairwise(ends))
     rest = np.concatenate([x[a:b] - x[a:b].mean() for a, b in spans])
-    share = np.concatenate([np.full(b - a, 1 - 1 / (b - a)) for a, b in spans])
-    found = outlier(rest, share, len(spans), least, alpha)
-    if found is None:
-        return None
-    beside = [rest[i] / rest[found] for i in (found - 1, found + 1) if 0 <= i < len(x)]
-    return found if max(beside) < _BESIDE else None
+    hat = np.zeros((len(x), len(x)))
+    for a, b in spans:
+        hat[a:b, a:b] = 1 / (b - a)
+    found = outliers(rest, hat, len(spans), least, alpha)
+    return found if all(_stands_alone(rest, each) for each in found) else []
 
 
-def outlier(rest: Floats, share: Floats, free: int, least: float, alpha: float) -> int | None:
-    """The residual that is farther away than chance lets one of all, by deletion residuals.
+def outliers(rest: Floats, hat: Floats, free: int, least: float, alpha: float) -> list[int]:
+    """The residual that is farther away than chance lets one of all, by deletion residuals; or two.
 
-    `share`: of the variance that a residual has (1 less its leverage); `free`: fitted values.
+    Two may hide each other, each in the scatter that it makes. So each of a pair is held against what is left
+    without both. `hat`: the matrix that makes fitted values of the values; `free`: fitted values.
     (Cook and Weisberg, "Residuals and Influence in Regression", 1982; Bonferroni's correction.)
     """
-    freedom = len(rest) - free - 1
+    runs, share, squares = len(rest), 1 - np.diag(hat), float(rest @ rest)
+    freedom = runs - free - 1
     if freedom < 1:
-        return None
-    without = np.maximum((float(rest @ rest) - rest**2 / share) / freedom, least)
+        return []
+    without = np.maximum((squares - rest**2 / share) / freedom, least)
     t = np.abs(rest) / np.sqrt(without * share)
     far = int(np.argmax(t))
-    return far if t[far] > t_critical(alpha / len(rest), freedom) else None
+    if t[far] > t_critical(alpha / runs, freedom):
+        return [far]
+    if freedom < _LEAST_OF_PAIR:
+        return []
+    # In row i and column j: of i, with j taken out, too.
+    apart = rest[:, None] + hat * (rest / share)
+    part = np.maximum(share[:, None] - hat**2 / share, TINY)
+    left = (squares - rest**2 / share - apart**2 / part) / (freedom - 1)
+    t = np.abs(apart) / np.sqrt(np.maximum(left, least) * part)
+    np.fill_diagonal(t, 0.0)
+    both = np.minimum(t, t.T)
+    i, j = divmod(int(np.argmax(both)), runs)
+    # Each is far, and neither is a level with the other.
+    pair = both[i, j] > t_critical(alpha / (runs * (runs - 1)), freedom - 1)
+    return [i, j] if pair and all(_stands_alone(rest, each) for each in (i, j)) else []
+
+
+def _stands_alone(rest: Floats, far: int) -> bool:
+    beside = [float(rest[i] / rest[far]) for i in (far - 1, far + 1) if 0 <= i < len(rest)]
+    return max(beside) < _BESIDE
 
 
 def _search(x: Floats, floor: Floats, states: Sequence[int], alpha: float) -> FoundChanges:

@@ -30,7 +30,7 @@ from reports.statistics.change_points import (
     TINY,
     FoundChanges,
     change_points,
-    outlier,
+    outliers,
     reach_of,
 )
 from reports.statistics.quantiles import Floats
@@ -214,10 +214,10 @@ def _line(x: Floats, least: float, alpha: float, lowest: float) -> tuple[Realisa
         spread = float(at @ at)
         slope = float(at @ x[kept]) / spread
         rest = x[kept] - mean - slope * at
-        far = outlier(rest, 1 - 1 / n - at**2 / spread, 2, least, alpha)
-        if far is None:
+        far = outliers(rest, 1 / n + np.outer(at, at) / spread, 2, least, alpha)
+        if not far:
             break
-        kept.pop(far)
+        kept = [run for place, run in enumerate(kept) if place not in far]
     squares, free, lag = float(rest @ rest), max(n - 2, 1), _lag(rest, 2, least, lowest)
     scatter = math.sqrt(max(squares / free, least)) * _wide(lag)
     last = _last(len(x))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.clock import ODD_TICKS_NS
+from kit.core.clock import JITTER, TICKS_NS
 from reports.statistics.quantiles import Bins, Floats
 
 _STEPS_PER_OCTAVE = 64
@@ -29,8 +29,6 @@ _LENGTHS = sorted({2**k for k in range(12)} | {3 * 2**k for k in range(11)})
 # Nats of log likelihood ratio. By simulation (tests/reports/statistics/test_bands.py) one mode with a heavy
 # tail is cut in less than 1 % of cases.
 _LEAST_EVIDENCE = 9.0
-# Ticks of clocks and digits of tools that are looked for where the source does not tell its own.
-_TICKS_NS = (*(part * 10.0**n for n in range(7, 0, -1) for part in (1, 0.5)), 1024.0, 40.0, *ODD_TICKS_NS)
 _ROUNDED_NS = 1.0
 # Of a tick that is a smaller part of a bin, a multiple more or less is less than the ripple of one mode.
 _FAR = 1 / 12
@@ -61,17 +59,18 @@ def possible_ticks_ns(bins: Bins) -> list[float]:
 
     Bins narrower than a tick are filled only where a multiple of it falls into them: a comb, whose teeth
     are not modes. Wider ones hold more or fewer multiples than their width has. A tick is ruled out by a bin
-    with I/Os that holds no multiple of it.
+    with I/Os that holds no multiple of it, nor what jitters around one.
     """
     lo, hi, _ = np.array([b for b in bins if b[2]], dtype=np.float64).reshape(-1, 3).T
     least = _FAR * float(np.median(hi - lo))
-    return sorted(tick for tick in _TICKS_NS if tick >= least and _multiples(lo, hi, tick).all())
+    return sorted(tick for tick in TICKS_NS if tick >= least and _multiples(lo, hi, tick).all())
 
 
 def _multiples(lo: Floats, hi: Floats, tick: float) -> Floats:
-    """How many multiples of `tick` each [lo, hi) holds, rounded to whole ns."""
-    slop = 0.0 if tick == int(tick) else _ROUNDED_NS
-    held: Floats = np.floor((hi - 1 + slop) / tick) - np.ceil((lo - slop) / tick) + 1
+    """How many multiples of `tick` each [lo, hi) holds, rounded to whole ns, or by jitter but for 0."""
+    slop = max(JITTER * tick, 0.0 if tick == int(tick) else _ROUNDED_NS)
+    first = np.maximum(np.ceil((lo - slop) / tick), lo > _ROUNDED_NS)
+    held: Floats = np.floor((hi - 1 + slop) / tick) - first + 1
     held[held < 0] = 0.0
     return held
 

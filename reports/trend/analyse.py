@@ -6,14 +6,14 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Literal
 
 from kit.core.errors import ConfigError
 from kit.store.summary import Range
 from reports.comparison import comparability
 from reports.comparison.each_once import EachOnce
-from reports.statistics.change_points import ALPHA, FEWEST, FoundChanges
+from reports.statistics.change_points import ALPHA, FEWEST, FoundChanges, runs_to_find
 from reports.statistics.explanations import Explained, Fit, explain
 from reports.statistics.ratios import ERRORS_95, Realisation, around
 from reports.trend.checks import History, histories
@@ -27,6 +27,8 @@ _CHANCE = 1.645
 _MOST_COMMON = 0.9
 # Where only a larger change than this would be found, runs are too few to tell.
 _TELLING = math.log(2)
+# More are not shown together.
+MOST_RUNS = 100
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class TrendLine:
 
     `used`: the points that count, which `explained` numbers from 0. `changes`: None where the points are too
     few to tell, empty where steps are not what fits best; `smallest`: the ratio that is found in nine of ten
-    cases in the middle of the line, None without a degree of freedom.
+    cases in the middle of the line, None without a degree of freedom. `needed`: where they are too few, the
+    runs that would find a change to twice or half; None: more than MOST_RUNS, or not known.
     """
 
     key: Key
@@ -64,6 +67,7 @@ class TrendLine:
     explained: Explained
     changes: tuple[ChangePoint, ...] | None = None
     smallest: float | None = None
+    needed: int | None = None
 
     @property
     def is_rate(self) -> bool:
@@ -239,12 +243,24 @@ def _explained(line: TrendLine, marks: Sequence[Mark], alpha: float, lag: float 
     if not (explained.fits and explained.fits[0].kind in ("steps", "slope")) and (
         limit is None or limit > _TELLING
     ):
-        return made
+        scatter = _scatter([each.log for each in figures], states)
+        if scatter is None:
+            return made
+        needed = runs_to_find(max(scatter, *errors), _TELLING, alpha / 2, MOST_RUNS)
+        return replace(made, needed=needed)
     if explained.fits[0].kind != "steps":
         return replace(made, changes=())
     levels = [sum(figures[i].log for i in level) / len(level) for level in found.levels]
     changes = tuple(_change(made, number, levels, marks) for number in range(len(found.changes)))
     return replace(made, changes=changes)
+
+
+def _scatter(logs: Sequence[float], states: Sequence[int]) -> float | None:
+    """Of runs between which nothing was recorded to change: standard deviation; None without two of them."""
+    levels = [[log for log, each in zip(logs, states, strict=True) if each == state] for state in {*states}]
+    freedom = len(logs) - len(levels)
+    squares = sum((log - fmean(level)) ** 2 for level in levels for log in level)
+    return math.sqrt(squares / freedom) if freedom else None
 
 
 def _change(line: TrendLine, number: int, levels: Sequence[float], marks: Sequence[Mark]) -> ChangePoint:

@@ -13,12 +13,10 @@ from typing import Literal
 
 from reports.comparison.gate import chosen
 from reports.statistics.explanations import runs_to_tell
-from reports.trend.analyse import Trend, TrendLine
+from reports.trend.analyse import MOST_RUNS, Trend, TrendLine
 from reports.trend.sentences import name_of, ratio_text
 
 Outcome = Literal["holds", "fails", "open"]
-# More are not shown together, and a gate that needs more never tells.
-MOST_RUNS = 100
 
 
 @dataclass(frozen=True)

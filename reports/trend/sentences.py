@@ -14,8 +14,8 @@ from kit.store.labels import ios_words, op_name, tier_name
 from kit.store.summary import Range
 from reports.analysis.import_source import LAYERS
 from reports.statistics.change_points import ALPHA
-from reports.trend.analyse import ChangePoint, Trend, TrendLine, quiet_marks
-from reports.trend.marks import Mark
+from reports.trend.analyse import MOST_RUNS, ChangePoint, Trend, TrendLine, quiet_marks
+from reports.trend.marks import Mark, version_labels
 from reports.trend.point import BYTES, RATE, Key
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -220,8 +220,8 @@ def _left_open(trend: Trend) -> Iterator[str]:
     open_ = len(trend.lines) - len(trend.judged)
     if open_:
         yield (
-            f"{open_} of {len(trend.lines)} figures have too few runs to tell: measure each version at least "
-            "twice."
+            f"{open_} of {len(trend.lines)} figures have too few runs to tell: "
+            f"{_more_runs(trend, [line for line in trend.lines if line.changes is None])}."
         )
     wander = trend.alike
     if wander:
@@ -235,6 +235,19 @@ def _left_open(trend: Trend) -> Iterator[str]:
         yield f"Left out (result unknown): {', '.join(hollow)}."
     if any(point.imported for point in trend.points):
         yield "Imports stand where they were imported; when they were measured is not known."
+
+
+def _more_runs(trend: Trend, lines: Sequence[TrendLine]) -> str:
+    """What would tell a change of these lines, which have too few runs."""
+    versions = version_labels(trend.points)
+    if all(len({versions[i] for i in line.used}) == len(line.used) for line in lines):
+        return "measure each version at least twice"
+    needed = [line.needed for line in lines if line.needed]
+    if not needed:
+        return f"as they scatter, {MOST_RUNS} runs would not tell a change to twice or half"
+    runs = max(max(needed), 1 + max(len(line.used) for line in lines))
+    of = f" in {len(needed)} of them" if len(needed) < len(lines) else ""
+    return f"about {runs} runs would tell a change to twice or half{of}, if they scatter as these did"
 
 
 def _lags(lines: Sequence[TrendLine]) -> str:

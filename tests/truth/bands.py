@@ -21,6 +21,8 @@ from tests.truth.trials import Trial
 _SECONDS = 60
 _MEDIANS_US = (1.5, 6.0, 12.0, 20.0, 40.0, 80.0)
 _TICKS_NS = {"1 us": 1000.0, "1.024 us": 1024.0, "ACPI PM, 279 ns": 279.3651, "40 ns": 40.0, "1 ns": 1.0}
+# Ticks, and the standard deviation by which their multiples are off.
+_OFF = ((1e3, 1), (1e3, 5), (1e3, 8), (1024.0, 3), (1e6, 5), (1e6, 5000))
 _PROMISE = 'docs/formats/results.md, "Bands"'
 Draw = np.random.Generator
 
@@ -55,6 +57,33 @@ def _teeth(tick: float, known: bool, draw: Draw, sigma: float | None = None) -> 
         return _bands(_read_by(_one_mode(draw), tick), known) > 1
     median_ns = 1e3 * np.exp(draw.uniform(np.log(1.5), np.log(100)))
     return _bands(_read_by(median_ns * np.exp(sigma * draw.standard_normal(5000)), tick), known) > 1
+
+
+def _off(latency: Floats, tick: float, jitter_ns: float, draw: Draw) -> IntArray:
+    """As a clock with that tick has it, each off by some nanoseconds."""
+    read = _read_by(latency, tick) + jitter_ns * draw.standard_normal(latency.size)
+    return np.maximum(np.rint(read), 1).astype(np.int64)
+
+
+def _teeth_off(tick: float, jitter_ns: float, known: bool, sigma: float, draw: Draw) -> bool:
+    """One mode, anywhere from 1.5 to 100 ticks of a clock."""
+    median_ns = tick * np.exp(draw.uniform(np.log(1.5), np.log(100)))
+    made = median_ns * np.exp(sigma * draw.standard_normal(5000))
+    return _bands(_off(made, tick, jitter_ns, draw), known) > 1
+
+
+def _two_off(tick: float, jitter_ns: float, known: bool, draw: Draw) -> bool:
+    """Two modes, six standard deviations and at least five ticks apart."""
+    low = np.maximum(_one_mode(draw, 2500) * tick / 1e3, 6 * tick)
+    both = np.concatenate([low, 1.85 * _one_mode_at(draw, low)])
+    return _bands(_off(both, tick, jitter_ns, draw), known) == 2
+
+
+def _two_narrow(known: bool, draw: Draw) -> bool:
+    """Two narrow modes of a clock of nanoseconds, anywhere from 1.5 to 100 us, ten deviations apart."""
+    at = np.exp(draw.uniform(np.log(1.5e3), np.log(1e5)))
+    both = np.concatenate([at * np.exp(0.02 * draw.standard_normal(2500) + shift) for shift in (0, 0.2)])
+    return _bands(np.rint(both).astype(np.int64), known) == 2
 
 
 def _two_are_found(tick: float, known: bool, draw: Draw) -> bool:
@@ -167,6 +196,36 @@ TRIALS: list[Trial] = [
         )
         for known in (True, False)
         for name, tick in _TICKS_NS.items()
+    ),
+    *(
+        Trial(
+            claim=f"several bands, {'imported' if known else 'by the counts alone'}",
+            data=f"one mode (sigma {sigma}), ticks of {tick:g} ns that are off by {jitter:g} ns",
+            says=functools.partial(_teeth_off, tick, jitter, known, sigma),
+            at_most=0.01, cases=300, few=8 * (jitter == 5 and sigma == 0.1), promise=_PROMISE,
+        )
+        for known in (True, False)
+        for tick, jitter in _OFF
+        for sigma in (0.02, 0.1)
+    ),
+    *(
+        Trial(
+            claim=f"two bands, {'imported' if known else 'by the counts alone'}",
+            data=f"two modes, ticks of {tick:g} ns that are off by {jitter:g} ns",
+            says=functools.partial(_two_off, tick, jitter, known),
+            at_least=0.95, cases=300, few=4 * (jitter == 5), promise=_PROMISE,
+        )
+        for known in (True, False)
+        for tick, jitter in _OFF
+    ),
+    *(
+        Trial(
+            claim=f"two bands, {'imported' if known else 'by the counts alone'}",
+            data="two narrow modes (sigma 0.02) of 1.5 to 100 us, 20 % apart, a clock of 1 ns",
+            says=functools.partial(_two_narrow, known),
+            at_least=0.95, cases=300, few=4, promise=_PROMISE,
+        )
+        for known in (True, False)
     ),
     *(
         Trial(

@@ -114,6 +114,18 @@ def _phases(random: Random, runs: int, shift: float) -> bool:
     return result.different > 0 if shift == 1 else words[0] == "difference shown"
 
 
+def _none_counted(random: Random, runs: int, scatter: float) -> bool:
+    """B has no I/O of a tier, A 10 % of 4000: whether the upper end is below what would show in 39 of 40."""
+    counts = [*random.binomial(4000, 0.1 * np.exp(scatter * random.standard_normal(runs))).tolist()]
+    sides = [
+        [synthetic.summary_of([{"tier": tier, "count": n} for tier, n in of.items() if n]) for of in each]
+        for each in ([{"l2arc": n, "disk": 4000 - n} for n in side] for side in (counts, [0] * runs))
+    ]
+    row = next(r for r in compare(*sides).rows if (r.tier, r.figure) == ("l2arc", "share"))
+    assert row.interval and row.b == 0
+    return row.interval[1] * 0.1 < -math.log(0.025) / (4000 * runs)
+
+
 _SIZES = ((3, 3), (3, 5), (5, 5), (3, 10), (2, 10), (10, 10))
 _UNLIKE = ((0.02, 0.10), (0.10, 0.02), (0.03, 0.06))
 _SHOWN = "difference shown in any of 20 figures"
@@ -166,6 +178,14 @@ RUNS = [
         )
         for letters in ("AAAAABBBBB", "AABBBBBAAA", "ABBAABBAAB", "ABABABABAB")
         for name, drift, r in (("drift 1% a run", 0.01, 0.0), ("AR 0.6", 0.0, 0.6), ("AR 0.9", 0.0, 0.9))
+    ),
+    *(
+        Trial(
+            "the end of a share that B has none of is too low", f"{n} v {n} runs, scatter 10%",
+            functools.partial(_none_counted, runs=n, scatter=0.1), at_most=0.025, cases=400,
+            few=10 if n == 2 else 0, promise=COMPARE,
+        )
+        for n in (2, 5, 10)
     ),
     Trial(
         "difference shown", "A/A, two phases of the same 5 runs",

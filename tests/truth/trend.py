@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
+from reports.statistics.change_points import ALPHA
 from reports.statistics.ratios import Realisation
 from reports.trend.analyse import Trend, trend_of
 from reports.trend.gate import gate
@@ -127,6 +128,35 @@ def named(trend: Trend) -> bool:
     return bool(trend.lines[0].odd)
 
 
+def any_named(trend: Trend) -> bool:
+    """A run is said to be apart in any figure."""
+    return any(line.odd for line in trend.lines)
+
+
+def two_odd(
+    says: Callable[[Trend, set[int]], bool], runs: int, scatter: float, ratio: float, other: float
+) -> Callable[[np.random.Generator], bool]:
+    """Two runs, not side by side, that are so many times as slow as the rest; `says` gets their numbers."""
+
+    def drawn(rng: np.random.Generator) -> bool:
+        at = rng.choice(runs, 2, replace=False)
+        while abs(at[0] - at[1]) < 2:
+            at = rng.choice(runs, 2, replace=False)
+        course = flat(runs)
+        course[at] = np.log([ratio, other])
+        return says(page(rng, course, scatter, 1), {*at.tolist()})
+
+    return drawn
+
+
+def both_named(trend: Trend, at: set[int]) -> bool:
+    return at <= {run for run, _ in trend.lines[0].odd}
+
+
+def others_named(trend: Trend, at: set[int]) -> bool:
+    return bool({run for run, _ in trend.lines[0].odd} - at)
+
+
 def false_alarms() -> Iterator[Trial]:
     claim, words = "a step or a slope", "at most 5 %"
     for runs in (3, 6, 12, 30):
@@ -150,6 +180,30 @@ def false_alarms() -> Iterator[Trial]:
             yield Trial(
                 claim, data, case(shown, flat(runs), 0.03, 1, lag=lag), most, cases=300, promise=DOCUMENT
             )
+
+
+def false_names() -> Iterator[Trial]:
+    claim = "a run is apart"
+    for runs in (3, 6, 12, 30):
+        for figures in (1, PAGE):
+            data = f"{runs} runs, {figures} figures, no change"
+            drawn, few = case(any_named, flat(runs), 0.03, figures), 40 * (runs == 12 and figures == 1)
+            yield Trial(claim, data, drawn, ALPHA, cases=400, few=few, promise=DOCUMENT)
+    for runs, scatter, ratio, other, kind in two_kinds():
+        drawn = two_odd(others_named, runs, scatter, ratio, other)
+        data = f"{runs} runs, {scatter:.0%}, two others {kind}"
+        yield Trial(claim, data, drawn, ALPHA, cases=300, promise=DOCUMENT)
+        for name, said in (("a step or a slope", shown), ("the gate fails", fails)):
+            drawn = two_odd(lambda trend, _, said=said: said(trend), runs, scatter, ratio, other)  # type: ignore[misc]
+            yield Trial(name, data, drawn, ALPHA, cases=300, promise=DOCUMENT)
+
+
+def two_kinds() -> Iterator[tuple[int, float, float, float, str]]:
+    """Runs, scatter, both ratios and their name."""
+    for runs in (10, 20, 30):
+        for scatter, ratio in ((0.01, 1.49), (0.03, 1.49), (0.1, 2.5)):
+            yield runs, scatter, ratio, ratio, f"{ratio:g} times as slow"
+            yield runs, scatter, ratio, 1 / ratio, f"{ratio:g} times as slow and as fast"
 
 
 def false_failures() -> Iterator[Trial]:
@@ -230,6 +284,16 @@ def power() -> Iterator[Trial]:
                 cases=200,
                 few=20 if runs == 10 else 0,
             )
+    for (runs, scatter, ratio, other, kind), percent in zip(two_kinds(), BOTH_NAMED, strict=True):
+        yield Trial(
+            "both runs are apart",
+            f"{runs} runs, {scatter:.0%}, two not side by side {kind}",
+            two_odd(both_named, runs, scatter, ratio, other),
+            at_least=percent / 100,
+            cases=200,
+            few=20 if (runs, scatter) == (10, 0.01) else 0,
+            promise=DOCUMENT,
+        )
     yield Trial(
         "a step or a slope",
         "12 runs, 2 % a run, 1 %",
@@ -241,6 +305,8 @@ def power() -> Iterator[Trial]:
     yield from table()
 
 
+# Of docs/trend.md, in percent: two runs apart, by 10, 20 and 30 runs, scatter, and direction.
+BOTH_NAMED = (95, 95, 95, 95, 55, 55, *[95] * 12)
 # Of docs/trend.md, in percent of the cases: 6, 12 and 30 runs with a scatter of 1 %, then with one of 3 %.
 TABLE: Sequence[tuple[str, str, Callable[[int], Floats], Sequence[int]]] = (
     ("holds", "no change", flat, (99, 100, 100, 51, 85, 100)),
@@ -272,4 +338,4 @@ def table() -> Iterator[Trial]:
             )  # fmt: skip
 
 
-TRIALS: list[Trial] = [*false_alarms(), *false_failures(), *false_passes(), *power()]
+TRIALS: list[Trial] = [*false_alarms(), *false_names(), *false_failures(), *false_passes(), *power()]

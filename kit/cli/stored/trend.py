@@ -28,9 +28,9 @@ from kit.session.trend import points_of
 from kit.store.run_name import find_phase
 from reports.output import trend_table
 from reports.page import trend_page
-from reports.trend.analyse import Trend, trend_of
+from reports.trend.analyse import MOST_RUNS, Trend, trend_of
 from reports.trend.as_json import as_json as trend_json
-from reports.trend.gate import MOST_RUNS, Gate, reasons, verdict
+from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.gate import gate as gate_of
 
 Format = Literal["text", "json", "markdown", "csv", "html"]

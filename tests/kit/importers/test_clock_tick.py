@@ -24,6 +24,25 @@ def test_a_clock_that_ticks(median_ns: float, tick: float) -> None:
     assert tick_ns(latencies(median_ns, tick)) == pytest.approx(tick, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("tick", "jitter"), [(1000, 1), (1000, 3), (1000, 8), (1024, 3), (1e6, 5), (1e6, 5000)]
+)
+@pytest.mark.parametrize("median", [1.5, 6, 20])
+def test_a_clock_whose_ticks_are_off_by_little(tick: float, jitter: float, median: float) -> None:
+    exact = latencies(median * tick, tick)
+    off = np.rint(jitter * np.random.default_rng(5).standard_normal(exact.size))
+    assert tick_ns(np.abs(exact + off).astype(np.int64)) == tick
+    # As a source prints it, with a decimal of its unit.
+    if jitter == 5000:
+        assert tick_ns((exact + off).astype(np.int64) // 100 * 100) == tick
+
+
+def test_a_wide_jitter_is_no_tick() -> None:
+    exact = latencies(6000, 1000)
+    off = 50 * np.random.default_rng(5).standard_normal(exact.size)
+    assert tick_ns((exact + off).astype(np.int64)) == 1
+
+
 @pytest.mark.parametrize("number", [1, 29, 30, 300, 5000])
 @pytest.mark.parametrize("median_ns", [10, 1500, 200_000, 8_000_000])
 def test_a_clock_of_nanoseconds(median_ns: float, number: int) -> None:

@@ -235,7 +235,26 @@ def test_a_tier_that_one_side_lacks():
     result = compare(a, b)
     assert found(result, "p50", "l2arc")["withheld"] == "B: no I/O in 5 of 5 runs: missing there"
     share = found(result, "share", "l2arc")
-    assert share["words"] == DIFFERENCE and share["ratio"] < 0.01
+    assert share["words"] == DIFFERENCE
+    # Counted: none. Known of it: less than the share of a few I/Os.
+    (_, high) = share["interval"]
+    assert (share["b"], share["ratio"]) == (0, 0) and 1 / 4300 < high * share["a"] < 0.01
+    there = compare(b, a)
+    share = found(there, "share", "l2arc")
+    assert share["words"] == DIFFERENCE and (share["a"], share["ratio"], share["interval"]) == (0, None, None)
+    parsed = Comparison.from_json(there, "comparison")
+    assert answer(parsed) == "A has no reads from the SSD cache (read), which are 26.2 % of the I/Os of B"
+    assert " 0 %" in "\n".join(comparison_table.plain(parsed, 110))
+
+
+def test_a_tier_that_one_run_lacks():
+    generator = np.random.default_rng(2)
+    a, b = make_side(generator, 5), make_side(generator, 5)
+    del b[0][1]
+    share = found(compare(a, b), "share", "l2arc")
+    counted = [[row["count"] for row in run if row["op"] == "read"] for run in b[1:]]
+    assert share["b"] == pytest.approx(sum(n[1] / sum(n) for n in counted) / 5)
+    assert share["ratio"] is None and share["interval"] is None
 
 
 def test_runs_that_agree_to_the_digit():

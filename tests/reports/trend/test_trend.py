@@ -1,5 +1,6 @@
 """Trends of synthetic points with a known truth: order, marks, change points, checks, refusals."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -13,7 +14,7 @@ from reports.trend.checks import Stand
 from reports.trend.gate import gate, reasons
 from reports.trend.marks import version_labels
 from reports.trend.sentences import headline, sentences, statement
-from tests.reports.trend.points import DEVICE, RATE, VERSIONS, firmware, point
+from tests.reports.trend.points import DEVICE, P50, RATE, VERSIONS, firmware, point
 
 
 def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
@@ -62,6 +63,36 @@ def test_too_few_runs_claim_nothing_and_say_so():
     low, high = trend.lines[0].now_to_past.range
     assert low < 0.8 and high > 1.3
     assert 'skipped="3"' in trend_table.junit(trend, gate(trend, 0.1)).decode()
+
+
+def test_versions_with_several_runs_are_told_how_many_would_tell():
+    """Not to measure each version twice, which they have been."""
+    points = [*(point(n) for n in (1, 2)), *(point(n, 1.3, settings=firmware("1.1")) for n in (3, 4))]
+    told = " ".join(sentences(trend_of(points)))
+    assert "2 of 3 figures have too few runs to tell: about " in told and "twice." not in told
+    needed = int(re.search(r"about (\d+) runs would tell a change to twice or half", told)[1])
+    assert needed > 4
+    # So it is: with as many nothing is left open.
+    whole = trend_of([point(n) for n in range(1, needed + 1)])
+    assert len(whole.judged) == 3
+    two = " ".join(sentences(trend_of(points[:2])))
+    assert "have too few runs to tell: about " in two
+
+
+def test_two_runs_that_are_apart_are_both_named():
+    for other in (1.5, 1 / 1.5):
+        points = [point(n, {3: 1.5, 8: other}.get(n, 1.0)) for n in range(1, 11)]
+        trend = trend_of(points)
+        (line,) = [line for line in trend.lines if line.key == P50]
+        assert [at for at, _ in line.odd] == [2, 7] and not line.moved
+        told = " ".join(sentences(trend))
+        assert "run3 is apart in" in told and "run8 is apart in" in told
+
+
+def test_two_runs_side_by_side_may_be_a_level_and_are_not_taken_out():
+    points = [point(n, 1.5 if n in (9, 10) else 1.0) for n in range(1, 11)]
+    (line,) = [line for line in trend_of(points).lines if line.key == P50]
+    assert not line.odd and [change.at for change in line.changes] == [8]
 
 
 def test_unknown_runs_are_shown_and_not_used():
