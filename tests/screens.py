@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -218,12 +219,19 @@ def _compared(at: Path) -> Path:
 
 def _trend(at: Path) -> Path:
     points = [*VERSIONS, *(point(n, settings=firmware("1.2")) for n in (10, 11, 12))]
+    points = [replace(each, emulated=True) for each in points]
     trend = trend_of(points, "time")
     return _put(at / "page.html", trend_page.render(trend, gate(trend, 0.1)))
 
 
 def _sync_methods() -> Series:
-    return table_series().model_copy(update={"title": "Sync methods", "ended": True, "verdict": "valid"})
+    changes = {"title": "Sync methods", "ended": True, "verdict": "valid", "emulated": True}
+    return table_series().model_copy(update=changes)
+
+
+def _addresses(at: Path) -> Path:
+    made = addresses.half_filled(rounds=3).model_copy(update={"emulated": True})
+    return _put(at / "page.html", series_page.render(made, {}))
 
 
 def _sheet(at: Path) -> Path:
@@ -252,7 +260,7 @@ PAGES: Mapping[str, Callable[[Path], Path]] = {
     "series": _series,
     "comparison": _compared,
     "two-series": _two_series,
-    "addresses": lambda at: _put(at / "page.html", series_page.render(addresses.half_filled(rounds=3), {})),
+    "addresses": _addresses,
     "trend": _trend,
     "sheet": _sheet,
     "import": lambda at: _imported(at, _put(at / "logs" / "hour_lat.1.log", log_of_an_hour())),

@@ -68,10 +68,10 @@ function listenToPage() {
   }
 }
 
+listenToPage();
 await openFigures();
 labelled();
 sortable();
-listenToPage();
 fromAddress(links);
 await openLibrary();
 const seen = new IntersectionObserver(entries => {
