@@ -213,7 +213,9 @@ def _compared(at: Path) -> Path:
             made = synthetic.manifest(frame, 20) | {"run": f"202611{20 + of[0]}T0{seed % 10}3000Z-{seed:06x}"}
             sides[-1].append((synthetic.parsed(made), frame))
     summaries = [[summary.summarise(Latency.of(f), m, with_bands=False) for m, f in side] for side in sides]
-    result = compare(*summaries).model_copy(update={"across": {"versions.zfs": ("2.3.9", "2.4.0")}})
+    result = compare(*summaries).model_copy(
+        update={"across": {"versions.zfs": ("2.3.9", "2.4.0")}, "emulated": True}
+    )
     return _put(at / "page.html", comparison_page.render(result, *sides))
 
 
