@@ -34,8 +34,7 @@ def answer(
     if not summary.rows:
         return "No I/O was measured."
     if is_told(summary):
-        # What failed decides, whatever else is open.
-        first, *more = sorted(summary.causes, key=lambda each: each.makes != summary.verdict)
+        first, *more = summary.causes
         word = "Failed" if first.makes == "invalid" else "Unknown"
         return f"{word}: {_where(first, manifest)}{f' {len(more)} more below.' if more else ''}"
     if not summary.is_usable:

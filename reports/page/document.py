@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from kit.core.sample_size import sample_needed
 from kit.core.text import glued
-from kit.store.labels import EMULATED
+from kit.store.labels import EMULATED, verdict_name
 from kit.store.stored import Json
 from reports import features
 from reports.analysis import analysed
@@ -140,7 +140,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.ChainableUndefined,
     )
     environment.globals["EMULATED"] = EMULATED
-    environment.filters.update({f.__name__: f for f in (*filters.ALL, glued)})
+    environment.filters.update({f.__name__: f for f in (*filters.ALL, glued, verdict_name)})
     return environment
 
 
