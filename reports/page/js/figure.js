@@ -88,7 +88,9 @@ export function layoutOf(figure, isWide = isPrinting()) {
   if (link.waited && layout.xaxis2) layout.xaxis2.title.text = WAIT_RATE;
   if (isPrinting()) {
     // Two maps fill a page; nothing is longer than one.
-    const most = {octave: 268, us: 236}[spec.about.per] ?? 620;
+    // The first one stands below the answer.
+    const isFirst = target.closest("figure").previousElementSibling?.tagName === "HEADER";
+    const most = {octave: 268, us: 236}[spec.about.per] ?? (isFirst ? 380 : 620);
     Object.assign(layout, {width: 980, autosize: false, height: Math.min(layout.height, most)});
   }
   return layout;
