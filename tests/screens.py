@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,18 +213,27 @@ def _compared(at: Path) -> Path:
             made = synthetic.manifest(frame, 20) | {"run": f"202611{20 + of[0]}T0{seed % 10}3000Z-{seed:06x}"}
             sides[-1].append((synthetic.parsed(made), frame))
     summaries = [[summary.summarise(Latency.of(f), m, with_bands=False) for m, f in side] for side in sides]
-    result = compare(*summaries).model_copy(update={"across": {"versions.zfs": ("2.3.9", "2.4.0")}})
+    result = compare(*summaries).model_copy(
+        update={"across": {"versions.zfs": ("2.3.9", "2.4.0")}, "emulated": True}
+    )
     return _put(at / "page.html", comparison_page.render(result, *sides))
 
 
 def _trend(at: Path) -> Path:
     points = [*VERSIONS, *(point(n, settings=firmware("1.2")) for n in (10, 11, 12))]
+    points = [replace(each, emulated=True) for each in points]
     trend = trend_of(points, "time")
     return _put(at / "page.html", trend_page.render(trend, gate(trend, 0.1)))
 
 
 def _sync_methods() -> Series:
-    return table_series().model_copy(update={"title": "Sync methods", "ended": True, "verdict": "valid"})
+    changes = {"title": "Sync methods", "ended": True, "verdict": "valid", "emulated": True}
+    return table_series().model_copy(update=changes)
+
+
+def _addresses(at: Path) -> Path:
+    made = addresses.half_filled(rounds=3).model_copy(update={"emulated": True})
+    return _put(at / "page.html", series_page.render(made, {}))
 
 
 def _sheet(at: Path) -> Path:
@@ -252,7 +262,7 @@ PAGES: Mapping[str, Callable[[Path], Path]] = {
     "series": _series,
     "comparison": _compared,
     "two-series": _two_series,
-    "addresses": lambda at: _put(at / "page.html", series_page.render(addresses.half_filled(rounds=3), {})),
+    "addresses": _addresses,
     "trend": _trend,
     "sheet": _sheet,
     "import": lambda at: _imported(at, _put(at / "logs" / "hour_lat.1.log", log_of_an_hour())),

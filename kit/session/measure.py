@@ -216,7 +216,7 @@ def _present(measured: MeasuredRun, json_output: bool) -> None:
     if json_output:
         emit_json(measured.summary.as_json())
         # A log of standard error alone has to tell why the exit code is not 0.
-        say(f"verdict: {measured.summary.verdict}")
+        say(f"verdict: {measured.summary.state}")
         for reason in measured.summary.shown_reasons[:_MOST_REASONS]:
             say(f"  {reason}")
         say(f"report: {measured.run_dir.report}")

@@ -82,7 +82,7 @@ def repeat(sides: Sequence[Side], request: Request, progress: Progress) -> int:
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
         measured = measure(plans[letter], places[letter], request, progress)
         done[letter].append(measured)
-        line = f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}"
+        line = f"{letter}: {measured.summary.state}: {measured.run_dir.path}"
         say(line) if request.json_output else emit_text([line])
         if measured.failure:
             raise measured.failure

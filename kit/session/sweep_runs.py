@@ -67,7 +67,7 @@ def measure_sweep(side: Side, planned: SweepPlan, request: Request, progress: Pr
                 say(_going_on(path))
                 raise
             _record(ongoing, mark, measured)
-            line = f"{build.name}: {measured.summary.verdict}: {measured.run_dir.path}"
+            line = f"{build.name}: {measured.summary.state}: {measured.run_dir.path}"
             say(line) if request.json_output else emit_text([line])
             code = max(code, measured.code)
             if _is_cut_off(measured):

@@ -68,6 +68,11 @@ def op_name(op: str) -> str:
     return _OPS.get(op, op)
 
 
+def verdict_name(verdict: str) -> str:
+    """A verdict for people: stored as invalid is a sound measurement whose limits failed."""
+    return "failed" if verdict == "invalid" else verdict
+
+
 # Types of stored values: one of the names.
 Layer = Annotated[str, Field(pattern=f"^(?:{'|'.join(LAYERS)})$")]
 Op = Annotated[str, Field(pattern=f"^(?:{'|'.join(OPS)})$")]

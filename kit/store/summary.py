@@ -9,6 +9,7 @@ from pydantic import Field
 from kit.store.checks.known import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import SUMMARY_FORMAT
+from kit.store.labels import verdict_name
 from kit.store.manifest import Clock
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.client_figures import ClientFigures
@@ -298,8 +299,9 @@ class Summary(Stored):
 
     @property
     def causes(self) -> tuple[Outcome, ...]:
-        """What decides, in its order: why the run is not valid."""
-        return tuple(each for each in self.outcomes if each.decides)
+        """Why the run is not valid: first what the verdict is by, whatever else is open."""
+        decide = (each for each in self.outcomes if each.decides)
+        return tuple(sorted(decide, key=lambda each: each.makes != self.verdict))
 
     @property
     def is_usable(self) -> bool:
@@ -312,7 +314,7 @@ class Summary(Stored):
     def state(self) -> str:
         """The verdict as people see it: an import that is unknown by its nature alone is no failure."""
         imported = any(each.id == "IMPORTED" for each in self.causes)
-        return "imported" if self.by_nature and imported else self.verdict
+        return "imported" if self.by_nature and imported else verdict_name(self.verdict)
 
     @property
     def tally(self) -> Tally:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kit.core.text import glued
 from kit.core.units import format_latency_range
 from kit.store.labels import op_name, tier_name
 from reports.analysis.headline import HeadlineRow
@@ -26,8 +27,10 @@ _HEIGHT_PX, _TOP_PX, _BOTTOM_PX = 470, 60, 44
 # The part of the width that the panels have, the bars beside them and the gap between panels.
 _PANELS, _BARS, _GAP = 0.64, 0.08, 0.02
 _NARROW_PANELS, _NARROW_BARS = 0.86, 0.12
-# Columns and letters over the whole width: cells of eight pixels, letters of six.
-_COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 160, 58
+# Columns and letters over the whole width: cells of eight pixels; letters of six where it is 980 pixels wide.
+_COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 120, 58
+# Below it the words beside the bars are cut (base.html.j2 has them as cards there).
+_NARROW_PX = 980
 # A block of three lines of text beside its bar.
 _WORDS_PX = 52
 # So many blocks have room one above the other.
@@ -96,8 +99,8 @@ def hero(
     data = [*drawn.maps, *_points(merged, places, last, ends, right), *anchors]
     caption = _caption(panels, every, unpublished, timed)
     return Figure(
-        "Latency by tier", data, layout, caption, about={"per": "", "panels": axes}, csv=_table(every),
-        narrow=drawn.narrow,
+        "Latency by tier", data, layout, caption,
+        about={"per": "", "panels": axes, "narrow_px": _NARROW_PX}, csv=_table(every), narrow=drawn.narrow,
     )  # fmt: skip
 
 
@@ -164,7 +167,7 @@ def _caption(
 
 def _wrapped(title: str, width: int, lines: int = 3) -> str:
     """A title in at most `lines` lines of plain text, `width` letters each."""
-    return "<br>".join(textwrap.wrap(plotly_text(title), width, max_lines=lines, placeholder="..."))
+    return "<br>".join(textwrap.wrap(glued(plotly_text(title)), width, max_lines=lines, placeholder="..."))
 
 
 def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:

@@ -65,11 +65,12 @@ GAP = "rgba(128, 136, 146, 0.30)"
 # A fault has a colour that no other event has.
 FAULT = "#d8201f"
 EVENTS = ["#8a6fd1", "#c0662a", "#2f9e8f", "#c2457f", "#7d8b1f", "#5b7fb0"]
-# Parts of a request (reports.figures.split), and whether they are hatched. Warm: a device; cold: software.
+# Parts of a request (reports.figures.split), and whether they are hatched: waits.
+# Warm: a device; cold: software.
 PARTS: dict[str, tuple[str, bool]] = {
     "nfs": ("#7d8b1f", False), "zfs": ("#5b7fb0", False), "zil": ("#2f9e8f", False),
     "log_wait": ("#c0662a", True), "log_write": ("#c0662a", False), "flush": ("#c2457f", False),
-    "wake_up": ("#8a6fd1", False), "read": ("#c0662a", False), "verify": ("#8a6fd1", False),
+    "wake_up": ("#8a6fd1", True), "read": ("#c2544c", False), "verify": ("#8a6fd1", False),
     "unknown": ("#808890", True),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from kit.core.table import Row, TextTable
 from kit.core.text import prose, safe_text
 from kit.core.units import format_latency
-from kit.store.labels import EMULATED, op_name, tier_name
+from kit.store.labels import EMULATED, op_name, tier_name, verdict_name
 from kit.store.parts.comparison import ComparedRatio, ComparedSeries
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
 from kit.store.summary import Range
@@ -39,7 +39,7 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
     kind = f", {EMULATED}" if series.emulated else ""
     kind += ", QUICK: a part of its cells" if series.quick else ", a part of its cells" if series.only else ""
     skipped = [f"skipped: {each.phase} {each.name}: {each.reason}" for each in series.skipped]
-    yield from prose([f"{(series.verdict or 'unfinished').upper()}  {series.title}{kind}"], width)
+    yield from prose([f"{verdict_name(series.verdict or 'unfinished').upper()}  {series.title}{kind}"], width)
     yield from prose([*series.reasons, *series.notes, *skipped], width, "- ")
     if forced := sync_table(series, references.forces_of_series(series.reference)):
         yield ""
@@ -102,7 +102,7 @@ def _rows(series: Series, cell: SeriesCell, axis: str | None, value: str) -> Ite
     """A line for each tier at the server; where it was not traced, what the clients saw."""
     rows = merged_rows(cell)
     rate = rate_of(cell)
-    state = (cell.verdict or "not measured") + " (known)" * cell.is_known
+    state = verdict_name(cell.verdict or "not measured") + " (known)" * cell.is_known
     state += f" ({cell.excluded})" if cell.excluded and cell.verdict != "unknown" else ""
     first = (value, f"{rate:,.0f}" if rate else "", state)
     ops = {row.op for row in rows}

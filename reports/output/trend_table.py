@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kit.core.table import Row, TextTable
 from kit.core.text import markdown_text, prose
-from kit.store.labels import EMULATED
+from kit.store.labels import EMULATED, verdict_name
 from reports.output.comparison_table import place
 from reports.output.junit import add_outcome, case, document
 from reports.trend.analyse import Trend
@@ -58,7 +58,8 @@ def _lab(trend: Trend) -> str:
 def _runs(trend: Trend) -> Iterator[Row | str]:
     for at, (point, label) in enumerate(zip(trend.points, trend.labels, strict=True)):
         yield from (f"--- {mark}" for mark in trend.marks if mark.at == at)
-        yield (label, point.run, f"{point.verdict or 'not judged'}{'' if point.trusted else ', not used'}")
+        state = verdict_name(point.verdict or "not judged")
+        yield (label, point.run, f"{state}{'' if point.trusted else ', not used'}")
 
 
 def markdown(trend: Trend) -> str:

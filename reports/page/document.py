@@ -16,7 +16,8 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from kit.core.sample_size import sample_needed
-from kit.store.labels import EMULATED
+from kit.core.text import glued
+from kit.store.labels import EMULATED, verdict_name
 from kit.store.stored import Json
 from reports import features
 from reports.analysis import analysed
@@ -139,7 +140,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.ChainableUndefined,
     )
     environment.globals["EMULATED"] = EMULATED
-    environment.filters.update({f.__name__: f for f in filters.ALL})
+    environment.filters.update({f.__name__: f for f in (*filters.ALL, glued, verdict_name)})
     return environment
 
 

@@ -17,8 +17,8 @@ from reports.analysis import band_labels
 
 
 def css(value: str) -> str:
-    """Text inside a string of CSS: what could end it is a number."""
-    return "".join(each if each.isalnum() or each in " .,:;()+-" else f"\\{ord(each):06x}" for each in value)
+    """Text inside a string of CSS: what could end it is a number and the space that ends it."""
+    return "".join(each if each.isalnum() or each in " .,:;()+-" else f"\\{ord(each):06x} " for each in value)
 
 
 def us(value: Any) -> str:

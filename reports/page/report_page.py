@@ -281,7 +281,7 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
     begun = f", {manifest.started_utc[:16].replace('T', ' ')} UTC" if manifest.started_utc else ""
     lines = [
         f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}{begun}; "
-        f"{'imported' if summary.state == 'imported' else f'verdict: {summary.verdict}'}",
+        f"{'imported' if summary.state == 'imported' else f'verdict: {summary.state}'}",
         "; ".join(filter(None, (where, f"hsp {version}{published}"))),
     ]
     tiers = [f"{each.name} p50 {each.p50}{_range(each)}" for each in headline.lines[: 2 * _A_LINE]]

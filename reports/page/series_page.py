@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import polars as pl
 
+from kit.store.labels import verdict_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.series import CellRow, Ratio, Series, SeriesAxis, SeriesCell
@@ -122,7 +123,7 @@ def render(series: Series, runs: Runs) -> str:
     return document.render(
         "series.html.j2",
         collected,
-        [document.plain(f"{series.title}: {verdict}"), document.plain(series.id)],
+        [document.plain(f"{series.title}: {verdict_name(verdict)}"), document.plain(series.id)],
         series=series,
         verdict=verdict,
         axes=axes,

@@ -164,7 +164,7 @@ def _few(shorts: Sequence[_Short], phases: Mapping[str, Phase]) -> dict[_Key, Ou
         row, subject = each.row, f"{each.row.op}/{each.row.tier}"
         of_row = phases.get(row.phase)
         longer = f"; {remedies.longer(of_row, times[row.phase])}" if of_row else ""
-        text = f"{ios_words(row.op, row.tier)}: {_FEW}: {row.count} of at least {each.needed}{longer}."
+        text = f"{ios_words(row.op, row.tier)}: {_FEW}: {row.count:,} of at least {each.needed:,}{longer}."
         made[key] = Outcome.failed("FEW-IOS", text, row.phase, subject)
     return made
 

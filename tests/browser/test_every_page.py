@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from kit.store.labels import EMULATED
 from tests import screens
 from tests.browser.page import report_of, until, violations
 from tests.reports import synthetic
@@ -17,6 +18,7 @@ def demo(at):
 
 
 PAGES = {"demo": demo, **screens.PAGES}
+NOT_OF_THE_LAB = {"import", "import-clients", "pg-test-fsync"}
 TIMES = "\N{MULTIPLICATION SIGN}"
 # What words must not have, by what they should have. What somebody else wrote (settings, the names of
 # pg_test_fsync, what zpool says) stays as it was written.
@@ -51,6 +53,7 @@ SECTIONS = """() => {
 @pytest.mark.parametrize("kind", PAGES)
 def test_a_page_is_accessible_and_spelled_like_all_others(show, tmp_path, kind):
     page = show(PAGES[kind](tmp_path / "made"))
+    assert page.get_by_text(EMULATED, exact=True).count() == (kind not in NOT_OF_THE_LAB)
     found = {"light": violations(page)}
     text = re.sub(QUOTED, "", page.evaluate(WORDS))
     found["words"] = [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reports
+from kit.core.text import NO_BREAK
 from kit.importers.base import Options
 from kit.importers.run import manifest, read_files
 from tests.browser.page import HERO, figure, plot, until
@@ -103,7 +104,7 @@ def test_the_first_finding_names_both_and_leads_to_the_stall(show, path):
         r"at 0:20:00\. Show", text
     )  # fmt: skip
     # It is the answer of the page, too.
-    assert page.inner_text(".headline") == text.removesuffix(" Show")
+    assert page.inner_text(".headline").replace(NO_BREAK, " ") == text.removesuffix(" Show")
     for title in (HERO, TITLE):
         ticks = page.evaluate(f"[...{plot(title)}.querySelectorAll('.xtick text')].map(t => t.textContent)")
         assert len(ticks) > 2 and set(ticks) <= {f"0:{minute:02}" for minute in range(0, 60, 5)} | {"1:00"}

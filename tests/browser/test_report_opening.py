@@ -52,6 +52,19 @@ def test_a_printer_gets_every_figure_at_once(restless):
     assert page.evaluate(f"() => {{ dispatchEvent(new Event('beforeprint')); return {count}; }}") == 15
 
 
+def test_a_printer_that_is_earlier_than_the_script_gets_pictures(browser, tmp_path):
+    page = browser.new_page()
+    page.add_init_script("DecompressionStream = class { constructor() { throw new Error('later'); } }")
+    page.goto(report_of(tmp_path, synthetic.manifest(), synthetic.realistic()).as_uri())
+    page.emulate_media(media="print")
+    seen = "each => each.filter(one => one.checkVisibility()).length"
+    shown = [page.locator(part).evaluate_all(seen) for part in (".plot", "figure", ".picture", ".cards li")]
+    assert shown == [0, 1, 3, 5]
+    said = "getComputedStyle(document.querySelector('header'), '::after').content"
+    assert "Printed before all figures were drawn" in page.evaluate(said)
+    page.close()
+
+
 def test_a_closed_part_is_drawn_at_the_width_that_it_has_when_it_is_opened(restless):
     page = restless(synthetic.manifest())
     target = page.locator("details.fold .plot").first

@@ -26,6 +26,18 @@ def test_one_finger_scrolls_the_page_on_every_kind_of_figure_and_rows_are_cards(
     assert page.evaluate(f"{plot(HERO)}._fullData.every(trace => !trace.meta?.beside)")
 
 
+def test_a_tablet_has_cards_where_words_beside_the_bars_would_be_cut(opened):
+    page = opened(synthetic.manifest(), width=800)
+    words = f"{plot(HERO)}._fullLayout.annotations.filter(each => each.text.includes('p50')).length"
+    card = page.locator(".cards li").first
+    assert page.evaluate(words) == 0 and card.is_visible()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    until(page, f"{words} === 5 && {plot(HERO)}._fullLayout.width > 980")
+    inside = f"""[...{plot(HERO)}.querySelectorAll('.annotation-text-g')].every(each =>
+        each.getBoundingClientRect().right <= {plot(HERO)}.getBoundingClientRect().right)"""
+    assert page.evaluate(inside) and not card.is_visible()
+
+
 def test_an_item_of_the_legend_is_a_button_for_the_keyboard(opened):
     page = opened(synthetic.manifest())
     item = figure(page, READ).get_by_role("button", name="disk")

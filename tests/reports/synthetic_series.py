@@ -14,6 +14,8 @@ from kit.store.series import Series, write_series
 from tests.reports import synthetic
 
 SIZES = ("512", "4k", "128k")
+# Of the builds: the sizes, and the base once more.
+_BYTES = (512, 4096, 131072, 512)
 ID = "series-20261121T050000Z-aaaaaa"
 # I/Os of a phase; a median of so many is known to 1 %.
 IOS = 4000
@@ -24,11 +26,15 @@ _runs: dict[str, dict[str, bytes]] = {}
 
 
 def run(
-    results: Path, number: int, phases: Mapping[str, int], changes: Mapping[str, Any] | None = None
+    results: Path,
+    number: int,
+    phases: Mapping[str, int],
+    changes: Mapping[str, Any] | None = None,
+    block_bytes: int = 512,
 ) -> str:
     """A run with O_DSYNC writes in each phase, whose median is given in ns; returns its name."""
     name = f"20261121T05{number:02d}00Z-{number:06x}"
-    path, key = results / "sizes" / name, repr((number, phases, changes))
+    path, key = results / "sizes" / name, repr((number, phases, changes, block_bytes))
     if key in _runs:
         path.mkdir(parents=True)
         for file, content in _runs[key].items():
@@ -48,7 +54,8 @@ def run(
         ]
         entries.append({
             "name": phase, "title": phase, "op": "write", "expected_tiers": ["slog"], "tiers": ["slog"],
-            "job": "w.fio", "block_bytes": 512, "outstanding": 1, "start_ns": index * 100 * synthetic.SECOND,
+            "job": "w.fio", "block_bytes": block_bytes, "outstanding": 1,
+            "start_ns": index * 100 * synthetic.SECOND,
             "end_ns": (index * 100 + 10) * synthetic.SECOND, "interval_ns": synthetic.SECOND,
             "client_ios": IOS, "server_ios": IOS, "lost_events": 0, "checks": [], "problems": [],
         })  # fmt: skip
@@ -81,10 +88,11 @@ def series(results: Path, factors: Sequence[float] = (1, 1.5, 4, 1), rounds: int
     names = ("base", *(f"io-size={size}" for size in SIZES[1:]), "base-again")
     builds = [
         {"name": name, "digest": "0" * 64, "runs": [
-            {"run": run(results, 10 * turn + place, {"write-slog": int(factor * MEDIAN_NS)}), "round": turn}
+            {"run": run(results, 10 * turn + place, {"write-slog": int(factor * MEDIAN_NS)}, None, size),
+             "round": turn}
             for turn in range(1, rounds + 1)
         ]}
-        for place, (name, factor) in enumerate(zip(names, factors, strict=True))
+        for place, (name, factor, size) in enumerate(zip(names, factors, _BYTES, strict=True))
     ]  # fmt: skip
     path = results / "sizes" / ID
     path.mkdir()

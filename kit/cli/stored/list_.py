@@ -26,7 +26,7 @@ from kit.core.terminal import terminal_width
 from kit.core.units import format_latency
 from kit.recovery.clean import is_made
 from kit.store.baselines import read_baselines, run_of_baseline
-from kit.store.labels import short_name
+from kit.store.labels import short_name, verdict_name
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
 from kit.store.run_name import run_folders
@@ -79,7 +79,7 @@ def list_command(
         ),
     ] = None,
     verdict: Annotated[
-        Literal["valid", "invalid", "unknown"] | None, typer.Option("--verdict", help="Only runs with this.")
+        Literal["valid", "failed", "unknown"] | None, typer.Option("--verdict", help="Only runs with this.")
     ] = None,
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
@@ -91,7 +91,7 @@ def list_command(
     Examples:
       hsp list -n 5 --workload top-speeds
       hsp list workloads
-      hsp list | awk -F'\\t' '$1 == "INVALID" {print $5}'
+      hsp list | awk -F'\\t' '$1 == "FAILED" {print $5}'
     """
     refuse_unused(context, {
         "a list of anything but runs": kind != "runs",
@@ -99,7 +99,8 @@ def list_command(
     })  # fmt: skip
     if kind == "runs":
         found = map(_listed, run_folders(results, _is_run, _say_left_out))
-        wanted = (r for r in found if workload in (None, r.workload) and verdict in (None, r.verdict))
+        stored = "invalid" if verdict == "failed" else verdict
+        wanted = (r for r in found if workload in (None, r.workload) and stored in (None, r.verdict))
         runs = sorted(wanted, key=lambda r: r.started_utc or "", reverse=True)[:number]
         _show_runs(runs, results, json_output, " such" if workload or verdict else "")
     elif kind == "labs":
@@ -193,7 +194,8 @@ def _time(name: str) -> str | None:
 
 
 def _row(run: ListedRun) -> tuple[str, ...]:
-    state = "damaged" if run.problem else "imported" if run.imported else run.verdict or "no result"
+    judged = "imported" if run.imported else verdict_name(run.verdict or "no result")
+    state = "damaged" if run.problem else judged
     on_terminal = sys.stdout.isatty()
     when = _age(run.started_utc) if on_terminal else run.started_utc or ""
     text = run.problem or _p50s(run.rows) or run.sentence or ""

@@ -393,6 +393,6 @@ def _tables() -> Iterable[str]:
     for title, ids in sections():
         yield from (f"### {title}", "", "| id | what it means | what to do |", "|---|---|---|")
         for each in ids:
-            invalid = " (*invalid*)" if each.makes == "invalid" else ""
+            invalid = " (*failed*)" if each.makes == "invalid" else ""
             yield f"| `{each.id}` | {each.meaning[:-1]}{invalid}. | {each.remedy} |"
         yield ""

@@ -36,7 +36,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         {"x": 0, "y": place + _BAR / 2 + 0.02, "xref": "x", "yref": "y", "xanchor": "left",
          "yanchor": "bottom", "align": "left", "showarrow": False, "borderpad": 0, "font": {"size": 12},
          "text": f"<b>{plotly_text(phase.phase)}</b><br>{tier.op}s, {plotly_text(tier_name(tier.tier))}, "
-                 f"{format_latency(tier.mean_us)}"}
+                 f"mean {format_latency(tier.mean_us)}"}
         for place, (phase, tier) in enumerate(rows)
     ]  # fmt: skip
     legend: Layout = {
@@ -56,7 +56,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         table += [[*head, each.part, each.mean_us, each.share] for each in tier.parts]
     return Figure(
         "Where the time of a request goes", traces, layout,
-        "One bar = mean request of a tier. Warm: device. Cold: software.",
+        "One bar = mean request of a tier (not p50). Warm: device. Cold: software.",
         about={"per": ""}, csv=table,
         narrow={"margin": {"l": 10, "r": 26, "t": 194}, "height": _NARROW_LEGEND_PX + _ROW_PX * len(rows)},
     )  # fmt: skip

@@ -30,12 +30,12 @@ def figures(found: Stripes) -> list[Figure]:
     layout = figure.layout(
         560, {"l": 62, "r": 30, "t": 40, "b": 110}, dragmode="zoom",
         annotations=[
-            figure.panel_title("Rate, of N times the mean drive", 0, 1),
+            figure.panel_title("Rate by number of drives, of N times the mean drive", 0, 1),
             figure.panel_title("Bytes a second", _LEFT[0], _BELOW[1]),
             figure.panel_title("Stripe: p50, p99", _RIGHT[0], _BELOW[1]),
         ],
         legend={"orientation": "h", "x": 0, "y": -0.15, "yanchor": "top", "font": {"size": 11}},
-        xaxis={**along, "anchor": "y", "title": {"text": "drives", "standoff": 4}},
+        xaxis={**along, "anchor": "y"},
         yaxis={"anchor": "x", "domain": _SHARE, "tickformat": ".0%"},
         xaxis2={**few, "anchor": "y2", "domain": _LEFT},
         yaxis2={"type": "log", "anchor": "x2", "domain": _BELOW, "tickformat": ".3~s"},

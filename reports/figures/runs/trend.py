@@ -48,16 +48,18 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], ga
     below = "2" if latencies else ""
     traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
     held = [line for line in lines if gate and gate.at(line) and line.explained.fits]
-    for number, line in enumerate(held):
-        assert gate
-        traces.append(_limit(trend, line, gate.limit, below if line.is_rate else "", first=not number))
+    # Of its past level each latency has the same limit.
+    for number, line in enumerate([*[each for each in held if not each.is_rate][:1], *rates]):
+        if gate and line in held:
+            traces.append(_limit(trend, line, gate.limit, below if line.is_rate else "", first=not number))
     values = [value for trace in traces if trace["yaxis"] == "y" for value in trace["y"] if value]
     span = min(values, default=1.0), max(values, default=1.0)
+    layout, marks = _layout(trend, span, rates, latencies), len(_mark_names(trend))
+    # The words along a mark have no room on a small screen.
     return Figure(
-        f"{phase}: {LAYERS.get(layer, layer)}", traces,
-        _layout(trend, span, rates, bool(latencies)),
+        f"{phase}: {LAYERS.get(layer, layer)}", traces, layout,
         _caption(trend, lines), about={"per": ""}, csv=_csv(trend, lines),
-        narrow={"margin": {"l": 52, "r": 12}},
+        narrow={"margin": {"l": 52, "r": 12}, "annotations": layout["annotations"][marks:]},
     )  # fmt: skip
 
 
@@ -161,8 +163,11 @@ def _mean(line: TrendLine, i: int) -> FigureAtPoint:
 
 
 def _scale(line: TrendLine) -> float:
-    """Latencies are drawn as multiples of the first run's: tiers are decades apart."""
-    return 1.0 if line.is_rate or not line.used else _mean(line, line.used[0]).mean.value
+    """Latencies are drawn as multiples of the past level, or of the first run's: tiers are decades apart."""
+    if line.is_rate or not line.used:
+        return 1.0
+    fits = line.explained.fits
+    return math.exp(fits[0].past) if fits else _mean(line, line.used[0]).mean.value
 
 
 def _y(line: TrendLine, i: int) -> float:
@@ -178,15 +183,15 @@ def _words(trend: Trend, line: TrendLine, i: int) -> str:
 
 
 def _layout(
-    trend: Trend, span: tuple[float, float], rates: Sequence[TrendLine], with_latency: bool
+    trend: Trend, span: tuple[float, float], rates: Sequence[TrendLine], latencies: Sequence[TrendLine]
 ) -> Layout:
-    axis, both = _axis(trend), bool(rates) and with_latency
+    axis, both = _axis(trend), bool(rates and latencies)
     layout = figure.layout(
         540 if both else 400, {"l": 62, "r": 30, "t": 44, "b": 70}, dragmode="zoom",
         legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top", "font": {"size": 11}},
         shapes=_mark_lines(trend), annotations=_mark_names(trend), xaxis={**axis, "anchor": "y"},
     )  # fmt: skip
-    if with_latency:
+    if latencies:
         low, high = span
         # Room above for the words of marks and rings, as _ROOM.
         around = max(high - low, 0.1)
@@ -194,7 +199,9 @@ def _layout(
             "anchor": "x", "tickformat": ".0%", "range": [low - around / 4, high + around],
             "domain": list(_LATENCY if both else (0, 1)),
         }  # fmt: skip
-        layout["annotations"].append(figure.panel_title("p50 and p99, of the first run", 0, 1))
+        of = {"the past level" if line.explained.fits else "the first run" for line in latencies}
+        title = f"p50 and p99, of {' or '.join(sorted(of, reverse=True))}"
+        layout["annotations"].append(figure.panel_title(title, 0, 1))
     if rates:
         number, domain = ("2", list(_RATE)) if both else ("", [0, 1])
         layout[f"xaxis{number}"] = {**axis, "anchor": f"y{number}"}

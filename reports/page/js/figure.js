@@ -8,6 +8,8 @@ import {withTooltips} from "./tooltip.js";
 // Stored columns and rows that are drawn at most; more are merged, as Python has them.
 const MOST = [480, 256];
 const NARROW_PX = 520;
+// Where words beside a figure have no room.
+export const isNarrow = ({target, spec}) => target.clientWidth < (spec.about.narrow_px ?? NARROW_PX);
 const WAIT_RATE = "s waited/s/octave";
 
 function hue(tier) {
@@ -72,10 +74,10 @@ function ticked(layout, drawn) {
 // A copy, as Plotly writes into it. The time axis is the phase's; another that was zoomed is kept.
 // `heights`: the range of latency that was asked for, on the figure's axis.
 export function layoutOf(figure, isWide = isPrinting()) {
-  const {spec, target, link} = figure, narrow = target.clientWidth < NARROW_PX && !isWide;
+  const {spec, target, link} = figure, narrow = isNarrow(figure) && !isWide;
   const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
   // One finger scrolls the page.
-  if (narrow) layout.dragmode = false;
+  if (target.clientWidth < NARROW_PX && !isWide) layout.dragmode = false;
   Object.assign(layout, {template: theme().template, uirevision: "kept", selectionrevision: performance.now(),
     shapes: [...layout.shapes ?? [], ...selected(figure)]});
   if (layout.xaxis) layout.xaxis.uirevision = String(link.view);
@@ -86,7 +88,9 @@ export function layoutOf(figure, isWide = isPrinting()) {
   if (link.waited && layout.xaxis2) layout.xaxis2.title.text = WAIT_RATE;
   if (isPrinting()) {
     // Two maps fill a page; nothing is longer than one.
-    const most = {octave: 268, us: 236}[spec.about.per] ?? 620;
+    // The first one stands below the answer.
+    const isFirst = target.closest("figure").previousElementSibling?.tagName === "HEADER";
+    const most = {octave: 268, us: 236}[spec.about.per] ?? (isFirst ? 380 : 620);
     Object.assign(layout, {width: 980, autosize: false, height: Math.min(layout.height, most)});
   }
   return layout;
@@ -181,8 +185,10 @@ const pressables = target => target.querySelectorAll(".legendtoggle").forEach(pr
 export async function draw(figure) {
   const {target, spec: {about}, link} = figure;
   const hasBar = target.clientWidth >= NARROW_PX;
+  figure.narrow = isNarrow(figure);
   // A small screen has no words beside the bars, and no lines to them.
-  const data = shaded(figure).filter(({meta}) => hasBar || isPrinting() || !meta?.beside).map(painted);
+  const hasWords = !figure.narrow || isPrinting();
+  const data = shaded(figure).filter(({meta}) => hasWords || !meta?.beside).map(painted);
   await Plotly.react(target, data, layoutOf(figure), {...CONFIG, displayModeBar: hasBar ? "hover" : false});
   const caption = target.closest("figure").querySelector("figcaption");
   figure.caption ??= caption.textContent.slice(about.cell?.length ?? 0);

@@ -1,7 +1,7 @@
 // Opens a page: inflates what it holds, draws each figure when its turn comes, answers theme and printer.
 import {openCells} from "./cells.js";
 import {inflate} from "./encoding.js";
-import {draw, listenToTheme, repaint} from "./figure.js";
+import {draw, isNarrow, listenToTheme, redraw, repaint} from "./figure.js";
 import {cursor} from "./keys.js";
 import {begin, beginNow, figures, openLibrary} from "./library.js";
 import {pause, setPrinting} from "./page.js";
@@ -55,6 +55,8 @@ function listenToPage() {
   listenToTheme();
   addEventListener("beforeprint", drawAll);
   addEventListener("afterprint", () => { setPrinting(false); repaint(); });
+  addEventListener("resize", () =>
+    redraw([...figures.values()].filter(figure => figure.narrow !== isNarrow(figure))));
   addEventListener("hashchange", () => fromAddress(links));
   addEventListener("keydown", ({key}) => {
     if (key !== "Escape") return;
@@ -68,10 +70,10 @@ function listenToPage() {
   }
 }
 
+listenToPage();
 await openFigures();
 labelled();
 sortable();
-listenToPage();
 fromAddress(links);
 await openLibrary();
 const seen = new IntersectionObserver(entries => {

@@ -95,7 +95,7 @@ MODES: list[tuple[str | None, str]] = [
 # Values with an effect where the option has one: mostly what cannot be; who does not look refuses none.
 VALUES = {
     "--seed": "7", "--repeat": "5", "--port": "1", "--per-octave": "4", "--every": "100ms", "--number": "1",
-    "--last": "2", "--writes": "100", "--state": "fresh", "--verdict": "invalid", "--by": "version",
+    "--last": "2", "--writes": "100", "--state": "fresh", "--verdict": "failed", "--by": "version",
     "--of": "read", "--op": "write", "--layer": "client", "--unit": "ms",
     "--time-unit": "ms", "--log-vdev": "3", "--from": "fio-json", "--format": "json", "--set": "job.bs=4k",
     "--length": "smoke", "--host": "other", "--name": "other", "--after": "1ms", "--across": "x",

@@ -40,7 +40,7 @@ def test_report_of_an_unmet_ratio_ends_with_1(hsp_here, tmp_path):
     done = hsp_here("show", str(synthetic.series(tmp_path, expect=[wish])))
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
-    assert "INVALID" in said and "expected at most 1.1" in said
+    assert "FAILED" in said and "expected at most 1.1" in said
 
 
 def test_export_is_one_table(hsp_here, path):

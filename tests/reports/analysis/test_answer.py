@@ -50,6 +50,16 @@ def test_a_failed_limit_is_the_answer_with_value_and_limit() -> None:
     assert said(FIRST_OF_ALL, two).endswith(" 1 more below.")
 
 
+def test_what_failed_is_the_answer_also_where_another_limit_is_open() -> None:
+    manifest = limited("p99_us_max", 166)
+    row = {"phase": "write-pool", "op": "write", "tier": "pool", "min_count": 1}
+    manifest["expect"].append({**row, "p50_us_max": 1000})
+    made = analysed(Latency.of(FIRST_OF_ALL), Manifest.from_json(manifest, "m"), EMPTY)
+    assert [each.makes for each in made.summary.outcomes if each.decides] == ["unknown", "invalid"]
+    assert made.headline.sentence.startswith("Failed: p50 of synchronous writes to disk is 4.8 ms")
+    assert "too near to the limit 166 µs" in made.headline.evidence[0] and made.summary.state == "failed"
+
+
 def test_a_limit_that_holds_leaves_the_tiers_to_speak() -> None:
     assert said(FIRST_OF_ALL, limited("p99_us_max", 500)).startswith("Median latency of reads: ")
 

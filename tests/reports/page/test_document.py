@@ -58,3 +58,5 @@ def test_runs_of_the_lab_are_called_so_on_page_and_terminal(
 )
 def test_text_in_css_cannot_end_its_string(text: str) -> None:
     assert not set(filters.css(text)) & set('"<>{}\n/@')
+    # A browser takes one space after a number for its end: the space that follows stays.
+    assert filters.css("a \N{MIDDLE DOT} b") == "a \\0000b7  b"

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import reports
+from kit.core.text import NO_BREAK
 from reports.figures.runs.series import figures
 from tests.reports import synthetic_series as synthetic
 
@@ -38,6 +39,11 @@ def test_sizes_stand_at_their_number(tmp_path: Path) -> None:
     assert all(reach > 0 for reach in line["error_y"]["array"])
 
 
+def test_a_published_range_stands_beside_its_own_size_alone(tmp_path: Path) -> None:
+    ((_, _, figure),) = figures(reports.analyse_series(synthetic.series(tmp_path)))
+    assert [set(each["x"]) for each in figure.data if each["name"] == "published"] == [{512.0}]
+
+
 def test_what_is_excluded_is_hollow(tmp_path: Path) -> None:
     series = reports.analyse_series(synthetic.series(tmp_path, (1, 1.5, 4, 1.3)))
     ((_, _, figure),) = figures(series)
@@ -53,6 +59,7 @@ def test_foreign_text_has_no_markup(tmp_path: Path) -> None:
 
 def test_the_headline_is_the_largest_change_and_how_well_it_is_known(tmp_path: Path) -> None:
     alone, rounds = (synthetic.series(tmp_path / str(n), rounds=n) for n in (1, 2))
-    one, several = (re.findall(r'class="headline">(.*?)<', page(path))[0] for path in (alone, rounds))
+    pages = (page(path).replace(NO_BREAK, " ") for path in (alone, rounds))
+    one, several = (re.findall(r'class="headline">(.*?)<', text)[0] for text in pages)
     begin = "p50 of synchronous writes is 4.00 times as long at io-size 128k as at 512 ("
     assert one.startswith(begin + "within this run: ") and several.startswith(begin + "95 %, over 2 rounds: ")

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from kit.core.errors import ConfigError
+from kit.core.text import NO_BREAK
 from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import trend_of
@@ -211,7 +212,7 @@ def test_json_and_page_say_the_same():
         first["between"] == ["run3", "run4"] and first["interval"][0] < first["ratio"] < first["interval"][1]
     )
     html = trend_page.render(trend, gate(trend, 0.1))
-    assert headline(trend) in html and value["gate"]["verdict"] in html
+    assert headline(trend) in html.replace(NO_BREAK, " ") and value["gate"]["verdict"] in html
 
 
 def test_foreign_text_is_escaped_on_the_page_and_made_safe_on_the_terminal():

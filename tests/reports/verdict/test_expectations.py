@@ -95,7 +95,7 @@ def test_a_withheld_percentile_is_not_judged_and_says_how_many_it_takes():
     open_ = judged(p999_us_max=1e9)
     assert open_["ok"] is open_["limits"][0]["ok"] is None and "withheld" in open_["limits"][0]["reason"]
     assert open_["reasons"] == [
-        "read: reads from the SSD cache: too few I/Os for the statistic: 500 of at least 3688."
+        "read: reads from the SSD cache: too few I/Os for the statistic: 500 of at least 3,688."
     ]
 
 

@@ -64,7 +64,7 @@ def test_too_few_ios_say_how_long_the_phase_has_to_be(needed, duration):
     (reason,) = seen(needed).reasons
     setting = f"phase.write-slog.duration={duration}"
     assert reason == (
-        f"write-slog: synchronous writes: too few I/Os for the statistic: 1200 of at least {needed}; "
+        f"write-slog: synchronous writes: too few I/Os for the statistic: 1,200 of at least {needed:,}; "
         f"the phase needs about {duration} here: --set {setting}."
     )
     with_sets(read_source(WORKLOADS / "top-speeds.toml"), [setting])

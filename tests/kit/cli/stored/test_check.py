@@ -140,7 +140,7 @@ def test_known_then_new(hsp_here: Called, tmp_path: Path) -> None:
         assert other.returncode == 1 and "remove it" in " ".join(other.stdout.split())
     hsp_here("show", str(path), "--known", known_file(file, slow))
     page = (path / "report.html").read_text()
-    assert "Invalid (known)" in page and "firmware (#7)" in page
+    assert "Failed (known)" in page and "firmware (#7)" in page
 
 
 @pytest.mark.parametrize(("text", "place"), [

@@ -80,7 +80,7 @@ def test_runs_are_chosen_and_named(hsp_here: Called, results: Path) -> None:
     here = ["--results", os.fspath(results)]
     done = hsp_here("list", "-n", "1", "--workload", "ageing", "--verdict", "valid", *here)
     assert [line.split("\t")[4] for line in done.stdout.splitlines()] == [f"{results}/ageing/{RUNS[2]}"]
-    assert hsp_here("list", "--verdict", "invalid", *here).stdout == ""
+    assert hsp_here("list", "--verdict", "failed", *here).stdout == ""
     for words, run in (([], RUNS[3]), (["ageing"], RUNS[2]), ([RUNS[1][:8]], RUNS[1])):
         assert f"/{run}\n" in hsp_here("show", *words, *here).stdout
     for name, said in (
