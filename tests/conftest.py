@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from kit.cli import main as cli
 from kit.core.signals import ENDING
+from kit.core.terminal import TERMINAL
 from tests import snapshots
 from tests.changed import ROOT, Selection, changed_files, selection
 
@@ -76,6 +77,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     narrowed = options.keyword or options.changed is not None or "not long" not in options.markexpr
     if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and narrowed:
         session.exitstatus = pytest.ExitCode.OK
+
+
+@pytest.fixture(autouse=True)
+def terminal_of_each_test() -> Iterator[None]:
+    """--quiet and --color of a command in this process are not those of the next test."""
+    yield
+    TERMINAL.quiet, TERMINAL.color = False, "auto"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -78,7 +78,7 @@ class Sweep:
                 journal.begin(run.path.name, plan.digest)
             raise Killed
         failure = end if isinstance(end, Exception) else None
-        summary = SimpleNamespace(verdict="valid")
+        summary = SimpleNamespace(verdict="valid", state="valid")
         return MeasuredRun(run, cast(Any, SimpleNamespace(summary=summary)), 0, cast(Any, failure))
 
     def run(self, resume: Path | None = None) -> Path:

@@ -62,7 +62,7 @@ IOSTAT = frame_of(
 
 def test_iostat_has_a_histogram_for_each_direction():
     html, specs = page(IOSTAT, manifest_of(IOSTAT, "zpool-iostat"))
-    assert "; imported \\0000b7 hsp" in html
+    assert "; imported \\0000b7  hsp" in html
     assert kinds(specs) == [("read", "histogram"), ("write", "histogram")]
     assert specs[0]["about"]["layer"] == "vdev" and specs[0]["about"]["histogram"]
     assert specs[0]["title"] == "zpool iostat -w: vdevs, read"
