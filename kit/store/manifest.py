@@ -151,20 +151,11 @@ class HostSetting(Stored):
     set: str
 
 
-class Vdev(Stored):
-    """A top-level vdev that was made of several devices: `kind` is mirror, raidz1, ...; names of devices."""
-
-    role: str
-    kind: str
-    devices: Many[str]
-
-
 class PoolState(Stored):
-    """The pool and the properties that the workload set, as zpool prints them. `vdevs`: None: not known."""
+    """The pool and the properties that the workload set, as zpool prints them."""
 
     name: str | None = None
     guid: str | None = None
-    vdevs: tuple[Vdev, ...] | None = None
     properties: dict[str, str] | None = None
 
 

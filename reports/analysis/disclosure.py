@@ -52,7 +52,6 @@ def _stable_storage(manifest: Manifest) -> Iterator[str]:
             value = properties.get(name)
             yield texts.get(value or "", f"{name}={safe_text(value)}." if value else f"{name} is {_UNKNOWN}.")
         yield _log_devices(manifest)
-        yield from _layout(manifest)
         yield _export(manifest)
     for device in manifest.testbed.devices:
         if not with_pool or device.role in ("log", "data"):
@@ -71,15 +70,6 @@ def _log_devices(manifest: Manifest) -> str:
     if not names:
         return "No log device: the ZIL is on the data devices."
     return f"Log devices: {safe_text(', '.join(names))}; a phase that takes them out has its ZIL in the pool."
-
-
-def _layout(manifest: Manifest) -> Iterator[str]:
-    several = any(len(manifest.testbed.of_role(role)) > 1 for role in ("log", "data"))
-    if several and manifest.pool and manifest.pool.vdevs is None:
-        yield (
-            "Which devices are in which vdev is not stored: a device of a mirror or a RAIDZ that got fewer "
-            "FLUSH commands than another of it is not found."
-        )
 
 
 def _export(manifest: Manifest) -> str:

@@ -4,20 +4,19 @@ A force, or a commit of the ZIL, is durable where a FLUSH has reached each devic
 cache. O_DSYNC writes to a device are followed by one, too, also after FUA (Linux block/fops.c,
 blkdev_write_iter). The kernel counts FLUSH commands in /sys/block/X/stat; those that arrive while one is on
 its way share the next (block/blk-flush.c). md sends a FLUSH of an array to each of its members
-(drivers/md/md.c, md_flush_request), and has no count of its own. OpenZFS sends that of a vdev to each of its
-devices (module/zfs/zio.c, zio_flush). A device that answers FLUSH and does not do it is not found out here:
-only a loss of power shows it.
+(drivers/md/md.c, md_flush_request), and has no count of its own. A device that answers FLUSH and does not do
+it is not found out here: only a loss of power shows it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kit.store.checks.outcome import Outcome
-from kit.store.manifest import Device, Manifest, Vdev
+from kit.store.manifest import Device, Manifest
 from kit.store.parts.resource_use import DeviceUse
 from kit.store.phase import Phase
 
@@ -64,19 +63,17 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     names, counted = ", ".join(counts), [count for count in counts.values() if count is not None]
     if len(counted) < len(counts) or any(caches[name] != "write back" for name in counts):
         return Durability("unknown", f"the write cache of {names}, or its FLUSH commands, are not known")
-    # A force goes to every member of an array and of a vdev. Others share the forces.
-    vdevs = [[*counts]] if phase.array else _by_vdev(manifest, counts)
-    flushes, threads = sum(_least(counts, vdev) for vdev in vdevs), phase.forces.threads
-    short = _behind(counts, vdevs, threads)
-    if short := short or ([] if phase.array else _bare(manifest, phase, counts, phase.forces.forces)):
-        flushes, names = _least(counts, short), ", ".join(short)
-    each_of = "each of " if len(vdevs) < len(counts) and not short else ""
+    flushes = min(counted) if phase.array else sum(counted)
+    # A force goes to every member of an array. Others share the forces, and each that was written gets some.
+    if not phase.array and (bare := _bare(manifest, phase, counts, phase.forces.forces)):
+        flushes, names = 0, ", ".join(bare)
+    each_of = "each of " if phase.array and len(counts) > 1 else ""
     said = (
         f"{flushes:,} FLUSH commands reached {each_of}{names}, with a volatile write cache, for "
         f"{phase.forces.forces:,} forces"
     )
     # Forces of several threads may share one.
-    enough = not short and flushes * threads >= phase.forces.forces
+    enough = flushes * phase.forces.threads >= phase.forces.forces
     return Durability("durable" if enough else "not-durable", said)
 
 
@@ -164,19 +161,14 @@ def _unflushed(
 
     A request waits for a FLUSH that begins after its log block was written, so that a FLUSH answers at most
     all requests that wait. Blocks of a stripe of log devices are on any of them, those of the pool, too. But
-    a device that was written gets a FLUSH, for its log blocks or with the transaction group. Each device of a
-    mirror or a RAIDZ gets all of its vdev.
+    a device that was written gets a FLUSH, for its log blocks or with the transaction group.
     """
-    vdevs = _by_vdev(manifest, counts)
-    requests = (phase.outstanding or commits) * max(1, len(phase.clients))
-    waiting = 1 if off else requests * _SPARE
-    known = sum(_least(counts, vdev) for vdev in vdevs)
-    enough = not off if None in counts.values() else known * waiting >= commits
-    behind = _behind(counts, vdevs, requests)
-    if enough and not behind and not _bare(manifest, phase, counts, commits):
+    known = [count for count in counts.values() if count is not None]
+    waiting = 1 if off else (phase.outstanding or commits) * max(1, len(phase.clients)) * _SPARE
+    enough = sum(known) * waiting >= commits if len(known) == len(counts) else not off
+    if enough and not _bare(manifest, phase, counts, commits):
         return ""
-    fewer = {name: count for name, count in counts.items() if name in behind}
-    short = {name: count for name, count in counts.items() if not count} | fewer or counts
+    short = {name: count for name, count in counts.items() if not count} or counts
     got = " and ".join(
         f"{name} got {'an unknown number of' if count is None else f'{count:,}'}"
         for name, count in short.items()
@@ -184,43 +176,11 @@ def _unflushed(
     volatile = [_cache(each) == "write back" for each in manifest.testbed.devices if each.name in short]
     states = " or ".join(["volatile"] * any(volatile) + ["not known"] * (not all(volatile)))
     why = f" ({', '.join(off)}: OpenZFS sends no FLUSH for a commit)" if off else ""
-    for vdev in _vdevs(manifest, behind):
-        each = " and ".join(
-            f"{name} ({counts[name]:,})" for name in vdev.devices if counts.get(name) is not None
-        )
-        why += f" (a FLUSH of the {vdev.kind} goes to each of its devices: {each or 'none got any'})"
     return (
         f"{got} FLUSH commands for {commits:,} commits, and "
         f"{'their write caches are' if len(short) > 1 else 'its write cache is'} {states}: whether what was "
         f"acknowledged survives a power loss is not known{why}."
     )
-
-
-def _vdevs(manifest: Manifest, names: Iterable[str]) -> list[Vdev]:
-    """Vdevs of several devices that have one of these."""
-    stored = (manifest.pool and manifest.pool.vdevs) or ()
-    return [vdev for vdev in stored if {*vdev.devices} & {*names}]
-
-
-def _by_vdev(manifest: Manifest, counts: Mapping[str, int | None]) -> list[list[str]]:
-    """Devices of one vdev together; each by itself where the layout is not stored."""
-    whole = [[name for name in vdev.devices if name in counts] for vdev in _vdevs(manifest, counts)]
-    grouped = {name for vdev in whole for name in vdev}
-    return [*whole, *([name] for name in counts if name not in grouped)]
-
-
-def _least(counts: Mapping[str, int | None], vdev: Iterable[str]) -> int:
-    return min(counts[name] or 0 for name in vdev)
-
-
-def _behind(counts: Mapping[str, int | None], vdevs: Sequence[Sequence[str]], requests: int) -> list[str]:
-    """Devices that got fewer than another of their vdev, beyond what so many `requests` can share."""
-    found = []
-    for vdev in vdevs:
-        known = {name: count for name in vdev if (count := counts[name]) is not None}
-        most = max(known.values(), default=0)
-        found += [name for name, count in known.items() if count * requests + _SPARE < most]
-    return found
 
 
 def _bare(manifest: Manifest, phase: Phase, counts: Mapping[str, int | None], commits: int) -> list[str]:
