@@ -12,7 +12,7 @@ Color = Literal["auto", "always", "never"]
 # By the first word of a line: what is well, what is wrong, and what is open.
 _STYLES = (
     (re.compile(r"(?:VALID|ok|A and B agree)\b"), "32"),
-    (re.compile(r"(?:INVALID|FAILED|DAMAGED|NOT READABLE|fail|hsp: error:)(?!\w)"), "1;31"),
+    (re.compile(r"(?:FAILED|DAMAGED|NOT READABLE|fail|hsp: error:)(?!\w)"), "1;31"),
     (re.compile(r"(?:UNKNOWN|OPEN|warn|known)\b"), "33"),
     (re.compile(r"(?:note|n/a)\b"), "2"),
 )

@@ -23,13 +23,7 @@ from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
 from kit.store.summary import Accounting, PhaseAccounting, Published, Reference, Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import (
-    band_table,
-    clients,
-    disclosure,
-    import_source,
-    resource_use,
-)
+from reports.analysis import band_table, clients, disclosure, import_source, resource_use
 from reports.devices import prices, stripes, together
 from reports.features.all import FEATURES
 from reports.published import ranges as published

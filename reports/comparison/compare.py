@@ -140,7 +140,7 @@ def difference(row: ComparedRow | ComparedCell) -> str:
     """Such as "B's synchronous writes (write-slog) take 24.9 % longer (23.7 to 26 %) at p50"."""
     if side := _lacking(row):
         ios, share = f"{ios_words(row.op, row.tier)} ({row.phase})", 100 * ((row.a or 0) + (row.b or 0))
-        return f"{side} has no {ios}, which are {share:.3g} % of the I/Os of {'BA'['AB'.index(side)]}"
+        return f"{side} has no {ios}, which are {share:.3g} % of the I/Os of {'B' if side == 'A' else 'A'}"
     assert row.ratio and row.interval, "a difference that is shown has both"
     ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
     change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"

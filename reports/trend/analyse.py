@@ -58,7 +58,7 @@ class TrendLine:
     `used`: the points that count, which `explained` numbers from 0. `changes`: None where the points are too
     few to tell, empty where steps are not what fits best; `smallest`: the ratio that is found in nine of ten
     cases in the middle of the line, None without a degree of freedom. `needed`: where they are too few, the
-    runs that would find a change to twice or half; None: more than MOST_RUNS, or not known.
+    runs that would find a change to twice or half, at most MOST_RUNS + 1; None: their scatter is not known.
     """
 
     key: Key
@@ -247,7 +247,7 @@ def _explained(line: TrendLine, marks: Sequence[Mark], alpha: float, lag: float 
         if scatter is None:
             return made
         needed = runs_to_find(max(scatter, *errors), _TELLING, alpha / 2, MOST_RUNS)
-        return replace(made, needed=needed)
+        return replace(made, needed=needed or MOST_RUNS + 1)
     if explained.fits[0].kind != "steps":
         return replace(made, changes=())
     levels = [sum(figures[i].log for i in level) / len(level) for level in found.levels]

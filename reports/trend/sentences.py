@@ -15,7 +15,7 @@ from kit.store.summary import Range
 from reports.analysis.import_source import LAYERS
 from reports.statistics.change_points import ALPHA
 from reports.trend.analyse import MOST_RUNS, ChangePoint, Trend, TrendLine, quiet_marks
-from reports.trend.marks import Mark, version_labels
+from reports.trend.marks import Mark
 from reports.trend.point import BYTES, RATE, Key
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -221,7 +221,7 @@ def _left_open(trend: Trend) -> Iterator[str]:
     if open_:
         yield (
             f"{open_} of {len(trend.lines)} figures have too few runs to tell: "
-            f"{_more_runs(trend, [line for line in trend.lines if line.changes is None])}."
+            f"{_more_runs([line for line in trend.lines if line.changes is None])}."
         )
     wander = trend.alike
     if wander:
@@ -237,12 +237,11 @@ def _left_open(trend: Trend) -> Iterator[str]:
         yield "Imports stand where they were imported; when they were measured is not known."
 
 
-def _more_runs(trend: Trend, lines: Sequence[TrendLine]) -> str:
+def _more_runs(lines: Sequence[TrendLine]) -> str:
     """What would tell a change of these lines, which have too few runs."""
-    versions = version_labels(trend.points)
-    if all(len({versions[i] for i in line.used}) == len(line.used) for line in lines):
-        return "measure each version at least twice"
-    needed = [line.needed for line in lines if line.needed]
+    if not any(line.needed for line in lines):
+        return "measure each version and setting at least twice"
+    needed = [line.needed for line in lines if line.needed and line.needed <= MOST_RUNS]
     if not needed:
         return f"as they scatter, {MOST_RUNS} runs would not tell a change to twice or half"
     runs = max(max(needed), 1 + max(len(line.used) for line in lines))

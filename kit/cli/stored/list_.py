@@ -99,8 +99,10 @@ def list_command(
     })  # fmt: skip
     if kind == "runs":
         found = map(_listed, run_folders(results, _is_run, _say_left_out))
-        stored = "invalid" if verdict == "failed" else verdict
-        wanted = (r for r in found if workload in (None, r.workload) and stored in (None, r.verdict))
+        wanted = (
+            r for r in found
+            if workload in (None, r.workload) and verdict in (None, verdict_name(r.verdict or ""))
+        )  # fmt: skip
         runs = sorted(wanted, key=lambda r: r.started_utc or "", reverse=True)[:number]
         _show_runs(runs, results, json_output, " such" if workload or verdict else "")
     elif kind == "labs":

@@ -80,6 +80,19 @@ def test_versions_with_several_runs_are_told_how_many_would_tell():
     assert "have too few runs to tell: about " in two
 
 
+def test_without_two_runs_of_one_setting_no_number_of_runs_is_told():
+    """How they scatter is not known: that 100 would not tell is not, either."""
+    cache = f"{DEVICE}settings.write_cache"
+    changed = ({cache: "write back"}, {cache: "write through"}, firmware("1.1"))
+    told = " ".join(sentences(trend_of([point(n, settings=each) for n, each in enumerate(changed, 1)])))
+    assert "too few runs to tell: measure each version and setting at least twice." in told
+
+
+def test_runs_that_scatter_by_far_would_never_tell():
+    told = " ".join(sentences(trend_of([point(1), point(2, 300.0), point(3, 0.01)])))
+    assert "as they scatter, 100 runs would not tell a change to twice or half" in told
+
+
 def test_two_runs_that_are_apart_are_both_named():
     for other in (1.5, 1 / 1.5):
         points = [point(n, {3: 1.5, 8: other}.get(n, 1.0)) for n in range(1, 11)]
