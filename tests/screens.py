@@ -117,7 +117,7 @@ def _why_slow(at: Path) -> Path:
             )
         times = {key: phase[key] + 1000 * S for key in ("start_ns", "end_ns")}
         changes = {"name": name, "title": f"{phase['title']}, split", "split": {"of": of, "rows": rows}}
-        made["phases"].append(phase | times | changes)
+        made["phases"].append(phase | times | changes | {"clients": []})
     return report_of(at, made, frame)
 
 
@@ -246,7 +246,7 @@ def _appliance(at: Path) -> Path:
     _, made = appliance.run()
     for phase in made["phases"]:
         phase["client_ios"] = int(frame.filter(pl.col("phase") == phase["name"])["count"].sum())
-        phase["checks"] = []
+        phase |= {"checks": [], "clients": []}
     made["appliance"] |= {"not_seen": ["which tier answered each I/O", "whether the server counted each I/O"]}
     return report_of(at, made, frame)
 

@@ -30,7 +30,7 @@ from kit.importers.base import Format, Options, Reading, only_kind
 from kit.importers.histogram_accumulator import Account
 from kit.importers.source import Source
 from kit.load.fio_latency_log import shown
-from kit.store.format import MANIFEST_FORMAT
+from kit.store.format import FORMAT
 
 # The first that recognises a file is taken: those with an unmistakable beginning come first.
 FORMATS = (
@@ -260,7 +260,7 @@ def manifest(
 ) -> dict[str, Any]:
     """manifest.json of an imported run."""
     return {
-        "format": MANIFEST_FORMAT, "run": run, "workload": name, "title": f"Imported: {name}",
+        "format": FORMAT, "run": run, "workload": name, "title": f"Imported: {name}",
         "started_utc": started_utc, "wall_s": round(wall_s, 3), "command": command,
         "clock": {"kind": "real", "dilation": 1}, "testbed": {"name": "unknown", "emulated": False},
         "versions": {"hsp": __version__}, "load": LOAD, "phases": imported.phases, "problems": [],

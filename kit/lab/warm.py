@@ -46,7 +46,7 @@ from kit.lab.qemu import (
     monitor,
 )
 
-FORMAT = 3
+FORMAT = 1
 _QCOW2, _EXTERNAL_DATA = struct.Struct(">4sIQI52xQ"), 1 << 2
 _TOKEN = re.compile(r"[0-9a-f]{8}")
 _SPEC = TypeAdapter(LabSpec)

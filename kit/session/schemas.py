@@ -13,10 +13,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from kit.config import device_model, lengths, need, sweep, testbed, workload
 from kit.core.errors import ConfigError
-from kit.store.format import MANIFEST_FORMAT, SUMMARY_FORMAT
 from kit.store.manifest import Manifest
-from kit.store.series import SERIES_FORMAT, Series
-from kit.store.sheet import SHEET_FORMAT, Sheet
+from kit.store.series import Series
+from kit.store.sheet import Sheet
 from kit.store.slog import SlogTest
 from kit.store.summary import Summary
 
@@ -27,12 +26,6 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def _stored(model: type[BaseModel]) -> Schema:
     """Of a file that the kit writes. Keys of a newer version are no mistake."""
     return model.model_json_schema(by_alias=True, mode="validation")
-
-
-def _versioned(model: type[BaseModel], newest: int) -> Schema:
-    schema = _stored(model)
-    schema["properties"]["format"] = {"type": "integer", "minimum": 1, "maximum": newest}
-    return schema
 
 
 def _workload() -> Schema:
@@ -63,11 +56,11 @@ def _workload() -> Schema:
 
 
 _SCHEMAS: Mapping[str, tuple[str, Callable[[], Schema]]] = {
-    "manifest": ("manifest.json of a run", lambda: _versioned(Manifest, MANIFEST_FORMAT)),
-    "summary": ("summary.json of a run", lambda: _versioned(Summary, SUMMARY_FORMAT)),
-    "series": ("series.json of a sweep", lambda: _versioned(Series, SERIES_FORMAT)),
+    "manifest": ("manifest.json of a run", lambda: _stored(Manifest)),
+    "summary": ("summary.json of a run", lambda: _stored(Summary)),
+    "series": ("series.json of a sweep", lambda: _stored(Series)),
     "slog": ("results/slog/*.json of hsp slog", lambda: _stored(SlogTest)),
-    "sheet": ("what hsp sheet --json prints", lambda: _versioned(Sheet, SHEET_FORMAT)),
+    "sheet": ("what hsp sheet --json prints", lambda: _stored(Sheet)),
     "need": ("a need of hsp sheet, as TOML", lambda: need.NeedFile.model_json_schema(by_alias=True)),
     "workload": ("a workload, as TOML", _workload),
     "testbed": ("a testbed, as TOML", lambda: testbed.Testbed.model_json_schema(by_alias=True)),

@@ -22,7 +22,6 @@ from reports.comparison.each_once import EachOnce
 from reports.sheet.evidence import EvidenceSource, Run, hardware_of, model_of
 from reports.sheet.sheet import sheet_of
 
-_SLOG_FORMAT = 2
 _MOST = 20
 # Roles that a candidate is made of.
 _KEYS = {"use.log", "use.cache"}
@@ -55,7 +54,7 @@ class _Found:
     def add(self, path: Path) -> None:
         """A run, a series or a file of `hsp slog`. Raises ConfigError."""
         if path.is_file():
-            value = read_versioned(path, _SLOG_FORMAT, _SLOG_FORMAT)
+            value = read_versioned(path)
             self._slog.append(SlogTest.from_json(value, path))
         elif is_series(path):
             directory = named_series(path)

@@ -35,6 +35,7 @@ from kit.setup.precondition_devices import preconditioned
 from kit.setup.remote_site import real_site
 from kit.setup.site import Site
 from kit.store import json_file
+from kit.store.format import FORMAT
 from kit.store.parts.forces import Forces
 from kit.store.run_directory import new_run_id
 from kit.store.slog import (
@@ -212,7 +213,7 @@ def _measured(
             deadline_s = max(_DEADLINE_S, _WRITE_DEADLINE_S * sum(test.ios for test in group))
             results += run_tests(host, path, group, site.clock, part, deadline_s, found.held)
     return SlogTest(
-        format=2,
+        format=FORMAT,
         kit=__version__,
         utc=utc_now(),
         kernel=host.run(["uname", "-r"]).stdout.strip(),

@@ -30,6 +30,7 @@ from kit.session.shared_site import SharedSite
 from kit.session.side import Side
 from kit.store import series as store
 from kit.store.checks.known import Known
+from kit.store.format import FORMAT
 from kit.store.json_file import read_json
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir, named_run
@@ -127,7 +128,7 @@ def _create(side: Side, planned: SweepPlan, request: Request) -> Path:
     known = [*map(Known.from_table, plan.workload.known), *request.known]
     sweep, document = planned.sweep, planned.sweep.source.document
     value = {
-        "format": store.SERIES_FORMAT,
+        "format": FORMAT,
         "name": plan.workload.name,
         "title": selection.title(
             str(document.get("title", plan.workload.name)), None, plan.testbed, plan.workload.length

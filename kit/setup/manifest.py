@@ -25,7 +25,7 @@ from kit.setup.site import Site
 from kit.store import manifest as store
 from kit.store import run_directory
 from kit.store.checks.known import Known
-from kit.store.format import MANIFEST_FORMAT
+from kit.store.format import FORMAT
 from kit.store.manifest import Appliance, Clock, Manifest, Skipped, Soak, Testbed, Tracing
 from kit.store.parts.expectation import Expectation, Impact
 from kit.trace import support
@@ -52,7 +52,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         for device in testbed.device
     )
     fields: dict[str, Any] = {
-        "format": MANIFEST_FORMAT,
+        "format": FORMAT,
         "run": run_dir.path.name,
         "started_utc": utc_now(),
         "command": tuple(command),

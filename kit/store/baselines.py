@@ -13,6 +13,7 @@ from pydantic import Field
 
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
+from kit.store.format import FORMAT, Format
 from kit.store.json_file import write_json
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir, named_run
@@ -20,7 +21,6 @@ from kit.store.stored import Stored, read_versioned
 
 FILE = "baselines.json"
 DEFAULT = "default"
-_FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -35,7 +35,7 @@ class Baseline(Stored):
 class Baselines(Stored):
     """The file."""
 
-    format: int = _FORMAT
+    format: Format = FORMAT
     baselines: dict[str, Baseline] = Field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ def read_baselines(results: Path) -> dict[str, Baseline]:
     if not os.path.lexists(path):
         return {}
     try:
-        return dict(Baselines.from_json(read_versioned(path, _FORMAT), path).baselines)
+        return dict(Baselines.from_json(read_versioned(path), path).baselines)
     except ConfigError as error:
         raise ConfigError(
             error.message,
@@ -65,7 +65,7 @@ def set_baseline(results: Path, name: str, run: RunDir, set_utc: str) -> Baselin
     path = run.path.relative_to(inside) if run.path.is_relative_to(inside) else run.path
     made = Baseline(path=os.fspath(path), run=read_manifest(run).run or run.path.name, set_utc=set_utc)
     known[name] = made
-    write_json(results / FILE, Baselines(format=_FORMAT, baselines=known).as_json())
+    write_json(results / FILE, Baselines(format=FORMAT, baselines=known).as_json())
     return made
 
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.core.clock import ClockKind
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known import Known
-from kit.store.format import MANIFEST_FORMAT
+from kit.store.format import FORMAT, Format
 from kit.store.labels import Op, Tier
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
@@ -376,7 +376,7 @@ class Manifest(Stored):
     ended: bool = True
     problems: Many[Problem] = ()
     notes: Many[str] = ()
-    format: Annotated[int, Field(ge=1, le=MANIFEST_FORMAT)] = 1
+    format: Format = FORMAT
     run: str | None = None
     started_utc: Annotated[str, AfterValidator(_is_utc)] | None = None
     command: Many[str] = ()
@@ -428,4 +428,4 @@ def read_manifest(run: RunDir) -> Manifest:
     path = run.path / "manifest.json"
     if not os.path.lexists(path):
         refuse_no_run(run.path)
-    return Manifest.from_json(read_versioned(path, MANIFEST_FORMAT), path)
+    return Manifest.from_json(read_versioned(path), path)

@@ -24,11 +24,11 @@ from kit.store import json_file
 from kit.store.checks.ids import id_of_ratio
 from kit.store.checks.known import Known
 from kit.store.checks.outcome import Verdict
+from kit.store.format import FORMAT, Format
 from kit.store.run_directory import RunDir, named_run
 from kit.store.stored import Count, Many, Share, Stored, contradiction, read_versioned
 from kit.store.summary import BytesOnTheWay, ForcesRow, Range
 
-SERIES_FORMAT = 1
 PREFIX = "series-"
 # The name of a run directory: it stands in a file of a stranger, and becomes a path.
 RunName = Annotated[str, Field(pattern=f"^(?:{RUN_ID})$")]
@@ -253,7 +253,7 @@ class Series(Stored):
     one replace another.
     """
 
-    format: int = SERIES_FORMAT
+    format: Format = FORMAT
     name: str
     title: str
     id: str
@@ -328,7 +328,7 @@ def named_series(path: Path) -> Path:
 def read_series(path: Path) -> Series:
     """series.json of the directory. Raises ConfigError."""
     file = path / "series.json"
-    series = Series.from_json(read_versioned(file, SERIES_FORMAT), file)
+    series = Series.from_json(read_versioned(file), file)
     _check(series, file)
     return series
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kit.store.format import FORMAT, Format
 from kit.store.stored import Count, Json, Many, Stored
 from kit.store.summary import Range
 
-SHEET_FORMAT = 1
 Decision = Literal["buy", "too-slow", "not-met", "worse", "no-change", "cannot-tell", "today"]
 
 
@@ -73,7 +73,7 @@ class Candidate(Stored):
 class Sheet(Stored):
     """The page. `baseline`: what "a change for clients" is against. `choice`: name of the one to buy."""
 
-    format: int = SHEET_FORMAT
+    format: Format = FORMAT
     kit: str
     need: Need
     advice: str

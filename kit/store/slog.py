@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from kit.store.format import Format
 from kit.store.parts.forces import Forces
 from kit.store.stored import Count, Many, Stored
 
@@ -58,7 +59,7 @@ class SlogState(Stored):
 class SlogTest(Stored):
     """One device: forced writes by size and by threads. `seed`: of places and content."""
 
-    format: Literal[2]
+    format: Format
     kit: str
     utc: str
     kernel: str

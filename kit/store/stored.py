@@ -1,7 +1,7 @@
 """Base of the values that a run directory holds, and the one reader that checks them.
 
 Types are strict: no text becomes a number. Keys that this version does not know are kept: a newer version
-may have added them. Keys that an older version did not write have a default.
+may have added them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from kit import __version__
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
+from kit.store.format import FORMAT
 from kit.store.json_file import DAMAGED, read_json
 
 Json = dict[str, Any]
@@ -35,6 +37,10 @@ Many = Annotated[tuple[T, ...], FailFast()]
 _SHOWN_PROBLEMS = 5
 _SHOWN_CHARACTERS = 60
 _CONTRADICTION = "contradiction"
+_OTHER_FORMAT = (
+    "use the version of the kit that wrote the file; what was written before version 0.1.0 is measured or "
+    "imported again"
+)
 
 
 def contradiction(text: str) -> PydanticCustomError:
@@ -79,15 +85,14 @@ def _checked(make: Callable[[], T], where: str | Path) -> T:
     raise ConfigError(f"{where}: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}", DAMAGED)
 
 
-def read_versioned(path: Path, newest: int, oldest: int = 1) -> Json:
-    """The object of a JSON file whose `format` is `oldest` to `newest`. Raises ConfigError."""
+def read_versioned(path: Path) -> Json:
+    """The object of a JSON file whose `format` is FORMAT. Raises ConfigError."""
     value: Json = read_json(path)
-    observed = value.get("format") if isinstance(value, dict) else type(value).__name__
+    observed = value.get("format") if isinstance(value, dict) else None
     # JSON's true is 1 to Python, and 1.0 is too.
-    if type(observed) is not int or not oldest <= observed <= newest:
-        read = " and ".join(map(str, range(oldest, newest + 1)))
-        text = f"{path}: format {observed!r}, this version reads {read}"
-        raise ConfigError(text, "use the version of the kit that wrote the run")
+    if type(observed) is not int or observed != FORMAT:
+        found = "no format" if observed is None else f"format {_shown(observed)}"
+        raise ConfigError(f"{path}: {found}, hsp {__version__} reads format {FORMAT}", _OTHER_FORMAT)
     return value
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kit.store.checks.known import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
-from kit.store.format import SUMMARY_FORMAT
+from kit.store.format import FORMAT, Format
 from kit.store.labels import verdict_name
 from kit.store.manifest import Clock
 from kit.store.parts.bands import PhaseBands
@@ -265,7 +265,7 @@ class Summary(Stored):
     or the one of a valid run.
     """
 
-    format: int = SUMMARY_FORMAT
+    format: Format = FORMAT
     run: str | None = None
     workload: str | None = None
     title: str | None = None
@@ -355,4 +355,4 @@ class Summary(Stored):
 def read_summary(run: RunDir) -> Summary:
     """summary.json of a run. Raises ConfigError."""
     path = run.path / "summary.json"
-    return Summary.from_json(read_versioned(path, SUMMARY_FORMAT, SUMMARY_FORMAT), path)
+    return Summary.from_json(read_versioned(path), path)

@@ -15,7 +15,7 @@ import polars as pl
 from kit.core.errors import ConfigError
 from kit.store.checks.known import Known
 from kit.store.checks.outcome import Outcome
-from kit.store.format import SUMMARY_FORMAT
+from kit.store.format import FORMAT
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.bands import PhaseBands
@@ -121,7 +121,7 @@ def _bands(
 def _identity(manifest: Manifest) -> dict[str, Any]:
     """Which run it is."""
     return {
-        "format": SUMMARY_FORMAT,
+        "format": FORMAT,
         "run": manifest.run,
         "workload": manifest.workload,
         "title": manifest.title,

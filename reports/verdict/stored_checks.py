@@ -51,14 +51,11 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     for check in phase.checks:
         if check.tolerance > (most := _most(manifest, phase, check, ios)):
             yield f"{check.name} ({check.source}) has the tolerance {check.tolerance}, at most {most} can be"
-    if manifest.format >= 2 or any(check.instrument for check in phase.checks):
-        missing = _required(manifest, phase, ios) - _made(phase)
-        for id_, count in missing.items():
-            yield f"{count} of its checks {id_} {'is' if count == 1 else 'are'} missing"
-        yield from _instruments(phase)
-        yield from _devices(phase)
-    elif not (manifest.appliance or _made(phase)) and any(each.checks for each in manifest.phases):
-        yield "it has no checks, and other phases have"
+    missing = _required(manifest, phase, ios) - _made(phase)
+    for id_, count in missing.items():
+        yield f"{count} of its checks {id_} {'is' if count == 1 else 'are'} missing"
+    yield from _instruments(phase)
+    yield from _devices(phase)
     yield from _of_its_ios(phase, ios)
     yield from _out_of(phase, ios)
     yield from _subjects(phase)

@@ -67,7 +67,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     yield from _exact(phase, ios)
     yield from _clients(phase)
     yield from _parts(phase)
-    yield from _times(manifest, phase, ios)
+    yield from _times(phase, ios)
     yield from _sizes(phase)
     yield from _loads(manifest, phase, ios)
     yield from _split(phase, ios)
@@ -91,8 +91,8 @@ def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     names = {row.host for row in phase.clients}
     devices = {str(each.name) for each in manifest.testbed.devices} | {_ARRAY}
     known: dict[str, set[str]] = {
-        CLIENT: names if manifest.format > 1 else names or set(manifest.testbed.clients),
-        DEVICE: names if manifest.format > 1 else names or devices,
+        CLIENT: names,
+        DEVICE: names,
         SERVER: {str(manifest.testbed.server)},
     }
     for layer, hosts in known.items():
@@ -197,7 +197,7 @@ def _parts(phase: Phase) -> Iterator[str]:
         yield "parts overlap, or are outside of the phase"
 
 
-def _times(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+def _times(phase: Phase, ios: Counted) -> Iterator[str]:
     start, end, interval = phase.start_ns, phase.end_ns, phase.interval_ns
     if start < 0 or end < start:
         yield f"it is from {start} to {end} ns"
@@ -208,8 +208,7 @@ def _times(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
         elif event.end_ns is not None and event.end_ns < event.time_ns:
             yield f"the event {event.kind} ends before it begins"
     times = ios.times_ns
-    # What was imported, or made by hand, has times of its own; runs of format 1 may, too.
-    if not times or manifest.format < 2 or phase.parts:
+    if not times or phase.parts:
         return
     begun = min((row.first_ns for row in phase.clients if row.first_ns is not None), default=times[0])
     gaps = [other - one for one, other in pairwise(times)]

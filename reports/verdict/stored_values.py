@@ -46,8 +46,6 @@ def _of_the_run(manifest: Manifest) -> Iterator[str]:
     yield from _devices(manifest)
     if manifest.warmup and (manifest.warmup.problems or any(manifest.warmup.trouble.values())):
         yield "the warm-up had problems, and the run has none"
-    if manifest.format < 2 and any(check.instrument for phase in manifest.phases for check in phase.checks):
-        yield "format is 1, and checks have instruments, which came with format 2"
 
 
 def _order(manifest: Manifest) -> Iterator[str]:
@@ -72,8 +70,6 @@ def _names(manifest: Manifest) -> Iterator[str]:
 
 
 def _times(manifest: Manifest) -> Iterator[str]:
-    if manifest.format < 2:
-        return
     stamp = (manifest.run or "").partition("-")[0]
     if manifest.started_utc and manifest.run:
         try:
@@ -99,7 +95,7 @@ def _devices(manifest: Manifest) -> Iterator[str]:
         if most is not None and (phase.outstanding or 0) > most:
             yield f"outstanding of {phase.name} is {phase.outstanding}, that of the run is {most} at most"
         machines = [*(each.host for each in phase.machines), *(each.host for each in phase.cpu)]
-        for host in machines if manifest.format > 1 else ():
+        for host in machines:
             # Of a lab whose clients are namespaces, the lab.
             if host not in hosts and not any(each.startswith(f"{host}/") for each in hosts):
                 yield f"{phase.name} has the machine {host}, which the testbed does not have"

@@ -76,7 +76,7 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
             ],
         })  # fmt: skip
     manifest = {**synthetic.manifest(), "run": run_name, "workload": "candidates", "phases": phases}
-    manifest |= {"expect": [], "ended": True, "reference": None}
+    manifest |= {"started_utc": f"2026-11-21T05:{min(number, 59):02d}:00Z", "expect": [], "reference": None}
     manifest["testbed"] = {**manifest["testbed"], "name": name, "devices": made}
     written = synthetic.write(path / run_name, manifest | changes, pl.concat(frames))
     write_ageing(written, aged(name, drive))

@@ -48,7 +48,7 @@ def slog_test(
     tests.append(forced("open_sync", 4096, write_us(4096) + flush_us(4096), None))
     return SlogTest.from_json(
         {
-            "format": 2, "kit": "0.1.0", "utc": "2026-11-24T10:00:00Z", "kernel": "6.12",
+            "format": 1, "kit": "0.1.0", "utc": "2026-11-24T10:00:00Z", "kernel": "6.12",
             "host": "secret-host", "dilation": 1, "seed": 7,
             "device": {
                 "name": "log0", "model": "ACME 1", "firmware": "F7", "serial": "S3CR3T",

@@ -60,7 +60,7 @@ def run(
             "client_ios": IOS, "server_ios": IOS, "lost_events": 0, "checks": [], "problems": [],
         })  # fmt: skip
     manifest = {**synthetic.manifest(), "run": name, "workload": "sizes", "phases": entries, "expect": []}
-    manifest |= {"ended": True, **(changes or {})}
+    manifest |= {"started_utc": f"2026-11-21T05:{min(number, 59):02d}:00Z", "ended": True, **(changes or {})}
     reports.analyse(synthetic.write(path, manifest, pl.concat(frames)))
     _runs[key] = {file.name: file.read_bytes() for file in path.iterdir()}
     return name

@@ -8,13 +8,13 @@ from tests.reports import synthetic
 
 @pytest.fixture
 def make_run(tmp_path):
-    def make(name, seed=1, change=None, plan=None):
+    def make(name, seed=1, change=None, plan=None, counts=lambda frame: frame):
         frame = synthetic.realistic(intervals=20, per_interval=90, seed=seed)
         manifest = synthetic.manifest(frame, 20)
         manifest["run"] = name
         if change:
             change(manifest)
-        synthetic.write(tmp_path / name, manifest, frame)
+        synthetic.write(tmp_path / name, manifest, counts(frame))
         if plan:
             write_json(tmp_path / name / "plan.json", plan)
         return str(tmp_path / name)

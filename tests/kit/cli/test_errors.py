@@ -90,11 +90,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("errors")
     for number, name in enumerate(IDS):
         frame = synthetic.realistic(intervals=4, per_interval=60, seed=number)
-        reports.analyse(
-            synthetic.write(
-                path / "results" / "w" / name, synthetic.manifest(frame, 4) | {"run": name}, frame
-            )
-        )
+        manifest = synthetic.manifest(frame, 4) | {"run": name, "started_utc": "2026-11-24T05:30:02Z"}
+        reports.analyse(synthetic.write(path / "results" / "w" / name, manifest, frame))
     damaged = path / "results" / "w" / DAMAGED
     damaged.mkdir()
     (damaged / "manifest.json").write_text('{"format": 1, "run"')

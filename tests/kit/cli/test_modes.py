@@ -129,7 +129,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("modes")
     for number, name in enumerate(IDS):
         frame = synthetic.realistic(intervals=4, per_interval=60, seed=number)
-        manifest = synthetic.manifest(frame, 4) | {"run": name, "started_utc": f"2026-11-2{number}T05:30:02Z"}
+        started = {"run": name, "started_utc": f"2026-11-2{number + 1}T05:30:02Z"}
+        manifest = synthetic.manifest(frame, 4) | started
         reports.analyse(synthetic.write(folder / "results" / "w" / name, manifest, frame))
     for place, name in (("results", SERIES), ("other", f"{SERIES[:-6]}bbbbbb")):
         reports.analyse_series(synthetic_series.series(folder / place, id=name), ended=True)

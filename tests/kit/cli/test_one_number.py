@@ -37,7 +37,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("one")
     for number, name in enumerate(IDS):
         frame = synthetic.realistic(intervals=5, per_interval=120, seed=number)
-        manifest = synthetic.manifest(frame, 5) | {"run": name, "started_utc": f"2026-11-2{number}T05:30:02Z"}
+        started = {"run": name, "started_utc": f"2026-11-2{number + 1}T05:30:02Z"}
+        manifest = synthetic.manifest(frame, 5) | started
         reports.analyse(synthetic.write(folder / "results" / "w" / name, manifest, frame))
     return folder
 

@@ -43,7 +43,7 @@ def test_the_result_is_on_stdout(hsp_here: Called, run: RunDir) -> None:
     assert lines[-2:] == [f"run:    {run.path}", f"report: {run.report.as_uri()}"]
     assert "a%20run" in lines[-1]
     data = hsp_here("show", str(run.path), "--json")
-    assert data.stdout.startswith('{\n "format": 2') and data.stderr == f"report: {run.report}\n"
+    assert data.stdout.startswith('{\n "format": 1') and data.stderr == f"report: {run.report}\n"
 
 
 def call(run: RunDir, out: str, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -123,7 +123,7 @@ def test_what_is_cut_short_or_changed_or_missing_is_named(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 3}', '{"format": 3, "token": "../../x", "files": {}}', "nul"]
+    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "token": "../../x", "files": {}}', "nul"]
 )
 def test_a_manifest_that_is_none(place: Path, text: str) -> None:
     (place / "manifest.json").write_text(text)

@@ -21,7 +21,7 @@ from kit.store.summary import read_summary
 pytestmark = pytest.mark.any_python
 
 SUMMARY: dict[str, Any] = {
-    "format": 2, "verdict": "valid", "reasons": [],
+    "format": 1, "verdict": "valid", "reasons": [],
     "accounting": {"client_ios": 1, "server_ios": 1, "lost_events": 0, "phases": []},
     "rows": [{
         "phase": "read", "layer": "client", "op": "read", "tier": "all", "count": 1, "share": 1.0,
@@ -64,12 +64,12 @@ def test_json_round_trip(tmp_path_factory: pytest.TempPathFactory, value: Any) -
         (b'{"format": 1, "x": NaN}', "NaN is not a number"),
         (b'{"format": 1, "x": -Infinity}', "-Infinity is not a number"),
         (b'{"format": 1, "x": "\xff"}', "not a readable JSON file"),
-        (b'{"format": 3}', "format 3, this version reads "),
-        (b'{"format": "1"}', "format '1'"),
-        (b'{"format": true}', "format True"),
-        (b"{}", "format None"),
-        (b"[1]", "format 'list'"),
-        (b'{"format": 2, "x": 1e999}', ""),
+        (b'{"format": 3}', "format 3, hsp "),
+        (b'{"format": "1"}', 'format "1"'),
+        (b'{"format": true}', "format true"),
+        (b"{}", ": no format, hsp "),
+        (b"[1]", ": no format, hsp "),
+        (b'{"format": 1, "x": 1e999}', ""),
         (b"[" * 200_000, ""),
     ],
 )  # fmt: skip
@@ -97,17 +97,19 @@ def test_every_truncation_of_a_summary_is_refused(
 
 def test_a_good_summary_and_manifest_are_read(run: RunDir) -> None:
     for name, read, rest in (("summary", read_summary, SUMMARY), ("manifest", read_manifest, {})):
-        stored = {**rest, "format": 2, "title": name}
+        stored = {**rest, "format": 1, "title": name}
         json_file.write_json(run.path / f"{name}.json", stored)
         value: Any = read(run)
         assert value.as_json() == stored
 
 
-@pytest.mark.parametrize("other", [1, 3])
-def test_a_summary_of_another_format_is_refused(run: RunDir, other: int) -> None:
+@pytest.mark.parametrize("other", [0, 2])
+def test_another_format_is_refused_with_what_to_do(run: RunDir, other: int) -> None:
     json_file.write_json(run.path / "summary.json", {**SUMMARY, "format": other})
-    with pytest.raises(ConfigError, match=f"format {other}, this version reads 2$"):
+    with pytest.raises(ConfigError, match=f"format {other}, hsp [0-9.]+ reads format 1$") as caught:
         read_summary(run)
+    hint = caught.value.hint
+    assert "the version of the kit that wrote the file" in hint and "measured or imported again" in hint
 
 
 def test_half_a_character_becomes_a_question_mark(run: RunDir) -> None:

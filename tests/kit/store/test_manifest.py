@@ -61,7 +61,7 @@ def test_the_values_are_typed_and_frozen() -> None:
 def test_a_problem_is_a_code_and_a_text() -> None:
     for problem in ({"code": "load"}, {"text": "fio failed"}, {"code": 3, "text": "x"}, 3, "fio failed"):
         with pytest.raises(ConfigError, match=r"problems\[0\]"):
-            Manifest.from_json({"format": 2, "problems": [problem]}, "x")
+            Manifest.from_json({"format": 1, "problems": [problem]}, "x")
 
 
 def test_keys_of_a_newer_version_are_kept() -> None:
@@ -128,7 +128,7 @@ def test_a_refusal_has_file_place_and_what_was_observed(change: dict[str, Any], 
 )
 def test_an_array_and_latencies_in_order_are_what_they_can_be(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        Manifest.from_json({"format": 2, "phases": [{**PHASE, **change}]}, "x")
+        Manifest.from_json({"format": 1, "phases": [{**PHASE, **change}]}, "x")
     assert message in refused.value.message
 
 

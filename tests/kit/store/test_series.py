@@ -44,7 +44,7 @@ def test_keys_of_a_newer_version_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"format": 2}, "this version reads 1"),
+        ({"format": 2}, "format 2, hsp .* reads format 1$"),
         ({"repeat": 0}, "repeat"),
         ({"builds": []}, "is of no build"),
         ({"axes": []}, "no axis has the value io-size=4k"),

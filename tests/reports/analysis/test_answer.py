@@ -16,6 +16,7 @@ from kit.store.parts.client_figures import ClientFigures
 from reports.analysis import clients
 from reports.analysis.analysed import analysed
 from tests.reports import synthetic
+from tests.reports.complete import completed
 from tests.reports.features.power_loss import test_power_loss
 from tests.reports.features.soak import test_soak
 
@@ -24,7 +25,8 @@ FIRST_OF_ALL = synthetic.realistic(30)
 
 
 def said(frame: pl.DataFrame, manifest: Json, aged: pl.DataFrame | None = None) -> str:
-    made = analysed(Latency.of(frame), Manifest.from_json(manifest, "m"), aged if aged is not None else EMPTY)
+    of = Manifest.from_json(completed(manifest, frame), "m")
+    made = analysed(Latency.of(frame), of, aged if aged is not None else EMPTY)
     return made.headline.sentence
 
 

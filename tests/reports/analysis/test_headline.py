@@ -55,7 +55,7 @@ def test_both_ssd_tiers() -> None:
     )
     total = synthetic.latency().filter(pl.col("layer") == "client")["count"].sum()
     assert made.evidence == (
-        f"Complete: {total:,} of {total:,} I/Os matched. 56 of 56 checks hold, 10 of 10 expectations among "
+        f"Complete: {total:,} of {total:,} I/Os matched. 85 of 85 checks hold, 10 of 10 expectations among "
         "them.",
     )
 
@@ -185,8 +185,7 @@ def test_an_appliance() -> None:
     assert of(frame, manifest).sentence.startswith("Unknown: ")
     for phase in manifest["phases"]:
         total = int(frame.filter(pl.col("phase") == phase["name"])["count"].sum())
-        check = {"source": "/proc/self/mountstats of c, READ", "expected": total, "found": total}
-        phase["checks"][0] |= check
+        phase |= {"checks": [], "clients": []}
         phase |= {"client_ios": total, "end_ns": phase["start_ns"] + 60 * synthetic.SECOND}
     assert of(frame, manifest).sentence.startswith("3 bands of read latency: ")
 

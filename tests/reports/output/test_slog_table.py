@@ -47,7 +47,7 @@ def test_what_is_stored_is_read_again(volatile: SlogTest) -> None:
     stored = json.loads(json.dumps(volatile.as_json()))
     assert SlogTest.from_json(stored, "x") == volatile
     with pytest.raises(ConfigError, match="format"):
-        SlogTest.from_json({**stored, "format": 1}, "x")
+        SlogTest.from_json({**stored, "format": 2}, "x")
     with pytest.raises(ConfigError, match=r"forces\[0\]"):
         SlogTest.from_json({**stored, "forces": [{}]}, "x")
 

@@ -71,7 +71,8 @@ def unknown() -> Json:
 
 def untraced() -> Json:
     shares = {"unit": "requests", "source": "x", "counts": {"dram": 768}}
-    return manifest({"shares": shares}, tracing={"kind": "none", "asked_for": True, "reason": "it says so"})
+    tracing = {"kind": "none", "asked_for": True, "reason": "it says so"}
+    return manifest({"shares": shares, "checks": []}, tracing=tracing)
 
 
 def imported() -> Json:
@@ -81,7 +82,7 @@ def imported() -> Json:
 
 
 def appliance() -> Json:
-    unseen = {"server_ios": None, "lost_events": None, "expected_tiers": [], "tiers": []}
+    unseen = {"server_ios": None, "lost_events": None, "expected_tiers": [], "tiers": [], "checks": []}
     nas = {"export": "nas:/x", "not_seen": [], "not_done": [], "skipped": []}
     return manifest(unseen, expect=[], appliance=nas)
 

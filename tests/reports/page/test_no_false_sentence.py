@@ -76,7 +76,7 @@ def _most_overlap() -> tuple[pl.DataFrame, Manifest]:
 def _unlike_loads() -> tuple[pl.DataFrame, Manifest]:
     """512 B to the log device, 128 KiB to the pool."""
     manifest = synthetic.manifest()
-    manifest["phases"][2]["block_bytes"] = 128 << 10
+    manifest["phases"][2] |= {"block_bytes": 128 << 10, "checks": []}
     return synthetic.latency(), manifest
 
 

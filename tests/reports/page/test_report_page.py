@@ -144,7 +144,7 @@ def test_the_first_screen_says_the_result_and_the_rest_follows(usual_page):
     seen = Visible(html)
     opened, folded = " ".join(seen.open), " ".join(seen.folded)
     # Percentiles, checks, testbed and settings are there, folded; not one word of them is open.
-    for words in ("Lines break where", "I/Os of read", "arcstats", "zfs_arc_max", "/dev/data0", "ashift"):
+    for words in ("Lines break where", "trimmed extents", "arcstats", "zfs_arc_max", "/dev/data0", "ashift"):
         assert words in folded and words not in opened
     for words in ("Median latency of reads", "Heat maps", "SSD cache (L2ARC)", "Accounting and checks"):
         assert words in opened
@@ -323,7 +323,8 @@ def test_reads_and_writes_of_a_mixed_phase_have_maps_of_their_own():
     frame = pl.concat([synthetic.latency(), synthetic.table(more)])
     manifest = synthetic.manifest(synthetic.latency())
     phase = manifest["phases"][0]
-    phase |= {"op": "mixed", "client_ios": phase["client_ios"] + 100, "server_ios": phase["server_ios"] + 100}
+    phase |= {"checks": [], "clients": [], "op": "mixed"}
+    phase |= {"client_ios": phase["client_ios"] + 100, "server_ios": phase["server_ios"] + 100}
     summary = summarise(frame, manifest)
     assert summary["verdict"] != "unknown", summary["reasons"]
     html = render(frame, manifest, summary)

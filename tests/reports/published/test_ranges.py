@@ -13,6 +13,7 @@ from reports.output.result_table import result_lines
 from reports.published import ranges as published
 from reports.published import references
 from tests.reports import synthetic
+from tests.reports.complete import completed
 
 SUN = references.load("sun-7410-2009")
 ROWS = [("read", "dram"), ("read", "l2arc"), ("read", "disk"), ("write", "slog"), ("write", "pool")]
@@ -101,8 +102,8 @@ def test_only_the_phases_that_meet_them_have_ranges() -> None:
 def test_a_run_without_any_published_range_says_so_once() -> None:
     frame, manifest = synthetic.latency(), synthetic.manifest()
     for phase in manifest["phases"]:
-        phase["block_bytes"] = 4096
-    parsed = synthetic.parsed(manifest)
+        phase |= {"block_bytes": 4096, "checks": []}
+    parsed = synthetic.parsed(completed(manifest, frame))
     rows = Latency.of(frame)
     read = synthetic.summary.summarise(rows, parsed)
     result = synthetic.described(rows, parsed, read)

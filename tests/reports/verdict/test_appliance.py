@@ -31,7 +31,9 @@ def run() -> tuple[pl.DataFrame, dict[str, Any]]:
     }
     manifest["expect"] = []
     for phase in manifest["phases"]:
-        phase["checks"][0]["source"] = "/proc/self/mountstats of lab/client0, READ"
+        counted = [check for check in phase["checks"] if check["id"].startswith("NFS-")]
+        of_clients = {"source": "/proc/self/mountstats of lab/client0", "instrument": "mount-statistics"}
+        phase["checks"] = [check | of_clients for check in counted]
         phase |= {"server_ios": None, "lost_events": None, "expected_tiers": [], "tiers": []}
     return latency, manifest
 
@@ -91,6 +93,7 @@ def test_a_check_of_a_clients_clock_says_nothing_of_its_calls() -> None:
     latency, manifest = run()
     clock = {
         "id": "CLOCK-STEP", "name": "wall clock step of c, in us", "source": "clock", "expected": 0,
+        "instrument": "host-health",
     }  # fmt: skip
     manifest["phases"][2]["checks"] = [{**clock, "found": 0, "tolerance": 1_001_000, "ok": True}]
     [reason] = summarise(latency, manifest)["reasons"]

@@ -22,8 +22,8 @@ from reports.analysis.summary import summarise
 from tests.kit.store.mutations import Path, places
 from tests.kit.store.stored_runs import Json, counts_of, stored
 
-# Runs of format 2: reads of three tiers with mixed I/Os; asynchronous writes; devices, a dataset and forced
-# writes; few phases of one with samples. Format 1 has fewer rules, see docs/verdict.md.
+# Reads of three tiers with mixed I/Os; asynchronous writes; devices, a dataset and forced
+# writes; few phases of one with samples.
 RUNS = ("mixed", "asynchronous", "dataset")
 # A path as a regular expression, and why no other value, and no count, determines what it has.
 FREE = {
@@ -210,7 +210,7 @@ IMPOSSIBLE: dict[str, Change] = {
     "fewer losses than asked for": (("power_loss",), _lost(scope="lab", asked=9)),
     "parts that do not add up": (("phases", 0, "parts"), [
         {"number": 1, "start_ns": 1, "end_ns": 2, "client_ios": 5, "server_ios": 5, "end": "itself"}]),
-    "format 1 with what came later": (("format",), 1),
+    "another format": (("format",), 2),
 }  # fmt: skip
 
 
@@ -224,6 +224,14 @@ def test_what_cannot_be_is_never_valid(change: Change) -> None:
 def test_what_real_runs_store_does_not_contradict_itself(name: str) -> None:
     manifest = stored(name)
     assert verdict_of(manifest, Latency.of(counts_of(manifest))) == "valid"
+
+
+@pytest.mark.parametrize("name", ["traced", "mixed", "asynchronous", "dataset"])
+def test_a_run_without_any_check_is_never_valid(name: str) -> None:
+    manifest = stored(name)
+    for phase in manifest["phases"]:
+        phase |= {"checks": [], "unavailable": []}
+    assert verdict_of(manifest, Latency.of(counts_of(manifest))) == "unknown"
 
 
 @pytest.mark.parametrize("out_of", [6_771_201, 10**15])

@@ -22,7 +22,7 @@ def log_device(firmware):
 
 def a_run(folder, number, firmware="1.0", factor=1.0, **changes):
     """O_DSYNC writes of day `number`, with their own numbers; their median moves with `factor`."""
-    started = f"2026-11-{number:02d}T05:00:00Z"
+    started = f"2026-12-{number:02d}T05:00:00Z"
     median = int(factor * synthetic_series.MEDIAN_NS * (1 + (number % 3 - 1) / 200))
     name = synthetic_series.run(
         folder, number, {"write-slog": median},
