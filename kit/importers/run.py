@@ -264,5 +264,5 @@ def manifest(
         "started_utc": started_utc, "wall_s": round(wall_s, 3), "command": command,
         "clock": {"kind": "real", "dilation": 1}, "testbed": {"name": "unknown", "emulated": False},
         "versions": {"hsp": __version__}, "load": LOAD, "phases": imported.phases, "problems": [],
-        "import": imported.section,
+        "ended": True, "import": imported.section,
     }  # fmt: skip

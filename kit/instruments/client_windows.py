@@ -123,7 +123,6 @@ def client_log(clients: Sequence[tuple[str, ClientWindows]], grid: IntervalGrid)
         latency="completion",
         window_ns=to_experiment(clients[0][1].window_ms * 10**6),
         time_error_ns=to_experiment(max(errors_ns)),
-        ios_after_windows=sum(windows.ios_after_windows for _, windows in clients),
         ios_guessed=sum(windows.guessed for _, windows in clients),
         slowest=tuple(slowest),
     )

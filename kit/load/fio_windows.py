@@ -26,10 +26,8 @@ class ClientWindows:
 
     They ended from `begin_ns` to `end_ns`, on the host's clock. `extremes_ns`: the exact lowest and highest
     latency by direction. `sums_ns`: the sum of latencies of each direction where it is known
-    (kit.load.fio_completion, sum_from_mean). `ios_after_windows`: 0; in older
-    runs, how many I/Os fio's last document alone had. `window_ms`: time from reading to reading.
-    `guessed`: how many rows of one I/O may be of another I/O of
-    the same reading: the client had paused.
+    (kit.load.fio_completion, sum_from_mean). `window_ms`: time from reading to reading. `guessed`: how many
+    rows of one I/O may be of another I/O of the same reading: the client had paused.
     """
 
     begin_ns: IntArray
@@ -39,7 +37,6 @@ class ClientWindows:
     count: IntArray
     extremes_ns: Mapping[int, tuple[int, int]]
     sums_ns: Mapping[int, int]
-    ios_after_windows: int
     window_ms: int
     guessed: int = 0
 
@@ -104,7 +101,7 @@ def read_counts(path: Path, window_ms: int, *, alone: bool) -> ClientWindows:
             guessed += late
     begin, end, direction, column, count = np.concatenate(parts).T
     known = _inside(extremes, direction, column)
-    return ClientWindows(begin, end, direction, column, count, known, {}, 0, window_ms, guessed)
+    return ClientWindows(begin, end, direction, column, count, known, {}, window_ms, guessed)
 
 
 def _rows(row: dict[str, Any], window_ms: int, alone: bool) -> tuple[IntArray, int]:

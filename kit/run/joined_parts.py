@@ -125,7 +125,6 @@ def _joined_log(first: Phase, more: Phase) -> ClientLog | None:
     return log.model_copy(
         update={
             "time_error_ns": max(before.time_error_ns, log.time_error_ns),
-            "ios_after_windows": before.ios_after_windows + log.ios_after_windows,
             "ios_guessed": before.ios_guessed + log.ios_guessed,
             "slowest": tuple(slowest.values()),
         }

@@ -120,7 +120,7 @@ class Device(Stored):
 
 
 class Testbed(Stored):
-    """Of an import or an old version, it may have nothing."""
+    """Of an import it has a name alone."""
 
     name: str | None = None
     file: str | None = None
@@ -356,7 +356,7 @@ class Import(Stored):
 
 
 class Manifest(Stored):
-    """The whole file. What is None or empty was not written: by an import, an appliance or an old version.
+    """The whole file. What is None or empty was not written, as by an import or of an appliance.
 
     `findings`, `modules` (parameters of zfs, spl, nfsd and sunrpc) and `nfsd_threads`: as the run found them,
     before it set anything.
@@ -373,7 +373,7 @@ class Manifest(Stored):
     nfsd_threads: Count | None = None
     working_set: dict[str, Annotated[Count, Field(ge=1)]] | None = None
     phases: Annotated[Many[Phase], Field(max_length=_MOST_PHASES)] = ()
-    ended: bool = True
+    ended: bool = False
     problems: Many[Problem] = ()
     notes: Many[str] = ()
     format: Format = FORMAT
@@ -407,7 +407,7 @@ class Manifest(Stored):
 
     @property
     def traced(self) -> bool:
-        """Whether the testbed let the kit trace the server; runs of versions before do not say."""
+        """Whether the testbed let the kit trace the server; an import and an appliance do not say."""
         return self.tracing is None or self.tracing.kind != "none"
 
     @property

@@ -204,15 +204,13 @@ class ClientLog(Stored):
     """How clients counted I/Os without a log of each: per window of fio (`window_ns`), by completion latency.
 
     `time_error_ns`: how far outside of its interval an I/O may have ended, but for `ios_guessed`: each may be
-    at the other end of a pause of fio. `ios_after_windows`: those that fio counted after its last window;
-    their time is between that window and its end.
+    at the other end of a pause of fio.
     """
 
     kind: str
     latency: str
     window_ns: Nanoseconds
     time_error_ns: Nanoseconds
-    ios_after_windows: Count
     ios_guessed: Count
     slowest: Many[Slowest] = ()
 

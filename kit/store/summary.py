@@ -90,7 +90,7 @@ class Row(Stored):
     `range_us`: the shortest range that holds 95 % of the I/Os. `not_published`: why no published range stands
     beside it although there is one, as a sentence.
     `mean_us`: from the exact sum of latencies; None where the run has none. `interpolated`: by name (`p50`,
-    ...), with how far it may be off; `p50_us` is the same value, in older runs the middle of its bin.
+    ...), with how far it may be off; `p50_us` is the same value.
     """
 
     phase: str
@@ -136,7 +136,7 @@ class Accounting(Stored):
 class MachineUse(Stored):
     """Parts of the time of all CPUs of a machine while the load ran, each of 1.
 
-    `busiest`: of the time of one, from each sample to the next the busiest; None: older runs.
+    `busiest`: of the time of one, from each sample to the next the busiest; None: not counted.
     """
 
     host: str

@@ -30,7 +30,7 @@ def name(manifest: Manifest, phase: Phase) -> str:
 
 
 def rows(manifest: Manifest) -> dict[str, str]:
-    """By the name of a phase what it is, where phases are rows of a table: older runs number them."""
+    """By the name of a phase what it is, where phases are rows of a table."""
     if manifest.import_ is None:
         return {}
     return {each.name: each.title for each in manifest.phases if each.title and each.title != _WHOLE}

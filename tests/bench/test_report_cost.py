@@ -49,7 +49,10 @@ def an_hour(path: Path) -> RunDir:
              "checks": [], "problems": []}  # fmt: skip
     run = RunDir(path)
     path.mkdir()
-    write_json(path / "manifest.json", {"format": 1, "title": "An hour", "phases": [phase], "problems": []})
+    write_json(
+        path / "manifest.json",
+        {"format": 1, "ended": True, "title": "An hour", "phases": [phase], "problems": []},
+    )
     write_latency(run, pl.concat([f.select(list(LATENCY_SCHEMA)) for f in frames]))
     return run
 

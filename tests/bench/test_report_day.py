@@ -58,7 +58,10 @@ def a_day(path: Path) -> tuple[RunDir, int]:
              "block_bytes": 512, "start_ns": 0, "end_ns": SECONDS * SECOND, "interval_ns": SECOND,
              "client_ios": total, "server_ios": total, "lost_events": 0,
              "checks": [], "problems": []}  # fmt: skip
-    write_json(path / "manifest.json", {"format": 1, "title": "A day", "phases": [phase], "problems": []})
+    write_json(
+        path / "manifest.json",
+        {"format": 1, "ended": True, "title": "A day", "phases": [phase], "problems": []},
+    )
     return RunDir(path), total
 
 

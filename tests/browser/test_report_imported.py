@@ -27,7 +27,8 @@ def manifest_of(frame, kind, name="file.txt"):
              "end_ns": int(frame["time_ns"].max()) + SECOND, "interval_ns": SECOND, "client_ios": 0,
              "server_ios": 0, "lost_events": 0, "checks": [], "problems": [], "extremes": []}  # fmt: skip
     files = [{"file": name, "rows_read": 7, "rows_counted": 7, "left_out": {name: 1}}]
-    return {"format": 1, "run": "r", "workload": "import", "title": "Imported: import", "phases": [phase],
+    return {"format": 1, "ended": True, "run": "r", "workload": "import", "title": "Imported: import",
+            "phases": [phase],
             "import": {"format": kind, "origin_ns": 0, "rows_counted": 7, "warnings": [name],
                        "files": files, "source": SOURCES[kind].as_json()}}  # fmt: skip
 

@@ -85,7 +85,7 @@ def manifest(frame: pl.DataFrame | None = None, intervals: int = 12) -> dict[str
         "pool": {"name": "tank", "properties": {"ashift": "9"}},
         "dataset": {"name": "tank/bench", "properties": {"recordsize": "512"}},
         "mount": {"options": "rw,vers=3"}, "working_set": {"bytes": 100663296},
-        "load": "closed loop, 1 outstanding", "phases": phases, "problems": [],
+        "load": "closed loop, 1 outstanding", "phases": phases, "problems": [], "ended": True,
         "expect": [{"phase": p, "op": o, "tier": t, "min_count": 100, "inside": True} for p, o, t, _ in LOAD],
     }  # fmt: skip
     return completed(made, frame)

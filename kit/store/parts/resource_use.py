@@ -15,7 +15,8 @@ from kit.store.stored import Count, Many, Nanoseconds, Stored
 class CpuSample(Stored):
     """Time of all CPUs together. `idle_ns`: with the time in which they waited for I/O.
 
-    `busiest_ns`: of the busiest CPU from each sample to the next, which may be another one. None: older runs.
+    `busiest_ns`: of the busiest CPU from each sample to the next, which may be another one. None:
+    not counted.
     """
 
     at_ns: Nanoseconds
@@ -29,7 +30,7 @@ class CpuSample(Stored):
 class CpuUse(Stored):
     """One machine; hosts of one kernel are one machine, called as the first of them.
 
-    `memory_bytes`: MemTotal of /proc/meminfo; None where it could not be read, and in older runs.
+    `memory_bytes`: MemTotal of /proc/meminfo; None where it could not be read.
     """
 
     host: str

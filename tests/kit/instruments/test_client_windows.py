@@ -43,7 +43,6 @@ def windows(rows: list[tuple[int, int, int, int]], **changes: Any) -> ClientWind
         "count": count,
         "extremes_ns": {0: (int(latency.min()), int(latency.max()))},
         "sums_ns": {0: int((latency * count).sum())},
-        "ios_after_windows": 0,
         "window_ms": 20,
     }
     return ClientWindows(**values | changes)

@@ -38,7 +38,7 @@ def test_a_stored_manifest_comes_back_whole(run: RunDir, name: str) -> None:
     assert Manifest.from_json(manifest.as_json(), "again") == manifest
 
 
-def test_what_a_phase_used_is_typed_and_runs_of_before_have_none() -> None:
+def test_what_a_phase_used_is_typed_and_a_run_without_samples_has_none() -> None:
     (phase,) = Manifest.from_json(STORED["sampled"], "x").phases
     assert phase.cpu[0].cpus == 1 and phase.cpu[0].samples[-1].idle_ns > 0
     log = phase.devices[-1]
@@ -69,9 +69,9 @@ def test_keys_of_a_newer_version_are_kept() -> None:
     assert Manifest.from_json(value, "x").as_json() == value
 
 
-def test_keys_that_an_older_version_lacks_have_a_default() -> None:
+def test_keys_that_imports_and_appliances_lack_have_a_default() -> None:
     manifest = Manifest.from_json({"format": 1, "phases": [PHASE]}, "x")
-    assert manifest.ended and manifest.traced and manifest.problems == () and manifest.import_ is None
+    assert not manifest.ended and manifest.traced and manifest.problems == () and manifest.import_ is None
     assert manifest.phases[0].checks == () and manifest.phases[0].shares is None
 
 

@@ -31,8 +31,9 @@ def manifest_of(frame, kind, files=1, seconds=None):
              "checks": [], "problems": [], "extremes": []}  # fmt: skip
     listed = [{"file": f"f{n}.log", "rows_read": 9, "rows_counted": 7, "left_out": {"trims": 2}}
               for n in range(files)]  # fmt: skip
-    return {"format": 1, "run": "r", "workload": "import", "title": "Imported: import", "phases": [phase],
-            "testbed": {"name": "unknown", "emulated": False}, "clock": {"kind": "real", "dilation": 1},
+    return {"format": 1, "ended": True, "run": "r", "workload": "import", "title": "Imported: import",
+            "phases": [phase], "testbed": {"name": "unknown", "emulated": False},
+            "clock": {"kind": "real", "dilation": 1},
             "import": {"format": kind, "origin_ns": 5, "rows_counted": 7, "warnings": ["cut short"],
                        "files": listed, **SOURCES.get(kind, {})}}  # fmt: skip
 

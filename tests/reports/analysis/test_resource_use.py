@@ -197,7 +197,7 @@ def test_what_was_not_sampled_is_said() -> None:
 
 
 @pytest.mark.parametrize("name", ["appliance", "import", "traced", "untraced"])
-def test_runs_of_before_have_none(name: str) -> None:
+def test_a_run_without_samples_has_none(name: str) -> None:
     manifest = Manifest.from_json(json.loads((MANIFESTS / f"{name}.json").read_text()), "x")
     assert resource_use.describe(manifest) == []
 

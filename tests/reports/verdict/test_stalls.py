@@ -116,7 +116,7 @@ def test_the_first_gap_is_that_before_the_first_end():
 def test_times_of_windows_widen_a_gap_of_clients():
     log = {
         "kind": "histograms", "latency": "completion", "window_ns": SECOND, "time_error_ns": SECOND // 2,
-        "ios_after_windows": 0, "ios_guessed": 0,
+        "ios_guessed": 0,
     }  # fmt: skip
     listed = (0, 5), (1, 5), (4, 2500), (5, 5)
     assert gap(*listed, outstanding=2, layer="client", counted="client", log=log) == (1.0, 5.0)

@@ -54,7 +54,7 @@ FREE = {
     r"phases\.\d+\.extremes\.\d+\.(min|max)_ns": "exact; the counts know its bin",
     r"phases\.\d+\.sums\.\d+\.sum_ns": "exact; the counts know its bins",
     r"phases\.\d+\.sums\.\d+": "without one its mean is withheld",
-    r"phases\.\d+\.client_log\.(kind|latency|window_ns|time_error_ns|ios_after_windows|ios_guessed)": "how "
+    r"phases\.\d+\.client_log\.(kind|latency|window_ns|time_error_ns|ios_guessed)": "how "
     "clients counted, as they say; bounded by their I/Os",
     r"phases\.\d+\.client_log\.slowest\.\d+\.(latency|from|to)_ns": "as extremes; bounded by the phase",
     r"phases\.\d+\.shares\b.*": "the server's own counters: it was not traced",
