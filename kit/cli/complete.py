@@ -15,10 +15,12 @@ from typing import Any
 import typer
 
 from kit.core.errors import ConfigError
-from kit.store.run_name import find_run, stored_ids
+from kit.store.run_name import NO_RUNS, find_run, stored_ids
 
 _KIT = Path(__file__).parents[1]
 _MOST_BYTES = 16 << 20
+# Nine lines of a terminal of 40 columns.
+_MOST_TEXT = 300
 
 
 def workloads() -> Iterator[tuple[str, str]]:
@@ -55,6 +57,26 @@ def devices_or_presets(context: typer.Context) -> Iterator[str]:
     """What `hsp slog` measures."""
     yield from devices(context)
     yield from (name for name, _ in presets())
+
+
+def further(context: typer.Context, missing: Any, hint: str) -> str:
+    """An example of the command, `hint`, and in a line of its own what `missing` can be."""
+    _, _, example = (context.command.epilog or "").partition("\n")
+    # Behind more than one space stands what an example is for.
+    example = example.strip().partition("\n")[0].partition("  ")[0]
+    names = [each.value for each in missing.shell_complete(context, "") if each.value]
+    if not names and missing.metavar == "RUN":
+        return f"for example `{example}`; {hint}\n  there are no runs in {_results(context)}: {NO_RUNS}"
+    return f"for example `{example}`; {hint}" + (f"\n  there are: {_some(names)}" if names else "")
+
+
+def _some(names: list[str]) -> str:
+    """As many of them as a few lines of a terminal hold."""
+    text = ", ".join(names)
+    if len(text) <= _MOST_TEXT:
+        return text
+    shown = text[:_MOST_TEXT].rpartition(", ")[0]
+    return f"{shown}, and {len(names) - shown.count(', ') - 1:,} more"
 
 
 def _results(context: typer.Context) -> Path:

@@ -101,8 +101,12 @@ def refusal_of(error: BaseException) -> ConfigError | None:
     text = getattr(error, "format_message", lambda: str(error))().replace("Value error, ", "")
     command = context.command_path if context else "hsp"
     close = [f"did you mean {each}? " for each in (getattr(error, "possibilities", None) or [])[:1]]
-    said = f"{text[:1].lower()}{text[1:]}".partition(" (Possible options:")[0]
-    return ConfigError(said.rstrip("."), f"{''.join(close)}`{command} --help` shows how")
+    said = f"{text[:1].lower()}{text[1:]}".partition(" (Possible options:")[0].partition(". Choose from:")[0]
+    hint = f"{''.join(close)}`{command} --help` shows how"
+    # Of the parser's errors that of a missing parameter alone has its kind.
+    if context and hasattr(error, "param_type"):
+        hint = loaded("kit.cli.complete").further(context, error.param, hint)  # type: ignore[attr-defined]
+    return ConfigError(said.rstrip("."), hint)
 
 
 def refuse_unused(context: typer.Context, modes: Mapping[str, object]) -> None:

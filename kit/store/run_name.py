@@ -14,7 +14,7 @@ from kit.core.text import safe_text
 
 _MOST_NAMED = 5
 _SERIES = "series-"
-_NONE = "`hsp demo` makes one; --results names another place"
+NO_RUNS = "`hsp demo` makes one; --results names another place"
 _RUN_ID = re.compile(f"(?:{_SERIES})?{RUN_ID}")
 
 
@@ -26,7 +26,7 @@ def find_run(name: str | None, results: Path) -> Path:
     known = stored_ids(results)
     if not name:
         if not known:
-            raise ConfigError(f"no runs in {results}", _NONE)
+            raise ConfigError(f"no runs in {results}", NO_RUNS)
         return known[max(known, key=_time)]
     if found := _of_workload(results / name):
         return found
@@ -42,7 +42,7 @@ def find_run(name: str | None, results: Path) -> Path:
     close = [f"did you mean {each}? " for each in get_close_matches(name[:64], names, 1)]
     raise ConfigError(
         f"{shown}: no such run directory, nor a workload or the beginning of an id in {results}",
-        f"{''.join(close)}`hsp list` shows the runs" if known else f"there are none: {_NONE}",
+        f"{''.join(close)}`hsp list` shows the runs" if known else f"there are none: {NO_RUNS}",
     )
 
 

@@ -14,6 +14,7 @@ from rich.markup import render
 from kit.cli.main import EXIT_CODES, GROUPS, MOVED, TARGETS, command_of
 from kit.cli.run import _announcement
 from kit.config.testbed import LAB_TESTBED
+from kit.core.text import fitted
 from kit.session.side import Side
 from tests.conftest import Called
 from tests.reports import synthetic
@@ -51,7 +52,7 @@ def test_without_a_command_the_help_is_the_result(hsp_here: Called, words: list[
         (["shw"], "there is no command `hsp shw`\n  what to do: did you mean `hsp show`? `hsp --help`"),
         (["lab", "dwn"], "there is no command `hsp lab dwn`\n  what to do: did you mean `hsp lab down`?"),
         (["run", "--testbd", "x"], "no such option: --testbd\n  what to do: did you mean --testbed? `hsp"),
-        (["plan"], "missing argument 'WORKLOAD'\n  what to do: `hsp plan --help` shows how"),
+        (["plan"], "missing argument 'WORKLOAD'\n  what to do: for example `hsp plan top-speeds`; `hsp plan"),
         (["list", "rums"], "invalid value for 'kind': 'rums' is not one of 'runs', "),
         (["show", "-o", "x.htm"], "x.htm: no format ends in .htm\n  what to do: --format says it, or .txt"),
         (["plan", "top-sped"], "there is no workload 'top-sped'\n  what to do: did you mean 'top-speeds'?"),
@@ -60,6 +61,31 @@ def test_without_a_command_the_help_is_the_result(hsp_here: Called, words: list[
 def test_wrong_usage_is_an_error_as_any_other(hsp_here: Called, words: list[str], said: str) -> None:
     done = hsp_here(*words)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith(f"hsp: error: {said}")
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+@pytest.mark.parametrize(("command", "there"), [
+    ("plan", "there are: addresses-ssd, addresses, "), ("compare", "there are: w, 20261121T053059Z-0000"),
+    ("trend", "there are: w, "), ("sheet", "there are: w, "), ("tag", " more"), ("new", "workload, testbed"),
+])  # fmt: skip
+def test_a_command_without_arguments_says_what_there_is(
+    hsp_here: Called, tmp_path: Path, command: str, there: str, width: int
+) -> None:
+    for number in range(60):
+        (tmp_path / "results" / "w" / f"20261121T0530{number:02d}Z-{number:06x}").mkdir(parents=True)
+    done = hsp_here(command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and there in done.stderr
+    assert f"for example `hsp {command} " in done.stderr and f"`hsp {command} --help`" in done.stderr
+    assert len([part for line in done.stderr.splitlines() for part in fitted(line, width)]) <= 15
+
+
+@pytest.mark.parametrize("command", ["compare", "trend", "sheet", "tag"])
+def test_where_no_run_is_stored_a_command_says_what_makes_one(
+    hsp_here: Called, tmp_path: Path, command: str
+) -> None:
+    done = hsp_here(command, "--results", "other", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there are no runs in other: `hsp demo` makes one; --results names another place" in done.stderr
 
 
 @pytest.mark.parametrize(("old", "now"), MOVED.items())
