@@ -6,48 +6,19 @@ meets; what would be slower; what clients would not notice; what would be faster
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
 
-from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, format_percent, three_digits
+from kit.core.units import format_latency, format_percent
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
-from reports.sheet.evidence import ENOUGH_RUNS, ServedLatency
-from reports.sheet.facts import APART, DriveFacts
+from reports.sheet.facts import DriveFacts
 from reports.sheet.latencies import LIMITED, us_alone
+from reports.sheet.speedup import WHAT, Speedup, basis, is_same, ratio_of
 from reports.sheet.words import REQUIRED
-from reports.statistics.ratios import RatioRange, ratio
 
-_WHAT = {"log": "synchronous writes", "cache": "reads from the L2ARC"}
 _OP = {"log": "write", "cache": "read"}
-
-
-@dataclass(frozen=True)
-class Speedup:
-    """Baseline over candidate at the NFS server; above 1 the candidate is faster. `same`: None: not told.
-
-    `differs`: what is known to differ, p99 first; the median where p99 does not say the same. `kept`: p99 is
-    known to be no longer. `tells`: what would tell more. `basis`: see `basis`.
-    """
-
-    role: str
-    p50: RatioRange
-    p99: RatioRange | None
-    same: bool | None
-    differs: Sequence[tuple[str, RatioRange]]
-    kept: bool
-    text: str
-    tells: str
-    basis: str
-
-    def told(self, word: str) -> list[str]:
-        """What is known to be "shorter" or "longer", in words."""
-        return [
-            f"{name} of {_WHAT[self.role]} {three_digits(max(value, 1 / value))} times {word}"
-            for name, value in ((name, each.value) for name, each in self.differs)
-            if (value > 1) == (word == "shorter")
-        ]
 
 
 @dataclass(frozen=True)
@@ -82,7 +53,7 @@ class Against:
         """What would tell whether clients see a change."""
         unlike = self.roles - {each.role for each in self.changed}
         found = [each.tells for each in self.changed if not each.same]
-        found += [f"a run of both with {what}" for role, what in _WHAT.items() if role in unlike]
+        found += [f"a run of both with {what}" for role, what in WHAT.items() if role in unlike]
         return "; ".join(dict.fromkeys(found)) or "a run of both"
 
 
@@ -99,76 +70,6 @@ class Decided:
     factor: float | None = None
     has: str = ""
     loss: str = ""
-
-
-def changes(facts: DriveFacts, base: Mapping[str, ServedLatency | None], within: float) -> list[Speedup]:
-    """Of each role that both have: how the medians and p99 of clients differ. `base`: by role."""
-    found = []
-    for role in _WHAT:
-        mine, other = facts.served[role], base[role]
-        if mine and other and (p50 := _ratio(mine, other, "p50")):
-            p99 = _ratio(mine, other, "p99")
-            figures = [("p99", p99), ("median", p50)]
-            pair = [each and _same(each, within) for _, each in figures]
-            if doubted := bool(mine.doubt or other.doubt or mine.fresh or other.fresh):
-                pair = [None, None]
-            # A CPU hides what the drive does: that the slower of the two is slow.
-            differs = [
-                (name, each)
-                for (name, each), alike in zip(figures, pair, strict=True)
-                if each and alike is False and not (mine if each.value < 1 else other).cpu_bound
-            ]
-            if len({each.value > 1 for _, each in differs}) == 1:
-                differs = differs[:1]
-            hidden = mine.cpu_bound or other.cpu_bound
-            same = False if differs else True if all(pair) and not hidden else None
-            kept = bool(not doubted and p99 and p99.range and p99.range[0] >= 1 / (1 + within))
-            text, tells = _told(role, mine, other, p50), _tells(role, mine, other)
-            found.append(Speedup(role, p50, p99, same, differs, kept, text, tells, basis([mine, other])))
-    return found
-
-
-def _tells(role: str, mine: ServedLatency, other: ServedLatency) -> str:
-    """What would tell whether they differ, where these runs do not."""
-    if doubt := mine.doubt or other.doubt:
-        return f"valid runs ({doubt})"
-    if mine.fresh or other.fresh:
-        return "aged drives"
-    if not all("p99" in each.of_runs for each in (mine, other)):
-        return f"at least {sample_needed(0.99):,} {_WHAT[role]} in each run"
-    if mine.cpu_bound or other.cpu_bound:
-        return "a load at which no CPU is the limit"
-    few = min(mine.runs, other.runs) < ENOUGH_RUNS
-    return f"{'three' if few else 'more'} runs of each (`--repeat`)"
-
-
-def _ratio(mine: ServedLatency, other: ServedLatency, name: str) -> RatioRange | None:
-    both = mine.of_runs.get(name), other.of_runs.get(name)
-    return ratio(both[0], both[1]) if both[0] and both[1] else None
-
-
-def _told(role: str, mine: ServedLatency, other: ServedLatency, p50: RatioRange) -> str:
-    """The change of the medians as a sentence."""
-    now, then = (format_latency(each.us("p50") or 0) for each in (mine, other))
-    faster = p50 if p50.value >= 1 else RatioRange(-p50.log, p50.reach, p50.over)
-    word = "as fast" if p50.value >= 1 else "as long"
-    what = _WHAT[role][:1].upper() + _WHAT[role][1:]
-    return f"{what}: median {now} instead of {then}, {faster.value:.2f} times {word} ({faster.words()})."
-
-
-def basis(served: Sequence[ServedLatency | None]) -> str:
-    """What figures rest on, where that is little: a sentence, or ""."""
-    known = [each for each in served if each]
-    parts = []
-    if known and (runs := min(each.runs for each in known)) < ENOUGH_RUNS:
-        parts.append(
-            f"{'1 run' if runs == 1 else f'{runs} runs'} of each: what others would give is not known"
-        )
-    if lengths := sorted({each.length for each in known} - {""}):
-        parts.append(f"a run of {' and '.join(lengths)} length, which is no result to publish")
-    if any(each.fresh for each in known):
-        parts.append("drives that were not aged: aged ones are slower")
-    return f"This is from {'; from '.join(parts)}." if parts else ""
 
 
 def _gain(against: Against) -> str:
@@ -190,68 +91,116 @@ def _both(gains: str, losses: str) -> str:
 def decide(
     need: Need, facts: DriveFacts, lines: Sequence[tuple[SheetLine, SheetValue]], against: Against
 ) -> Decided:
-    """`lines`: of the candidate."""
-    if need.today == facts.source.name:
-        return _today(lines)
-    changed = against.changed
-    seen = tuple(each.text for each in changed)
-    little = f" {text}" if (text := basis([*facts.served.values()])) else ""
-    slow = _slow(need, facts, lines)
-    unmet = list(_unmet_words(lines, {f"{_OP[role]}_p99" for role, _ in LIMITED}))
-    if slow:
-        factor, text = slow[0]
-        also = tuple(f"Also {each}." for _, each in slow[1:])
-        return Decided("too-slow", f"{text}{little}", (*also, *unmet, *seen), factor)
-    if unmet:
-        return Decided("not-met", f"Do not buy it. {unmet[0]}", (*unmet[1:], *seen))
-    asked = [(line, value) for line, value in lines if line.need]
-    missing = [_missing(line, value) for line, value in asked if value.met is None]
-    if missing:
-        also = tuple(f"Not known either: {each}." for each in missing[1:])
-        told = f"Cannot tell: {missing[0]}."
-        return Decided("cannot-tell", told, (*also, *seen), has="something you need")
-    little = f" {text}" if (text := next((each.basis for each in changed if each.basis), "")) else little
-    if not against.lacking and (found := _not_better(need, against, _all(len(asked)), little)):
-        return replace(found, reasons=(*seen, *((f"It meets {_all(len(asked))}.",) if asked else ())))
-    asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in asked)
-    has = f"{_all(len(asked_for))}{_gain(against)}.{little}"
-    losses = against.told("longer")
-    loss = f"Against {against.words}, {facts.source.name}: {losses}." if losses else ""
-    return Decided("buy", f"Buy it: it meets {has}", asked_for, has=has, loss=loss)
+    """The first sentence of docs/sheet.md that is true. `lines`: of the candidate."""
+    candidate = _Candidate(need, facts, lines, against)
+    return next(conclusion(candidate) for is_true, conclusion in _ORDER if is_true(candidate))
 
 
-def _not_better(need: Need, against: Against, meets: str, little: str) -> Decided | None:
-    """Of a candidate that has all that is needed, as what there is now has: why not to buy it, if so."""
-    gains, losses = against.told("shorter"), against.told("longer")
-    if losses:
-        known = f"Do not buy it: against {against.words}, {_both(gains, losses)}."
-        but = f" Only a need that {against.words} does not meet is a reason to buy it." if gains else ""
-        return Decided("worse", f"{known}{but}{little}")
-    if against.is_same:
-        return Decided("no-change", f"{_no_change(need, against)}{little}")
-    if against.is_today and not against.is_better:
-        text = f"Cannot tell: it meets {meets}{_gain(against)}. What would tell: {against.tells}.{little}"
-        return Decided("cannot-tell", text, has="the change for clients")
-    return None
+@dataclass(frozen=True)
+class _Candidate:
+    """What the sentence depends on, and the sentence of each conclusion."""
+
+    need: Need
+    facts: DriveFacts
+    lines: Sequence[tuple[SheetLine, SheetValue]]
+    against: Against
+
+    @cached_property
+    def asked(self) -> list[tuple[SheetLine, SheetValue]]:
+        return [(line, value) for line, value in self.lines if line.need]
+
+    @cached_property
+    def slow(self) -> list[tuple[float, str]]:
+        return _slow(self.need, self.facts, self.lines)
+
+    @cached_property
+    def unmet(self) -> list[str]:
+        """But for the limits of latency."""
+        return _unmet_words(self.lines, {f"{_OP[role]}_p99" for role, _ in LIMITED})
+
+    @cached_property
+    def missing(self) -> list[str]:
+        return [_missing(line, value) for line, value in self.asked if value.met is None]
+
+    @property
+    def seen(self) -> Sequence[str]:
+        return [each.text for each in self.against.changed]
+
+    @property
+    def meets(self) -> str:
+        return _all(len(self.asked))
+
+    def basis(self, changed: Sequence[Speedup] = ()) -> str:
+        """What the sentence rests on: the figures of `changed`, or else those of the candidate."""
+        text = next((each.basis for each in changed if each.basis), "")
+        text = text or basis([*self.facts.served.values()])
+        return f" {text}" if text else ""
+
+    def not_bought(self, decision: Decision, text: str, has: str = "") -> Decided:
+        """Of a candidate that has all that is needed."""
+        meets = [f"It meets {self.meets}."] if self.asked else []
+        text = f"{text}{self.basis(self.against.changed)}"
+        return Decided(decision, text, (*self.seen, *meets), has=has)
+
+    def todays(self) -> Decided:
+        """What there is now is not judged; what of the need it has is said, as somebody will ask."""
+        met = sum(value.met is True for _, value in self.asked)
+        rest = f"; {len(self.missing)} not known" if self.missing else ""
+        has = f" It meets {met} of {len(self.asked)} needs{rest}." if len(self.asked) > 1 else ""
+        unknown = [f"{line.label}: {value.text}." for line, value in self.asked if value.met is None]
+        reasons = (*_unmet_words(self.lines, None), *unknown)
+        return Decided("today", f"This is what you have today.{has}", reasons)
+
+    def too_slow(self) -> Decided:
+        factor, text = self.slow[0]
+        also = [f"Also {each}." for _, each in self.slow[1:]]
+        return Decided("too-slow", f"{text}{self.basis()}", (*also, *self.unmet, *self.seen), factor)
+
+    def not_met(self) -> Decided:
+        return Decided("not-met", f"Do not buy it. {self.unmet[0]}", (*self.unmet[1:], *self.seen))
+
+    def need_unknown(self) -> Decided:
+        also = [f"Not known either: {each}." for each in self.missing[1:]]
+        told = f"Cannot tell: {self.missing[0]}."
+        return Decided("cannot-tell", told, (*also, *self.seen), has="something you need")
+
+    def worse(self) -> Decided:
+        words, gains = self.against.words, self.against.told("shorter")
+        known = f"Do not buy it: against {words}, {_both(gains, self.against.told('longer'))}."
+        but = f" Only a need that {words} does not meet is a reason to buy it." if gains else ""
+        return self.not_bought("worse", f"{known}{but}")
+
+    def no_change(self) -> Decided:
+        what = " and ".join(WHAT[each.role] for each in self.against.changed)
+        text = f"It would not change what your clients see: {what} take as long as with {self.against.words}"
+        within = format_percent(self.need.same_within)
+        return self.not_bought("no-change", f"{text}, median and p99 within {within}.")
+
+    def change_unknown(self) -> Decided:
+        text = f"Cannot tell: it meets {self.meets}{_gain(self.against)}."
+        text = f"{text} What would tell: {self.against.tells}."
+        return self.not_bought("cannot-tell", text, "the change for clients")
+
+    def buy(self) -> Decided:
+        asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in self.asked)
+        has = f"{self.meets}{_gain(self.against)}.{self.basis(self.against.changed)}"
+        losses = self.against.told("longer")
+        loss = f"Against {self.against.words}, {self.facts.source.name}: {losses}." if losses else ""
+        return Decided("buy", f"Buy it: it meets {has}", asked_for, has=has, loss=loss)
 
 
-def _no_change(need: Need, against: Against) -> str:
-    what = " and ".join(_WHAT[each.role] for each in against.changed)
-    return (
-        f"It would not change what your clients see: {what} take as long as with {against.words}, "
-        f"median and p99 within {format_percent(need.same_within)}."
-    )
-
-
-def _today(lines: Sequence[tuple[SheetLine, SheetValue]]) -> Decided:
-    """What there is now is not judged; what of the need it has is said, as somebody will ask."""
-    asked = [(line, value) for line, value in lines if line.need]
-    met = sum(value.met is True for _, value in asked)
-    open_ = sum(value.met is None for _, value in asked)
-    rest = f"; {open_} not known" if open_ else ""
-    has = f" It meets {met} of {len(asked)} needs{rest}." if len(asked) > 1 else ""
-    unknown = tuple(f"{line.label}: {value.text}." for line, value in asked if value.met is None)
-    return Decided("today", f"This is what you have today.{has}", (*_unmet_words(lines, None), *unknown))
+# Condition and conclusion, in the order of docs/sheet.md, "The sentence".
+_ORDER: Sequence[tuple[Callable[[_Candidate], object], Callable[[_Candidate], Decided]]] = (
+    (lambda it: it.need.today == it.facts.source.name, _Candidate.todays),
+    (lambda it: it.slow, _Candidate.too_slow),
+    (lambda it: it.unmet, _Candidate.not_met),
+    (lambda it: it.missing, _Candidate.need_unknown),
+    (lambda it: it.against.lacking, _Candidate.buy),
+    (lambda it: it.against.told("longer"), _Candidate.worse),
+    (lambda it: it.against.is_same, _Candidate.no_change),
+    (lambda it: it.against.is_today and not it.against.is_better, _Candidate.change_unknown),
+    (lambda it: True, _Candidate.buy),
+)
 
 
 def _asked(line: SheetLine) -> str:
@@ -270,16 +219,7 @@ def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tupl
     """
     good = [(facts, each) for facts, each in decided if each.decision == "buy"]
     if not good:
-        unknown: dict[str, list[str]] = {}
-        for facts, each in decided:
-            if each.decision == "cannot-tell":
-                unknown.setdefault(each.has, []).append(facts.source.name)
-        if unknown:
-            open_ = "; ".join(f"of {', '.join(names)} {what} is not known" for what, names in unknown.items())
-            return f"No candidate can be advised yet: {open_}.", None
-        today = [facts.source.name for facts, each in decided if each.decision == "today"]
-        keep = today and any(each.decision in ("worse", "no-change") for _, each in decided)
-        return f"Buy none of them{f': keep what you have ({today[0]})' if keep else ''}.", None
+        return _none_to_buy(decided), None
     if len(good) == 1:
         facts, each = good[0]
         return f"Buy {facts.source.name}{_models(facts)}: it meets {each.has}", facts.source.name
@@ -290,6 +230,19 @@ def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tupl
     losses = [each.loss for facts, each in good if any(facts is one for one in best)]
     said = f"Buy {names}, {by} of {len(good)} that have all you need{why}."
     return " ".join(filter(None, (said, *losses, little))), best[0].source.name
+
+
+def _none_to_buy(decided: Sequence[tuple[DriveFacts, Decided]]) -> str:
+    unknown: dict[str, list[str]] = {}
+    for facts, each in decided:
+        if each.decision == "cannot-tell":
+            unknown.setdefault(each.has, []).append(facts.source.name)
+    if unknown:
+        open_ = "; ".join(f"of {', '.join(names)} {what} is not known" for what, names in unknown.items())
+        return f"No candidate can be advised yet: {open_}."
+    today = [facts.source.name for facts, each in decided if each.decision == "today"]
+    keep = today and any(each.decision in ("worse", "no-change") for _, each in decided)
+    return f"Buy none of them{f': keep what you have ({today[0]})' if keep else ''}."
 
 
 def _best(every: Sequence[DriveFacts], within: float) -> tuple[list[DriveFacts], str, str]:
@@ -310,18 +263,18 @@ def _best(every: Sequence[DriveFacts], within: float) -> tuple[list[DriveFacts],
 
 def _fastest(every: Sequence[DriveFacts], within: float) -> tuple[list[DriveFacts], str, str]:
     """Those that no other is known to be faster than; what they are; and what is not known."""
-    role = next((each for each in _WHAT if all(_p99(facts, each) for facts in every)), None)
+    role = next((each for each in WHAT if all(_p99(facts, each) for facts in every)), None)
     if role is None:
         return [*every], "any", "which is the fastest is not known"
     ordered = sorted(every, key=lambda facts: _p99(facts, role))
     first, best = ordered[0].served[role], ordered[:1]
     for facts in ordered[1:]:
         other = facts.served[role]
-        apart = _ratio(first, other, "p99") if first and other else None
+        apart = ratio_of(first, other, "p99") if first and other else None
         doubted = any(each.doubt or each.fresh for each in (first, other) if each)
-        if doubted or apart is None or _same(apart, within) is not False:
+        if doubted or apart is None or is_same(apart, within) is not False:
             best.append(facts)
-    what = f"p99 of {_WHAT[role]}"
+    what = f"p99 of {WHAT[role]}"
     if len(best) == 1:
         return best, f"the one with the lowest {what}", ""
     values = ", ".join(format_latency(_p99(facts, role)) for facts in best)
@@ -334,19 +287,6 @@ def _models(facts: DriveFacts) -> str:
     if "(" in models:
         return f", {models}"
     return f" ({models})" if models else ""
-
-
-def _same(of: RatioRange, within: float) -> bool | None:
-    """Whether all that a ratio can be is within `within`; None where that is open, False where none is.
-
-    From a run of each, a difference is one only beyond what other runs of them could differ by (APART).
-    """
-    low, high = 1 / (1 + within), 1 + within
-    if of.decides:
-        return of.inside(low, high)
-    if of.inside(low / (1 + APART), high * (1 + APART), of_this_run=True) is False:
-        return False
-    return of.inside(low, high, of_this_run=True) or None
 
 
 def _slow(
@@ -363,9 +303,7 @@ def _slow(
         if us is None:
             continue
         where = "" if value.value is not None else " on the drive alone"
-        text = (
-            f"p99 of {_WHAT[role]} is {format_latency(us)}{where}, you need at most {format_latency(limit)}"
-        )
+        text = f"p99 of {WHAT[role]} is {format_latency(us)}{where}, you need at most {format_latency(limit)}"
         found.append((us / limit, text))
     found.sort(reverse=True)
     first = [

@@ -8,11 +8,12 @@ from dataclasses import replace
 from kit.core.text import safe_text
 from kit.store.labels import EMULATED
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
-from reports.sheet.decide import Against, Decided, Speedup, advice, changes, decide
+from reports.sheet.decide import Against, Decided, advice, decide
 from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
 from reports.sheet.evidence import EvidenceSource
 from reports.sheet.facts import DriveFacts, facts_of, line, unknown
 from reports.sheet.latencies import CLIENTS, Line, alone_lines, client_lines
+from reports.sheet.speedup import Speedup, changes
 
 _OP = {"log": ("write", "Synchronous writes"), "cache": ("read", "Reads from the L2ARC")}
 

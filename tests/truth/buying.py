@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 
 from kit.store.summary import Range
-from reports.sheet.decide import Against, Speedup, changes
+from reports.sheet.decide import Against
 from reports.sheet.evidence import ServedLatency
 from reports.sheet.facts import DriveFacts, at_most
+from reports.sheet.speedup import Speedup, changes
 from reports.statistics.ratios import Realisation
 from tests.truth.trials import Trial
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from reports.sheet.decide import changes
 from reports.sheet.evidence import ServedLatency
 from reports.sheet.facts import DriveFacts
+from reports.sheet.speedup import changes
 from reports.statistics.ratios import Realisation
 from tests.reports import candidates
 from tests.reports.candidates import FRESH, column, several
