@@ -78,17 +78,24 @@ class TextTable:
         used = [n for n in range(len(self.head)) if any(row[n] for row in rows[1:])]
         fewer = [n for n in used if n != self.spare]
         for numbers, wraps in ((used, False), (fewer, False), (fewer, True)):
-            texts = {n: [line for row in rows for line in row[n].split("\n")] for n in numbers}
-            widths = {n: max(map(cell_len, texts[n])) for n in numbers}
-            least = {n: max(map(_least, texts[n])) for n in numbers if wraps and n not in self.numeric}
-            least |= {n: _LEAST_CUT for n in numbers if n == self.cut}
-            room = width - len(numbers) + 1
-            while sum(widths.values()) > room and any(widths[n] > least[n] for n in least):
-                widths[max(least, key=lambda n: widths[n] - least[n])] -= 1
-            # The first gaps are wide as long as there is room.
-            if (wide := room - sum(widths.values())) >= 0:
-                return {n: ((at > 0) + (0 < at <= wide), widths[n]) for at, n in enumerate(numbers)}
+            if columns := self._fitted(rows, width, numbers, wraps=wraps):
+                return columns
         return {}
+
+    def _fitted(
+        self, rows: Sequence[Sequence[str]], width: int, numbers: Sequence[int], *, wraps: bool
+    ) -> dict[int, tuple[int, int]]:
+        """As `_columns`, of the columns `numbers`."""
+        texts = {n: [line for row in rows for line in row[n].split("\n")] for n in numbers}
+        widths = {n: max(map(cell_len, texts[n])) for n in numbers}
+        least = {n: max(map(_least, texts[n])) for n in numbers if wraps and n not in self.numeric}
+        least |= {n: _LEAST_CUT for n in numbers if n == self.cut}
+        room = width - len(numbers) + 1
+        while sum(widths.values()) > room and any(widths[n] > least[n] for n in least):
+            widths[max(least, key=lambda n: widths[n] - least[n])] -= 1
+        # The first gaps are wide as long as there is room.
+        wide = room - sum(widths.values())
+        return {n: ((at > 0) + (0 < at <= wide), widths[n]) for at, n in enumerate(numbers) if wide >= 0}
 
     def _row(self, cells: Sequence[str], columns: Mapping[int, tuple[int, int]]) -> list[str]:
         grid, texts = Grid.grid(), []

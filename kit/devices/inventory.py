@@ -180,7 +180,7 @@ def _same_disk(a: Node, b: Node) -> bool:
     if any(x and y and x != y for x, y in pairs) or not any(x and x == y for x, y in pairs):
         return False
     # Namespaces of one controller have one serial, and old kernels report no WWN of them.
-    return not (a.namespace and b.namespace and a.namespace != b.namespace)
+    return not _are_two_namespaces(a, b)
 
 
 def _likeness(a: Node, b: Node) -> str:
@@ -188,26 +188,32 @@ def _likeness(a: Node, b: Node) -> str:
 
     A disk with a host protected area has another size by each path.
     """
-    if (a.kind, b.kind) != ("disk", "disk") or (a.namespace and b.namespace and a.namespace != b.namespace):
+    nodes = (a, b)
+    if (a.kind, b.kind) != ("disk", "disk") or _are_two_namespaces(a, b):
         return ""
-    if any(_PATH_OF_A_NAMESPACE.match(node.kernel_name) for node in (a, b)):
+    if any(_PATH_OF_A_NAMESPACE.match(node.kernel_name) for node in nodes):
         return ""
-    serials, wwns, models = (
-        [_spelling(text) for text in pair]
-        for pair in ((a.serial, b.serial), (a.wwn, b.wwn), (a.model, b.model))
-    )
-    if wwns[0] and wwns[0] == wwns[1]:
+    if _alike(a.wwn, b.wwn):
         return f"WWN '{a.wwn}'"
     # Namespaces of one controller have one serial and one model; their WWNs tell them apart.
-    are_namespaces = all(node.kernel_name.startswith("nvme") for node in (a, b)) and all(wwns)
-    if models[0] != models[1] or are_namespaces:
+    have_wwns = all(node.kernel_name.startswith("nvme") and _spelling(node.wwn) for node in nodes)
+    if _spelling(a.model) != _spelling(b.model) or have_wwns:
         return ""
-    if serials[0] and serials[0] == serials[1]:
+    if _alike(a.serial, b.serial):
         return f"serial '{a.serial}' and model '{a.model}'"
-    is_unnamed = not (a.serial or a.wwn) or not (b.serial or b.wwn)
-    if models[0] and is_unnamed and a.size_bytes == b.size_bytes:
+    is_unnamed = any(not (node.serial or node.wwn) for node in nodes)
+    if is_unnamed and _alike(a.model, b.model) and a.size_bytes == b.size_bytes:
         return f"size and model '{a.model}', and one of them reports neither serial nor WWN"
     return ""
+
+
+def _are_two_namespaces(a: Node, b: Node) -> bool:
+    return bool(a.namespace and b.namespace and a.namespace != b.namespace)
+
+
+def _alike(a: str, b: str) -> bool:
+    """Both are known, and equal but for their spelling."""
+    return bool(_spelling(a)) and _spelling(a) == _spelling(b)
 
 
 def _spelling(text: str) -> str:

@@ -79,21 +79,20 @@ def describe(listed: ListedDisk, *, all_: bool = False) -> str:
         f"  {', '.join(about)}",
     ]
     if listed.available:
-        lines.append("  available: yes")
-    else:
-        lines.append("  available: no, because")
-        # Without a link there is no name to write either.
-        codes = {reason.code for reason in listed.reasons}
-        twice = Code.KERNEL_NAME if Code.NO_ID in codes else None
-        shown = [reason for reason in listed.reasons if reason.code is not twice]
-        unknown = [reason for reason in shown if reason.code is Code.UNDETERMINED]
-        if len(unknown) > 1 and not all_:
-            shown = [reason for reason in shown if reason not in unknown]
-            lines.append(
-                f"    {len(unknown)} probes could not tell who uses it (root needed?): --all lists them"
-            )
-        lines += [f"    {safe_text(reason.text)}" for reason in shown]
-    return "\n".join(lines)
+        return "\n".join([*lines, "  available: yes"])
+    return "\n".join([*lines, "  available: no, because", *_why_not(listed.reasons, all_=all_)])
+
+
+def _why_not(why: Sequence[Reason], *, all_: bool) -> list[str]:
+    # Without a link there is no name to write either.
+    twice = Code.KERNEL_NAME if Code.NO_ID in {each.code for each in why} else None
+    shown = [each for each in why if each.code is not twice]
+    known = [each for each in shown if each.code is not Code.UNDETERMINED]
+    unknown = len(shown) - len(known)
+    if all_ or unknown < 2:
+        return [f"    {safe_text(each.text)}" for each in shown]
+    text = f"    {unknown} probes could not tell who uses it (root needed?): --all lists them"
+    return [text, *(f"    {safe_text(each.text)}" for each in known)]
 
 
 _GIB = 1 << 30

@@ -82,7 +82,7 @@ def _add(
     """Add one direction of one job: how many I/Os of it are in the bins."""
     ios = _get(part, "total_ios")
     where = f"job {job!r}, {op}"
-    if ios is not None and not (type(ios) is int and 0 <= ios <= _MAX_COUNT):
+    if ios is not None and not _is_count(ios):
         raise source.fail(None, f"{where}: total_ios is {str(ios)[:40]!r}", "is the file as fio wrote it?")
     timed = next((t for k in ("clat_ns", "lat_ns") if _get(t := _get(part, k), "bins")), None)
     if timed is None:
@@ -92,13 +92,8 @@ def _add(
         elif ios or (ios is None and _get(part, "io_bytes")):
             raise _without_bins(source, where, ios, part)
         return 0
-    bins, total = timed["bins"], timed.get("N")
-    if not isinstance(bins, dict) or not all(type(n) is int and 0 <= n <= _MAX_COUNT for n in bins.values()):
-        raise source.fail(None, f"{where}: bins are not latency: count", "is the file as fio wrote it?")
+    bins = _bins(source, where, timed)
     counted = sum(bins.values())
-    # fio before 3.18 has no N.
-    if total is not None and counted != total:
-        raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
     _tell_apart(account, where, op, counted, ios)
     if op == "trim":
         account.leave_out(TRIMS, counted)
@@ -115,6 +110,22 @@ def _add(
     if last:
         account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
     return counted
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MAX_COUNT
+
+
+def _bins(source: Source, where: str, timed: dict[str, Any]) -> dict[str, int]:
+    """I/Os by latency. Raises ConfigError if these are not all that fio counted."""
+    bins, total = timed["bins"], timed.get("N")
+    if not isinstance(bins, dict) or not all(map(_is_count, bins.values())):
+        raise source.fail(None, f"{where}: bins are not latency: count", "is the file as fio wrote it?")
+    counted = sum(bins.values())
+    # fio before 3.18 has no N.
+    if total is not None and counted != total:
+        raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
+    return bins
 
 
 def _tell_apart(account: Account, where: str, op: str, counted: int, ios: int | None) -> None:

@@ -95,11 +95,7 @@ def read(source: Source, options: Options, tally: Accumulator, before: str = "")
     """Add one output to `tally`. Raises ConfigError for a row that cannot be, or cannot be read."""
     account = Account(str(source.path), warnings=[_WARNING])
     text = source.whole(_LIMIT_BYTES).decode("utf-8", "replace")
-    lines = [(number, line) for number, each in enumerate(text.split("\n"), 1) if (line := each.rstrip())]
-    starts = [at for at, (_, line) in enumerate(lines[:_MOST_BEFORE]) if _BEGIN.fullmatch(line.strip())]
-    if starts and starts[0]:
-        account.warnings.append(f"{starts[0]} lines of text before it are left out")
-        lines = lines[starts[0] :]
+    lines = _own_lines(text, account)
     table = _Table(source, tally, before, account, _seconds(source, *(lines[0] if lines else (1, ""))))
     account.runtime_ns = table.seconds * 10**9
     last = lines[-1][0]
@@ -119,6 +115,16 @@ def read(source: Source, options: Options, tally: Accumulator, before: str = "")
         # What its asterisk means, goes on in a second line.
         footnote = line.startswith("*")
     return account
+
+
+def _own_lines(text: str, account: Account) -> list[tuple[int, str]]:
+    """Number and text of the lines of the output, without empty lines and what a terminal has before it."""
+    lines = [(number, line) for number, each in enumerate(text.split("\n"), 1) if (line := each.rstrip())]
+    for at, (_, line) in enumerate(lines[:_MOST_BEFORE]):
+        if _BEGIN.fullmatch(line.strip()):
+            account.warnings += [f"{at} lines of text before it are left out"] if at else []
+            return lines[at:]
+    return lines
 
 
 def _section(line: str) -> str:

@@ -37,7 +37,7 @@ from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
 from kit.run import parts, phase_record, schedule, watch
 from kit.run.watch import LoadEnd
-from kit.setup.bench import Bench
+from kit.setup.bench import Bench, Storage
 from kit.setup.record import RunRecord
 from kit.store import under_way
 from kit.store.parts.split import PhaseSplit
@@ -147,21 +147,32 @@ def instruments(
         chosen.append(StopRules(bench.site.server, paths, watched, bench.site.clock))
     if phase.on_devices:
         return chosen
-    local = not phase.over_nfs
     # Nearest to the load: it waits for the first I/O.
     timed = [schedule.Scheduler(bench, phase, declared)] if declared else []
     if bench.storage is None:
         return [*chosen, MountStatistics(bench.mounted, bench.mount_point), *timed]
-    storage, name = bench.storage, bench.storage.pool.name
+    return [*chosen, *_of_pool(bench, phase, bench.storage, tracer, timed, part), *timed]
+
+
+def _of_pool(
+    bench: Bench,
+    phase: Phase,
+    storage: Storage,
+    tracer: nfsd_tracer.Tracer | None,
+    timed: Sequence[schedule.Scheduler],
+    part: int,
+) -> list[Instrument]:
+    """Activity, counters, and the tracer's tiers; without a tracer the pool's history of reads."""
+    local, name = not phase.over_nfs, storage.pool.name
     of_pool = storage.server, name, storage.objset, storage.zfs
-    expected, excused = schedule.expected(declared, timed), schedule.excused(declared)
+    expected, excused = schedule.expected(bench.schedule, timed), schedule.excused(bench.schedule)
     activity = ServerActivity(storage.server, name, storage.zfs, local=local, expected=expected)
     if tracer is None or local:
         # With sync=disabled nothing is committed.
         commits = local and storage.sync != "disabled"
         counters = ArcZilCounters(*of_pool, local=commits, excused=excused)
         history = ReadHistory(storage.server, name, storage.objset, activity, counters, local=local)
-        return [*chosen, activity, counters, history, *timed]
+        return [activity, counters, history]
     tiers = TierTracer(
         tracer,
         storage.server.name,
@@ -172,7 +183,7 @@ def instruments(
         split_of=phase.split_of if is_split(bench, phase) else "",
     )
     counters = ArcZilCounters(*of_pool, tiers, excused=excused)
-    return [*chosen, activity, counters, tiers, *timed]
+    return [activity, counters, tiers]
 
 
 def run_phase(

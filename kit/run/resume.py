@@ -98,8 +98,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     if stored.get("digest") != plan.digest:
         raise _another_plan(run_dir, plan, stored)
     manifest = read_manifest(run_dir) if os.path.lexists(run_dir.path / "manifest.json") else None
-    skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
-    wanted = [phase.name for phase in plan.workload.phase if phase.name not in skipped]
+    wanted = _wanted(plan)
     phases = tuple(phase for phase in (manifest.phases if manifest else ()) if not phase.problems)
     done = [phase.name for phase in phases]
     # Phases build on each other: what comes after the first one that is missing is measured again.
@@ -128,6 +127,12 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         partial,
         stored.get("observer_effect") is True,
     )
+
+
+def _wanted(plan: Plan) -> list[str]:
+    """The names of all phases that the plan measures."""
+    skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
+    return [phase.name for phase in plan.workload.phase if phase.name not in skipped]
 
 
 def _another_plan(run_dir: run_directory.RunDir, plan: Plan, stored: dict[str, Any]) -> ConfigError:

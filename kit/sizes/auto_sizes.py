@@ -11,6 +11,7 @@ cache and the ARC follow from what has to be on the devices.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from kit.config.testbed import Testbed
@@ -87,13 +88,8 @@ def _large(workload: Workload, testbed: Testbed) -> Workload | None:
     is_left = is_left and workload.pool.cache_size in (AUTO, None)
     if not is_left or max((needed[tier] for tier in asked & set(needed)), default=0) <= _SMALL_BYTES:
         return None
-    l2arc, disk = (needed[tier] if tier in asked else 0 for tier in ("l2arc", "disk"))
-    if {"l2arc", "disk"} <= asked:
-        l2arc, disk = max(l2arc, disk // (_LEAST_PART - 2)), max(disk, l2arc // (_LEAST_PART - 2))
-    dram = (l2arc + disk) // (_LEAST_PART - 1) if "dram" in asked else _WRITES_BYTES
-    most, whole = _most_set_bytes(workload, testbed), dram + l2arc + disk
-    if whole > most:
-        dram, l2arc, disk = (part * most // whole for part in (dram, l2arc, disk))
+    most = _most_set_bytes(workload, testbed)
+    dram, l2arc, disk = _parts_bytes(asked, needed, most)
     if l2arc and disk:
         # What the ARC has is in the L2ARC as well.
         room = sum(device.size for device in testbed.devices("cache"))
@@ -108,6 +104,16 @@ def _large(workload: Workload, testbed: Testbed) -> Workload | None:
         set_bytes = min(_rounded_up(set_bytes + short), _most_set_bytes(workload, testbed))
         workload = _with(workload, set_bytes, workload.pool.cache_size)
     return _with_long_warmup(_with_warmup(workload, testbed))
+
+
+def _parts_bytes(asked: Set[str], needed: Mapping[str, int], most: int) -> tuple[int, int, int]:
+    """What DRAM, L2ARC and disks have of the set alone: at least what is needed, `most` together."""
+    l2arc, disk = (needed[tier] if tier in asked else 0 for tier in ("l2arc", "disk"))
+    if {"l2arc", "disk"} <= asked:
+        l2arc, disk = max(l2arc, disk // (_LEAST_PART - 2)), max(disk, l2arc // (_LEAST_PART - 2))
+    dram = (l2arc + disk) // (_LEAST_PART - 1) if "dram" in asked else _WRITES_BYTES
+    whole = max(dram + l2arc + disk, most)
+    return dram * most // whole, l2arc * most // whole, disk * most // whole
 
 
 def _with_long_warmup(workload: Workload) -> Workload:

@@ -32,30 +32,36 @@ def plotly_js() -> str:
 
 def reduced(bundle: str) -> str | None:
     """`bundle` with the traces of TRACES alone; None if it has another shape than expected."""
-    calls = list(_MODULE.finditer(bundle))
-    wrappers = Counter(call[2] for call in calls)
-    starts = [call for call in calls if wrappers[call[2]] >= _LEAST_WRAPPED]
-    if not starts:
+    modules = _modules(bundle)
+    if not modules:
         return None
-    ends = [start.start() for start in starts[1:]] + [len(bundle)]
-    modules = {m[1]: bundle[m.start() : end] for m, end in zip(starts, ends, strict=True)}
-    last = starts[-1][1]
-    listed = _REGISTER.search(modules[last])
-    if listed is None or len(modules) != len(starts):
+    _, text = modules.popitem()
+    listed = _REGISTER.search(text)
+    if listed is None:
         return None
     registered = [name.removesuffix("()") for name in listed[1].split(",")]
     wanted = [name for name in registered if _trace(modules, name) in TRACES]
     if len(wanted) != len(TRACES):
         return None
-    head = bundle[: starts[0].start()]
-    entry = modules[last].replace(listed[1], ",".join(f"{name}()" for name in wanted))
-    kept = {name for name, text in modules.items() if not text.endswith(_END)} - {last}
+    head = bundle[: bundle.index(next(iter(modules.values())))]
+    entry = text.replace(listed[1], ",".join(f"{name}()" for name in wanted))
+    kept = {name for name, text in modules.items() if not text.endswith(_END)}
     waiting = [head, entry, *(modules[name] for name in kept)]
     while waiting:
-        needed = set(_WORD.findall(waiting.pop())) & modules.keys() - kept - {last}
+        needed = set(_WORD.findall(waiting.pop())) & modules.keys() - kept
         kept |= needed
         waiting += [modules[name] for name in needed]
     return head + "".join(text for name, text in modules.items() if name in kept) + entry
+
+
+def _modules(bundle: str) -> dict[str, str]:
+    """The text of each module by its name; empty if two have one name."""
+    calls = list(_MODULE.finditer(bundle))
+    wrappers = Counter(call[2] for call in calls)
+    starts = [call for call in calls if wrappers[call[2]] >= _LEAST_WRAPPED]
+    ends = [*(start.start() for start in starts[1:]), len(bundle)]
+    modules = {start[1]: bundle[start.start() : end] for start, end in zip(starts, ends, strict=False)}
+    return modules if len(modules) == len(starts) else {}
 
 
 def _trace(modules: dict[str, str], name: str) -> str:

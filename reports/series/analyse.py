@@ -111,27 +111,29 @@ def _verdict(
 ) -> tuple[Verdict, list[str]]:
     """Of the whole series: the worst of its cells and expectations."""
     reasons = []
-    missing = [cell for cell in cells if cell.verdict is None]
+    verdicts = {cell.verdict for cell in cells}
     for kind in ("unknown", "invalid"):
-        names = [
-            f"{cell.phase} {cell.name}{' (known)' if cell.is_known else ''}"
-            for cell in cells
-            if cell.verdict == kind
-        ]
-        if names:
+        if kind in verdicts:
+            names = [_cell_name(cell) for cell in cells if cell.verdict == kind]
             reasons.append(f"{len(names)} of {len(cells)} cells are {kind}: {', '.join(names)}.")
-    if missing:
-        reasons.append(f"{len(missing)} of {len(cells)} cells are not measured.")
-    unmet = [each for each in expect if each.ok is False]
-    unjudged = [each for each in expect if each.ok is None]
-    for each in (*unmet, *unjudged):
-        reasons.append(
-            f"{each.axis} {each.from_} to {each.to}, {each.phase} {each.op}/{each.tier}: {each.reason}."
-            f"{f' [{each.known.words}]' if each.known else ''}"
-        )
-    if missing or unjudged or any(cell.verdict == "unknown" for cell in cells):
+    if None in verdicts:
+        missing = sum(cell.verdict is None for cell in cells)
+        reasons.append(f"{missing} of {len(cells)} cells are not measured.")
+    judged = {each.ok for each in expect}
+    reasons += [_reason(each) for ok in (False, None) for each in expect if each.ok is ok]
+    if None in judged or verdicts & {None, "unknown"}:
         return "unknown", reasons
-    if unmet or any(cell.verdict == "invalid" for cell in cells):
+    if False in judged or "invalid" in verdicts:
         return "invalid", reasons
     runs = counted(sum(len(build.runs) for build in builds), "run")
     return "valid", [f"All {len(cells)} measurements are valid, in {runs}."]
+
+
+def _cell_name(cell: SeriesCell) -> str:
+    return f"{cell.phase} {cell.name}{' (known)' if cell.is_known else ''}"
+
+
+def _reason(expected: JudgedRatio) -> str:
+    ratio = f"{expected.axis} {expected.from_} to {expected.to}"
+    known = f" [{expected.known.words}]" if expected.known else ""
+    return f"{ratio}, {expected.phase} {expected.op}/{expected.tier}: {expected.reason}.{known}"

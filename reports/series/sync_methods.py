@@ -146,17 +146,20 @@ def _cell(
     if cell is None or not rows:
         return None
     first = rows[0]
-    is_split = any(
-        _SPLIT_KEY in axis.keys and (not axis.phases or cell.phase in axis.phases) for axis in series.axes
-    )
-    struck = next((row.why for row in rows if row.durable not in ("durable", "unknown")), "")
-    struck = struck or cell.excluded or ""
-    if cell.verdict != "valid":
-        struck = struck or f"{cell.verdict}: {next((r for run in cell.runs for r in run.reasons), '')}"
+    axes = [axis for axis in series.axes if not axis.phases or cell.phase in axis.phases]
+    is_split = any(_SPLIT_KEY in axis.keys for axis in axes)
     return SyncCell(
         geometric_mean([row.mean_us for row in rows]) or first.mean_us,
         geometric_mean([row.p50_us for row in rows]), geometric_mean([row.p99_us for row in rows]),
         sum(row.records_per_s for row in rows) / len(rows),
-        sum(row.bytes_per_s for row in rows) / len(rows), struck,
+        sum(row.bytes_per_s for row in rows) / len(rows), _struck(cell, rows),
         published.get((first.method, first.record_bytes, first.per_force, is_split)),
     )  # fmt: skip
+
+
+def _struck(cell: SeriesCell, rows: Sequence[ForcesRow]) -> str:
+    """Why the figures are struck through; "" if they are not."""
+    lost = next((row.why for row in rows if row.durable not in ("durable", "unknown")), "")
+    if lost or cell.excluded or cell.verdict == "valid":
+        return lost or cell.excluded or ""
+    return f"{cell.verdict}: {next((text for run in cell.runs for text in run.reasons), '')}"

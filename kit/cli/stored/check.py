@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from kit.session.rejudged import Rejudged, known_of_all, rejudged, unreadable
 from kit.store.checks.ids import IDS
 from kit.store.checks.outcome import Outcome, State
 from kit.store.series import is_series, named_series, read_series
+from kit.store.summary import Summary
 from reports.output.junit import junit as junit_of
 
 _MARKS: dict[State, str] = {
@@ -35,27 +37,29 @@ def check(
     2 if a run cannot be read, 3 also if summary.json says something else than the counts. A failure that is
     known does not count. `all_`: also what passed.
     """
-    found = [_runs(path) for path in runs]
-    paths = [path for each in found if not isinstance(each, Rejudged) for path in each]
-    failures = known_of_all(known, paths, [path for path in runs if is_series(path)]) if known else ()
-    judged = [
-        made
-        for each in found
-        for made in ([each] if isinstance(each, Rejudged) else (rejudged(path, failures) for path in each))
-    ]
+    judged = _judged(runs, known)
     if junit:
         write_target(junit, junit_of(*(each.summary for each in judged if each.summary)))
     result.write({
         "text": lambda width: (line for each in judged for line in _lines(each, max(width, 40), all_)),
         "json": lambda _: as_json({"format": 1, "runs": [_json(each) for each in judged]}),
     })  # fmt: skip
-    for each in judged:
-        if each.error:
-            say_error(each.error)
+    for error in filter(None, (each.error for each in judged)):
+        say_error(error)
     # Damaged before unknown before invalid.
     codes = [each.code for each in judged]
     code = 2 if 2 in codes else max(codes)
     raise typer.Exit(code)
+
+
+def _judged(runs: Sequence[Path], known: Path | None) -> list[Rejudged]:
+    found = [_runs(path) for path in runs]
+    paths = [path for each in found if not isinstance(each, Rejudged) for path in each]
+    failures = known_of_all(known, paths, list(filter(is_series, runs))) if known else ()
+    judged: list[Rejudged] = []
+    for each in found:
+        judged += [each] if isinstance(each, Rejudged) else [rejudged(path, failures) for path in each]
+    return judged
 
 
 def _runs(path: Path) -> list[Path] | Rejudged:
@@ -93,27 +97,32 @@ def _outcomes(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 
 def _lines(judged: Rejudged, width: int, all_: bool) -> Iterator[str]:
-    summary = judged.summary
-    verdict = summary.state.upper() if summary else "NOT READABLE"
-    known = " (known failures alone)" if summary and summary.is_known else ""
-    path = Path(judged.path)
-    named = path.with_name(summary.run) if summary and summary.run and path.name == "latest" else path
-    yield f"{verdict}{known}  {named}"
-    if summary and summary.by_nature:
-        yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
+    summary, path = judged.summary, Path(judged.path)
+    if summary:
+        known = " (known failures alone)" if summary.is_known else ""
+        named = path.with_name(summary.run) if summary.run and path.name == "latest" else path
+        yield f"{summary.state.upper()}{known}  {named}"
+        if summary.by_nature:
+            yield from wrapped(f"Unknown by nature: {summary.by_nature}", width, "  ")
+    else:
+        yield f"NOT READABLE  {path}"
     for outcome in judged.outcomes:
         if all_ or outcome.state in _SHOWN:
             yield from wrapped(_words(outcome), width, f"{_MARKS[outcome.state]:<7}")
-    for note in summary.known_notes if summary else ():
-        yield from wrapped(note, width, "  ")
     if summary:
-        counts = {state: sum(each.state == state for each in summary.outcomes) for state in _MARKS}
-        others = [f"{counts[state]} {state}" for state in _MARKS if counts[state] and state != "ok"]
-        if damaged := sum(each.decides for each in judged.stored):
-            others.append(f"{damaged} of the stored files failed")
+        for note in summary.known_notes:
+            yield from wrapped(note, width, "  ")
         more = "" if all_ else " (--all lists them)"
-        yield from wrapped("; ".join([summary.tally.words, *others]) + more, width)
+        yield from wrapped(_counts(summary, judged.stored) + more, width)
     yield ""
+
+
+def _counts(summary: Summary, stored: Iterable[Outcome]) -> str:
+    counts = Counter(each.state for each in summary.outcomes)
+    others = [f"{counts[state]} {state}" for state in _MARKS if counts[state] and state != "ok"]
+    if damaged := sum(each.decides for each in stored):
+        others.append(f"{damaged} of the stored files failed")
+    return "; ".join([summary.tally.words, *others])
 
 
 def _words(outcome: Outcome) -> str:
