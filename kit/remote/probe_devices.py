@@ -284,24 +284,10 @@ def kernel_users(numbers: Any, devices: Any) -> Any:
     return found
 
 
-def users_of(processes: Any, numbers: Any, unread: Any) -> Any:
-    """The name of each process by device and process; adds those that cannot be read to `unread`."""
-    users = {}
-    for process in processes:
-        try:
-            for name in open_files(process, numbers):
-                users[name, process] = text_of(f"/proc/{process}/comm") or "?"
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended
-        except OSError as error:
-            unread[process] = error.strerror
-    return users
-
-
 def open_devices(names: Any, devices: Any, claimer: str) -> Any:
     """Who has a disk open: [device, process, its name]; unreadable processes; what `claimer` has open."""
     numbers = nodes_of(names, devices)
-    unread: Any = {}
+    unread = {}
     processes = [p for p in names_in("/proc") if p.isdigit() and p != claimer]
     claimed = set()
     if claimer:
@@ -315,7 +301,15 @@ def open_devices(names: Any, devices: Any, claimer: str) -> Any:
         if found is not None:
             time.sleep(0.2)
             processes = sorted({process for _, process in found})
-        now = users_of(processes, numbers, unread)
+        now = {}
+        for process in processes:
+            try:
+                for name in open_files(process, numbers):
+                    now[name, process] = text_of(f"/proc/{process}/comm") or "?"
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
+            except OSError as error:
+                unread[process] = error.strerror
         found = {key: now[key] for key in now if found is None or key in found}
     users = [[name, process, comm] for (name, process), comm in sorted(found.items())]
     users += kernel_users(numbers, devices)
