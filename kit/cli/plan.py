@@ -28,7 +28,7 @@ from kit.core.output import emit_json, emit_text
 from kit.core.table import Row, TextTable
 from kit.core.terminal import terminal_width
 from kit.core.text import counted
-from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
+from kit.core.units import format_decimal_bytes, format_duration_ns, format_iec, format_size_bytes
 from kit.doctor.checks import OF_RUN
 from kit.lab import run_time
 from kit.plan.estimate import PlannedWrites, seconds, written
@@ -157,15 +157,15 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
         return []
     workload = plan.workload
     size = workload.file_set.size
-    largest = format_mib(tunable_bytes(workload, "zfs_arc_max"))
-    sizes = [f"working set {format_mib(size)}", f"zfs_arc_max {largest}"]
+    largest = format_iec(tunable_bytes(workload, "zfs_arc_max"))
+    sizes = [f"working set {format_iec(size)}", f"zfs_arc_max {largest}"]
     if plan.testbed.devices("cache"):
         used = [min(d.size, workload.pool.cache_size or d.size) for d in plan.testbed.devices("cache")]
-        sizes += [f"cache {' + '.join(map(format_mib, used))}"]
+        sizes += [f"cache {' + '.join(map(format_iec, used))}"]
     record = format_size_bytes(record_bytes(workload.dataset.properties))
     lines = [f"of the working set, in records of {record}, will answer ({', '.join(sizes)}):"]
     lines += [
-        f"  {tier:6} {format_mib(held.of(tier)):>10}  {held.of(tier) / size:4.0%}" for tier in READ_TIERS
+        f"  {tier:6} {format_iec(held.of(tier)):>10}  {held.of(tier) / size:4.0%}" for tier in READ_TIERS
     ]
     parts = {
         "data": arc.data,
@@ -173,7 +173,7 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
         "headers": arc.hdr,
         "headers of the L2ARC": arc.l2_hdr,
     }
-    listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
+    listed = ", ".join(f"{name} {format_iec(size)}" for name, size in parts.items())
     lines += [f"  the ARC then has: {listed}"]
     if not plan.testbed.is_lab:
         lines += [f"  the server needs more than {largest} of memory"]
@@ -188,7 +188,7 @@ def _written(bytes_: list[PlannedWrites]) -> list[str]:
         return ["nothing is written before the measurement", ""]
     lines = ["written before anything is measured:"]
     for entry in bytes_:
-        least, most = format_decimal_bytes(entry.min_bytes), format_decimal_bytes(entry.max_bytes)
+        least, most = format_iec(entry.min_bytes), format_iec(entry.max_bytes)
         amount = least if least == most else f"{least} to {most}"
         lines.append(f"  {entry.device:14} {amount} ({entry.text})")
     return [*lines, ""]

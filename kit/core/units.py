@@ -140,13 +140,13 @@ def format_binary_bytes(size_bytes: float) -> str:
     exact = re.fullmatch(r"([0-9]{1,4})(\D+)", format_size_bytes(round(size_bytes)))
     if exact:
         return " ".join(exact.groups())
+    return format_iec(size_bytes)
+
+
+def format_iec(size_bytes: float) -> str:
+    """A size with four digits of a binary unit, so that those of a list are of one family: "270.7 MiB"."""
     unit = next((unit for unit in ("TiB", "GiB", "MiB", "KiB") if size_bytes >= BYTES_PER_UNIT[unit]), "B")
     return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
-
-
-def format_mib(size_bytes: int) -> str:
-    """`size_bytes` in MiB with four digits, for messages."""
-    return f"{size_bytes / (1 << 20):.4g} MiB"
 
 
 def format_latency(value_us: float, digits: int = 3) -> str:

@@ -14,7 +14,7 @@ from kit.config.tables.precondition_table import WHOLE, Precondition
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.core.progress import Progress
-from kit.core.units import format_mib, format_size_bytes
+from kit.core.units import format_iec, format_size_bytes
 from kit.devices.block_device import BlockDevice, find_unused, has_smart, read_written
 from kit.devices.check import Guard
 from kit.hosts.base import Host
@@ -138,7 +138,7 @@ def _report_stage(work: Work, stage: Stage, entry: dict[str, Any]) -> None:
     capacities = work.state.written_bytes / work.device.size_bytes
     of_part = f" of {format_size_bytes(work.active_bytes)}" if work.settings.filled != WHOLE else ""
     work.progress.note(
-        f"{work.name}: {stage}{of_how_many(work, stage)}{of_part}: {format_mib(work.state.written_bytes)} "
+        f"{work.name}: {stage}{of_how_many(work, stage)}{of_part}: {format_iec(work.state.written_bytes)} "
         f"written since the purge ({capacities:.2f} x capacity), at {rate:.3g} MB/s{verdict}"
     )
 

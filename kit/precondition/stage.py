@@ -15,7 +15,7 @@ from kit.config.tables.precondition_table import Precondition
 from kit.core.clock import Clock
 from kit.core.errors import HostError, KitError, MeasurementUnknown
 from kit.core.progress import Progress
-from kit.core.units import format_mib
+from kit.core.units import format_iec
 from kit.devices.block_device import BlockDevice, DeviceWrites, check_same, read_written
 from kit.devices.check import Guard
 from kit.hosts.base import LARGE_LIMIT_BYTES, Host, Process
@@ -134,7 +134,7 @@ def probe(work: Work) -> None:
     endurance = work.target.endurance_bytes
     wear = f", {needed.max_bytes / endurance:.2%} of its rated endurance at most" if endurance else ""
     work.progress.note(
-        f"{work.name}: {format_mib(needed.min_bytes)} to {format_mib(needed.max_bytes)} to write, at least "
+        f"{work.name}: {format_iec(needed.min_bytes)} to {format_iec(needed.max_bytes)} to write, at least "
         f"{estimate.least_ns / 1e9:.3g} s at {sequential / 1e6:.3g} MB/s{wear}"
     )
     state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **asdict(estimate)}
@@ -211,8 +211,8 @@ def _check_budget(work: Work, stage: Stage, stage_bytes: int) -> None:
     allowed = work.settings.budget.bytes_for(work.target.endurance_bytes)
     if allowed is not None and work.state.spent_bytes + stage_bytes > allowed:
         raise Stop(
-            f"{format_mib(work.state.spent_bytes)} are written, {stage} would write "
-            f"{format_mib(stage_bytes)} more; the budget allows {format_mib(allowed)}"
+            f"{format_iec(work.state.spent_bytes)} are written, {stage} would write "
+            f"{format_iec(stage_bytes)} more; the budget allows {format_iec(allowed)}"
         )
     time_ns = work.settings.budget.time
     if time_ns is not None and work.state.spent_ns >= time_ns:

@@ -13,7 +13,7 @@ from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Pool, Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
-from kit.core.units import format_duration_ns, format_mib, format_size_bytes
+from kit.core.units import format_duration_ns, format_iec, format_size_bytes
 from kit.nfs import libnfs
 from kit.precondition import selection
 from kit.rules import expectations, force, measurable, operations, power, schedule, settings, soak
@@ -222,7 +222,7 @@ def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Test
         source.refuse(key, text)
     for phase, tier, held in short_tiers(workload, sizes):
         remedy = _sizes_that_work(workload, testbed)
-        parts = ", ".join(f"{name} {format_mib(held.of(name))}" for name in READ_TIERS)
+        parts = ", ".join(f"{name} {format_iec(held.of(name))}" for name in READ_TIERS)
         source.refuse(
             key,
             f"phase '{phase}' asks for {tier}, but of {format_size_bytes(sizes.working_set)} in records of "
@@ -241,7 +241,7 @@ def _in_devices_dram(workload: Workload, testbed: Testbed, held: Tiers | None) -
     for tier, device, stored_bytes in stored:
         if tier in asked and 0 < stored_bytes <= device.read_cache:
             return (
-                f"{format_size_bytes(size_bytes)} puts {format_mib(stored_bytes)} on the device "
+                f"{format_size_bytes(size_bytes)} puts {format_iec(stored_bytes)} on the device "
                 f"'{device.name}', which holds all of it in its own DRAM "
                 f"({format_size_bytes(device.read_cache)}): {tier} would be that DRAM: make it larger"
             )

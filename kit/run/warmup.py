@@ -15,7 +15,7 @@ from kit.config.workload import WARM_UP, Warmup, Workload
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.core.progress import Progress
-from kit.core.units import format_mib, format_size_bytes
+from kit.core.units import format_iec, format_size_bytes
 from kit.instruments import arc_zil_counters
 from kit.load import fio, ordinary_user
 from kit.run.phase import drive, load_on
@@ -132,7 +132,7 @@ def advice(gate: WarmUpGate, warmup: Warmup, held: Tiers | None) -> str:
     if max(gate.fed_bytes, default=0) > warmup.feed_max:
         remedies.append("give the feed more time (warmup.deadline), or make warmup.feed_max larger")
     if held:
-        parts = ", ".join(f"{name} {format_mib(held.of(name))}" for name in READ_TIERS)
+        parts = ", ".join(f"{name} {format_iec(held.of(name))}" for name in READ_TIERS)
         remedies.append(f"the plan expects of the working set: {parts}")
     return "; ".join([*remedies, "--despite-warm-up measures all the same, and the verdict is unknown"])
 

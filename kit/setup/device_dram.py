@@ -20,7 +20,7 @@ from typing import Literal
 from kit.config.testbed_devices import DRAM_MULTIPLE, Device
 from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
-from kit.core.units import format_latency, format_mib
+from kit.core.units import format_iec, format_latency
 from kit.hosts.base import Host, HostLost
 from kit.hosts.held_device import HeldDevice
 from kit.load import block_device, fio
@@ -167,7 +167,7 @@ def _too_small(run: Context, tier: _Tier, device: Device, found: DramProbe | Non
         p50s = [format_latency(ns / 1e3) for ns in (found.again_p50_ns, found.whole_p50_ns)]
         known = "or more: what was read before took {} instead of {}".format(*p50s)
     yield (
-        f"{device.name} answers reads from DRAM of its own ({format_mib(dram)} {known}). Of the tier {tier} "
-        f"it has {format_mib(on_device)}, less than {DRAM_MULTIPLE} times as much: DRAM may answer up to "
+        f"{device.name} answers reads from DRAM of its own ({format_iec(dram)} {known}). Of the tier {tier} "
+        f"it has {format_iec(on_device)}, less than {DRAM_MULTIPLE} times as much: DRAM may answer up to "
         f"{min(1.0, dram / max(on_device, 1)):.0%} of the reads that count as {tier}"
     )

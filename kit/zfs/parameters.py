@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kit.config.toml import suggested
 from kit.config.toml_lines import KeyPath
-from kit.core.units import format_mib, format_size_bytes
+from kit.core.units import format_iec, format_size_bytes
 
 _FILE = Path(__file__).with_name("parameters.txt")
 _MOST = {"int": 2**31 - 1, "uint": 2**32 - 1, "u64": 2**63 - 1}
@@ -144,14 +144,14 @@ def _memory_problems(values: Mapping[str, int], memory: Memory) -> Iterator[tupl
     for name in ("zfs_arc_min", "zfs_arc_max"):
         if values.get(name, 0) >= memory.all_bytes:
             text = f"{_shown(name, values[name])} is not below the memory of the server"
-            text += f", {format_mib(memory.all_bytes)}, so OpenZFS ignores it: make it smaller"
+            text += f", {format_iec(memory.all_bytes)}, so OpenZFS ignores it: make it smaller"
             yield ("tunables", name), text
     arc_max = values.get("zfs_arc_max", 0)
     if arc_max and not values.get("zfs_arc_min") and arc_max <= memory.arc_min_bytes:
         yield (
             ("tunables", "zfs_arc_max"),
             f"{_shown('zfs_arc_max', arc_max)} is not above the ARC's minimum there, "
-            f"{format_mib(memory.arc_min_bytes)} (a 32nd of the memory), so OpenZFS ignores it: "
+            f"{format_iec(memory.arc_min_bytes)} (a 32nd of the memory), so OpenZFS ignores it: "
             'add zfs_arc_min = "32MiB"',
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
-from kit.core.units import format_binary_bytes, format_latency, format_mib
+from kit.core.units import format_binary_bytes, format_iec, format_latency
 from kit.store.manifest import Device, DramProbe, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure
@@ -149,13 +149,13 @@ def _machines(manifest: Manifest) -> Iterator[tuple[str, str]]:
 def _dram(probe: DramProbe) -> str:
     again, whole = (format_latency(ns / 1e3) for ns in (probe.again_p50_ns, probe.whole_p50_ns))
     took = f"p50 {again}, and {whole} of reads of the whole device"
-    beyond = f", but not {format_mib(probe.beyond_bytes)}" if probe.beyond_bytes else ""
+    beyond = f", but not {format_iec(probe.beyond_bytes)}" if probe.beyond_bytes else ""
     if probe.answered_bytes:
-        return f"It answers {format_mib(probe.answered_bytes)} that was read before{beyond}: {took}."
+        return f"It answers {format_iec(probe.answered_bytes)} that was read before{beyond}: {took}."
     if not beyond:
         return f"It is {_UNKNOWN}: no set was read again in the time that there was for it."
     return (
-        f"None was found by reading {format_mib(probe.beyond_bytes or 0)} again: {took}. DRAM that is no "
+        f"None was found by reading {format_iec(probe.beyond_bytes or 0)} again: {took}. DRAM that is no "
         "faster than the device is not seen."
     )
 
