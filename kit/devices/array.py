@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices import udev
 from kit.devices.serial import check_serial
-from kit.hosts.base import Host
+from kit.hosts.base import Command, Host
 from kit.hosts.held_device import HeldDevice
 
 _STOP_TRIES = 3
@@ -49,18 +49,23 @@ def node_of(name: str) -> str:
     return f"/dev/{name}"
 
 
-def node_command(spec: ArraySpec, number: str) -> list[str]:
-    """argv that makes it. `number`: the device's, as in sysfs, such as 9:127."""
-    return ["mknod", "--mode=0600", spec.node, "b", *number.split(":")]
-
-
 def uuid_of(run: str, phase: str) -> str:
     """32 hexadecimal digits."""
     return hashlib.sha256(f"md array {run} {phase}".encode()).hexdigest()[:32]
 
 
-def create_command(spec: ArraySpec) -> list[str]:
-    """argv. Nothing is resynchronised: the load only needs what it writes itself (--assume-clean).
+def create_commands(spec: ArraySpec) -> list[Command]:
+    """Make the array; its own node, of which the kernel gives the number; and what keeps md quiet."""
+    return [_create_command(spec), _node_command(spec, "9:NUMBER"), *_stay_active_commands(spec)]
+
+
+def _node_command(spec: ArraySpec, number: str) -> Command:
+    """`number`: the device's, as in sysfs, such as 9:127."""
+    return Command(("mknod", "--mode=0600", spec.node, "b", *number.split(":")))
+
+
+def _create_command(spec: ArraySpec) -> Command:
+    """Nothing is resynchronised: the load only needs what it writes itself (--assume-clean).
 
     --run answers mdadm's question about what lies on the members, which is the run's own; --force is for an
     array of one device. Without a bitmap, which would be written beside the load.
@@ -68,22 +73,23 @@ def create_command(spec: ArraySpec) -> list[str]:
     chunk = [] if spec.level == "raid1" else [f"--chunk={spec.chunk_bytes >> 10}K"]
     redundant = [] if spec.level == "raid0" else ["--assume-clean", "--bitmap=none"]
     one = ["--force"] if len(spec.members) == 1 else []
-    return [
+    argv = (
         "mdadm", "--create", spec.path, f"--level={spec.level}", f"--raid-devices={len(spec.members)}",
         *chunk, *redundant, "--metadata=1.2", f"--uuid={spec.uuid}", f"--name={spec.name}", "--homehost=any",
         "--run", *one, *spec.members,
-    ]  # fmt: skip
+    )  # fmt: skip
+    return Command(argv)
 
 
-def stay_active_commands(spec: ArraySpec) -> list[list[str]]:
-    """argv: a write, after which the superblocks say "active" until the array is stopped.
+def _stay_active_commands(spec: ArraySpec) -> list[Command]:
+    """A write, after which the superblocks say "active" until the array is stopped.
 
     Else md writes them at the first write of the load, and when it pauses.
     """
     if spec.level == "raid0":
         return []
     write = ["--rw=write", "--bs=4k", "--size=4k", "--direct=1", "--ioengine=psync", "--thread=1"]
-    return [["fio", "--name=active", f"--filename={spec.node}", *write, "--output=/dev/null"]]
+    return [Command(("fio", "--name=active", f"--filename={spec.node}", *write, "--output=/dev/null"))]
 
 
 def check_tools(host: Host, levels: Sequence[str]) -> str:
@@ -105,14 +111,17 @@ def check_tools(host: Host, levels: Sequence[str]) -> str:
     return (found.stderr or found.stdout).strip().removeprefix("mdadm - ")
 
 
-def create(host: Host, spec: ArraySpec, held: Sequence[HeldDevice] = ()) -> int:
-    """Make it; returns its size in bytes. `held`: the members as they were checked; mdadm takes names alone.
+def create(host: Host, spec: ArraySpec, commands: Sequence[Command], held: Sequence[HeldDevice] = ()) -> int:
+    """Execute `create_commands`; returns the array's size in bytes.
+
+    `held`: the members as they were checked; mdadm takes names alone.
 
     Raises HostError, SafetyRefusal if a member or the node is another's.
     """
+    create_array, _, *stay_active = commands
     for member in held:
         member.check(host)
-    host.run(create_command(spec))
+    create_array.run(host)
     for member in held:
         member.check(host)
     udev.settle(host)
@@ -123,19 +132,19 @@ def create(host: Host, spec: ArraySpec, held: Sequence[HeldDevice] = ()) -> int:
             "look at /proc/mdstat there; the load did not begin",
         )
     number = host.run(["cat", f"/sys/block/{kernel}/dev"]).stdout.strip()
-    host.run(node_command(spec, number))
+    _node_command(spec, number).run(host)
     if spec.level != "raid0":
-        _keep_quiet(host, spec, f"/sys/block/{kernel}/md")
+        _keep_quiet(host, spec, f"/sys/block/{kernel}/md", stay_active)
     return int(host.run(["cat", f"/sys/block/{kernel}/size"]).stdout) * 512
 
 
-def _keep_quiet(host: Host, spec: ArraySpec, place: str) -> None:
+def _keep_quiet(host: Host, spec: ArraySpec, place: str, stay_active: Sequence[Command]) -> None:
     """Nothing but the load goes on in it. Raises HostError."""
     if (found := host.run(["cat", f"{place}/sync_action"]).stdout.strip()) != "idle":
         raise HostError(f"{spec.path} on {host.name} is not idle: md does a {found}", "it was to be clean")
     host.run(["tee", f"{place}/safe_mode_delay"], stdin=b"0")
-    for argv in stay_active_commands(spec):
-        host.run(argv)
+    for command in stay_active:
+        command.run(host)
 
 
 def degraded(host: Host, spec: ArraySpec) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices import udev
 from kit.devices.serial import check_serial
-from kit.hosts.base import CommandFailed, Host
+from kit.hosts.base import Command, CommandFailed, Host
 
 # The usual start of partitioning tools: aligned to any flash page.
 _START_BYTES = 1 << 20
@@ -36,19 +36,22 @@ def path_of(device_path: str) -> str:
     return f"{device_path}{'p' if device_path[-1].isdecimal() else ''}1"
 
 
-def create_command(device_path: str, size_bytes: int) -> list[str]:
-    """argv; its stdin is the helper's text."""
-    return [*_PYTHON, "add", device_path, str(_START_BYTES), str(size_bytes)]
+def create_command(device_path: str, size_bytes: int) -> Command:
+    """Create a partition of `size_bytes` that starts at 1 MiB."""
+    argv = (*_PYTHON, "add", device_path, str(_START_BYTES), str(size_bytes))
+    return Command(argv, "kit/remote/partition.py", HELPER.read_bytes())
 
 
 def remove_command(device_path: str, size_bytes: int) -> list[str]:
-    """argv; it removes partition 1 only if it is what `create_command` made, of that size."""
+    """argv; its stdin is the helper's text.
+
+    It removes partition 1 only if it is what `create_command` made, of that size.
+    """
     return [*_PYTHON, "del", device_path, str(_START_BYTES), str(size_bytes)]
 
 
-def create(host: Host, device_path: str, size_bytes: int) -> str:
-    """Create a partition of `size_bytes` that starts at 1 MiB; returns its path. Raises HostError."""
-    host.run(create_command(device_path, size_bytes), stdin=HELPER.read_bytes())
+def created(host: Host, device_path: str, size_bytes: int) -> str:
+    """The path of the partition that `create_command` made. Raises HostError."""
     udev.settle(host)
     path = path_of(device_path)
     size = host.run(["blockdev", "--getsize64", path], check=False).stdout.strip()

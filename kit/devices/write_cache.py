@@ -18,7 +18,7 @@ from typing import Literal
 from kit.core.errors import HostError
 from kit.core.text import safe_text
 from kit.devices.inventory import Node
-from kit.hosts.base import Host
+from kit.hosts.base import Command, CommandResult, Host
 
 ToolName = Literal["hdparm", "sdparm", "nvme", "model"]
 Value = Literal["on", "off"]
@@ -75,10 +75,16 @@ class WriteCache:
         found = _ANSWERS[self.tool].search(answer.stdout.strip() if self.tool == "model" else answer.stdout)
         return _VALUES[found[1]] if found else None
 
+    def command(self, host: Host, value: str) -> Command:
+        """What switches it. Raises HostError."""
+        return Command(tuple(argv_of(self.tool, self._place(host), value)), deadline_s=_DEADLINE_S)
+
     def write(self, host: Host, value: str) -> None:
         """Switch, and read back. Raises HostError."""
-        place = self._place(host)
-        answer = host.run(argv_of(self.tool, place, value), check=False, deadline_s=_DEADLINE_S)
+        self.check_switched(host, value, self.command(host, value).run(host, check=False))
+
+    def check_switched(self, host: Host, value: str, answer: CommandResult) -> None:
+        """Read back. `answer`: that of `command`. Raises HostError."""
         if self.tool == "model" and answer.stdout.strip().isdigit():
             # The drive answers when its cache is written out.
             host.run(["sleep", f"{int(answer.stdout) / 1e9:.6f}"], deadline_s=_DEADLINE_S)

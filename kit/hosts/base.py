@@ -11,7 +11,7 @@ import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -206,6 +206,25 @@ class Host(Closing, ABC):
         self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
     ) -> bytes:
         """Read a file. Raises OutputTooLarge, HostError."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as a value: what a plan lists is what a run executes.
+
+    `input`: what it reads, in words: a program of kit/remote, a value, or what only the host knows.
+
+    `stdin`: what it reads, where that is known before it is sent. `deadline_s`: as of Host.run.
+    """
+
+    argv: tuple[str, ...]
+    input: str = ""
+    stdin: bytes = field(default=b"", repr=False)
+    deadline_s: float = DEFAULT_DEADLINE_S
+
+    def run(self, host: Host, *, check: bool = True) -> CommandResult:
+        """As Host.run."""
+        return host.run(self.argv, deadline_s=self.deadline_s, stdin=self.stdin, check=check)
 
 
 class DirectHost(Host):

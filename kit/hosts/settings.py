@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from kit.config.tables.setting_table import VALUE as COMMAND_VALUE
 from kit.core.errors import HostError
 from kit.core.text import safe_text
-from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host
+from kit.hosts.base import DEFAULT_DEADLINE_S, Command, CommandResult, Host
 from kit.hosts.local import MARK
 
 _NFSD_THREADS = "/proc/fs/nfsd/threads"
@@ -106,9 +106,15 @@ def read(server: Host, path: str) -> str:
     return value
 
 
-def write(server: Host, path: str, value: str) -> None:
-    """Set, and read back. Raises HostError if the kernel did not take it."""
-    answer = server.run(["tee", path], stdin=f"{value}\n".encode(), check=False)
+def write_command(path: str, value: str) -> Command:
+    """Set one file."""
+    return Command(("tee", path), value, f"{value}\n".encode())
+
+
+def write(server: Host, command: Command) -> None:
+    """Execute `write_command`, and read back. Raises HostError if the kernel did not take it."""
+    path, value = command.argv[1], command.input
+    answer = command.run(server, check=False)
     observed = read(server, path)
     if answer.returncode or observed != value:
         content = server.run(["cat", "--", path], check=False).stdout.strip()

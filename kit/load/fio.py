@@ -10,7 +10,7 @@ from typing import Any, Literal
 from kit.config.fio_job import SEED, FioJob
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.hosts.base import Host
+from kit.hosts.base import Command, Host
 from kit.load import fio_json
 
 # fio holds its log of every I/O in memory, and so does the kit when it reads it.
@@ -21,6 +21,7 @@ MOST_INTERVALS = 1 << 17
 _USUAL_READINGS = 1 << 12
 _READINGS_PER_INTERVAL = (4, 2)
 _SHORTEST_READING_MS = 250
+_FILL_DEADLINE_S = 6 * 3600.0
 
 # Before the JSON of a load that the kit has stopped, or whose start it has delayed.
 _OWN_LINES = re.compile(
@@ -148,13 +149,14 @@ def version(host: Host) -> str:
     return host.run(["fio", "--version"]).stdout.strip()
 
 
-def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -> list[str]:
-    """argv to write the working set on the server with data that does not compress."""
-    return [
+def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -> Command:
+    """Write the working set on the server with data that does not compress."""
+    argv = (
         "fio", "--name=fill", f"--directory={directory}", f"--filename={file}", "--rw=write",
         f"--bs={block_bytes}", f"--size={size_bytes}", "--ioengine=psync", "--thread=1", "--refill_buffers=1",
         "--fallocate=none", "--end_fsync=1", "--output-format=json", "--randrepeat=1",
-    ]  # fmt: skip
+    )  # fmt: skip
+    return Command(argv, deadline_s=_FILL_DEADLINE_S)
 
 
 def read_through_command(path: str, size_bytes: int, *, direct: bool = False, skip: int = 0) -> list[str]:

@@ -8,7 +8,7 @@ import re
 
 from kit.core import proc_path
 from kit.core.errors import ConfigError, HostError
-from kit.hosts.base import CommandFailed, Host
+from kit.hosts.base import Command, CommandFailed, Host
 
 _CACHES = ("/proc/net/rpc/nfsd.export/content", "/proc/net/rpc/nfsd.fh/content")
 _FLUSH_ATTEMPTS = 15
@@ -25,15 +25,13 @@ def fsid(path: str) -> int:
     return int.from_bytes(hashlib.sha256(path.encode()).digest()[:4], "big") or 1
 
 
-def export(server: Host, path: str, client_address: str) -> None:
-    """Export to one client, synchronous and with root squashed. Safe to call twice."""
-    server.run(export_command(path, client_address))
+def export_command(path: str, client_address: str) -> Command:
+    """Export to one client, synchronous and with root squashed. Safe to execute twice.
 
-
-def export_command(path: str, client_address: str) -> list[str]:
-    """argv of the export. Raises ConfigError if the address is not a single client."""
+    Raises ConfigError if the address is not a single client.
+    """
     options = f"rw,sync,no_subtree_check,root_squash,fsid={fsid(path)}"
-    return ["exportfs", "-o", options, f"{_client(client_address)}:{path}"]
+    return Command(("exportfs", "-o", options, f"{_client(client_address)}:{path}"))
 
 
 def single_host(address: str) -> str | None:

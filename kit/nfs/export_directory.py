@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.seed import RUN_ID
 from kit.core.units import format_size_bytes
-from kit.hosts.base import CommandFailed, CommandResult, Host
+from kit.hosts.base import Command, CommandFailed, CommandResult, Host
 from kit.load import fio, ordinary_user
 from kit.nfs import mount as nfs_mount
 
 _DIRECTORY = re.compile(f"hsp-{RUN_ID}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
 _DEADLINE_S = 120.0
-_FILL_DEADLINE_S = 6 * 3600.0
 # A fio that was killed while the server was away closes its file when its last call is answered.
 _CLOSE_DEADLINE_S, _POLL_S = 60.0, 1.0
 # Free space needed, times the working set: a nearly full export would be slower.
@@ -31,22 +31,22 @@ def name_of(run_id: str) -> str:
     return f"hsp-{run_id}"
 
 
-def make(client: Host, target: str, directory: str) -> bool:
-    """Create the directory in the export mounted at `target`; whether an ordinary user can write there.
+def make(client: Host, command: Command) -> bool:
+    """Execute `make_command`; whether an ordinary user can write in the directory.
 
     Where none can, it is for the user alone that root is squashed to, as who fio then runs. Raises HostError.
     """
-    _make(client, make_command(target, directory))
-    path = f"{target}/{directory}"
+    _make(client, command)
+    path = command.argv[-1]
     if ordinary_user.may_use(client, path):
         return True
     client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S)
-    _make(client, make_command(target, directory, "0700"))
+    _make(client, make_command(path, "0700"))
     return False
 
 
-def _make(client: Host, command: list[str]) -> None:
-    result = client.run(command, deadline_s=_DEADLINE_S, check=False)
+def _make(client: Host, command: Command) -> None:
+    result = command.run(client, check=False)
     if result.returncode:
         raise HostError(
             f"{client.name}: {result.stderr.strip()[-300:]}",
@@ -55,30 +55,24 @@ def _make(client: Host, command: list[str]) -> None:
         )
 
 
-def make_command(target: str, directory: str, mode: str = "1777") -> list[str]:
-    """argv of what `make` does."""
+def make_command(path: str, mode: str = "1777") -> Command:
+    """Create the directory, through the mount."""
     # The ordinary users of fio are not those that root is squashed to. With the sticky bit, only the
     # owner of a file can put another in its place.
-    return ["mkdir", f"--mode={mode}", "--", f"{target}/{directory}"]
+    return Command(("mkdir", f"--mode={mode}", "--", path), deadline_s=_DEADLINE_S)
 
 
-def fill_command(path: str, file: str, size_bytes: int, block_bytes: int) -> list[str]:
-    """argv of the load of `fill`, by an ordinary user. `path`: the run's directory."""
-    return ordinary_user.fill_command(f"{path}/{file}", fio.fill_command(path, file, size_bytes, block_bytes))
+def fill_command(path: str, file: str, size_bytes: int, block_bytes: int, ordinary: bool = True) -> Command:
+    """Write the working set to stable storage, by an ordinary user if one can. `path`: the directory."""
+    fill = fio.fill_command(path, file, size_bytes, block_bytes)
+    argv = ordinary_user.fill_command(f"{path}/{file}", fill.argv) if ordinary else fill.argv
+    return replace(fill, argv=tuple(argv))
 
 
-def fill(
-    client: Host,
-    target: str,
-    directory: str,
-    file: str,
-    size_bytes: int,
-    block_bytes: int,
-    ordinary: bool = True,
-) -> None:
-    """Write the working set to stable storage through the mount. Raises HostError."""
-    command = ["df", "--block-size=1", "--output=avail", "--", target]
-    words = client.run(command, deadline_s=_DEADLINE_S).stdout.split()
+def fill(client: Host, target: str, command: Command, size_bytes: int) -> None:
+    """Execute `fill_command`, if the export mounted at `target` has room for it. Raises HostError."""
+    look = ["df", "--block-size=1", "--output=avail", "--", target]
+    words = client.run(look, deadline_s=_DEADLINE_S).stdout.split()
     free_bytes = int(words[-1]) if words and words[-1].isdigit() else 0
     if free_bytes < size_bytes * _FREE_FACTOR:
         raise HostError(
@@ -86,10 +80,8 @@ def fill(
             f"{format_size_bytes(size_bytes)} needs a tenth more than its size",
             "free space there, or make working_set.size smaller",
         )
-    path = f"{target}/{directory}"
-    command = (fill_command if ordinary else fio.fill_command)(path, file, size_bytes, block_bytes)
     try:
-        result = client.run(command, deadline_s=_FILL_DEADLINE_S)
+        result = command.run(client)
     except CommandFailed as error:
         raise HostError(
             f"filling the working set failed: {error.message}",
@@ -116,7 +108,7 @@ def remove(
         raise SafetyRefusal(f"{directory}/{file} is not a directory and file of a run; it was not removed")
     mounted_here = not nfs_mount.is_mounted(client, target)
     if mounted_here:
-        nfs_mount.mount(client, source, target, version, tuple(options))
+        nfs_mount.mount(client, nfs_mount.mount_commands(source, target, version, tuple(options)))
     path = f"{target}/{directory}"
     link = client.run(
         ["find", "-P", path, "-maxdepth", "0", "-type", "l"], deadline_s=_DEADLINE_S, check=False

@@ -6,13 +6,16 @@ answer. Mounts are read from /proc/mounts, which does not contact the server.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kit.config.tables.nfs_options import not_in_effect, of_family
 from kit.core import proc_path
 from kit.core.errors import HostError
-from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
+from kit.hosts.base import Command, CommandFailed, DeadlineExceeded, Host
 
+# mount.nfs(8) retries for one minute; the default of 2 is about our deadline.
+_RETRY = "retry=1"
 # Without an answer mount.nfs gives up after a minute (retry=1), umount.nfs earlier.
 _MOUNT_DEADLINE_S = 180.0
 _UNMOUNT_DEADLINE_S = 60.0
@@ -33,27 +36,28 @@ def source_of(address: str, path: str) -> str:
     return f"[{address}]:{path}" if ":" in address else f"{address}:{path}"
 
 
-def mount(client: Host, source: str, target: str, version: str, options: tuple[str, ...]) -> ActiveMount:
-    """Mount with the kernel client, and check that all options are in effect.
+def mount(client: Host, commands: Sequence[Command]) -> ActiveMount:
+    """Execute `mount_commands`, and check that all options are in effect.
 
     Raises HostError, with nothing left mounted, if the server refuses the mount, if an option is not in
-    effect, or if `target` is already a mount point.
+    effect, or if the target is already a mount point.
     """
+    make_directory, mount_it = commands
+    *_, asked, source, target = mount_it.argv
+    asked = asked.removesuffix(f",{_RETRY}")
+    version, *options = asked.removeprefix("vers=").split(",")
     if _mounted(client, target) is not None:
         raise HostError(f"{client.name}: something is mounted at {target} already", f"umount {target}")
-    make_directory, mount_it = mount_commands(source, target, version, options)
-    client.run(make_directory, deadline_s=_LOOK_DEADLINE_S)
-    options = of_family(options, source)
-    asked_options = ",".join((f"vers={version}", *options))
+    make_directory.run(client)
     try:
-        client.run(mount_it, deadline_s=_MOUNT_DEADLINE_S)
+        mount_it.run(client)
     except CommandFailed as error:
         message = (error.result.stderr.strip() or error.result.stdout.strip())[-500:]
         raise HostError(
-            f"{client.name}: cannot mount {source} with {asked_options}: {message}", _mount_hint(message)
+            f"{client.name}: cannot mount {source} with {asked}: {message}", _mount_hint(message)
         ) from error
     mounted = effective_mount(client, target)
-    missing = not_in_effect(version, options, mounted.options)
+    missing = not_in_effect(version, tuple(options), mounted.options)
     if missing:
         unmount(client, target)
         raise HostError(
@@ -65,11 +69,15 @@ def mount(client: Host, source: str, target: str, version: str, options: tuple[s
     return mounted
 
 
-def mount_commands(source: str, target: str, version: str, options: tuple[str, ...]) -> list[list[str]]:
-    """argv of making the mount point, and of the mount."""
-    # retry=1: mount.nfs(8) retries for one minute; the default of 2 is about our deadline.
-    option_list = ",".join((f"vers={version}", *of_family(options, source), "retry=1"))
-    return [["mkdir", "-p", target], ["mount", "-t", "nfs", "-o", option_list, source, target]]
+def mount_commands(
+    source: str, target: str, version: str, options: tuple[str, ...]
+) -> tuple[Command, Command]:
+    """Make the mount point, and mount with the kernel client."""
+    option_list = ",".join((f"vers={version}", *of_family(options, source), _RETRY))
+    return (
+        Command(("mkdir", "-p", target), deadline_s=_LOOK_DEADLINE_S),
+        Command(("mount", "-t", "nfs", "-o", option_list, source, target), deadline_s=_MOUNT_DEADLINE_S),
+    )
 
 
 def _mount_hint(message: str) -> str:

@@ -7,7 +7,7 @@ from kit.devices import array
 from kit.devices.array import ArraySpec
 from kit.plan.names import Names
 from kit.plan.plan import Plan
-from kit.plan.step import Command, Step
+from kit.plan.step import Step
 from kit.recovery import storage_undos
 
 
@@ -34,12 +34,5 @@ def make_array(plan: Plan, names: Names, phase: Phase) -> Step:
         members=list(spec.members),
         serials=[serials[name] for name in phase.devices],
     )
-    commands = [
-        array.create_command(spec),
-        array.node_command(spec, "9:NUMBER"),
-        *array.stay_active_commands(spec),
-    ]
     details = {"array": spec.name, "uuid": spec.uuid, "members": list(phase.devices)}
-    return Step(
-        f"make array {phase.name}", "server", tuple(Command(tuple(argv)) for argv in commands), undo, details
-    )
+    return Step(f"make array {phase.name}", "server", tuple(array.create_commands(spec)), undo, details)

@@ -9,6 +9,7 @@ from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
+from kit.hosts.base import Command
 from kit.instruments.machine import sampler, wear
 from kit.load import fio, force_program
 from kit.load.ordinary_user import ordinary
@@ -16,7 +17,7 @@ from kit.plan import schedule_steps
 from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
-from kit.plan.step import Command, Step
+from kit.plan.step import Step
 from kit.recovery import host_undos
 from kit.rules.appliance_limits import left_out
 from kit.trace import nfsd_tracer
@@ -63,9 +64,9 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
             yield _start_tracer(plan, tracer, alike, "all phases" if len(groups) == 1 else "")
         step = f"phase {phase.name}"
         if phase.remove and not testbed.is_appliance:
-            yield Step(step, "server", _removal(plan, names, phase.remove))
+            yield Step(step, "server", removal(plan, names, phase.remove))
         if begins_with_empty_log(plan, phase):
-            yield Step(step, "server", (Command(tuple(pool.empty_log_command(names.pool))),))
+            yield Step(step, "server", (pool.empty_log_command(names.pool),))
         if phase.array:
             yield make_array(plan, names, phase)
         yield from _sampling(plan, names, phase, step)
@@ -83,12 +84,10 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
         yield from (Step(step, key, (ended,)) for key in _machines(plan))
 
 
-def _removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:
-    """The devices of a role leave the pool."""
-    removal = [pool.remove_command(names.pool, pool.removal_names(pool_spec(plan, names), role))]
-    if role == "log":
-        removal += pool.begin_zil_commands(names.pool, names.path)
-    return tuple(Command(tuple(argv)) for argv in removal)
+def removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:
+    """The devices of a role leave the pool; without a log device a new ZIL begins."""
+    remove = pool.remove_command(names.pool, pool.removal_names(pool_spec(plan, names), role))
+    return (remove, *(pool.begin_zil_commands(names.pool, names.path) if role == "log" else ()))
 
 
 def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.config.tables.power_table import Power
+from kit.hosts.base import Command
 from kit.plan.plan import Plan
-from kit.plan.step import Command, Step
+from kit.plan.step import Step
 from kit.recovery.power_undos import CONTROLLER, PowerOn
 from kit.rules.power import cut_devices
 

@@ -19,11 +19,12 @@ from kit.core import proc_path
 from kit.core.clock import Clock
 from kit.core.units import format_duration_ns
 from kit.emulation.served import tell_command
+from kit.hosts.base import Command
 from kit.hosts.identity import HostIdentity
 from kit.nfs import server_threads
 from kit.plan.names import Names, used_path
 from kit.plan.plan import Plan
-from kit.plan.step import Command, Step
+from kit.plan.step import Step
 from kit.recovery import schedule_undos
 from kit.recovery.action import Action
 from kit.rules.schedule import device_of

@@ -9,11 +9,12 @@ from kit.config.tables.setting_table import Setting
 from kit.devices import write_cache
 from kit.devices.write_cache import WriteCache
 from kit.hosts import settings as host_settings
+from kit.hosts.base import Command
 from kit.hosts.identity import HostIdentity
 from kit.hosts.settings import CommandSetting
 from kit.plan.names import Names
 from kit.plan.plan import Plan
-from kit.plan.step import Command, Step
+from kit.plan.step import Step
 from kit.recovery import host_undos, setting_undos
 
 _ANY_HOST = HostIdentity("", "")
@@ -29,15 +30,16 @@ def planned(plan: Plan, names: Names) -> Iterator[Step]:
     for device in testbed.device if wanted_cache else ():
         path, serial = names.device_paths[device.name], device.serial or ""
         if device.is_real:
-            cache = WriteCache(device.name, path, "hdparm", serial)
+            cache, place = WriteCache(device.name, path, "hdparm", serial), path
             note = "or sdparm, or nvme set-feature: by the kind of the device"
         elif has_write_cache(device.emulated):
-            cache, note = WriteCache(device.name, path, "model"), ""
+            cache, place, note = WriteCache(device.name, path, "model"), device.name, ""
         else:
             continue
         assert wanted_cache
         before: write_cache.Value = "off" if wanted_cache == "on" else "on"
-        yield switch_cache(cache, wanted_cache, before, _ANY_HOST, note)
+        command = Command(tuple(write_cache.argv_of(cache.tool, place, wanted_cache)), note)
+        yield switch_cache(cache, wanted_cache, before, command)
     used = tuple(device.name for device in testbed.device)
     wanted = host_settings.planned(host.files, used)
     yield from (step for _, step in set_files((each, "none") for each in wanted))
@@ -87,8 +89,8 @@ def switch_cache(
     cache: WriteCache,
     value: write_cache.Value,
     before: write_cache.Value,
-    server: HostIdentity,
-    note: str = "",
+    command: Command,
+    server: HostIdentity = _ANY_HOST,
 ) -> Step:
     action = setting_undos.UndoWriteCache(
         device=cache.device,
@@ -100,8 +102,6 @@ def switch_cache(
         machine_id=server.machine_id,
         boot_id=server.boot_id,
     )
-    place = cache.device if cache.tool == "model" else cache.path
-    command = Command(tuple(write_cache.argv_of(cache.tool, place, value)), note)
     details = {"device": cache.device, "before": before, "value": value}
     return Step(f"switch the write cache of {cache.device}", "server", (command,), action, details)
 
@@ -119,5 +119,5 @@ def set_files(
             boot_id=server.boot_id,
         )
         details = {"before": before, "value": each.value}
-        command = Command(("tee", each.path), each.value)
+        command = host_settings.write_command(each.path, each.value)
         yield each, Step(f"set {each.name} of the host", "server", (command,), action, details)

@@ -1,4 +1,4 @@
-"""A step of a run, and its commands."""
+"""A step of a run."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kit.hosts.base import Command
 from kit.recovery.action import Action
-
-
-@dataclass(frozen=True)
-class Command:
-    """`input`: what it reads, in words: a program of kit/remote, a value, or what only the host knows."""
-
-    argv: tuple[str, ...]
-    input: str = ""
 
 
 @dataclass(frozen=True)

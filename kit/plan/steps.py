@@ -14,6 +14,7 @@ from kit.config.tables.precondition_table import Precondition
 from kit.config.testbed import client_key
 from kit.config.testbed_devices import Device
 from kit.devices import partition
+from kit.hosts.base import Command
 from kit.hosts.identity import HostIdentity
 from kit.load import fio, force_program
 from kit.nfs import export as nfs_export
@@ -21,9 +22,9 @@ from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.plan import power_steps, setting_steps
 from kit.plan.load_steps import phases, warm_up
-from kit.plan.names import Names, part_bytes, pool_spec, shown
+from kit.plan.names import Names, part_bytes, place_of, pool_spec, shown
 from kit.plan.plan import Plan, export_of
-from kit.plan.step import Command, Step
+from kit.plan.step import Step
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
@@ -85,14 +86,11 @@ def listed(plan: Plan, names: Names) -> list[dict[str, Any]]:
 # --- Set-up ---
 
 
-def work_directories(plan: Plan, names: Names) -> Iterator[Step]:
+def work_directories(plan: Plan, names: Names, token: str = "") -> Iterator[Step]:
     """First, so that they go last: as long as one is there, something may be left."""
-    argvs = work_directory.create_commands(names.run_id)
+    commands = work_directory.create_commands(names.run_id, token)
     for key, address in plan.hosts.items():
         if address != "none":
-            commands = tuple(
-                Command(tuple(argv), "the run's token" if argv[0] == "tee" else "") for argv in argvs
-            )
             action = host_undos.WorkDirectory(path=names.work_dir)
             yield Step("make work directory", key, commands, action, {"path": names.work_dir})
 
@@ -116,7 +114,7 @@ def set_tunables(
     """`before`: the values that the server has, `effects`: what is in effect where a value is 0."""
     for tunable in tunables.in_order(tuple(settings), dict(effects)):
         old, new = before[tunable.name], str(tunable.host_value)
-        command = Command(("tee", tunables.parameter_path(tunable.name)), new)
+        command = tunables.write_command(tunable.name, new)
         action = host_undos.UndoTunable(
             name=tunable.name,
             value=old,
@@ -143,37 +141,34 @@ def partitions(plan: Plan, names: Names) -> Iterator[Step]:
     for device in plan.testbed.devices("cache"):
         size_bytes, path = part_bytes(plan, device), names.device_paths[device.name]
         if size_bytes is not None:
-            argv = tuple(partition.create_command(path, size_bytes))
+            command = partition.create_command(path, size_bytes)
             details = {"device": device.name, "path": path, "bytes": size_bytes}
-            commands = (Command(argv, "kit/remote/partition.py"),)
             action = storage_undos.Partition(
                 device_path=path, serial=device.serial or "", size_bytes=size_bytes
             )
-            yield Step("use a part", "server", commands, action, details)
+            yield Step("use a part", "server", (command,), action, details)
 
 
 def create_pool(plan: Plan, names: Names) -> Step:
     spec = pool_spec(plan, names)
-    argv = pool.create_arguments(spec)
+    command = pool.create_command(spec)
     action = storage_undos.UndoPool(
         name=spec.name, run_id=names.run_id, devices=[*spec.data, *spec.log, *spec.cache]
     )
-    return Step("create pool", "server", (Command(tuple(argv)),), action, {"pool": spec.name, "argv": argv})
+    details = {"pool": spec.name, "argv": list(command.argv)}
+    return Step("create pool", "server", (command,), action, details)
 
 
 def create_dataset(plan: Plan, names: Names) -> Step:
     """It goes with the pool."""
-    properties = plan.workload.dataset.properties
-    made = pool.pyzfs_command("create", names.dataset, names.run_id, str(pool.record_bytes(properties)))
-    commands = [Command(tuple(made), "kit/remote/create_dataset.py")]
-    commands += [Command(tuple(argv)) for argv in pool.dataset_commands(names.dataset, properties)]
+    commands = pool.dataset_commands(names.dataset, names.run_id, plan.workload.dataset.properties)
     return Step("create dataset", "server", tuple(commands), details={"dataset": names.dataset})
 
 
 def exports(plan: Plan, names: Names) -> Iterator[Step]:
     """To each client alone."""
     for address in names.client_addresses:
-        command = Command(tuple(nfs_export.export_command(names.path, address)))
+        command = nfs_export.export_command(names.path, address)
         action = storage_undos.UndoExport(path=names.path, client=address)
         yield Step("export", "server", (command,), action, {"path": names.path, "client": address})
 
@@ -184,8 +179,7 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
     clients = len(names.client_names) if through_mount else int(plan.testbed.is_appliance)
     for number in range(clients):
         source = export_of(plan) if plan.testbed.is_appliance else source_of(names, number)
-        argvs = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
-        commands = tuple(Command(tuple(argv)) for argv in argvs)
+        commands = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
         details = {"client": names.client_names[number]}
         action = storage_undos.UndoMount(target=names.mount_point)
         yield Step("mount", client_key(number), commands, action, details)
@@ -200,16 +194,16 @@ def fill(plan: Plan, names: Names) -> Step:
     """Fill the working set on the server, and snapshot it."""
     working_set = plan.workload.file_set
     with_files = any(phase.force and not phase.on_devices for phase in plan.workload.phase)
-    argvs = [
+    directory = Command(("mkdir", "--mode=1777", "--", f"{names.path}/{force_program.DIRECTORY}"))
+    commands = (
         fio.fill_command(names.path, working_set.file, working_set.size, working_set.fill_block),
         # root is squashed on the clients, and stays so.
-        ["chmod", "0666", f"{names.path}/{working_set.file}"],
-        *([["mkdir", "--mode=1777", "--", f"{names.path}/{force_program.DIRECTORY}"]] if with_files else []),
-        ["zpool", "sync"],
-    ]
-    snapshot = pool.pyzfs_command("snapshot", f"{names.dataset}@filled", names.run_id)
-    commands = [Command(tuple(argv)) for argv in argvs]
-    return Step("fill", "server", (*commands, Command(tuple(snapshot), "kit/remote/create_dataset.py")))
+        Command(("chmod", "0666", f"{names.path}/{working_set.file}")),
+        *([directory] if with_files else []),
+        Command(("zpool", "sync")),
+        pool.snapshot_command(f"{names.dataset}@filled", names.run_id),
+    )
+    return Step("fill", "server", commands)
 
 
 def make_directory(plan: Plan, names: Names) -> Step:
@@ -223,15 +217,17 @@ def make_directory(plan: Plan, names: Names) -> Step:
         version=spec.version,
         options=list(spec.options),
     )
-    command = Command(tuple(export_directory.make_command(names.mount_point, names.directory)))
+    command = export_directory.make_command(place_of(plan, names))
     return Step("make directory", client_key(0), (command,), action, {"directory": names.directory})
 
 
-def fill_export(plan: Plan, names: Names) -> Step:
-    """Fill the working set in that directory."""
-    working_set, place = plan.workload.file_set, f"{names.mount_point}/{names.directory}"
-    argv = export_directory.fill_command(place, working_set.file, working_set.size, working_set.fill_block)
-    return Step("fill", client_key(0), (Command(tuple(argv)),))
+def fill_export(plan: Plan, names: Names, *, ordinary: bool = True) -> Step:
+    """Fill the working set in that directory. `ordinary`: as `export_directory.make` has found."""
+    file = plan.workload.file_set
+    command = export_directory.fill_command(
+        place_of(plan, names), file.file, file.size, file.fill_block, ordinary
+    )
+    return Step("fill", client_key(0), (command,))
 
 
 # --- What is measured: kit.precondition, kit.load and kit.trace run these commands ---

@@ -120,7 +120,7 @@ class UndoHostSetting(Action):
             return
         if why := not_ours(host, self, observed == self.set):
             raise LeftAlone(f"{self.path} on {host.name} is {observed} and was left so: {why}")
-        settings.write(host, self.path, self.value)
+        settings.write(host, settings.write_command(self.path, self.value))
 
     def commands(self) -> list[list[str]]:
         return [["tee", self.path, f"(and type: {self.value})"]]

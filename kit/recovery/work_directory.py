@@ -7,7 +7,7 @@ from typing import Literal
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.seed import RUN_ID
-from kit.hosts.base import Host
+from kit.hosts.base import Command, Host
 from kit.recovery import registry
 
 ROOT = "/run/hsp"
@@ -23,21 +23,21 @@ def path_of(run_id: str) -> str:
     return f"{ROOT}/{run_id}"
 
 
-def create_commands(run_id: str) -> list[list[str]]:
-    """argv to create it, for root only. The last one reads the run's token."""
-    token = f"{path_of(run_id)}/{_TOKEN}"
-    return [
-        ["install", "-d", "-m", "0711", ROOT],
-        ["install", "-d", "-m", "0700", path_of(run_id)],
-        ["install", "-m", "0600", "/dev/null", token],
-        ["tee", token],
-    ]
+def create_commands(run_id: str, token: str = "") -> tuple[Command, ...]:
+    """Create it, for root only, with the token that `hsp clean` compares."""
+    file = f"{path_of(run_id)}/{_TOKEN}"
+    return (
+        Command(("install", "-d", "-m", "0711", ROOT)),
+        Command(("install", "-d", "-m", "0700", path_of(run_id))),
+        Command(("install", "-m", "0600", "/dev/null", file)),
+        Command(("tee", file), "the run's token", token.encode()),
+    )
 
 
 def create(host: Host, run_id: str, token: str) -> None:
-    """Create it with the token that `hsp clean` compares. Raises HostError."""
-    for argv in create_commands(run_id):
-        host.run(argv, stdin=token.encode() if argv[0] == "tee" else b"")
+    """Execute `create_commands`. Raises HostError."""
+    for command in create_commands(run_id, token):
+        command.run(host)
 
 
 def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "another", "none", "unknown"]:

@@ -25,8 +25,8 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
 from kit.plan import steps
-from kit.plan.load_steps import begins_with_empty_log
-from kit.plan.names import pool_spec, used_paths
+from kit.plan.load_steps import begins_with_empty_log, removal
+from kit.plan.names import used_paths
 from kit.plan.plan import Plan
 from kit.recovery import clean, registry, work_directory
 from kit.recovery.journal import Journal, Leftover
@@ -211,9 +211,8 @@ def _run_steps(
         own_commands.check(run)
         if earlier and earlier.manifest:
             check_same_hosts(earlier.manifest.versions or {}, record.manifest.versions or {})
-    for step in steps.work_directories(run.plan, run.names):
-        with run.step(step):
-            work_directory.create(run.site.hosts[step.host], run.run_id, run.token)
+    for step in steps.work_directories(run.plan, run.names, run.token):
+        run.perform(step)
     bench, jobs, measured = _set_up(run, server, tools, outcome)
     if measured and not workload.on_devices:
         bench = replace(bench, live=live)
@@ -361,7 +360,7 @@ def _measure(
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
         if bench.storage and begins_with_empty_log(run.plan, phase):
-            pool.empty_log(bench.storage.server, bench.storage.pool)
+            pool.empty_log_command(bench.storage.pool.name).run(bench.storage.server)
         before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
         if phase.on_devices and run.site.guard:
             # What lies on the devices is the run's own.
@@ -405,12 +404,14 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
     """The bench after the devices that are to be taken out before this phase are."""
     if not phase.remove or bench.storage is None:
         return bench
+    remove, *begin_zil = removal(run.plan, run.names, phase.remove)
+    remove.run(bench.storage.server)
     removed = used_paths(run.plan, run.names, phase.remove)
-    called = pool.removal_names(pool_spec(run.plan, run.names), phase.remove)
-    pool.remove_devices(bench.storage.server, bench.storage.pool, removed, called)
+    pool.check_removed(bench.storage.server, bench.storage.pool, removed)
+    for command in begin_zil:
+        command.run(bench.storage.server)
     if phase.remove != "log":
         return bench
-    pool.begin_zil(bench.storage.server, bench.storage.pool, bench.storage.path)
     return replace(bench, storage=replace(bench.storage, log_devices=()))
 
 

@@ -153,7 +153,7 @@ class RealCut:
             site.guard.release()
         with journal.step(step.name, **step.details):
             self.pending = undo.register(journal, step.host, host, step.undo)
-            power_undos.run_own(host, self.power.off, "off")
+            power_undos.run_own(host, step.commands[0].argv, "off")
             self._await_gone()
         return None
 
@@ -371,7 +371,7 @@ def _use_pool(bench: Bench, storage: Storage, paths: tuple[str, ...]) -> None:
     server = storage.server
     pool.import_pool(server, storage.pool, paths)
     server.run(["zfs", "mount", storage.dataset])
-    nfs_export.export(server, storage.path, bench.site.clients[0].address)
+    nfs_export.export_command(storage.path, bench.site.clients[0].address).run(server)
 
 
 def _settle(server: Host, storage: Storage | None, paths: tuple[str, ...]) -> None:

@@ -35,7 +35,7 @@ from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
 from kit.zfs import other_pools
-from kit.zfs.tunables import PlannedTunable, read_effects, read_tunables, write_tunable
+from kit.zfs.tunables import PlannedTunable, check_written, read_effects, read_tunables, write_tunable
 
 _HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
 _DEADLINE_S = 300.0
@@ -175,7 +175,8 @@ def _unflushed(test: _Test) -> Iterator[None]:
     before, effects = read_tunables(server, names), read_effects(server, names)
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
         with run.step(step):
-            write_tunable(server, tunable.name, "1")
+            run.send(step)
+            check_written(server, tunable.name, "1")
     yield
     for name, value in before.items():
         # After a real power loss they are what they were.

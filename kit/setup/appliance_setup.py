@@ -49,33 +49,29 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
 
 def _mount(run: Context) -> Mount:
     """On each client that needs it; returns what is in effect, by the client's name."""
-    export, spec = export_of(run.plan), run.plan.workload.nfs
     effective = {}
     for step in steps.mounts(run.plan, run.names):
         host = run.site.hosts[step.host]
         with run.step(step):
-            mounted = nfs_mount.mount(host, export, run.names.mount_point, spec.version, spec.options)
+            mounted = nfs_mount.mount(host, step.commands)
             effective[host.name] = mounted.options
-        if spec.engine == "kernel":
+        if run.plan.workload.nfs.engine == "kernel":
             measurable.check_mount(run.plan.workload, run.plan.jobs, host.name, mounted.options)
-    return Mount(source=export, **effective)
+    return Mount(source=export_of(run.plan), **effective)
 
 
 def _fill(run: Context, mounting: Sequence[Host]) -> bool:
     """Returns whether fio can run as an ordinary user."""
     plan, names, first = run.plan, run.names, mounting[0]
     working_set = plan.workload.file_set
-    file, size = working_set.file, working_set.size
-    with run.step(steps.make_directory(plan, names)):
-        ordinary = export_directory.make(first, names.mount_point, names.directory)
+    with run.step(make := steps.make_directory(plan, names)):
+        ordinary = export_directory.make(first, *make.commands)
     if not ordinary:
         run.record.add_notes(ordinary_user.note_of_root(first.name))
-    with run.step(steps.fill_export(plan, names)):
-        export_directory.fill(
-            first, names.mount_point, names.directory, file, size, working_set.fill_block, ordinary
-        )
+    with run.step(fill := steps.fill_export(plan, names, ordinary=ordinary)):
+        export_directory.fill(first, names.mount_point, fill.commands[0], working_set.size)
         for host in mounting:
-            nfs_mount.check_file(host, f"{place_of(plan, names)}/{file}", size)
+            nfs_mount.check_file(host, f"{place_of(plan, names)}/{working_set.file}", working_set.size)
     return ordinary
 
 

@@ -26,11 +26,12 @@ def assembled(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
         yield bench
         return
     spec = array_steps.spec_of(run.names, phase)
-    with run.step(array_steps.make_array(run.plan, run.names, phase)) as number:
+    step = array_steps.make_array(run.plan, run.names, phase)
+    with run.step(step) as number:
         held = [guard.held(path) for path in spec.members] if guard else []
         if guard:
             guard.release()
-        size_bytes = array.create(server, spec, [each for each in held if each])
+        size_bytes = array.create(server, spec, step.commands, [each for each in held if each])
     yield replace(bench, array=PhaseArray(spec, phase.array, phase.devices, size_bytes))
     run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
     if guard:

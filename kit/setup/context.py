@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kit.core.progress import Progress
-from kit.hosts.base import Host
+from kit.hosts.base import CommandResult, Host
 from kit.nfs import server_restart
 from kit.plan.names import Names
 from kit.plan.plan import Plan
@@ -83,8 +83,12 @@ class Context:
         ):
             yield
 
-    def perform(self, step: Step) -> None:
-        """Run the step's commands. Raises HostError."""
-        with self.step(step):
-            for command in step.commands:
-                self.site.hosts[step.host].run(command.argv)
+    def send(self, step: Step, *, check: bool = True) -> list[CommandResult]:
+        """Execute the step's commands. Raises HostError; CommandFailed only with `check`."""
+        return [command.run(self.site.hosts[step.host], check=check) for command in step.commands]
+
+    def perform(self, step: Step) -> int:
+        """A step of which nothing is looked at; the number of its undo."""
+        with self.step(step) as number:
+            self.send(step)
+        return number

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 
 from kit.core.errors import KitError
 from kit.core.progress import Progress
 from kit.core.units import format_decimal_bytes, format_duration_ns
-from kit.hosts.base import CommandFailed, CommandResult, DeadlineExceeded, Host
+from kit.hosts.base import Command, CommandFailed, CommandResult, DeadlineExceeded, Host
 
 # Of less the server is not asked: it is there within seconds, and in the lab each question costs time.
 _LARGE_BYTES = 1 << 30
@@ -34,12 +33,13 @@ class StepPace:
 
 
 def run_writing(
-    host: Host, argv: Sequence[str], path: str, size_bytes: int, progress: Progress, deadline_s: float
+    host: Host, command: Command, path: str, size_bytes: int, progress: Progress
 ) -> CommandResult:
-    """Run a command that writes a file in order, and show how much of it is there. Raises HostError."""
+    """Execute a command that writes a file in order, and show how much of it is there. Raises HostError."""
     if size_bytes < _LARGE_BYTES:
-        return host.run(argv, deadline_s=deadline_s)
-    pace, process, end_s = StepPace(progress, size_bytes), host.start(argv), time.monotonic() + deadline_s
+        return command.run(host)
+    pace, process = StepPace(progress, size_bytes), host.start(command.argv)
+    end_s = time.monotonic() + command.deadline_s
     next_s = time.monotonic() + _ASK_S
     try:
         while process.running() and time.monotonic() < end_s:

@@ -20,7 +20,7 @@ from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
 from kit.plan import steps
-from kit.plan.names import Names, pool_spec, used_paths
+from kit.plan.names import Names, used_paths
 from kit.plan.plan import Plan
 from kit.rules import measurable, operations
 from kit.setup import manifest as manifests
@@ -35,13 +35,11 @@ from kit.zfs import openzfs_version, other_pools, pool, properties, tunables
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
     PlannedTunable,
+    check_written,
     read_effects,
     read_history_tunables,
     read_tunables,
-    write_tunable,
 )
-
-_FILL_DEADLINE_S = 6 * 3600.0
 
 
 def check(run: Context, server: Host) -> tuple[ZfsVersion, TracingSupport]:
@@ -115,7 +113,7 @@ def set_up(
     jobs = _jobs(run)
     exported = run.exported() if plan.workload.over_nfs else nullcontext()
     with run.progress.step("filling the working set"), exported:
-        ordinary = _fill(run, server, built)
+        ordinary = _fill(run, server)
     of_dataset = pool.dataset_properties(server, names.dataset, ["objsetid", "sync"])
     log_devices = used_paths(plan, names, "log")
     bench = Bench(
@@ -154,11 +152,7 @@ def take_devices(run: Context) -> list[int]:
     """Journal that the devices are taken; returns the numbers of their undos."""
     if run.site.guard:
         run.site.guard.before_writing()
-    claims = []
-    for step in steps.claims(run.plan, run.names):
-        with run.step(step) as number:
-            claims.append(number)
-    return claims
+    return [run.perform(step) for step in steps.claims(run.plan, run.names)]
 
 
 def _check_mountpoint(server: Host, names: Names) -> None:
@@ -215,7 +209,8 @@ def _set_tunables(settings: tuple[PlannedTunable, ...], run: Context, server: Ho
         name, new = tunable.name, str(tunable.host_value)
         with run.step(step) as number:
             try:
-                write_tunable(server, name, new)
+                run.send(step)
+                check_written(server, name, new)
             except HostError:
                 # What OpenZFS made of the value is the run's too, and is undone.
                 run.journal.know(number, set=read_tunables(server, [name])[name])
@@ -229,7 +224,8 @@ def _partition_cache(run: Context, server: Host) -> dict[str, str]:
     device_paths = dict(run.site.device_paths)
     for step in steps.partitions(run.plan, run.names):
         with run.step(step):
-            path = partition.create(server, step.details["path"], step.details["bytes"])
+            run.send(step)
+            path = partition.created(server, step.details["path"], step.details["bytes"])
             device_paths[step.details["device"]] = path
     return device_paths
 
@@ -238,15 +234,18 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.CreatedPo
     """`claims`: numbers of the undos of the devices, which need the pool's GUID."""
     plan, names = run.plan, run.names
     workload, dataset = plan.workload, names.dataset
-    with run.step(steps.create_pool(plan, names)) as number:
+    create = steps.create_pool(plan, names)
+    with run.step(create) as number:
         if run.site.guard:
             # zpool opens the devices exclusively itself.
             run.site.guard.release()
-        built = pool.create_pool(server, pool_spec(plan, names))
+        run.send(create)
+        built = pool.find_pool(server, names.pool, names.run_id)
         for known in (number, *claims):
             run.journal.know(known, guid=str(built.guid))
-    with run.step(steps.create_dataset(plan, names)):
-        pool.create_dataset(server, built, dataset, workload.dataset.properties)
+    create = steps.create_dataset(plan, names)
+    with run.step(create):
+        pool.create_dataset(server, create.commands, dataset, workload.dataset.properties)
     named = dict.fromkeys((*workload.dataset.properties, *server_activity.DECISIVE_PROPERTIES))
     properties = pool.dataset_properties(server, dataset, list(named))
     run.record.fill(
@@ -278,20 +277,14 @@ def read_back(run: Context, server: Host) -> None:
 def _share(run: Context, server: Host) -> None:
     """Export the dataset and, unless fio does without, mount it on each client."""
     plan, names = run.plan, run.names
-    spec = plan.workload.nfs
     for step in steps.exports(plan, names):
         run.perform(step)
     run.record.fill(export=Export(lines=tuple(nfs_export.effective_export(server, names.path))))
-    for number, step in enumerate(steps.mounts(plan, names)):
+    for step in steps.mounts(plan, names):
+        client = run.site.hosts[step.host]
         with run.step(step):
-            mounted = nfs_mount.mount(
-                run.site.clients[number].host,
-                steps.source_of(names, number),
-                names.mount_point,
-                spec.version,
-                spec.options,
-            )
-        measurable.check_mount(plan.workload, plan.jobs, run.site.clients[number].host.name, mounted.options)
+            mounted = nfs_mount.mount(client, step.commands)
+        measurable.check_mount(plan.workload, plan.jobs, client.name, mounted.options)
         run.record.fill(mount=Mount(source=mounted.source, options=mounted.options))
 
 
@@ -310,23 +303,23 @@ def _jobs(run: Context) -> dict[str, FioJob]:
     return {name: libnfs.through(job, url) for name, job in run.plan.jobs.items()}
 
 
-def _fill(run: Context, server: Host, built: pool.CreatedPool) -> bool:
+def _fill(run: Context, server: Host) -> bool:
     """Every client must see the working set afterwards; returns whether fio can run as an ordinary user."""
     plan, names = run.plan, run.names
     step, working_set = steps.fill(plan, names), plan.workload.file_set
     with run.step(step):
-        fill, *others, _ = step.commands
+        fill, *others, snapshot = step.commands
         try:
-            file, size_bytes = f"{names.path}/{working_set.file}", working_set.size
-            result = run_writing(server, fill.argv, file, size_bytes, run.progress, _FILL_DEADLINE_S)
+            file = f"{names.path}/{working_set.file}"
+            result = run_writing(server, fill, file, working_set.size, run.progress)
         except CommandFailed as error:
             raise HostError(
                 f"filling the working set failed: {error.message}", "is there space in the pool for it?"
             ) from error
         fio.parse_output(result.stdout)
         for command in others:
-            server.run(command.argv)
-        pool.snapshot(server, built, f"{names.dataset}@filled")
+            command.run(server)
+        pool.with_pyzfs(server, snapshot)
         path = f"{names.mount_point}/{working_set.file}"
         clients = [one.host for one in run.site.clients] if plan.workload.nfs.engine == "kernel" else []
         for client in clients:

@@ -166,9 +166,11 @@ def _switch_caches(
     run: Context, server: Host, caches: Mapping[WriteCache, Value], value: Value, identity: HostIdentity
 ) -> None:
     for cache, before in caches.items():
-        with run.step(setting_steps.switch_cache(cache, value, before, identity)):
+        step = setting_steps.switch_cache(cache, value, before, cache.command(server, value), identity)
+        with run.step(step):
             # Also where it is so already: what is asked for is read back in one way.
-            cache.write(server, value)
+            (answer,) = run.send(step, check=False)
+            cache.check_switched(server, value, answer)
             _look(run, server, _label(cache), value)
     for cache, before in caches.items():
         now = next(each.value for each in run.switched if each.label == _label(cache))
@@ -182,6 +184,6 @@ def _set_files(run: Context, server: Host, files: Mapping[str, str], identity: H
     before = [host_settings.read(server, each.path) for each in wanted]
     for each, step in setting_steps.set_files(zip(wanted, before, strict=True), identity):
         with run.step(step):
-            host_settings.write(server, each.path, each.value)
+            host_settings.write(server, *step.commands)
         run.switched.append(Switched(each.path, partial(host_settings.read, path=each.path), each.value))
         _store(run, each.name, each.path, str(step.details["before"]), each.value)

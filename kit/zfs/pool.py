@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kit.config.toml import Setting
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.units import parse_size_bytes
-from kit.hosts.base import Host
+from kit.hosts.base import Command, Host
 from kit.zfs.layout import data_vdevs
 
 _DESTROY_ATTEMPTS = 15
@@ -63,8 +64,8 @@ class CreatedPool:
     run_id: str
 
 
-def create_arguments(spec: PoolSpec) -> list[str]:
-    """argv of `zpool create`. Never with -f, which would overwrite devices in use."""
+def create_command(spec: PoolSpec) -> Command:
+    """`zpool create`. Never with -f, which would overwrite devices in use."""
     argv = ["zpool", "create", "-o", "cachefile=none"]
     for name, value in spec.properties.items():
         argv += ["-o", f"{name}={setting(value)}"]
@@ -75,7 +76,7 @@ def create_arguments(spec: PoolSpec) -> list[str]:
         argv += [*_vdev_type(spec.data_layout), *devices]
     argv += ["log", *_vdev_type(spec.log_layout), *spec.log] if spec.log else []
     argv += ["cache", *spec.cache] if spec.cache else []
-    return argv
+    return Command(tuple(argv))
 
 
 def _vdev_type(layout: str) -> list[str]:
@@ -100,12 +101,6 @@ def setting(value: Setting) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
-
-
-def create_pool(server: Host, spec: PoolSpec) -> CreatedPool:
-    """Create the pool. Raises CommandFailed with zpool's message."""
-    server.run(create_arguments(spec))
-    return find_pool(server, spec.name, spec.run_id)
 
 
 def find_pool(server: Host, name: str, run_id: str) -> CreatedPool:
@@ -200,14 +195,8 @@ def import_pool(server: Host, pool: CreatedPool, devices: tuple[str, ...]) -> No
         )
 
 
-def remove_devices(
-    server: Host, pool: CreatedPool, devices: tuple[str, ...], names: tuple[str, ...] | None = None
-) -> None:
-    """Remove log or cache devices and wait for the end. Raises HostError.
-
-    `names`: of removal_names; without, the devices are no mirror.
-    """
-    server.run(remove_command(pool.name, names or devices))
+def check_removed(server: Host, pool: CreatedPool, devices: tuple[str, ...]) -> None:
+    """Raises HostError if one of the devices is part of the pool still."""
     # For a whole disk the pool lists the partition that ZFS created on it.
     there = {path.removesuffix(WHOLE_DISK_PART) for path in vdev_paths(server, pool)}
     left = sorted(path for path in devices if path.removesuffix(WHOLE_DISK_PART) in there)
@@ -268,15 +257,17 @@ def _label(server: Host, path: str) -> str:
     return result.stdout
 
 
-def create_dataset(server: Host, pool: CreatedPool, dataset: str, properties: dict[str, Setting]) -> None:
-    """Create with libzfs_core, set the other properties, mount, and check all values. Raises HostError."""
-    recordsize = record_bytes(properties)
-    _with_pyzfs(server, "create", dataset, pool.run_id, str(recordsize))
-    for argv in dataset_commands(dataset, properties):
-        server.run(argv)
+def create_dataset(
+    server: Host, commands: Sequence[Command], dataset: str, properties: dict[str, Setting]
+) -> None:
+    """Execute `dataset_commands`, and check all values. Raises HostError."""
+    create, *others = commands
+    with_pyzfs(server, create)
+    for command in others:
+        command.run(server)
     in_effect = dataset_properties(server, dataset, list(properties))
     for name, value in properties.items():
-        expected = str(recordsize) if name == "recordsize" else setting(value)
+        expected = str(record_bytes(properties)) if name == "recordsize" else setting(value)
         if in_effect[name] != expected:
             raise HostError(
                 f"{dataset}: {name} was set to {expected} but is {in_effect[name]}",
@@ -284,48 +275,50 @@ def create_dataset(server: Host, pool: CreatedPool, dataset: str, properties: di
             )
 
 
-def dataset_commands(dataset: str, properties: dict[str, Setting]) -> list[list[str]]:
-    """argv of the commands after the creation; the creation itself sets the recordsize."""
+def dataset_commands(dataset: str, run_id: str, properties: dict[str, Setting]) -> list[Command]:
+    """Create it with libzfs_core, which sets the recordsize, set the other properties, mount it."""
     rest = [f"{name}={setting(value)}" for name, value in properties.items() if name != "recordsize"]
     return [
-        *([["zfs", "set", *rest, dataset]] if rest else []),
-        ["zfs", "set", "canmount=noauto", dataset],
-        ["zfs", "mount", dataset],
+        _pyzfs_command("create", dataset, run_id, str(record_bytes(properties))),
+        *([Command(("zfs", "set", *rest, dataset))] if rest else []),
+        Command(("zfs", "set", "canmount=noauto", dataset)),
+        Command(("zfs", "mount", dataset)),
     ]
 
 
-def pyzfs_command(*arguments: str) -> list[str]:
-    """argv of the helper that calls libzfs_core; the helper's text is the input."""
-    return ["/usr/bin/python3", "-I", "-", *arguments]
+def snapshot_command(name: str, run_id: str) -> Command:
+    """Snapshot DATASET@NAME, tagged with the run id."""
+    return _pyzfs_command("snapshot", name, run_id)
 
 
-def remove_command(pool: str, names: tuple[str, ...]) -> list[str]:
-    """argv to remove log or cache devices; `names` as of removal_names."""
-    return ["zpool", "remove", "-w", pool, *names]
+def _pyzfs_command(*arguments: str) -> Command:
+    """The program that calls libzfs_core: a verb, a name and more."""
+    argv = ("/usr/bin/python3", "-I", "-", *arguments)
+    return Command(argv, "kit/remote/create_dataset.py", _HELPER.read_bytes())
 
 
-def empty_log(server: Host, pool: CreatedPool) -> None:
-    """Give back the log blocks of the writes before. Raises HostError."""
-    server.run(empty_log_command(pool.name))
+def with_pyzfs(server: Host, command: Command) -> None:
+    """Execute a command of libzfs_core, and check that what it makes exists. Raises HostError."""
+    if json.loads(command.run(server).stdout).get("exists") is not True:
+        raise HostError(f"on {server.name}: libzfs_core did not create {command.argv[4]}")
 
 
-def empty_log_command(pool: str) -> list[str]:
-    """argv after which no block of the log devices is in use or kept back.
+def remove_command(pool: str, names: tuple[str, ...]) -> Command:
+    """Remove log or cache devices, and wait for the end; `names` as of removal_names."""
+    return Command(("zpool", "remove", "-w", pool, *names))
+
+
+def empty_log_command(pool: str) -> Command:
+    """A command after which no block of the log devices is in use or kept back.
 
     A log block is freed by the txg of its write, and is kept back for two more (TXG_DEFER_SIZE). `zpool sync`
     waits for them (OpenZFS module/zfs/txg.c, txg_wait_synced of txg 0).
     """
-    return ["zpool", "sync", pool]
+    return Command(("zpool", "sync", pool))
 
 
-def begin_zil(server: Host, pool: CreatedPool, path: str) -> None:
-    """Write to the dataset at `path` so that its ZIL is there before a measurement. Raises HostError."""
-    for argv in begin_zil_commands(pool.name, path):
-        server.run(argv)
-
-
-def begin_zil_commands(pool: str, path: str) -> list[list[str]]:
-    """argv of a synchronous write, and of the end of the txgs that it dirties.
+def begin_zil_commands(pool: str, path: str) -> list[Command]:
+    """A synchronous write to the dataset at `path`, and the end of the txgs that it dirties.
 
     Who removes a log device destroys the ZILs of the pool (OpenZFS module/zfs/vdev_removal.c,
     spa_vdev_remove_log; zil.c, zil_suspend). The first synchronous write after it makes a new one and waits
@@ -333,12 +326,10 @@ def begin_zil_commands(pool: str, path: str) -> list[list[str]]:
     """
     file = f"{path}/.hsp-begin-zil"
     # As fill does: fio is allowed to an ordinary user with sudo, and the dataset's root directory is root's.
-    return [
-        ["fio", "--name=begin-zil", f"--filename={file}", "--rw=write", "--bs=512", "--size=512", "--sync=1",
-         "--ioengine=psync", "--thread=1", "--fallocate=none", "--output-format=json"],
-        ["rm", "--", file],
-        empty_log_command(pool),
-    ]  # fmt: skip
+    write = ("--rw=write", "--bs=512", "--size=512", "--sync=1", "--ioengine=psync", "--thread=1")
+    words = ("fio", "--name=begin-zil", f"--filename={file}", *write)
+    fio = Command((*words, "--fallocate=none", "--output-format=json"))
+    return [fio, Command(("rm", "--", file)), empty_log_command(pool)]
 
 
 def record_bytes(properties: dict[str, Setting]) -> int:
@@ -355,17 +346,6 @@ def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str
     return _properties(server, ["zfs", "get"], dataset, names)
 
 
-def snapshot(server: Host, pool: CreatedPool, name: str) -> None:
-    """Snapshot DATASET@NAME, tagged with the run id."""
-    _with_pyzfs(server, "snapshot", name, pool.run_id)
-
-
 def mountpoint(server: Host, dataset: str) -> str:
     """Where the dataset is mounted on the server."""
     return server.run(["zfs", "get", "-H", "-p", "-o", "value", "mountpoint", dataset]).stdout.strip()
-
-
-def _with_pyzfs(server: Host, *arguments: str) -> None:
-    output = server.run(pyzfs_command(*arguments), stdin=_HELPER.read_bytes()).stdout
-    if json.loads(output).get("exists") is not True:
-        raise HostError(f"on {server.name}: libzfs_core did not create {arguments[1]}")

@@ -14,7 +14,7 @@ from kit.config.toml_lines import KeyPath
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import parse_duration_ns, parse_size_bytes
-from kit.hosts.base import Host
+from kit.hosts.base import Command, Host
 from kit.zfs import parameters
 
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
@@ -174,31 +174,30 @@ def write_tunable(server: Host, name: str, value: str, effect: str = "") -> None
     `effect`: the value to have in effect if `value` is 0, with which OpenZFS computes it.
     """
     if name in EFFECTS and value == "0" and effect and read_effects(server, [name])[name] != effect:
-        _write(server, name, effect)
-        _check_effect(server, name, effect)
-    _write(server, name, value)
-    if name in EFFECTS and value != "0":
-        _check_effect(server, name, value)
+        write_tunable(server, name, effect)
+    write_command(name, value).run(server)
+    check_written(server, name, value)
 
 
-def _check_effect(server: Host, name: str, value: str) -> None:
-    observed = read_effects(server, [name])[name]
-    if observed != value:
-        raise HostError(
-            f"on {server.name}: {name} was set to {value}, but in effect ({EFFECTS[name]} of arcstats) "
-            f"is {observed}",
-            "OpenZFS ignores a value out of its range: zfs_arc_min is at least 32MiB, and zfs_arc_max at "
-            "least 64MiB, above zfs_arc_min and below the memory of the server",
-        )
+def write_command(name: str, value: str) -> Command:
+    """Set one parameter."""
+    return Command(("tee", parameter_path(name)), value, f"{value}\n".encode())
 
 
-def _write(server: Host, name: str, value: str) -> None:
-    server.run(["tee", parameter_path(name)], stdin=f"{value}\n".encode())
+def check_written(server: Host, name: str, value: str) -> None:
+    """Raises HostError if the parameter has another value, or another one is in effect."""
     observed = read_tunables(server, [name])[name]
     if observed != value:
         raise HostError(
             f"on {server.name}: {name} was set to {value} but is {observed}",
             "OpenZFS refused the value; see dmesg there",
+        )
+    if name in EFFECTS and value != "0" and (observed := read_effects(server, [name])[name]) != value:
+        raise HostError(
+            f"on {server.name}: {name} was set to {value}, but in effect ({EFFECTS[name]} of arcstats) "
+            f"is {observed}",
+            "OpenZFS ignores a value out of its range: zfs_arc_min is at least 32MiB, and zfs_arc_max at "
+            "least 64MiB, above zfs_arc_min and below the memory of the server",
         )
 
 

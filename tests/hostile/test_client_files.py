@@ -67,11 +67,20 @@ def run_dir(place: Path) -> RunDir:
     return run
 
 
+def make(place: Path) -> bool:
+    return export_directory.make(LocalHost(), export_directory.make_command(f"{place}/hsp-{RUN}"))
+
+
+def fill(place: Path) -> None:
+    command = export_directory.fill_command(f"{place}/hsp-{RUN}", "working-set", SIZE, 4096)
+    export_directory.fill(LocalHost(), os.fspath(place), command, SIZE)
+
+
 @pytest.fixture
 def spec(place: Path) -> LoadSpec:
     mount = place / "export"
     mount.mkdir(mode=0o755)
-    assert export_directory.make(LocalHost(), os.fspath(mount), f"hsp-{RUN}")
+    assert make(mount)
     job = place / "job.fio"
     job.write_text(JOB)
     directory = mount / f"hsp-{RUN}"
@@ -262,22 +271,22 @@ def test_a_link_for_an_output_of_fio_is_not_read_as_root(spec: LoadSpec, disk: P
 
 def test_the_directory_is_not_for_everybody_without_the_sticky_bit(place: Path) -> None:
     place.chmod(0o755)
-    assert export_directory.make(LocalHost(), os.fspath(place), f"hsp-{RUN}")
+    assert make(place)
     assert stat.S_IMODE((place / f"hsp-{RUN}").stat().st_mode) == 0o1777
 
 
 def test_where_an_ordinary_user_cannot_write_the_directory_is_private(place: Path) -> None:
     closed = place / "closed"
     closed.mkdir(mode=0o700)
-    assert not export_directory.make(LocalHost(), os.fspath(closed), f"hsp-{RUN}")
+    assert not make(closed)
     assert stat.S_IMODE((closed / f"hsp-{RUN}").stat().st_mode) == 0o700
 
 
 @needs_fio
 def test_the_fill_makes_a_file_that_every_ordinary_user_may_write(place: Path) -> None:
     place.chmod(0o755)
-    export_directory.make(LocalHost(), os.fspath(place), f"hsp-{RUN}")
-    export_directory.fill(LocalHost(), os.fspath(place), f"hsp-{RUN}", "working-set", SIZE, 4096)
+    make(place)
+    fill(place)
     status = (place / f"hsp-{RUN}" / "working-set").stat()
     assert (status.st_size, status.st_uid, stat.S_IMODE(status.st_mode)) == (
         SIZE, int(ordinary_user.UID), 0o666,
@@ -288,10 +297,10 @@ def test_the_fill_makes_a_file_that_every_ordinary_user_may_write(place: Path) -
 def test_the_fill_does_not_follow_a_link(place: Path, disk: Path) -> None:
     place.chmod(0o755)
     disk.chmod(0o666)  # even one that the ordinary user might open
-    export_directory.make(LocalHost(), os.fspath(place), f"hsp-{RUN}")
+    make(place)
     (place / f"hsp-{RUN}" / "working-set").symlink_to(disk)
     with pytest.raises(HostError, match="filling the working set failed"):
-        export_directory.fill(LocalHost(), os.fspath(place), f"hsp-{RUN}", "working-set", SIZE, 4096)
+        fill(place)
     assert disk.read_bytes() == b"x" * SIZE
 
 

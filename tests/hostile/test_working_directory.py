@@ -46,9 +46,9 @@ def test_doctor_runs_no_module_of_the_working_directory(hostile: Path) -> None:
 
 
 def test_nor_does_the_program_that_makes_datasets(hostile: Path) -> None:
-    argv = pool.pyzfs_command("snapshot", "no-such-pool/d@s", "x")
+    command = pool.snapshot_command("no-such-pool/d@s", "x")
     # It fails here, without that pool and perhaps without pyzfs.
-    LocalHost(cwd=hostile).run(argv, stdin=pool._HELPER.read_bytes(), check=False)
+    command.run(LocalHost(cwd=hostile), check=False)
     assert not (hostile / "imported").exists()
 
 

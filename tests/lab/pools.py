@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from kit.config.testbed_devices import Device
+from kit.config.toml import Setting
 from kit.core.clock import Clock
 from kit.hosts.base import Host
 from kit.lab.clients import make_client
@@ -14,6 +15,21 @@ from kit.nfs import export as nfs_export
 from kit.nfs import mount as nfs_mount
 from kit.setup.site import SiteClient
 from kit.zfs import pool
+
+
+def create_pool(host: Host, spec: pool.PoolSpec) -> pool.CreatedPool:
+    pool.create_command(spec).run(host)
+    return pool.find_pool(host, spec.name, spec.run_id)
+
+
+def create_dataset(host: Host, built: pool.CreatedPool, name: str, properties: dict[str, Setting]) -> None:
+    pool.create_dataset(host, pool.dataset_commands(name, built.run_id, properties), name, properties)
+
+
+def mount(
+    host: Host, source: str, target: str, version: str, options: tuple[str, ...]
+) -> nfs_mount.ActiveMount:
+    return nfs_mount.mount(host, nfs_mount.mount_commands(source, target, version, options))
 
 
 @contextlib.contextmanager
@@ -35,8 +51,8 @@ def dataset(
     spec = pool.PoolSpec(
         f"hsp-{name}", "run-1", "stripe", (f"/dev/{name}data",), (), (), {}, f"/run/{name}-pool"
     )
-    built = pool.create_pool(guest, spec)
-    pool.create_dataset(guest, built, f"hsp-{name}/bench", {"recordsize": recordsize, "atime": "off"})
+    built = create_pool(guest, spec)
+    create_dataset(guest, built, f"hsp-{name}/bench", {"recordsize": recordsize, "atime": "off"})
     path = pool.mountpoint(guest, f"hsp-{name}/bench")
     if file:
         guest.run(["dd", "if=/dev/urandom", f"of={path}/file", *file.split()])
@@ -49,7 +65,7 @@ def dataset(
 def exported(guest: Host, path: str, number: int) -> Iterator[SiteClient]:
     """Export `path` to the client `number`, which is made."""
     client = make_client(guest, number)
-    nfs_export.export(guest, path, client.address)
+    nfs_export.export_command(path, client.address).run(guest)
     yield client
     nfs_export.unexport(guest, path, client.address)
 
@@ -58,6 +74,6 @@ def exported(guest: Host, path: str, number: int) -> Iterator[SiteClient]:
 def mounted(guest: Host, path: str, number: int, target: str) -> Iterator[SiteClient]:
     """Export `path` to the client `number`, and mount it there over NFS version 3."""
     with exported(guest, path, number) as client:
-        nfs_mount.mount(client.host, f"{client.server_address}:{path}", target, "3", ("hard", "nolock"))
+        mount(client.host, f"{client.server_address}:{path}", target, "3", ("hard", "nolock"))
         yield client
         nfs_mount.unmount(client.host, target)

@@ -27,7 +27,7 @@ from kit.store.phase import Check
 from kit.zfs import openzfs_version, pool
 from kit.zfs.openzfs_version import ZfsVersion
 from tests.lab.conftest import RunningLab
-from tests.lab.pools import dataset, exported
+from tests.lab.pools import dataset, exported, mount
 
 PROTECTS = ("kit/nfs", "kit/trace", "kit/instruments")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
@@ -100,7 +100,7 @@ def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, ve
     """fio's I/Os are nfsd's calls and the mount's own, of their size, and nothing else is."""
     client = served.client.host
     options = ("hard", "proto=tcp", "nolock", "rsize=131072", "wsize=131072")
-    found = nfs_mount.mount(client, served.source, TARGET, version, options)
+    found = mount(client, served.source, TARGET, version, options)
     assert f"vers={version}" in found.options.split(",")
     nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
     kernel = ["--ioengine=psync", "--number_ios=60"]
@@ -133,10 +133,10 @@ ip -n client20 addr add fd97::2/64 dev eth0 nodad
 def test_over_ipv6_the_same_options_are_in_effect(served: Served, version: str) -> None:
     client = served.client.host
     served.guest.run(["sh", "-c", f"ip addr show dev srv20 | grep -q fd97:: || {{ {_IPV6} }}"])
-    nfs_export.export(served.guest, served.path, "fd97::2")
+    nfs_export.export_command(served.path, "fd97::2").run(served.guest)
     try:
         options = ("hard", "proto=tcp", "nolock", "rsize=131072", "wsize=131072")
-        found = nfs_mount.mount(client, nfs_mount.source_of("fd97::1", served.path), TARGET, version, options)
+        found = mount(client, nfs_mount.source_of("fd97::1", served.path), TARGET, version, options)
         assert found.source == f"[fd97::1]:{served.path}"
         assert {f"vers={version}", "proto=tcp6", "rsize=131072"} <= set(found.options.split(","))
         nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
@@ -151,17 +151,17 @@ def test_over_ipv6_the_same_options_are_in_effect(served: Served, version: str) 
 def test_what_the_server_does_not_have_is_refused_before_any_load(served: Served) -> None:
     client = served.client.host
     with pytest.raises(HostError, match=r"with rsize=67108864, in effect is rw.*unmounted again"):
-        nfs_mount.mount(client, served.source, TARGET, "4.2", ("hard", "rsize=67108864"))
+        mount(client, served.source, TARGET, "4.2", ("hard", "rsize=67108864"))
     assert not nfs_mount.is_mounted(client, TARGET)
     for version in ("3", "4.2"):
         with pytest.raises(HostError, match=rf"cannot mount .*/none with vers={version}"):
-            nfs_mount.mount(client, f"{served.source}/none", TARGET, version, ("hard",))
+            mount(client, f"{served.source}/none", TARGET, version, ("hard",))
     assert client.run(["test", "-e", TARGET], check=False).returncode == 0
     nfs_mount.unmount(client, TARGET)
     assert client.run(["test", "-e", TARGET], check=False).returncode == 1
     # Above the export there is NFSv4's pseudo file system: it can be mounted, and has not the file.
     above = served.source.rpartition("/")[0]
-    nfs_mount.mount(client, above, TARGET, "4.2", ("hard",))
+    mount(client, above, TARGET, "4.2", ("hard",))
     with pytest.raises(HostError, match="No such file"):
         nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
     nfs_mount.unmount(client, TARGET)
@@ -173,7 +173,7 @@ def test_a_version_that_the_server_was_told_not_to_speak(served: Served) -> None
     guest.run(["rpc.nfsd", "--no-nfs-version", "4.2", "4"])
     try:
         with pytest.raises(HostError, match=r"cannot mount .* with vers=4\.2,hard: ") as caught:
-            nfs_mount.mount(client, served.source, TARGET, "4.2", ("hard",))
+            mount(client, served.source, TARGET, "4.2", ("hard",))
         assert "speak this version" in caught.value.hint
     finally:
         guest.run(["rpc.nfsd", "0"])
@@ -182,7 +182,7 @@ def test_a_version_that_the_server_was_told_not_to_speak(served: Served) -> None
 
 def test_a_stale_handle_is_found(served: Served) -> None:
     guest, client, address = served.guest, served.client.host, served.client.address
-    nfs_mount.mount(client, served.source, TARGET, "3", ("hard", "nolock"))
+    mount(client, served.source, TARGET, "3", ("hard", "nolock"))
     nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
     nfs_export.unexport(guest, served.path, address)
     # The same filesystem to somebody who looks; another one to who has a handle of it.
@@ -196,7 +196,7 @@ def test_a_stale_handle_is_found(served: Served) -> None:
         nfs_mount.unmount(client, TARGET)
     finally:
         nfs_export.unexport(guest, served.path, address)
-        nfs_export.export(guest, served.path, address)
+        nfs_export.export_command(served.path, address).run(guest)
 
 
 def test_libnfs_reads_are_calls_of_the_server(served: Served) -> None:
@@ -217,7 +217,7 @@ def test_which_writes_without_o_dsync_are_asynchronous(served: Served, how: str)
     url = libnfs.url(served.client.server_address, served.path)
     place = f"--ioengine=nfs --nfs_url={url}"
     if how == "kernel":
-        nfs_mount.mount(client, served.source, TARGET, "3", ("hard", "nolock"))
+        mount(client, served.source, TARGET, "3", ("hard", "nolock"))
         place = f"--directory={TARGET} --ioengine=psync --direct=1"
     objset = int(pool.dataset_properties(guest, f"{served.pool.name}/bench", ["objsetid"])["objsetid"])
     was, before = served.counted(), arc_zil_counters.read(guest, served.pool.name, objset, served.zfs)
@@ -259,7 +259,7 @@ def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
         monkeypatch.setattr(nfs_mount, deadline, 8.0)
     # What hangs in the kernel does not end when it is killed.
     monkeypatch.setattr(ssh, "_KILL_GRACE_S", 2.0)
-    nfs_mount.mount(client, served.source, TARGET, version, ("hard", "nolock", "proto=tcp"))
+    mount(client, served.source, TARGET, version, ("hard", "nolock", "proto=tcp"))
     forever = ["--rw=randread", "--direct=1", "--time_based", "--runtime=1h", "--ioengine=psync"]
     load = client.start(fio(f"--directory={TARGET}", *forever))
     client.run(["sleep", "1"])

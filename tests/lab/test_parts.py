@@ -35,7 +35,7 @@ from kit.trace.support import find_tracing
 from kit.zfs import openzfs_version, pool
 from kit.zfs.tunables import write_tunable
 from tests.lab.conftest import ROOT, RunningLab
-from tests.lab.pools import dataset, mounted
+from tests.lab.pools import create_dataset, create_pool, dataset, mount, mounted
 
 PROTECTS = ("kit/nfs", "kit/zfs", "kit/lab", "kit/emulation")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -166,16 +166,16 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
         {"ashift": 9},
         "/run/parts",
     )
-    built = pool.create_pool(guest, spec)
+    built = create_pool(guest, spec)
     assert pool.pool_properties(guest, built, ["ashift"]) == {"ashift": "9"}
     assert pool.log_vdev_ids(guest, ("/dev/plog",)) == {1}
 
     properties = {"recordsize": 512, "atime": "off", "sync": "always"}
-    pool.create_dataset(guest, built, "hsp-parts/bench", properties)
+    create_dataset(guest, built, "hsp-parts/bench", properties)
     assert pool.dataset_properties(guest, "hsp-parts/bench", list(properties)) == {
         "recordsize": "512", "atime": "off", "sync": "always",
     }  # fmt: skip
-    pool.snapshot(guest, built, "hsp-parts/bench@one")
+    pool.with_pyzfs(guest, pool.snapshot_command("hsp-parts/bench@one", "run-1"))
     tags = guest.run(["zfs", "get", "-j", "-r", "hsp:run", "hsp-parts"]).stdout
     found = {name: entry["properties"]["hsp:run"] for name, entry in json.loads(tags)["datasets"].items()}
     assert found["hsp-parts/bench"]["source"]["type"] == "LOCAL"
@@ -183,25 +183,22 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
 
     client = make_client(guest, 7)
     path = pool.mountpoint(guest, "hsp-parts/bench")
-    nfs_export.export(guest, path, client.address)
+    nfs_export.export_command(path, client.address).run(guest)
     assert client.address in nfs_export.effective_export(guest, path)[0]
-    mounted = nfs_mount.mount(
-        client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock")
-    )
+    mounted = mount(client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock"))
     assert "vers=3" in mounted.options.split(",")
     assert client.host.run(["ls", "-d", "/mnt/parts"]).stdout == "/mnt/parts\n"
     nfs_mount.unmount(client.host, "/mnt/parts")
     nfs_export.unexport(guest, path, client.address)
     # Again within the same second: nfsd's caches must be found empty all the same.
     for _ in range(2):
-        nfs_export.export(guest, path, client.address)
-        mounted = nfs_mount.mount(
-            client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock")
-        )
+        nfs_export.export_command(path, client.address).run(guest)
+        mounted = mount(client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock"))
         nfs_mount.unmount(client.host, mounted.target)
         nfs_export.unexport(guest, path, client.address)
 
-    pool.remove_devices(guest, built, ("/dev/plog",))
+    pool.remove_command(built.name, ("/dev/plog",)).run(guest)
+    pool.check_removed(guest, built, ("/dev/plog",))
     assert pool.vdev_paths(guest, built) == ["/dev/pdata", "/dev/pcache"]
     with pytest.raises(SafetyRefusal, match="carries the run id 'run-1'"):
         pool.remove(guest, "hsp-parts", "run-2", str(built.guid), ())

@@ -28,6 +28,7 @@ from kit.store import run_directory
 from kit.zfs import pool
 from kit.zfs.tunables import READ_HISTORY, read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
+from tests.lab.pools import create_dataset, create_pool, mount
 from tests.lab.workloads import write_small, write_testbed
 from tests.reports import drawn
 
@@ -183,9 +184,9 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     spec = pool.PoolSpec(
         "hsp-reads", "run-1", "stripe", (site.device_paths["udata"],), (), (), {"ashift": 9}, "/run/reads"
     )
-    built = pool.create_pool(server, spec)
+    built = create_pool(server, spec)
     dataset = "hsp-reads/bench"
-    pool.create_dataset(server, built, dataset, {"recordsize": 512})
+    create_dataset(server, built, dataset, {"recordsize": 512})
     path = pool.mountpoint(server, dataset)
     server.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=512", "count=200"])
     # After that no block of it is in the ARC.
@@ -195,8 +196,8 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     objset = int(pool.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
     wanted = {**READ_HISTORY, "zfs_prefetch_disable": "1"}
     before = read_tunables(server, list(wanted))
-    nfs_export.export(server, path, client.address)
-    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
+    nfs_export.export_command(path, client.address).run(server)
+    mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
 
     def read_all() -> read_history.DemandReads:
         read_history.begin(server, built.name)

@@ -14,7 +14,7 @@ import pytest
 from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
-from kit.devices.array import ArraySpec, create
+from kit.devices.array import ArraySpec, create, create_commands
 from kit.hosts.held_device import PLACE, HeldDevice
 from kit.hosts.local import LocalHost
 from kit.load import force_program
@@ -160,7 +160,7 @@ def test_members_of_an_array_are_looked_at_before_and_after_mdadm() -> None:
     looks = ["", (4, "", "it leads to another device now")]
     host = ScriptedHost({"python3 -I -S -c": looks})
     with pytest.raises(SafetyRefusal, match="another device"):
-        create(host, spec, [member])
+        create(host, spec, create_commands(spec), [member])
     assert [argv[0] for argv in host.calls] == ["true", "mdadm", "true"]
 
 

@@ -71,7 +71,7 @@ def test_each_setting_has_its_files() -> None:
     before = [settings.read(server, each.path) for each in found]
     assert before == ["8", "none", "powersave", "powersave", "madvise"]
     for each in found:
-        settings.write(server, each.path, each.value)
+        settings.write(server, settings.write_command(each.path, each.value))
     assert [settings.read(server, each.path) for each in found] == [each.value for each in found]
 
 
@@ -88,7 +88,7 @@ def test_the_plan_has_the_same_files_for_devices_by_name() -> None:
 
 def test_a_value_that_the_kernel_refuses_is_an_error_with_those_it_has() -> None:
     with pytest.raises(HostError, match="was set to bfq but is none") as caught:
-        settings.write(host(), SCHEDULER, "bfq")
+        settings.write(host(), settings.write_command(SCHEDULER, "bfq"))
     assert "[none] mq-deadline" in caught.value.hint
 
 

@@ -77,11 +77,12 @@ def test_every_job_is_a_thread_whatever_the_file_says(tmp_path: Path, thread: st
 
 
 def test_every_fio_without_a_job_file_has_threads() -> None:
-    fill = fio.fill_command("/pool/x", "working-set", 1000, 128)
+    fill = fio.fill_command("/pool/x", "working-set", 1000, 128).argv
     device = block_device.random_writes("/dev/x", 1 << 20, 4096, 4096, 7).argv("/run/x.json")
-    begin_zil = pool.begin_zil_commands("hsp", "/pool/x")[0]
-    (active,) = array.stay_active_commands(ArraySpec("x", "0" * 32, "raid1", 4096, ("/dev/x", "/dev/y")))
-    assert all("--thread=1" in argv for argv in (fill, device, begin_zil, active))
+    begin_zil = pool.begin_zil_commands("hsp", "/pool/x")[0].argv
+    spec = ArraySpec("x", "0" * 32, "raid1", 4096, ("/dev/x", "/dev/y"))
+    *_, active = array.create_commands(spec)
+    assert all("--thread=1" in argv for argv in (fill, device, begin_zil, active.argv))
 
 
 @pytest.mark.parametrize(("clock", "runtime"), [(Clock(), "1500000us"), (Clock("virtual", 4), "6000000us")])
@@ -108,7 +109,7 @@ def test_no_variable_is_left_for_fio(file: Path) -> None:
 
 
 def test_the_fill_writes_the_whole_file_once_and_to_stable_storage() -> None:
-    argv = fio.fill_command("/pool/x", "working-set", 1000, 128)
+    argv = fio.fill_command("/pool/x", "working-set", 1000, 128).argv
     assert argv[0] == "fio"
     assert {
         "--directory=/pool/x", "--filename=working-set", "--rw=write", "--size=1000", "--bs=128",

@@ -18,7 +18,7 @@ LONG = "/run/hsp/20261121T061754Z-ba55f9/data"
 )
 def test_an_export_is_for_one_client_synchronous_and_squashed(address: str, written: str) -> None:
     host = ScriptedHost()
-    nfs_export.export(host, "/x", address)
+    nfs_export.export_command("/x", address).run(host)
     [argv] = host.calls
     assert argv[:2] == ("exportfs", "-o") and argv[3] == f"{written}:/x"
     options = argv[2].split(",")
@@ -33,7 +33,7 @@ def test_an_export_is_for_one_client_synchronous_and_squashed(address: str, writ
 def test_an_address_of_several_clients_is_refused(address: str) -> None:
     host = ScriptedHost()
     with pytest.raises(ConfigError, match="is not one client"):
-        nfs_export.export(host, "/x", address)
+        nfs_export.export_command("/x", address).run(host)
     assert not host.calls
 
 

@@ -99,13 +99,14 @@ def test_nothing_else_is_removed(directory: str, file: str) -> None:
 @pytest.mark.parametrize("room", ["Avail\n1000\n", "", "Avail\n-\n", "Avail\n1050000\n"])
 def test_an_export_without_room_is_not_filled(room: str) -> None:
     client = Client(room=room)
+    fill = export_directory.fill_command(f"{TARGET}/{DIRECTORY}", "data", 1_000_000, 4096)
     with pytest.raises(HostError, match="free, the working set of"):
-        export_directory.fill(client, TARGET, DIRECTORY, "data", 1_000_000, 4096)
+        export_directory.fill(client, TARGET, fill, 1_000_000)
     assert [call[0] for call in client.calls] == ["df"]
 
 
 def test_an_export_that_cannot_be_written_says_what_to_do() -> None:
     client = ScriptedHost({"mkdir": (1, "", "mkdir: Permission denied")})
     with pytest.raises(HostError, match="Permission denied") as caught:
-        export_directory.make(client, TARGET, DIRECTORY)
+        export_directory.make(client, export_directory.make_command(f"{TARGET}/{DIRECTORY}"))
     assert "squashed" in caught.value.hint

@@ -8,6 +8,7 @@ import pytest
 
 from kit.core.errors import HostError
 from kit.hosts.base import DEFAULT_DEADLINE_S, DeadlineExceeded
+from kit.hosts.base import Command as Planned
 from kit.nfs import mount as nfs_mount
 from tests.fakes import Answer, Command, ScriptedHost
 
@@ -85,11 +86,13 @@ class Client(ScriptedHost):
         return [argv[1:] for argv in self.called("umount")]
 
 
+def asked(path: str, version: str, *options: str, target: str = "/mnt/t") -> Sequence[Planned]:
+    return nfs_mount.mount_commands(f"10.0.0.1:{path}", target, version, options)
+
+
 def test_a_mount_has_the_requested_options() -> None:
     client = Client()
-    mount = nfs_mount.mount(
-        client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", "proto=tcp", "nolock", "rsize=131072")
-    )
+    mount = nfs_mount.mount(client, asked("/x", "3", "hard", "proto=tcp", "nolock", "rsize=131072"))
     assert mount.source == "10.0.0.1:/x" and "hard" in mount.options.split(",")
     assert client.calls[2] == (
         "mount", "-t", "nfs",
@@ -103,14 +106,14 @@ def test_a_mount_has_the_requested_options() -> None:
 def test_an_option_that_is_not_in_effect_is_an_error_and_unmounted(option: str) -> None:
     client = Client()
     with pytest.raises(HostError, match=f"with {option}, in effect is rw,relatime"):
-        nfs_mount.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", option))
+        nfs_mount.mount(client, asked("/x", "3", "hard", option))
     assert not client.mounted and not client.directories
 
 
 def test_another_version_in_effect_is_an_error() -> None:
     client = Client()
     with pytest.raises(HostError, match=r"with vers=4\.1, in effect is rw,relatime,vers=4\.2"):
-        nfs_mount.mount(client, "10.0.0.1:/y", "/mnt/t", "4.1", ())
+        nfs_mount.mount(client, asked("/y", "4.1"))
     assert not client.mounted
 
 
@@ -129,13 +132,13 @@ def test_another_version_in_effect_is_an_error() -> None:
 )
 def test_a_refused_mount_reports_the_options_and_the_reason(output: str, hint: str) -> None:
     with pytest.raises(HostError, match=r"cannot mount 10\.0\.0\.1:/x with vers=4\.1,hard") as caught:
-        nfs_mount.mount(Client(refuses=output), "10.0.0.1:/x", "/mnt/t", "4.1", ("hard",))
+        nfs_mount.mount(Client(refuses=output), asked("/x", "4.1", "hard"))
     assert output in caught.value.message and hint in caught.value.hint
 
 
 def test_an_existing_mount_point_is_refused() -> None:
     with pytest.raises(HostError, match="something is mounted at /mnt/disk already"):
-        nfs_mount.mount(Client(), "10.0.0.1:/x", "/mnt/disk", "3", ())
+        nfs_mount.mount(Client(), asked("/x", "3", target="/mnt/disk"))
 
 
 @pytest.mark.parametrize("target", ["/mnt/none", "/mnt/disk", "/mnt"])
@@ -146,7 +149,7 @@ def test_another_mount_than_nfs_is_an_error(target: str) -> None:
 
 
 def mounted(client: Client) -> Client:
-    nfs_mount.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ())
+    nfs_mount.mount(client, asked("/x", "3"))
     client.commands.clear()
     return client
 

@@ -286,8 +286,10 @@ class Moment:
 class Struck:
     """A run, in one directory, as often as it is struck."""
 
-    def __init__(self, kind: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.plan, self.patch = write(KINDS[kind], folder / "workload"), patch
+    def __init__(self, plan: Plan | str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        """`plan`: or the name of one of KINDS."""
+        made = write(KINDS[plan], folder / "workload") if isinstance(plan, str) else plan
+        self.plan, self.patch = made, patch
         self.run = run_directory.create_run(folder / "results", "small")
         json_file.write_json(self.run.path / "plan.json", self.plan.as_json())
         self.pristine, self.measured = new_world(), list[str]()

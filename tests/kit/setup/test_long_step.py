@@ -9,14 +9,14 @@ import pytest
 
 from kit.core.errors import HostError
 from kit.core.progress import Progress
-from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.hosts.base import Command, CommandFailed, DeadlineExceeded
 from kit.hosts.local import LocalHost
 from kit.setup import long_step
 from kit.setup.long_step import run_writing
 
 LARGE = 1 << 30
 # Writes a byte, and goes on until it is ended.
-ENDLESS = ["sh", "-c", 'printf x >"$1"; echo $$ >"$1.pid"; exec sleep 600', "sh"]
+ENDLESS = ("sh", "-c", 'printf x >"$1"; echo $$ >"$1.pid"; exec sleep 600', "sh")
 
 
 class Shown(Progress):
@@ -45,7 +45,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_goes_on_writing(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "file"
     with LocalHost() as host, pytest.raises(type(error)):
-        run_writing(host, [*ENDLESS, str(path)], str(path), LARGE, Shown(error), 600.0)
+        run_writing(host, Command((*ENDLESS, str(path))), str(path), LARGE, Shown(error))
     assert not is_running(path)
 
 
@@ -58,16 +58,16 @@ def test_a_question_without_an_answer_ends_nothing(tmp_path: Path, monkeypatch: 
             raise DeadlineExceeded("here", ["stat"], 1.0)
 
         monkeypatch.setattr(host, "run", run)
-        command = ["sh", "-c", 'until test -e "$1"; do sleep 0.05; done; echo done', "sh", str(path)]
+        command = Command(("sh", "-c", 'until test -e "$1"; do sleep 0.05; done; echo done', "sh", str(path)))
         monkeypatch.setattr(long_step.time, "sleep", lambda _: path.touch() if asked else None)
-        assert run_writing(host, command, str(path), LARGE, Shown(), 600.0).stdout == "done\n"
+        assert run_writing(host, command, str(path), LARGE, Shown()).stdout == "done\n"
 
 
 def test_it_shows_the_pace(tmp_path: Path) -> None:
     path, progress = tmp_path / "file", Shown()
-    command = ["sh", "-c", 'printf x >"$1"; sleep 1', "sh", str(path)]
+    command = Command(("sh", "-c", 'printf x >"$1"; sleep 1', "sh", str(path)))
     with LocalHost() as host:
-        run_writing(host, command, str(path), LARGE, progress, 600.0)
+        run_writing(host, command, str(path), LARGE, progress)
         with pytest.raises(CommandFailed):
-            run_writing(host, ["sh", "-c", "exit 3"], str(path), LARGE, progress, 600.0)
+            run_writing(host, Command(("sh", "-c", "exit 3")), str(path), LARGE, progress)
     assert progress.details and all(text.endswith(" left") for text in progress.details)

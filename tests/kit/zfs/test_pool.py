@@ -67,9 +67,8 @@ def test_a_property_that_was_never_set_is_nobodys() -> None:
 
 
 def test_the_pool_is_created_as_specified() -> None:
-    server, argv = server_of_run(), pools.create_arguments(SPEC)
-    assert pools.create_pool(server, SPEC) == OURS
-    assert server.calls[0] == tuple(argv) and argv[:2] == ["zpool", "create"]
+    argv = list(pools.create_command(SPEC).argv)
+    assert argv[:2] == ["zpool", "create"]
     assert "-f" not in argv
     options = [argv[at + 1] for at, word in enumerate(argv) if word == "-o"]
     assert options == ["cachefile=none", "ashift=9", "autotrim=off", "listsnapshots=on"]
@@ -79,7 +78,7 @@ def test_the_pool_is_created_as_specified() -> None:
         "hsp-a1", "/dev/data0", "/dev/data1", "log", "/dev/log0", "cache", "/dev/cache0",
     ]  # fmt: skip
     # Absent roles, and another layout.
-    argv = pools.create_arguments(replace(SPEC, data_layout="mirror", log=(), cache=()))
+    argv = list(pools.create_command(replace(SPEC, data_layout="mirror", log=(), cache=())).argv)
     assert argv[argv.index("hsp-a1") :] == ["hsp-a1", "mirror", "/dev/data0", "/dev/data1"]
 
 
@@ -89,11 +88,11 @@ LOGS = ("/dev/x", "/dev/y")
 
 def test_groups_are_vdevs_and_the_log_can_be_a_mirror() -> None:
     spec = replace(SPEC, data_layout="mirror", data=DISKS, groups=2, log=LOGS, log_layout="mirror", cache=())
-    argv = pools.create_arguments(spec)
+    argv = list(pools.create_command(spec).argv)
     assert " ".join(argv[argv.index("hsp-a1") + 1 :]) == (
         "mirror /dev/a /dev/b mirror /dev/c /dev/d log mirror /dev/x /dev/y"
     )
-    argv = pools.create_arguments(replace(spec, log=()))
+    argv = list(pools.create_command(replace(spec, log=())).argv)
     assert "log" not in argv
 
 
@@ -115,14 +114,14 @@ def test_a_mirrored_log_is_removed_by_its_place_among_the_vdevs(
     assert pools.removal_names(mirrored, "log") == (name,)
     assert pools.removal_names(mirrored, "cache") == ("/dev/cache0",)
     server = server_of_run()
-    pools.remove_devices(server, OURS, LOGS, (name,))
-    assert ("zpool", "remove", "-w", "hsp-a1", name) in server.calls
+    pools.check_removed(server, OURS, LOGS)
+    assert pools.remove_command("hsp-a1", (name,)).argv == ("zpool", "remove", "-w", "hsp-a1", name)
 
 
 def test_a_mirror_of_which_a_device_is_left_was_not_removed() -> None:
     server = server_of_run({"zpool list": "hsp-a1\n\tmirror-0\n\t/dev/a\n\t/dev/b\nlogs\n\t/dev/y\n"})
     with pytest.raises(HostError, match="/dev/y is still part of the pool"):
-        pools.remove_devices(server, OURS, LOGS, ("mirror-1",))
+        pools.check_removed(server, OURS, LOGS)
 
 
 @pytest.mark.parametrize(
@@ -155,24 +154,19 @@ def test_devices_are_removed() -> None:
     server = server_of_run()
     # A device whose name is a prefix of another can be removed.
     for path in ("/dev/log0", "/dev/data"):
-        pools.remove_devices(server, OURS, (path,))
-        assert ("zpool", "remove", "-w", "hsp-a1", path) in server.calls
+        pools.check_removed(server, OURS, (path,))
 
 
 def test_a_zil_is_begun_by_a_write_that_is_synced_and_gone() -> None:
-    server = server_of_run()
-    pools.begin_zil(server, OURS, "/run/hsp/a1/pool/bench")
-    assert [
-        tuple(argv) for argv in pools.begin_zil_commands("hsp-a1", "/run/hsp/a1/pool/bench")
-    ] == server.calls
-    assert server.calls[-1] == ("zpool", "sync", "hsp-a1")
+    argvs = [each.argv for each in pools.begin_zil_commands("hsp-a1", "/run/hsp/a1/pool/bench")]
+    assert argvs[-1] == ("zpool", "sync", "hsp-a1")
     # The dataset's root directory is root's: without sudo the write would fail.
-    assert {argv[0] for argv in server.calls} <= SERVER_PROGRAMS
+    assert {argv[0] for argv in argvs} <= SERVER_PROGRAMS
 
 
 def test_a_device_that_was_not_removed_is_an_error() -> None:
     with pytest.raises(HostError, match="/dev/data0 is still part of the pool"):
-        pools.remove_devices(server_of_run(), OURS, ("/dev/log0", "/dev/data0"))
+        pools.check_removed(server_of_run(), OURS, ("/dev/log0", "/dev/data0"))
 
 
 def test_log_vdevs_come_from_the_labels() -> None:
@@ -257,6 +251,7 @@ def test_a_missing_property_is_an_error(answer: str) -> None:
 # --- Dataset ---
 
 PROPERTIES: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "lz4"}
+MAKE_DATASET = pools.dataset_commands("hsp-a1/d", "a1", PROPERTIES)
 
 
 def datasets(**values: Any) -> dict[str, Any]:
@@ -268,7 +263,7 @@ def datasets(**values: Any) -> dict[str, Any]:
 
 def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
     server = server_of_run(datasets())
-    pools.create_dataset(server, OURS, "hsp-a1/d", PROPERTIES)
+    pools.create_dataset(server, MAKE_DATASET, "hsp-a1/d", PROPERTIES)
     assert server.calls[0][3:] == ("create", "hsp-a1/d", "a1", "8192")
     assert server.calls[1] == ("zfs", "set", "atime=off", "compression=lz4", "hsp-a1/d")
     assert ("zfs", "mount", "hsp-a1/d") in server.calls
@@ -280,13 +275,15 @@ def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
 )
 def test_a_property_not_in_effect_is_an_error(name: str, observed: Any, expected: str) -> None:
     with pytest.raises(HostError, match=f"{name} was set to {expected} but is {observed}"):
-        pools.create_dataset(server_of_run(datasets(**{name: observed})), OURS, "hsp-a1/d", PROPERTIES)
+        pools.create_dataset(
+            server_of_run(datasets(**{name: observed})), MAKE_DATASET, "hsp-a1/d", PROPERTIES
+        )
 
 
 def test_a_snapshot_that_was_not_created_is_an_error() -> None:
     server = server_of_run({"python3": {"exists": False}})
     with pytest.raises(HostError, match="libzfs_core did not create hsp-a1/d@s"):
-        pools.snapshot(server, OURS, "hsp-a1/d@s")
+        pools.with_pyzfs(server, pools.snapshot_command("hsp-a1/d@s", "a1"))
     assert server.calls[0][3:] == ("snapshot", "hsp-a1/d@s", "a1")
 
 
