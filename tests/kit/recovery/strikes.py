@@ -216,6 +216,7 @@ def site_of(plan: Plan, wire: Wire, run: str) -> Site:
     clients = tuple(
         SiteClient(hosts[n], address, "10.0.0.1") for address, n in ADDRESSES.items() if n != "nas"
     )
+    clients = clients if plan.testbed.client else ()
     return Site(
         clients, Clock(), False, server, paths, guard=guard, beside_other_pools=True, cut_other_pools=True,
         controller=hosts[HERE],
