@@ -28,10 +28,11 @@ from kit.setup import precondition_devices, settings
 from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context, Switched
 from kit.setup.long_step import run_writing
-from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
+from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState, Vdev
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import TracingSupport, find_tracing, program, why_no_split
 from kit.zfs import openzfs_version, other_pools, pool, properties, tunables
+from kit.zfs.layout import data_vdevs
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
     PlannedTunable,
@@ -252,6 +253,7 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.CreatedPo
         pool=PoolState(
             name=built.name,
             guid=str(built.guid),
+            vdevs=vdevs_of(plan),
             properties=pool.pool_properties(server, built, list(workload.pool.properties)),
         ),
         dataset=DatasetState(name=dataset, properties=properties),
@@ -260,6 +262,15 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.CreatedPo
     tiers = {str(tier) for phase in reading.phase for tier in phase.tiers}
     run.record.add_problems("properties", *server_activity.property_problems(properties, tiers))
     return built
+
+
+def vdevs_of(plan: Plan) -> tuple[Vdev, ...]:
+    """Those of several devices, as `zpool create` makes them."""
+    layout, devices = plan.workload.pool, plan.testbed.devices
+    data, log = ([each.name for each in of_role] for of_role in (devices("data"), devices("log")))
+    made = [("data", layout.data, each) for each in data_vdevs(layout.data, data, layout.groups)]
+    made += [("log", layout.log, each) for each in data_vdevs(layout.log, log)]
+    return tuple(Vdev(role=role, kind=kind, devices=each) for role, kind, each in made if len(each) > 1)
 
 
 def read_back(run: Context, server: Host) -> None:

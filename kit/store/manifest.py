@@ -151,11 +151,20 @@ class HostSetting(Stored):
     set: str
 
 
+class Vdev(Stored):
+    """A top-level vdev that was made of several devices: `kind` is mirror, raidz1, ...; names of devices."""
+
+    role: str
+    kind: str
+    devices: Many[str]
+
+
 class PoolState(Stored):
     """The pool and the properties that the workload set, as zpool prints them."""
 
     name: str | None = None
     guid: str | None = None
+    vdevs: Many[Vdev] = ()
     properties: dict[str, str] | None = None
 
 

@@ -14,6 +14,7 @@ from kit.store.phase import Phase, Problem
 from kit.store.summary import Row
 from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance
+from reports.verdict.flushes import flush_outcomes
 from reports.verdict.stored_values import contradictions
 
 IMPORTED = "Imported log: tiers and completeness are unknown."
@@ -59,7 +60,7 @@ def accounting(
     if manifest.appliance:
         closes = not any(each.decides for each in (*found, *made))
         made.insert(0, Outcome.unknown("APPLIANCE", appliance.verdict_reason(phases, closes)))
-    return [*made, *_gaps(manifest, latency.intervals, aged)]
+    return [*made, *_gaps(manifest, latency.intervals, aged), *flush_outcomes(manifest)]
 
 
 def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[Outcome]:

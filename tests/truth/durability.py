@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 from functools import partial
 
 import numpy as np
 
 from kit.run.power_records import Acknowledged, RecordLayout, judge
-from kit.store.manifest import PowerLoss
+from kit.store.manifest import Manifest, PowerLoss
 from reports.features.power_loss import judge as power_loss
+from reports.verdict.flushes import flush_outcomes
 from reports.verdict.write_cache import judge as judge_timing
 from tests.reports.slog import slog_test
+from tests.reports.verdict.test_flushes import of_vdevs
 from tests.truth.trials import Trial
 
 _BOUND, _SLOG = "docs/power-loss.md, the bound", "docs/slog.md, four sentences"
+_FLUSHES = "docs/verdict.md, FLUSHES"
 _LAYOUT = RecordLayout("file", 7, 1, (4096, 4096, 4096))
 _PROOF = [{"device": "log0", "counter": "unsafe_shutdowns", "before": 1, "after": 2}]
 _CONTROL = {"acknowledged": 9, "looked_at": 9, "lost": 9}
@@ -55,7 +59,60 @@ def waits(random: np.random.Generator, *, way_us: float, medium_us: float, cache
     return judge_timing(test).code in ("not-protected", "cache-off")
 
 
+def leg_is_behind(random: np.random.Generator, *, requests: int, slower: float, dropped: float = 0) -> bool:
+    """FLUSHES of a mirror whose second leg is `slower`; with `dropped`: so many of its FLUSHes do not come.
+
+    Each of `requests` commits waits for a FLUSH of both legs, and then begins another. Those that come to a
+    leg while one is on its way share the next (Linux block/blk-flush.c).
+    """
+    mean_us, count, free_us = (100.0, 100.0 * slower), [0, 0], [0.0, 0.0]
+    begins_us, commits = [[-1.0], [-1.0]], 400
+    ready_us = list(100 * random.random(requests))
+    for _ in range(commits):
+        now = heapq.heappop(ready_us)
+        ends = []
+        for leg in (0, 1):
+            begin = max(now, free_us[leg])
+            # One that waits already takes this one along.
+            if begins_us[leg][-1] < now or begins_us[leg][-1] == -1:
+                begins_us[leg].append(begin)
+                free_us[leg] = begin + mean_us[leg] * random.lognormal(0, 0.3)
+                count[leg] += leg == 0 or random.random() >= dropped
+            ends.append(free_us[leg])
+        heapq.heappush(ready_us, max(ends) + random.exponential(20))
+    stored = of_vdevs("log", {"xy": "mirror"}, x=count[0], y=count[1]).as_json()
+    (phase,) = stored["phases"]
+    phase["outstanding"] = requests
+    phase["checks"][0] |= {"expected": commits, "found": commits}
+    return any(each.makes != "valid" for each in flush_outcomes(Manifest.from_json(stored, "manifest")))
+
+
 TRIALS: list[Trial] = [
+    *[
+        Trial(
+            "a leg of a mirror got too few FLUSHes",
+            f"all came, {requests} requests, one leg is {slower} times as slow",
+            partial(leg_is_behind, requests=requests, slower=slower),
+            at_most=0.0,
+            cases=300,
+            few=5 if requests == 16 else 0,
+            promise=_FLUSHES,
+        )
+        for requests in (1, 4, 16)
+        for slower in (1, 30)
+    ],
+    *[
+        Trial(
+            "a leg of a mirror got too few FLUSHes",
+            f"{dropped:.1%} of those of a leg did not come, {requests} requests",
+            partial(leg_is_behind, requests=requests, slower=1, dropped=dropped),
+            at_least=1.0,
+            cases=300,
+            few=5 if requests == 16 else 0,
+            promise=_FLUSHES,
+        )
+        for requests, dropped in ((1, 0.6), (4, 0.95), (16, 0.995))
+    ],
     *[
         Trial(
             "the share of power losses that lose data is below the bound",

@@ -10,7 +10,7 @@ from kit.store.manifest import Manifest
 from kit.store.parts.forces import Latencies
 from kit.store.summary import ForcesRow, Row
 from reports.features.feature import Feature, Judged
-from reports.features.forces.durability import durability, flush_outcomes, outcomes
+from reports.features.forces.durability import durability, outcomes
 from reports.statistics.quantiles import figures_us
 
 _OWN = ("method", "record_bytes", "per_force", "direct", "append", "files", "threads", "group_commit",
@@ -68,8 +68,7 @@ def sentences(rows: Iterable[ForcesRow]) -> Iterator[str]:
 
 def _judged(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
     rows = [*describe(manifest)]
-    found = [*flush_outcomes(manifest), *outcomes(manifest.phases)]
-    return Judged({"forces": rows}, found, [*sentences(rows)])
+    return Judged({"forces": rows}, [*outcomes(manifest.phases)], [*sentences(rows)])
 
 
 FEATURE = Feature(_judged)

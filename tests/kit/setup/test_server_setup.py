@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kit.config.tables.power_table import Power, PowerLoss
+from kit.config.workload import Pool
 from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.setup import server_setup
@@ -59,3 +60,23 @@ def test_another_pool_is_neither_weakened_nor_cut(
 def test_a_run_that_touches_no_other_pool_goes_on() -> None:
     assert refuse({"zfs_recover": 0}, None, POWER) == []
     assert refuse({}, PowerLoss(moments=1), DEVICE) == []
+
+
+@pytest.mark.parametrize(
+    ("pool", "vdevs"),
+    [
+        ({}, []),
+        ({"data": "mirror", "groups": 2}, [("data", "mirror", "ab"), ("data", "mirror", "cd")]),
+        ({"data": "raidz1", "log": "mirror"}, [("data", "raidz1", "abcd"), ("log", "mirror", "xy")]),
+    ],
+)
+def test_which_devices_are_in_which_vdev_is_stored(
+    pool: dict[str, Any], vdevs: list[tuple[str, ...]]
+) -> None:
+    devices = {"data": "abcd", "log": "xy", "cache": "c"}
+    plan: Any = SimpleNamespace(
+        workload=SimpleNamespace(pool=Pool(**pool)),
+        testbed=SimpleNamespace(devices=lambda role: [SimpleNamespace(name=n) for n in devices[role]]),
+    )
+    found = server_setup.vdevs_of(plan)
+    assert [(vdev.role, vdev.kind, "".join(vdev.devices)) for vdev in found] == vdevs
