@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
+from kit.core.text import counted
 from kit.core.units import format_latency
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
@@ -36,7 +37,8 @@ def answer(
     if is_told(summary):
         first, *more = summary.causes
         word = "Failed" if first.makes == "invalid" else "Unknown"
-        return f"{word}: {_where(first, manifest)}{f' {len(more)} more below.' if more else ''}"
+        others = f" {counted(len(more), 'more reason')} below." if more else ""
+        return f"{word}: {_where(first, manifest)}{others}"
     if not summary.is_usable:
         return "The numbers of this run cannot be trusted."
     return " ".join(_first(manifest, summary, stripes, aged, found))

@@ -395,7 +395,7 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
             cells = run.cells(place, row.tier)
             if levels := band_table.in_time(cells, found.borders_ns, phase.start_ns):
                 words = band_table.level_words(levels, ios)
-                kind, text = "levels", f"{words}: one after the other in time, no modes."
+                kind, text = "levels", f"{words}: a change in time, not two kinds of I/Os."
         range_us = (row.min_us, row.max_us)
         found_here = run.finding(kind, text, place, cells, range_us, row.tier)
         made.append((max(share for _, share in modes), found_here))

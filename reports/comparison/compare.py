@@ -13,6 +13,7 @@ from kit.core.table import TextTable
 from kit.store.labels import ios_words
 from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
 from kit.store.summary import Row, Summary
+from reports.analysis.import_source import LAYERS
 from reports.statistics.ratios import (
     ALPHA_TOGETHER,
     ERRORS_95,
@@ -145,11 +146,14 @@ def difference(row: ComparedRow | ComparedCell) -> str:
     ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
     change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
     ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
+    at = "" if row.layer == "nfs-server" else f", at the {LAYERS.get(row.layer, row.layer)}"
     if row.figure == "ios_per_s":
         return f"B makes {change} {ios} a second"
     if row.figure == "share":
         return f"B has {change} of {ios}, as a share"
-    return f"B's {ios} take {change.replace(word, 'longer' if row.ratio > 1 else 'less', 1)} at {row.figure}"
+    return (
+        f"B's {ios} take {change.replace(word, 'longer' if row.ratio > 1 else 'less', 1)} at {row.figure}{at}"
+    )
 
 
 def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:

@@ -59,14 +59,14 @@ def headline(trend: Trend) -> str:
         alike = len(trend.alike)
         but = f"; in {alike} neighbouring runs look alike" if alike else ""
         return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
-    kinds = {"slower": "slower", "faster": "faster", "back": "not shown to differ from the past"}
+    kinds = {"slower": "slower", "faster": "faster", "back": "as in the past, as far as can be shown"}
     count = Counter[str](line.moved for line in moved)
     held = [(number, text) for kind, text in kinds.items() if (number := count[kind])]
     now = ", ".join(f"{number} {'is' if number == 1 else 'are'} {text}" for number, text in held)
+    of = f"Now, of {counted(len(moved), 'figure')} that moved, {now}"
     told = [*_since(trend, moved)]
     more = f"; {counted(len(told) - _MOST_SINCE, 'more place')}" if len(told) > _MOST_SINCE else ""
-    said = "; ".join(told[:_MOST_SINCE])
-    return f"{said[:1].upper()}{said[1:]}{more}. Of {counted(len(moved), 'figure')} that moved, now {now}."
+    return f"{of}: {'; '.join(told[:_MOST_SINCE])}{more}."
 
 
 def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:

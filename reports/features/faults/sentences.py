@@ -61,7 +61,7 @@ def lines(summary: Summary) -> Iterator[str]:
 def recovered(row: FaultRow) -> str:
     since = "begin" if row.lasted else "end"
     after = "at" if not row.recovered_s else f"{format_time_s(row.recovered_s)} after"
-    return f"{after} its {since}"
+    return f"{after} the fault's {since}"
 
 
 _WORDS = {True: "as declared", False: "NOT as declared", None: "unknown"}

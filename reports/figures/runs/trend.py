@@ -44,9 +44,9 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], ga
     rates = [line for line in lines if line.is_rate]
     latencies = [line for line in lines if not line.is_rate]
     many = len({line.key[2] for line in latencies}) > 1
-    traces = [trace for line in latencies for trace in _traces(trend, line, many, "")]
+    traces = [trace for line in latencies for trace in _traces(trend, line, latencies, many, "")]
     below = "2" if latencies else ""
-    traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
+    traces += [trace for line in rates for trace in _traces(trend, line, rates, many, below)]
     held = [line for line in lines if gate and gate.at(line) and line.explained.fits]
     # Of its past level each latency has the same limit.
     for number, line in enumerate([*[each for each in held if not each.is_rate][:1], *rates]):
@@ -70,7 +70,10 @@ def _places(trend: Trend) -> list[Any]:
     return [time.isoformat() for point in trend.points if (time := point.time)]
 
 
-def _traces(trend: Trend, line: TrendLine, many_ops: bool, number: str) -> Iterator[Trace]:
+def _traces(
+    trend: Trend, line: TrendLine, ringed: Sequence[TrendLine], many_ops: bool, number: str
+) -> Iterator[Trace]:
+    """`ringed`: lines of the same panel, whose rings may lie beside those of this one."""
     x = _places(trend)
     _, _, op, tier, name = line.key
     words = tier_name(tier) if tier != "all" else op_name(op)
@@ -102,7 +105,7 @@ def _traces(trend: Trend, line: TrendLine, many_ops: bool, number: str) -> Itera
             "hovertemplate": "%{customdata}<extra>not used: unknown</extra>",
         }  # fmt: skip
     if line.changes:
-        yield _rings(line, common, x)
+        yield _rings(line, ringed, common, x)
     if line.odd:
         yield {
             **common, "meta": {}, "x": [x[i] for i, _ in line.odd], "y": [_y(line, i) for i, _ in line.odd],
@@ -142,15 +145,19 @@ def _limit(trend: Trend, line: TrendLine, limit: float, number: str, *, first: b
     }  # fmt: skip
 
 
-def _rings(line: TrendLine, common: Trace, x: Sequence[Any]) -> Trace:
-    """A ring around the first point of each new level."""
+def _rings(line: TrendLine, ringed: Sequence[TrendLine], common: Trace, x: Sequence[Any]) -> Trace:
+    """A ring around the first point of each new level; the ratio of the highest of several stands above."""
     changes = line.changes or ()
+    heights = [(each.at, _y(other, each.at)) for other in ringed for each in other.changes or ()]
+    above = [
+        max(height for at, height in heights if at == change.at) <= _y(line, change.at) for change in changes
+    ]
     return {
         **common, "meta": {}, "x": [x[change.at] for change in changes], "showlegend": False,
         "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
         "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
         "text": [f"\N{MULTIPLICATION SIGN} {change.ratio:.3g}" for change in changes],
-        "textposition": f"{'bottom' if line.key[-1] == 'p99' else 'top'} right",
+        "textposition": [f"{'top' if high else 'bottom'} right" for high in above],
         "cliponaxis": False,
         "hovertemplate": "%{text}<extra>change point</extra>",
     }  # fmt: skip
