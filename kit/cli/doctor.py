@@ -11,7 +11,7 @@ from kit.cli import complete
 from kit.cli.options import AllOption, JsonOption, KernelOption, PinOption, SuiteOption, TestbedOption
 from kit.cli.usage import refuse_unused
 from kit.config.testbed import Testbed, read_testbed
-from kit.config.workload_source import find_workload
+from kit.config.workload_base import find_workload
 from kit.core.output import emit_json, emit_text
 from kit.core.progress import Progress
 from kit.doctor.diagnosis import DiagnosedHost, diagnose

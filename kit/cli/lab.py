@@ -71,7 +71,7 @@ def up(
     inputs = ImageInputs(suite, tuple(pin or ()), kernel)
     refuse_unused(context, {"devices of this machine": here, "the lab's image": build_only or rebuild})
     if here is not None:
-        loaded("kit.cli.device").serve(here, json_output=json_output)
+        loaded("kit.cli.emulated_device").serve(here, json_output=json_output)
     elif build_only or rebuild:
         _build(inputs, rebuild, json_output)
     else:

@@ -41,7 +41,7 @@ from kit.session.side import Side
 from kit.sizes import device_memory
 from kit.sizes.tier_sizes import ArcContent, Tiers, content
 from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tiers_asked, tunable_bytes
-from kit.zfs.pool import record_bytes
+from kit.zfs.datasets import record_bytes
 
 
 def plan_command(

@@ -27,7 +27,7 @@ from kit.run.resume import sources
 from kit.session.agreement import resuming
 from kit.session.measure import once
 from kit.session.place import Request, ask
-from kit.session.series import LEAST_RUNS, parse_width, repeat
+from kit.session.repeated_runs import LEAST_RUNS, parse_width, repeat
 from kit.session.side import Side
 from kit.session.sweep_runs import measure_sweep, resumed
 from kit.store.checks.known import Known

@@ -27,7 +27,7 @@ from kit.core.terminal import terminal_width
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.session.slog import SlogOptions, find_target, measure_each
 from reports.output import slog_table
-from reports.verdict.write_cache import judge
+from reports.verdict.slog_write_cache import judge
 
 _WRITES_HELP = "Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688."
 

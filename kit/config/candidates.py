@@ -19,7 +19,7 @@ from typing import Any
 from kit.config.tables.precondition_table import Role
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
-from kit.config.workload_source import Document, WorkloadSource, tables_of
+from kit.config.workload_base import Document, WorkloadSource, tables_of
 
 AUTO = "auto"
 _ROLES: Mapping[str, Role] = {"use.log": "log", "use.cache": "cache"}

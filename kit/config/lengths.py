@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from kit.config.sweep import class_of, known_keys, with_value
 from kit.config.toml import describe, nearest, printable
-from kit.config.workload_source import WorkloadSource, tables_of
+from kit.config.workload_base import WorkloadSource, tables_of
 from kit.core.errors import ConfigError
 
 Length = Literal["smoke", "sanity", "full"]

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, Field
 from kit.config.tables.phase_table import Name
 from kit.config.toml import Place, Table, nearest, printable, validate
 from kit.config.toml_lines import KeyPath
-from kit.config.workload_source import Document, WorkloadSource
+from kit.config.workload_base import Document, WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.text import counted
 

@@ -20,7 +20,7 @@ from kit.config.tables.power_table import PowerLoss
 from kit.config.tables.precondition_table import PreconditionTable
 from kit.config.tables.setting_table import SettingName, SettingValue
 from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
-from kit.config.workload_source import WorkloadSource, read_source, tables_of
+from kit.config.workload_base import WorkloadSource, read_source, tables_of
 from kit.core.sample_size import sample_needed
 from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes
 

@@ -10,7 +10,7 @@ from kit.config.tables.force_table import ForceJob
 from kit.config.toml import Place, Setting, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 
 
 def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.check import check, refuse_any
-from kit.devices.reasons import CONTENT, Code, DeviceSpec
+from kit.devices.refusal_reasons import CONTENT, Code, DeviceSpec
 from kit.devices.tool_output import nvme_warning
 from kit.hosts.base import Host
 from kit.hosts.held_device import HeldDevice
@@ -71,7 +71,7 @@ def find_unused(
 
     `claimer`: as in kit.devices.probe.
 
-    Raises SafetyRefusal with all reasons (kit.devices.reasons), also if it cannot be determined.
+    Raises SafetyRefusal with all reasons (kit.devices.refusal_reasons), also if it cannot be determined.
     """
     allowed = frozenset({Code.OLD_LABEL, Code.TOO_SMALL})
     return _find(host, path, expected_bytes, allowed, content=True, claimer=claimer)

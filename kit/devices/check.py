@@ -10,7 +10,7 @@ from kit.core.errors import SafetyRefusal
 from kit.devices.inventory import Inventory, Node
 from kit.devices.locks import ExclusiveClaim, Locks
 from kit.devices.probe import probe
-from kit.devices.reasons import CONTENT, Code, DeviceSpec, Reason, reasons
+from kit.devices.refusal_reasons import CONTENT, Code, DeviceSpec, Reason, reasons
 from kit.hosts.base import Host
 from kit.hosts.held_device import HeldDevice
 

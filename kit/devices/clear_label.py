@@ -15,7 +15,7 @@ from kit.devices import udev
 from kit.devices.check import Checked, judge
 from kit.devices.inventory import DiskContent, Inventory
 from kit.devices.probe import probe
-from kit.devices.reasons import CONTENT, Code, DeviceSpec
+from kit.devices.refusal_reasons import CONTENT, Code, DeviceSpec
 from kit.devices.serial import check_serial
 from kit.hosts.base import Host
 from kit.zfs.pool import WHOLE_DISK_PART, is_cache_label

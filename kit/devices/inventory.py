@@ -1,7 +1,7 @@
 """The block devices of a host, their users and their contents, as values (read by kit.devices.probe).
 
 Missing or malformed output of a tool is a problem of one disk or of all disks. A disk with a problem
-is refused (kit.devices.reasons).
+is refused (kit.devices.refusal_reasons).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.devices.inventory import Node, preferred_link
 from kit.devices.probe import probe
-from kit.devices.reasons import Code, DeviceSpec, Reason, reasons
+from kit.devices.refusal_reasons import Code, DeviceSpec, Reason, reasons
 from kit.devices.tool_output import Health
 from kit.hosts.base import Host
 

@@ -1,7 +1,7 @@
 """`hsp host wipe`: shows the unused contents of a disk, copies them (wipe_backup), and removes them.
 
-Only unused contents can be removed (kit.devices.reasons.WIPEABLE): the owner of a pool, an LVM volume or an
-array removes it with its own tools. Nothing is forced: never `zpool create -f`.
+Only unused contents can be removed (kit.devices.refusal_reasons.WIPEABLE): the owner of a pool, an LVM volume
+or an array removes it with its own tools. Nothing is forced: never `zpool create -f`.
 Sources: wipefs(8), zpool-labelclear(8), docs/decisions/0009-device-locks.md.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from kit.devices import udev, wipe_backup
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
 from kit.devices.probe import probe
-from kit.devices.reasons import WIPEABLE, DeviceSpec
+from kit.devices.refusal_reasons import WIPEABLE, DeviceSpec
 from kit.devices.tool_output import Signature
 from kit.devices.wipe_backup import Region
 from kit.hosts.base import Host

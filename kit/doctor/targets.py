@@ -11,8 +11,8 @@ from kit.config.fio_job import FioJob
 from kit.config.tables.force_table import ForceJob
 from kit.config.testbed import Testbed
 from kit.config.workload import Workload, read_workload
+from kit.config.workload_base import read_source
 from kit.config.workload_jobs import read_jobs
-from kit.config.workload_source import read_source
 from kit.doctor.diagnosis import DiagnosedHost, Role
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import re
-import shlex
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from asyncssh.public_key import get_default_certificate_algs, get_default_public
 from kit.config.address import HostAddress, parse_address
 from kit.core.errors import ConfigError, HostError
 from kit.hosts.base import Host, HostLost, decode
-from kit.hosts.known_hosts import KnownKeys, look_up
+from kit.hosts.known_hosts import HostKeyRefused, KnownKeys, host_key_refused, look_up
 from kit.hosts.ssh import SshHost
 from kit.hosts.ssh_config import SshSettings, read_settings, show_foreign
 from kit.hosts.ssh_identities import Identities
@@ -45,10 +44,6 @@ _PROBE_DEADLINE_S = 60.0
 
 # Otherwise Python prints the library's warnings on stderr.
 logging.getLogger("asyncssh").addHandler(logging.NullHandler())
-
-
-class HostKeyRefused(HostLost):
-    """The host key is unknown, changed or revoked; no command was sent."""
 
 
 class LoginRefused(HostLost):
@@ -215,7 +210,7 @@ async def _hop(
             "is the machine up, and does a firewall answer?",
         ) from error
     except asyncssh.HostKeyNotVerifiable as error:
-        raise _host_key_refused(where, hop, known, client, str(error)) from error
+        raise host_key_refused(where, hop, known, client.shown, str(error)) from error
     except socket.gaierror as error:
         raise HostUnreachable(
             f"{where}the name {hop.hostname} cannot be resolved ({error.strerror})",
@@ -308,47 +303,6 @@ def _openssh_rank(algorithm: bytes) -> int:
     """The place in OpenSSH's order of host keys (myproposal.h): a person compares what `ssh` shows."""
     order = (b"ssh-ed25519", *(b"ecdsa-sha2-nistp%d" % bits for bits in (256, 384, 521)), b"rsa-sha2-512")
     return order.index(algorithm) if algorithm in order else len(order)
-
-
-def _commands(hop: SshSettings, shown: asyncssh.SSHKey | None) -> tuple[str, str]:
-    """What shows the fingerprint on the host itself, and what logs in to it from here."""
-    kind = shown.algorithm.decode().removeprefix("ssh-").partition("-")[0] if shown else "ed25519"
-    config = ["-F", os.fspath(hop.config_path)] if hop.config_path else []
-    port = ["-p", str(hop.port)] if hop.port != 22 else []
-    return (
-        f"`ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub`",
-        f"`{shlex.join(['ssh', *config, *port, f'{hop.user}@{hop.name}'])}`",
-    )
-
-
-def _host_key_refused(
-    where: str, hop: SshSettings, known: KnownKeys, client: _Client, reason: str
-) -> HostKeyRefused:
-    """The error for a host key: the key, the expected keys and their lines, and what to do."""
-    name = hop.known_name if hop.known_port == 22 else f"[{hop.known_name}]:{hop.known_port}"
-    files = ", ".join(map(str, known.files)) or "none is configured"
-    shown = f"{client.shown.algorithm.decode()} {client.shown.get_fingerprint()}" if client.shown else ""
-    there, here = _commands(hop, client.shown)
-    known_keys = [entry for entry in known.entries if entry.marker == ""]
-    revoked = [entry for entry in known.entries if entry.marker == "revoked"]
-    if revoked and (not shown or any(entry.key == client.shown for entry in revoked)):
-        return HostKeyRefused(
-            f"{where}the SSH host key of {name} is revoked by {'; '.join(map(str, revoked))}",
-            "another machine may have this key. Ask who revoked it before you continue",
-        )
-    if known_keys:
-        return HostKeyRefused(
-            f"{where}the SSH host key of {name} has CHANGED: it shows {shown or reason}, but known is "
-            + "; ".join(map(str, known_keys)),
-            "another machine may be answering. Only if you know that the host was reinstalled: compare on "
-            f"its own console with {there}, then `ssh-keygen -R '{name}' -f {known_keys[0].path}`, and once "
-            f"{here}",
-        )
-    return HostKeyRefused(
-        f"{where}the SSH host key of {name} is unknown: it shows {shown or reason}; looked in {files}",
-        f"compare with {there} on its own console; then {here} once and say yes to that fingerprint "
-        f"(or add the line of `ssh-keyscan -p {hop.port} {hop.hostname}`)",
-    )
 
 
 def _user_id(host: SshHost, hop: SshSettings) -> int:

@@ -1,4 +1,4 @@
-"""The known_hosts files: the accepted keys of a host, and the lines they are in.
+"""The known_hosts files: the accepted keys of a host, the lines they are in, and the refusal of any other.
 
 asyncssh matches the lines (hashed names, patterns, negation), one at a time: so the number of a
 matching line is known, and a malformed line is ignored, as OpenSSH does.
@@ -7,11 +7,20 @@ matching line is known, and a malformed line is ignored, as OpenSSH does.
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
+
+from kit.hosts.base import HostLost
+from kit.hosts.ssh_config import SshSettings
+
+
+class HostKeyRefused(HostLost):
+    """The host key is unknown, changed or revoked; no command was sent."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +93,44 @@ def _entries(path: Path, number: int, line: str, name: str) -> Iterable[KnownKey
         for key in group:
             assert isinstance(key, asyncssh.SSHKey)
             yield KnownKey(path, number, marker, key)
+
+
+def host_key_refused(
+    where: str, hop: SshSettings, known: KnownKeys, shown: asyncssh.SSHKey | None, reason: str
+) -> HostKeyRefused:
+    """The error for a host key: the key, the expected keys and their lines, and what to do."""
+    name = hop.known_name if hop.known_port == 22 else f"[{hop.known_name}]:{hop.known_port}"
+    files = ", ".join(map(str, known.files)) or "none is configured"
+    key = f"{shown.algorithm.decode()} {shown.get_fingerprint()}" if shown else ""
+    there, here = _commands(hop, shown)
+    known_keys = [entry for entry in known.entries if entry.marker == ""]
+    revoked = [entry for entry in known.entries if entry.marker == "revoked"]
+    if revoked and (not key or any(entry.key == shown for entry in revoked)):
+        return HostKeyRefused(
+            f"{where}the SSH host key of {name} is revoked by {'; '.join(map(str, revoked))}",
+            "another machine may have this key. Ask who revoked it before you continue",
+        )
+    if known_keys:
+        return HostKeyRefused(
+            f"{where}the SSH host key of {name} has CHANGED: it shows {key or reason}, but known is "
+            + "; ".join(map(str, known_keys)),
+            "another machine may be answering. Only if you know that the host was reinstalled: compare on "
+            f"its own console with {there}, then `ssh-keygen -R '{name}' -f {known_keys[0].path}`, and once "
+            f"{here}",
+        )
+    return HostKeyRefused(
+        f"{where}the SSH host key of {name} is unknown: it shows {key or reason}; looked in {files}",
+        f"compare with {there} on its own console; then {here} once and say yes to that fingerprint "
+        f"(or add the line of `ssh-keyscan -p {hop.port} {hop.hostname}`)",
+    )
+
+
+def _commands(hop: SshSettings, shown: asyncssh.SSHKey | None) -> tuple[str, str]:
+    """What shows the fingerprint on the host itself, and what logs in to it from here."""
+    kind = shown.algorithm.decode().removeprefix("ssh-").partition("-")[0] if shown else "ed25519"
+    config = ["-F", os.fspath(hop.config_path)] if hop.config_path else []
+    port = ["-p", str(hop.port)] if hop.port != 22 else []
+    return (
+        f"`ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub`",
+        f"`{shlex.join(['ssh', *config, *port, f'{hop.user}@{hop.name}'])}`",
+    )

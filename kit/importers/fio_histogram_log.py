@@ -14,7 +14,7 @@ from operator import itemgetter
 import numpy as np
 
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line, only_kind
-from kit.importers.fio_output import notes
+from kit.importers.fio_other_logs import notes
 from kit.importers.histogram_accumulator import Account, Accumulator, IntArray
 from kit.importers.source import Block, Source, in_order
 from kit.load.fio_bins import LAYOUTS, HistogramColumns

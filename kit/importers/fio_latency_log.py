@@ -15,7 +15,7 @@ from kit.core.units import NS_PER_UNIT
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line
 from kit.importers.clock_tick import tick_ns
 from kit.importers.fio_log_unit import first_rows, unit_ns
-from kit.importers.fio_output import notes
+from kit.importers.fio_other_logs import notes
 from kit.importers.histogram_accumulator import Account, AccumulatedPart, Accumulator, IntArray
 from kit.importers.source import Block, Source, in_order
 from kit.load.fio_latency_log import (

@@ -20,7 +20,7 @@ from kit.importers import (
     fio_histogram_log,
     fio_json,
     fio_latency_log,
-    fio_output,
+    fio_other_logs,
     kit_trace,
     pg_test_fsync,
     two_columns,
@@ -122,7 +122,7 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     sources = [Source(path, partial(told, number)) for number, path in enumerate(paths)]
     for source in sources:
         _check_text(source)
-        fio_output.check(source, options.format)
+        fio_other_logs.check(source, options.format)
     name = only_kind(
         {source: options.format or detect(source).name for source in sources},
         "files of unlike formats may hold the same I/Os",
@@ -173,7 +173,7 @@ def detect(source: Source) -> Format:
     for known in FORMATS:
         if known.recognises(lines):
             return known
-    found, hint = fio_output.known_output(lines)
+    found, hint = fio_other_logs.known_output(lines)
     raise source.fail(
         None,
         f"no known format{found}; the first line is {shown(lines[0])}",

@@ -27,7 +27,7 @@ from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
 from kit.sizes.workload_sizes import READ_TIERS, planned_tiers
-from kit.zfs.pool import record_bytes
+from kit.zfs.datasets import record_bytes
 
 # Boot, checks, pool, export, tracer, teardown, report.
 _FIXED_S, _TRACER_S = 12.0, 4.5

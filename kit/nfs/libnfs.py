@@ -14,7 +14,7 @@ from dataclasses import replace
 from kit.config.fio_job import FioJob
 from kit.config.toml import Place, Text
 from kit.config.workload import Workload
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.core.errors import ConfigError, HostError
 from kit.hosts.base import Host
 from kit.nfs.export import single_host

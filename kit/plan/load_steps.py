@@ -22,7 +22,7 @@ from kit.recovery import host_undos
 from kit.rules.appliance_limits import left_out
 from kit.trace import nfsd_tracer
 from kit.trace.support import TracingSupport, programs
-from kit.zfs import pool
+from kit.zfs import pool, zil
 
 _NEWEST_TRACING = TracingSupport("full", programs()[-1], "0.23")
 
@@ -66,7 +66,7 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
         if phase.remove and not testbed.is_appliance:
             yield Step(step, "server", removal(plan, names, phase.remove))
         if begins_with_empty_log(plan, phase):
-            yield Step(step, "server", (pool.empty_log_command(names.pool),))
+            yield Step(step, "server", (zil.empty_log_command(names.pool),))
         if phase.array:
             yield make_array(plan, names, phase)
         yield from _sampling(plan, names, phase, step)
@@ -87,7 +87,7 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
 def removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:
     """The devices of a role leave the pool; without a log device a new ZIL begins."""
     remove = pool.remove_command(names.pool, pool.removal_names(pool_spec(plan, names), role))
-    return (remove, *(pool.begin_zil_commands(names.pool, names.path) if role == "log" else ()))
+    return (remove, *(zil.begin_zil_commands(names.pool, names.path) if role == "log" else ()))
 
 
 def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:

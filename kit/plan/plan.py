@@ -19,8 +19,8 @@ from kit.config.testbed import Testbed, client_key
 from kit.config.toml import Place
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
+from kit.config.workload_base import WorkloadSource, read_source
 from kit.config.workload_jobs import read_jobs
-from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.errors import ConfigError
 from kit.plan import client_logs, durations, notes
 from kit.rules import combination, device_phases, limits, operations

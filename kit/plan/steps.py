@@ -31,7 +31,7 @@ from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads
 from kit.recovery import host_undos, storage_undos, work_directory
 from kit.recovery.action import Action
 from kit.rules.combination import MAX_BYTES
-from kit.zfs import pool, tunables
+from kit.zfs import datasets, pool, tunables
 
 _ANY_HOST = HostIdentity("", "")
 
@@ -161,7 +161,7 @@ def create_pool(plan: Plan, names: Names) -> Step:
 
 def create_dataset(plan: Plan, names: Names) -> Step:
     """It goes with the pool."""
-    commands = pool.dataset_commands(names.dataset, names.run_id, plan.workload.dataset.properties)
+    commands = datasets.dataset_commands(names.dataset, names.run_id, plan.workload.dataset.properties)
     return Step("create dataset", "server", tuple(commands), details={"dataset": names.dataset})
 
 
@@ -201,7 +201,7 @@ def fill(plan: Plan, names: Names) -> Step:
         Command(("chmod", "0666", f"{names.path}/{working_set.file}")),
         *([directory] if with_files else []),
         Command(("zpool", "sync")),
-        pool.snapshot_command(f"{names.dataset}@filled", names.run_id),
+        datasets.snapshot_command(f"{names.dataset}@filled", names.run_id),
     )
     return Step("fill", "server", commands)
 

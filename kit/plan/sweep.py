@@ -19,7 +19,7 @@ from kit.config.sweep import Axis, Sweep, changed_keys
 from kit.config.testbed import Testbed, memory_problem
 from kit.config.toml import OfKey, Refusal, Setting, nearest, printable, validate
 from kit.config.workload import OF_POOL, Workload, samples
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes
 from kit.plan.plan import Plan
@@ -39,7 +39,7 @@ from kit.plan.sweep_build import (
 from kit.rules.fio_options import options_in_use
 from kit.store.format import AGAIN
 from kit.zfs import properties, tunables
-from kit.zfs.pool import record_bytes
+from kit.zfs.datasets import record_bytes
 
 MOST_CELLS = 200
 # Makes the plan of a workload of this source. Raises ConfigError.

@@ -13,7 +13,7 @@ from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import OF_POOL
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 
 BASE = "base"
 _PHASE_NAME = 41

@@ -11,7 +11,7 @@ from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Pool, Workload
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_iec, format_size_bytes
 from kit.nfs import libnfs

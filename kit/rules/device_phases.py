@@ -11,7 +11,7 @@ from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.precondition import selection
 from kit.rules import (

@@ -8,7 +8,7 @@ from kit.config.tables.expectation import Expectation, RatioTo
 from kit.config.toml import nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.core.units import format_duration_ns
 
 

@@ -14,14 +14,14 @@ from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
 from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_INTERVALS
 from kit.rules import fio_options, operations
 from kit.zfs import parameters, properties, tunables
-from kit.zfs.pool import record_bytes
+from kit.zfs.datasets import record_bytes
 
 # Each job is a process or thread of the client, and has a log that is fetched by a command of its own.
 MOST_JOBS = 1024

@@ -17,9 +17,9 @@ from kit.config.tables.phase_table import Phase
 from kit.config.toml import Place, Setting
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.sizes.workload_sizes import READ_TIERS
-from kit.zfs.pool import record_bytes
+from kit.zfs.datasets import record_bytes
 
 _OPS = ("read", "write")
 _LIBNFS = '[nfs] engine = "libnfs", which sends each as an unstable WRITE'

@@ -47,7 +47,7 @@ from kit.store import json_file, run_directory, tables
 from kit.store.parts.machine import Warmup as StoredWarmup
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.support import TracingSupport
-from kit.zfs import pool, settings_snapshot
+from kit.zfs import pool, settings_snapshot, zil
 from kit.zfs.openzfs_version import ZfsVersion
 
 # Gives fields of the manifest: what is found on the hosts before anything is set.
@@ -360,7 +360,7 @@ def _measure(
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
         if bench.storage and begins_with_empty_log(run.plan, phase):
-            pool.empty_log_command(bench.storage.pool.name).run(bench.storage.server)
+            zil.empty_log_command(bench.storage.pool.name).run(bench.storage.server)
         before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
         if phase.on_devices and run.site.guard:
             # What lies on the devices is the run's own.

@@ -38,7 +38,7 @@ from kit.store.stored import Count, Many, Nanoseconds, Stored
 from kit.store.tables import CLIENT, DEVICE, LATENCY_SCHEMA, SERVER
 from kit.store.under_way import FileName
 from kit.trace.output import Trace, parse_trace
-from kit.zfs import pool
+from kit.zfs import zil
 
 # Readings at the end of what has arrived, whose I/Os the other side may not have sent.
 _LAST_READINGS = 2
@@ -133,7 +133,7 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: PhaseLoad, offset
         ),
         server=storage.server.name if storage else None,
         trace=trace_name(phase.name, spec.part) if traced else None,
-        log_vdevs=tuple(pool.log_vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
+        log_vdevs=tuple(zil.log_vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
         op=job.op,
         is_random=job.is_random,
         block_bytes=job.block_bytes,

@@ -44,7 +44,7 @@ from kit.store.parts.split import PhaseSplit
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer, support
-from kit.zfs import pool
+from kit.zfs import zil
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _of_pool(
         tracer,
         storage.server.name,
         bench.site.clock.to_host_ns(phase.interval),
-        None if storage.sync == "disabled" else pool.log_vdev_ids(storage.server, storage.log_devices),
+        None if storage.sync == "disabled" else zil.log_vdev_ids(storage.server, storage.log_devices),
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=bench.live or phase.log == "histograms",
         split_of=phase.split_of if is_split(bench, phase) else "",

@@ -17,8 +17,9 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError, KitError, SafetyRefusal
 from kit.devices import udev
 from kit.hosts.base import DeadlineExceeded, Host, HostLost
-from kit.hosts.connect import HostKeyRefused, LoginRefused
+from kit.hosts.connect import LoginRefused
 from kit.hosts.identity import HostIdentity, read_identity
+from kit.hosts.known_hosts import HostKeyRefused
 from kit.instruments.machine import power_counters
 from kit.nfs import export as nfs_export
 from kit.plan import power_steps

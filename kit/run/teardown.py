@@ -9,8 +9,9 @@ from functools import partial
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.text import listed
 from kit.hosts.base import Host, HostLost
-from kit.hosts.connect import HostKeyRefused, LoginRefused, open_host, open_when_up
+from kit.hosts.connect import LoginRefused, open_host, open_when_up
 from kit.hosts.identity import read_identity
+from kit.hosts.known_hosts import HostKeyRefused
 from kit.recovery import clean, remains, undo
 from kit.recovery.journal import Leftover, NotTried, Undo, read_journal
 from kit.setup.context import Context

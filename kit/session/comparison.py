@@ -17,7 +17,7 @@ from kit.store.parts.comparison import Comparison
 from kit.store.summary import Summary
 from kit.store.tables import read_latency
 from reports.analysis import import_source
-from reports.comparison import comparability, order
+from reports.comparison import comparability, in_turn
 from reports.comparison.compare import compare as compared
 
 
@@ -69,7 +69,7 @@ def _not_in_turn(a: list[ComparedRun], b: list[ComparedRun]) -> str | None:
         return None
     # An import has the time at which it was imported.
     times = ([None if run.manifest.import_ else run.manifest.started_utc for run in side] for side in (a, b))
-    return order.not_in_turn(*times)
+    return in_turn.not_in_turn(*times)
 
 
 def shown_phase(phases: Mapping[str, str] | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kit.config.toml import placed_refusal
 from kit.config.toml_lines import KeyPath
-from kit.config.workload_source import WorkloadSource
+from kit.config.workload_base import WorkloadSource
 from kit.plan.plan import Plan
 from kit.store.manifest import Manifest, Mount, Testbed
 from kit.store.phase import Phase

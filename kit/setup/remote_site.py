@@ -13,7 +13,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.output import say
 from kit.core.progress import Progress
 from kit.devices.check import guarded
-from kit.devices.reasons import DeviceSpec
+from kit.devices.refusal_reasons import DeviceSpec
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host, open_when_up
 from kit.hosts.recorded import ReopenedHost

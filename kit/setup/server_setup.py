@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kit.config.fio_job import FioJob
 from kit.config.toml import placed_refusal
-from kit.config.workload_source import read_source
+from kit.config.workload_base import read_source
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.devices import partition
 from kit.hosts.base import CommandFailed, Host, HostLost
@@ -31,7 +31,7 @@ from kit.setup.long_step import run_writing
 from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState, Vdev
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import TracingSupport, find_tracing, program, why_no_split
-from kit.zfs import openzfs_version, other_pools, pool, properties, tunables
+from kit.zfs import datasets, openzfs_version, other_pools, pool, properties, tunables
 from kit.zfs.layout import data_vdevs
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
@@ -81,7 +81,7 @@ def _check_workload(run: Context, server: Host, zfs: ZfsVersion) -> None:
         *tunables.server_problems(server, plan.tunables, zfs.text),
     ]
     most = next((each.host_value for each in plan.tunables if each.name == "zfs_max_recordsize"), None)
-    record_bytes = pool.record_bytes(workload.dataset.properties)
+    record_bytes = datasets.record_bytes(workload.dataset.properties)
     if text := properties.record_problem(record_bytes, zfs, most):
         problems.append((("dataset", "properties", "recordsize"), text))
     if problems:
@@ -115,7 +115,7 @@ def set_up(
     exported = run.exported() if plan.workload.over_nfs else nullcontext()
     with run.progress.step("filling the working set"), exported:
         ordinary = _fill(run, server)
-    of_dataset = pool.dataset_properties(server, names.dataset, ["objsetid", "sync"])
+    of_dataset = datasets.dataset_properties(server, names.dataset, ["objsetid", "sync"])
     log_devices = used_paths(plan, names, "log")
     bench = Bench(
         site=replace(site, device_paths=device_paths),
@@ -157,7 +157,7 @@ def take_devices(run: Context) -> list[int]:
 
 
 def _check_mountpoint(server: Host, names: Names) -> None:
-    path = pool.mountpoint(server, names.dataset)
+    path = datasets.mountpoint(server, names.dataset)
     if path != names.path:
         raise HostError(
             f"{names.dataset} is mounted at {path}, expected {names.path}",
@@ -173,7 +173,7 @@ def changed_settings(storage: Storage, manifest: Manifest, switched: list[Switch
     changed = server_activity.changed(
         was_pool, pool.pool_properties(server, built, list(was_pool)), built.name
     )
-    now = pool.dataset_properties(server, storage.dataset, list(was_dataset))
+    now = datasets.dataset_properties(server, storage.dataset, list(was_dataset))
     changed += server_activity.changed(was_dataset, now, storage.dataset)
     values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
@@ -246,9 +246,9 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.CreatedPo
             run.journal.know(known, guid=str(built.guid))
     create = steps.create_dataset(plan, names)
     with run.step(create):
-        pool.create_dataset(server, create.commands, dataset, workload.dataset.properties)
+        datasets.create_dataset(server, create.commands, dataset, workload.dataset.properties)
     named = dict.fromkeys((*workload.dataset.properties, *server_activity.DECISIVE_PROPERTIES))
-    properties = pool.dataset_properties(server, dataset, list(named))
+    properties = datasets.dataset_properties(server, dataset, list(named))
     run.record.fill(
         pool=PoolState(
             name=built.name,
@@ -330,7 +330,7 @@ def _fill(run: Context, server: Host) -> bool:
         fio.parse_output(result.stdout)
         for command in others:
             command.run(server)
-        pool.with_pyzfs(server, snapshot)
+        datasets.with_pyzfs(server, snapshot)
         path = f"{names.mount_point}/{working_set.file}"
         clients = [one.host for one in run.site.clients] if plan.workload.nfs.engine == "kernel" else []
         for client in clients:

@@ -21,7 +21,7 @@ from kit.core.units import AUTO, format_size_bytes
 from kit.sizes import device_memory, tier_sizes
 from kit.sizes.tier_sizes import MIB, device_bytes_for
 from kit.sizes.workload_sizes import data_room, feed_bytes, layout_of, sizes_of, tiers_asked, tunable_bytes
-from kit.zfs.pool import record_bytes
+from kit.zfs.datasets import record_bytes
 
 _STEP_BYTES = 8 * MIB
 # For writes alone, and for reads that only disks answer: larger than what a disk buffers.

@@ -10,8 +10,8 @@ from kit.config.toml import Setting
 from kit.config.workload import Workload
 from kit.core.units import parse_size_bytes
 from kit.sizes.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
+from kit.zfs.datasets import record_bytes
 from kit.zfs.layout import VdevLayout
-from kit.zfs.pool import record_bytes
 
 READ_TIERS = ("dram", "l2arc", "disk")
 # Of the working set: what answers less cannot be measured.

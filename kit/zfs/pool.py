@@ -1,4 +1,4 @@
-"""The pool under test and its dataset, on the server.
+"""The pool under test, on the server.
 
 The pool has the run id in a user property. It is not imported automatically (cachefile=none), and it is
 destroyed only if its GUID and its run id are the recorded ones.
@@ -6,15 +6,11 @@ destroyed only if its GUID and its run id are the recorded ones.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kit.config.toml import Setting
 from kit.core.errors import HostError, SafetyRefusal
-from kit.core.units import parse_size_bytes
 from kit.hosts.base import Command, Host
 from kit.zfs.layout import data_vdevs
 
@@ -22,13 +18,11 @@ _DESTROY_ATTEMPTS = 15
 # What udev adds to the link of a disk for the partition that ZFS makes of a whole disk.
 WHOLE_DISK_PART = "-part1"
 RUN_PROPERTY = "hsp:run"
-_HELPER = Path(__file__).parents[1] / "remote" / "create_dataset.py"
 _LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
 _LABEL_STATE = re.compile(r"^ {4}state: (\d+)$", re.MULTILINE)
 _LABEL_POOL = re.compile(r"^\s*name: '", re.MULTILINE)
 _L2ARC_POOL = re.compile(r"^ {4}pool_guid: (\d+)$", re.MULTILINE)
 _CACHE_STATE = "4"  # POOL_STATE_L2CACHE of include/sys/fs/zfs.h
-_LABEL_LOG = re.compile(r"^\s+is_log: 1$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -213,10 +207,10 @@ def vdev_paths(server: Host, pool: CreatedPool) -> list[str]:
 
 def pool_properties(server: Host, pool: CreatedPool, names: list[str]) -> dict[str, str]:
     """Values of pool properties in effect. Raises HostError if one is missing."""
-    return _properties(server, ["zpool", "get"], pool.name, names)
+    return properties_of(server, ["zpool", "get"], pool.name, names)
 
 
-def _properties(server: Host, get: list[str], dataset_or_pool: str, names: list[str]) -> dict[str, str]:
+def properties_of(server: Host, get: list[str], dataset_or_pool: str, names: list[str]) -> dict[str, str]:
     if not names:
         return {}
     output = server.run([*get, "-H", "-p", "-o", "property,value", ",".join(names), dataset_or_pool]).stdout
@@ -230,24 +224,7 @@ def _properties(server: Host, get: list[str], dataset_or_pool: str, names: list[
     return {name: values[name] for name in names}
 
 
-def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
-    """Ids of the top-level vdevs that are log devices, from the devices' own labels.
-
-    The vdev tree of a label is that of the top-level vdev: the first id is the mirror's, then come those of
-    its devices within it (OpenZFS module/zfs/vdev_label.c, vdev_config_generate). Blocks have its id, too:
-    of a mirror all labels name one vdev. Raises HostError if a label does not say.
-    """
-    ids = set()
-    for path in devices:
-        label = _label(server, path)
-        match = _LABEL_ID.search(label)
-        if not match or not _LABEL_LOG.search(label):
-            raise HostError(f"the label of {path} on {server.name} does not say that it is a log device")
-        ids.add(int(match[1]))
-    return frozenset(ids)
-
-
-def _label(server: Host, path: str) -> str:
+def label_of(server: Host, path: str) -> str:
     """zdb's output for a label; on a whole disk the label is in the partition that ZFS creates."""
     result = server.run(["zdb", "-l", path], check=False)
     if result.returncode and path.startswith("/dev/disk/"):
@@ -257,95 +234,6 @@ def _label(server: Host, path: str) -> str:
     return result.stdout
 
 
-def create_dataset(
-    server: Host, commands: Sequence[Command], dataset: str, properties: dict[str, Setting]
-) -> None:
-    """Execute `dataset_commands`, and check all values. Raises HostError."""
-    create, *others = commands
-    with_pyzfs(server, create)
-    for command in others:
-        command.run(server)
-    in_effect = dataset_properties(server, dataset, list(properties))
-    for name, value in properties.items():
-        expected = str(record_bytes(properties)) if name == "recordsize" else setting(value)
-        if in_effect[name] != expected:
-            raise HostError(
-                f"{dataset}: {name} was set to {expected} but is {in_effect[name]}",
-                "this OpenZFS does not accept the value as the workload has it",
-            )
-
-
-def dataset_commands(dataset: str, run_id: str, properties: dict[str, Setting]) -> list[Command]:
-    """Create it with libzfs_core, which sets the recordsize, set the other properties, mount it."""
-    rest = [f"{name}={setting(value)}" for name, value in properties.items() if name != "recordsize"]
-    return [
-        _pyzfs_command("create", dataset, run_id, str(record_bytes(properties))),
-        *([Command(("zfs", "set", *rest, dataset))] if rest else []),
-        Command(("zfs", "set", "canmount=noauto", dataset)),
-        Command(("zfs", "mount", dataset)),
-    ]
-
-
-def snapshot_command(name: str, run_id: str) -> Command:
-    """Snapshot DATASET@NAME, tagged with the run id."""
-    return _pyzfs_command("snapshot", name, run_id)
-
-
-def _pyzfs_command(*arguments: str) -> Command:
-    """The program that calls libzfs_core: a verb, a name and more."""
-    argv = ("/usr/bin/python3", "-I", "-", *arguments)
-    return Command(argv, "kit/remote/create_dataset.py", _HELPER.read_bytes())
-
-
-def with_pyzfs(server: Host, command: Command) -> None:
-    """Execute a command of libzfs_core, and check that what it makes exists. Raises HostError."""
-    if json.loads(command.run(server).stdout).get("exists") is not True:
-        raise HostError(f"on {server.name}: libzfs_core did not create {command.argv[4]}")
-
-
 def remove_command(pool: str, names: tuple[str, ...]) -> Command:
     """Remove log or cache devices, and wait for the end; `names` as of removal_names."""
     return Command(("zpool", "remove", "-w", pool, *names))
-
-
-def empty_log_command(pool: str) -> Command:
-    """A command after which no block of the log devices is in use or kept back.
-
-    A log block is freed by the txg of its write, and is kept back for two more (TXG_DEFER_SIZE). `zpool sync`
-    waits for them (OpenZFS module/zfs/txg.c, txg_wait_synced of txg 0).
-    """
-    return Command(("zpool", "sync", pool))
-
-
-def begin_zil_commands(pool: str, path: str) -> list[Command]:
-    """A synchronous write to the dataset at `path`, and the end of the txgs that it dirties.
-
-    Who removes a log device destroys the ZILs of the pool (OpenZFS module/zfs/vdev_removal.c,
-    spa_vdev_remove_log; zil.c, zil_suspend). The first synchronous write after it makes a new one and waits
-    for a whole txg (zil_create), which is no property of the devices (docs/decisions/0023).
-    """
-    file = f"{path}/.hsp-begin-zil"
-    # As fill does: fio is allowed to an ordinary user with sudo, and the dataset's root directory is root's.
-    write = ("--rw=write", "--bs=512", "--size=512", "--sync=1", "--ioengine=psync", "--thread=1")
-    words = ("fio", "--name=begin-zil", f"--filename={file}", *write)
-    fio = Command((*words, "--fallocate=none", "--output-format=json"))
-    return [fio, Command(("rm", "--", file)), empty_log_command(pool)]
-
-
-def record_bytes(properties: dict[str, Setting]) -> int:
-    """recordsize in bytes: a number, or a size with its unit. Raises ValueError for anything else."""
-    value = properties.get("recordsize", 131072)
-    size = parse_size_bytes(value) if isinstance(value, str) else int(value)
-    if size < 512 or size > 16 << 20 or size & (size - 1):
-        raise ValueError(f"recordsize must be a power of two from 512 to 16MiB, found {value!r}")
-    return size
-
-
-def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str, str]:
-    """Values of dataset properties in effect. Raises HostError if one is missing."""
-    return _properties(server, ["zfs", "get"], dataset, names)
-
-
-def mountpoint(server: Host, dataset: str) -> str:
-    """Where the dataset is mounted on the server."""
-    return server.run(["zfs", "get", "-H", "-p", "-o", "value", "mountpoint", dataset]).stdout.strip()

@@ -12,7 +12,7 @@ from kit.store.parts.forces import Latencies
 from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THREADS, SlogTest
 from kit.store.stored import Json
 from reports.statistics.quantiles import figures_us
-from reports.verdict.write_cache import CacheVerdict
+from reports.verdict.slog_write_cache import CacheVerdict
 
 _QUANTILES = ("p50_us", "p99_us", "p999_us")
 _HEAD = (

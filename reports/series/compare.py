@@ -9,7 +9,7 @@ from typing import Any
 from kit.core.errors import ConfigError
 from kit.store.parts.comparison import ComparedCell, ComparedRatio, ComparedSeries, Finding
 from kit.store.series import Series, SeriesCell
-from reports.comparison.order import not_in_turn
+from reports.comparison.in_turn import not_in_turn
 from reports.series.figures import Key, figures_of
 from reports.series.ratios import named, rounds_of
 from reports.statistics.ratios import ALPHA_TOGETHER, Realisation, mean, ratios

@@ -16,7 +16,7 @@ from reports.sheet.facts import DriveFacts, line, unknown
 from reports.sheet.latencies import Line
 from reports.sheet.words import REQUIRED
 from reports.statistics import proportion
-from reports.verdict import write_cache
+from reports.verdict import slog_write_cache
 
 DRIVE, SAFETY, WEAR, PRICE = "The drives", "Power loss", "Endurance", "Price, and disks"
 NAMES = {"log": "Log device", "cache": "L2ARC device"}
@@ -95,7 +95,7 @@ def _power_loss(facts: DriveFacts, asked: bool) -> SheetValue:
     for each in judged:
         return unknown(f"power losses show nothing: {each.outcomes[0].text}")
     for test in facts.source.slog:
-        timing = write_cache.judge(test)
+        timing = slog_write_cache.judge(test)
         return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")
     return SheetValue(text="not tested", note="no run cut the power of such a drive")
 

@@ -22,7 +22,7 @@ from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan.plan import make_plan
 from kit.run.execute import execute
-from kit.session.series import order
+from kit.session.repeated_runs import order
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
 from reports.comparison.compare import DIFFERENCE, compare

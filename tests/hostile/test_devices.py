@@ -10,7 +10,7 @@ import pytest
 
 from kit.core.errors import SafetyRefusal
 from kit.devices.check import check, judge, refuse_any
-from kit.devices.reasons import Code, DeviceSpec, reasons
+from kit.devices.refusal_reasons import Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe
 from kit.remote import probe_devices
 from tests.fakes import ScriptedHost

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.doctor.diagnosis import DiagnosedHost, diagnose
 from kit.hosts.local import LocalHost
 from kit.lab import guest
-from kit.zfs import pool
+from kit.zfs import datasets
 from tests.fakes import not_isolated
 
 pytestmark = pytest.mark.any_python
@@ -46,7 +46,7 @@ def test_doctor_runs_no_module_of_the_working_directory(hostile: Path) -> None:
 
 
 def test_nor_does_the_program_that_makes_datasets(hostile: Path) -> None:
-    command = pool.snapshot_command("no-such-pool/d@s", "x")
+    command = datasets.snapshot_command("no-such-pool/d@s", "x")
     # It fails here, without that pool and perhaps without pyzfs.
     command.run(LocalHost(cwd=hostile), check=False)
     assert not (hostile / "imported").exists()

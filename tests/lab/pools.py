@@ -14,7 +14,7 @@ from kit.lab.site import make_devices
 from kit.nfs import export as nfs_export
 from kit.nfs import mount as nfs_mount
 from kit.setup.site import SiteClient
-from kit.zfs import pool
+from kit.zfs import datasets, pool
 
 
 def create_pool(host: Host, spec: pool.PoolSpec) -> pool.CreatedPool:
@@ -23,7 +23,7 @@ def create_pool(host: Host, spec: pool.PoolSpec) -> pool.CreatedPool:
 
 
 def create_dataset(host: Host, built: pool.CreatedPool, name: str, properties: dict[str, Setting]) -> None:
-    pool.create_dataset(host, pool.dataset_commands(name, built.run_id, properties), name, properties)
+    datasets.create_dataset(host, datasets.dataset_commands(name, built.run_id, properties), name, properties)
 
 
 def mount(
@@ -53,7 +53,7 @@ def dataset(
     )
     built = create_pool(guest, spec)
     create_dataset(guest, built, f"hsp-{name}/bench", {"recordsize": recordsize, "atime": "off"})
-    path = pool.mountpoint(guest, f"hsp-{name}/bench")
+    path = datasets.mountpoint(guest, f"hsp-{name}/bench")
     if file:
         guest.run(["dd", "if=/dev/urandom", f"of={path}/file", *file.split()])
         guest.run(["chmod", "0666", f"{path}/file"])

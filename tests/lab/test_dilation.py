@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from kit.config.testbed import read_testbed
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.lab.image.image import Image
 from kit.lab.qemu import QEMU

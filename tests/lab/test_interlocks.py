@@ -27,7 +27,7 @@ from kit.devices.check import check, guarded, refuse_any
 from kit.devices.inventory import Inventory, preferred_link
 from kit.devices.locks import Locks
 from kit.devices.probe import probe
-from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
+from kit.devices.refusal_reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
 from kit.emulation.udev_links import link_by_id, unlink
 from kit.hosts.base import CommandResult

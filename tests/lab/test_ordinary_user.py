@@ -21,7 +21,7 @@ import pytest
 from kit.core.errors import EXIT_SAFETY
 from kit.devices.check import check
 from kit.devices.listing import list_devices
-from kit.devices.reasons import DeviceSpec
+from kit.devices.refusal_reasons import DeviceSpec
 from kit.lab.clients import start_machine
 from kit.recovery.journal import read_journal
 from kit.store.slog import SlogTest

@@ -32,7 +32,7 @@ from kit.store.phase import Check
 from kit.trace import nfsd_tracer
 from kit.trace.output import Trace, parse_trace
 from kit.trace.support import find_tracing
-from kit.zfs import openzfs_version, pool
+from kit.zfs import datasets, openzfs_version, pool, zil
 from kit.zfs.tunables import write_tunable
 from tests.lab.conftest import ROOT, RunningLab
 from tests.lab.pools import create_dataset, create_pool, dataset, mount, mounted
@@ -168,21 +168,21 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
     )
     built = create_pool(guest, spec)
     assert pool.pool_properties(guest, built, ["ashift"]) == {"ashift": "9"}
-    assert pool.log_vdev_ids(guest, ("/dev/plog",)) == {1}
+    assert zil.log_vdev_ids(guest, ("/dev/plog",)) == {1}
 
     properties = {"recordsize": 512, "atime": "off", "sync": "always"}
     create_dataset(guest, built, "hsp-parts/bench", properties)
-    assert pool.dataset_properties(guest, "hsp-parts/bench", list(properties)) == {
+    assert datasets.dataset_properties(guest, "hsp-parts/bench", list(properties)) == {
         "recordsize": "512", "atime": "off", "sync": "always",
     }  # fmt: skip
-    pool.with_pyzfs(guest, pool.snapshot_command("hsp-parts/bench@one", "run-1"))
+    datasets.with_pyzfs(guest, datasets.snapshot_command("hsp-parts/bench@one", "run-1"))
     tags = guest.run(["zfs", "get", "-j", "-r", "hsp:run", "hsp-parts"]).stdout
     found = {name: entry["properties"]["hsp:run"] for name, entry in json.loads(tags)["datasets"].items()}
     assert found["hsp-parts/bench"]["source"]["type"] == "LOCAL"
     assert found["hsp-parts/bench@one"]["value"] == "run-1"
 
     client = make_client(guest, 7)
-    path = pool.mountpoint(guest, "hsp-parts/bench")
+    path = datasets.mountpoint(guest, "hsp-parts/bench")
     nfs_export.export_command(path, client.address).run(guest)
     assert client.address in nfs_export.effective_export(guest, path)[0]
     mounted = mount(client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock"))

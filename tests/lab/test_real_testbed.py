@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import EXIT_HOST, EXIT_SAFETY, EXIT_UNKNOWN
 from kit.devices.check import check, guarded
-from kit.devices.reasons import DeviceSpec
+from kit.devices.refusal_reasons import DeviceSpec
 from kit.recovery.journal import read_journal
 from tests.changes import changes_something, sketch
 from tests.lab.hoststate import State, differences, state_of

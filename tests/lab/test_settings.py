@@ -28,7 +28,7 @@ from kit.devices import block_device
 from kit.devices.check import check, guarded
 from kit.devices.listing import list_devices
 from kit.devices.probe import probe
-from kit.devices.reasons import Code, DeviceSpec
+from kit.devices.refusal_reasons import Code, DeviceSpec
 from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
 from kit.recovery.journal import read_journal
@@ -346,7 +346,7 @@ def test_what_an_nvme_says_of_its_health_is_listed(rig: Rig, blank: States) -> N
     json.dumps([one.as_json() for one in listed.values()])
 
 
-# Each has its reason in tests/kit/devices/test_reasons.py.
+# Each has its reason in tests/kit/devices/test_refusal_reasons.py.
 @pytest.mark.long
 def test_siblings(rig: Rig, blank: States, tmp_path: Path) -> None:
     blank.put_ext4("ns1", tmp_path)

@@ -25,7 +25,7 @@ from kit.plan.plan import Plan, make_plan
 from kit.run.execute import execute
 from kit.setup.site import Site
 from kit.store import run_directory
-from kit.zfs import pool
+from kit.zfs import datasets, pool
 from kit.zfs.tunables import READ_HISTORY, read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
 from tests.lab.pools import create_dataset, create_pool, mount
@@ -187,13 +187,13 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     built = create_pool(server, spec)
     dataset = "hsp-reads/bench"
     create_dataset(server, built, dataset, {"recordsize": 512})
-    path = pool.mountpoint(server, dataset)
+    path = datasets.mountpoint(server, dataset)
     server.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=512", "count=200"])
     # After that no block of it is in the ARC.
     pool.export_pool(server, built)
     pool.import_pool(server, built, spec.data)
     server.run(["zfs", "mount", dataset])
-    objset = int(pool.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
+    objset = int(datasets.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
     wanted = {**READ_HISTORY, "zfs_prefetch_disable": "1"}
     before = read_tunables(server, list(wanted))
     nfs_export.export_command(path, client.address).run(server)

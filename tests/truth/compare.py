@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from kit.store.summary import Row, Summary
 from reports.comparison.compare import compare
-from reports.comparison.order import not_in_turn
+from reports.comparison.in_turn import not_in_turn
 from reports.statistics import batch_means
 from tests.reports import synthetic
 from tests.truth.made_up import MEDIAN_NS, SIGMA, stretch

@@ -11,7 +11,7 @@ from kit.run.power_records import Acknowledged, RecordLayout, judge
 from kit.store.manifest import Manifest, PowerLoss
 from reports.features.power_loss import judge as power_loss
 from reports.verdict.flushes import flush_outcomes
-from reports.verdict.write_cache import judge as judge_timing
+from reports.verdict.slog_write_cache import judge as judge_timing
 from tests.reports.slog import slog_test
 from tests.reports.verdict.test_flushes import of_vdevs
 from tests.truth.trials import Trial

@@ -17,7 +17,7 @@ import typer
 from kit.cli import complete
 from kit.cli.options import JsonOption, ResultsOption
 from kit.cli.usage import loaded, refuse_unused
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError, error_text
 from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID

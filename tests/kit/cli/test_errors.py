@@ -11,7 +11,7 @@ import pytest
 import reports
 from kit.cli import lab, slog
 from kit.cli.main import TARGETS, command_of
-from kit.session import measure, series, sweep_runs
+from kit.session import measure, repeated_runs, sweep_runs
 from tests.conftest import Called
 from tests.reports import synthetic
 
@@ -108,7 +108,7 @@ def nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     def begun(*_: Any, **__: Any) -> None:
         raise AssertionError("it goes to work")
 
-    for module in (measure, series, sweep_runs):
+    for module in (measure, repeated_runs, sweep_runs):
         monkeypatch.setattr(module, "SharedSite" if module is sweep_runs else "prepare", begun)
     for name in ("build", "open_host"):
         monkeypatch.setattr(lab, name, begun)

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.lengths import LENGTHS, as_set
 from kit.config.testbed import LAB_TESTBED
-from kit.config.workload_source import WORKLOADS, read_source
+from kit.config.workload_base import WORKLOADS, read_source
 from kit.core.errors import ConfigError
 from kit.session.side import Side
 from kit.setup.manifest import planned

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.sweep import class_of, read_sweep, with_sets
 from kit.config.workload import workload_of
-from kit.config.workload_source import read_source
+from kit.config.workload_base import read_source
 from kit.core.errors import ConfigError
 
 HEAD = 'format = 1\nname = "mine"\ntitle = "Mine"\nbase = "top-speeds"\n'

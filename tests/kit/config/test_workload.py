@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kit.config.workload import Dataset, Pool, WorkingSet, Workload, read_workload
-from kit.config.workload_source import WORKLOADS, find_workload
+from kit.config.workload_base import WORKLOADS, find_workload
 from kit.core.errors import ConfigError
 
 # A workload as one was shipped once; the shipped ones may change.

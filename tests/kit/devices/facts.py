@@ -11,7 +11,7 @@ from typing import Any
 
 from kit.devices.inventory import Inventory
 from kit.devices.probe import parse as parse_text
-from kit.devices.reasons import Code, DeviceSpec, reasons
+from kit.devices.refusal_reasons import Code, DeviceSpec, reasons
 
 DATA = Path(__file__).parents[1] / "data" / "devices"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kit.core.errors import SafetyRefusal
 from kit.devices.check import check, judge, recheck, refuse_any
-from kit.devices.reasons import WIPEABLE
+from kit.devices.refusal_reasons import WIPEABLE
 from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import DISKS, parse, recorded, spec_of
 from tests.kit.store.mutations import VALUES

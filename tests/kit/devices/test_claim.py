@@ -17,7 +17,7 @@ from kit.devices.check import Guard, check, judge
 from kit.devices.inventory import Inventory
 from kit.devices.locks import ExclusiveClaim, Locks
 from kit.devices.probe import probe
-from kit.devices.reasons import Code, DeviceSpec
+from kit.devices.refusal_reasons import Code, DeviceSpec
 from kit.hosts.local import LocalHost
 from kit.remote import probe_devices
 from tests.kit.devices.facts import codes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kit.devices.inventory import preferred_link
-from kit.devices.reasons import Code
+from kit.devices.refusal_reasons import Code
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
 

@@ -14,7 +14,7 @@ from kit.config.testbed_devices import Device
 from kit.core.text import safe_text
 from kit.devices.listing import ListedDisk, describe, device_block, list_devices, proposed_roles
 from kit.devices.locks import lock_names
-from kit.devices.reasons import Code, Reason
+from kit.devices.refusal_reasons import Code, Reason
 from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import recorded, spec_of
 

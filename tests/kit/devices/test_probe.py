@@ -11,7 +11,7 @@ import pytest
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.inventory import DeviceSettings
 from kit.devices.probe import device_settings, probe
-from kit.devices.reasons import WIPEABLE, Code, reasons
+from kit.devices.refusal_reasons import WIPEABLE, Code, reasons
 from kit.hosts.base import CommandFailed, CommandResult, DeadlineExceeded, OutputTooLarge
 from kit.hosts.local import LocalHost
 from kit.remote import probe_devices, read_controllers

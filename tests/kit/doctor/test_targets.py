@@ -12,7 +12,7 @@ import pytest
 
 from kit.config.address import HostAddress
 from kit.config.testbed import LAB_TESTBED, read_testbed
-from kit.config.workload_source import find_workload
+from kit.config.workload_base import find_workload
 from kit.core.errors import HostError
 from kit.doctor.diagnosis import DiagnosedHost, _examinations
 from kit.doctor.targets import requirements_of, targets_of

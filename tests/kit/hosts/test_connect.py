@@ -19,7 +19,8 @@ from kit.config.address import HostAddress, parse_address
 from kit.core.errors import HostError
 from kit.hosts import connect as connecting
 from kit.hosts.base import CommandFailed, HostLost
-from kit.hosts.connect import HostKeyRefused, HostUnreachable, LoginRefused, connect
+from kit.hosts.connect import HostUnreachable, LoginRefused, connect
+from kit.hosts.known_hosts import HostKeyRefused
 from kit.hosts.ssh import SshHost
 
 from .conftest import Sshd, abort, free_port, gone, keygen, run_sshd, running, until, written

@@ -11,13 +11,13 @@ from typing import Any, get_args
 import pytest
 
 from kit.config.fio_job import SEED, read_job
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.devices import array
 from kit.devices.array import ArraySpec
 from kit.load import block_device, fio
-from kit.zfs import pool
+from kit.zfs import zil
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = fio.FioFiles("/run/hsp/x")
@@ -79,7 +79,7 @@ def test_every_job_is_a_thread_whatever_the_file_says(tmp_path: Path, thread: st
 def test_every_fio_without_a_job_file_has_threads() -> None:
     fill = fio.fill_command("/pool/x", "working-set", 1000, 128).argv
     device = block_device.random_writes("/dev/x", 1 << 20, 4096, 4096, 7).argv("/run/x.json")
-    begin_zil = pool.begin_zil_commands("hsp", "/pool/x")[0].argv
+    begin_zil = zil.begin_zil_commands("hsp", "/pool/x")[0].argv
     spec = ArraySpec("x", "0" * 32, "raid1", 4096, ("/dev/x", "/dev/y"))
     *_, active = array.create_commands(spec)
     assert all("--thread=1" in argv for argv in (fill, device, begin_zil, active.argv))

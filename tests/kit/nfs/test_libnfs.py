@@ -10,7 +10,7 @@ import pytest
 from kit.config.fio_job import read_job
 from kit.config.toml import placed_refusal
 from kit.config.workload import read_workload
-from kit.config.workload_source import read_source
+from kit.config.workload_base import read_source
 from kit.core.errors import ConfigError, HostError
 from kit.nfs import libnfs
 from tests.fakes import ScriptedHost

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.clock import Clock
 from kit.plan.client_logs import resolved
 

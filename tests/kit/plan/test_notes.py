@@ -10,7 +10,7 @@ import pytest
 from kit.config.fio_job import read_job
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.plan import notes
 from kit.plan.plan import make_plan
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload
+from kit.config.workload_base import find_workload
 from kit.core.errors import KitError
 from kit.plan.estimate import seconds, written
 from kit.plan.names import planned_names

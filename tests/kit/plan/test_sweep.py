@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.plan.sweep import SweepPlan
 from kit.session.side import Side

@@ -29,7 +29,7 @@ from kit.core.clock import Clock
 from kit.core.progress import Progress
 from kit.devices.check import Guard, check, refuse_any
 from kit.devices.locks import Locks
-from kit.devices.reasons import DeviceSpec
+from kit.devices.refusal_reasons import DeviceSpec
 from kit.hosts.base import HostLost
 from kit.plan import power_steps
 from kit.plan.plan import Plan, make_plan

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
 from kit.rules.appliance_limits import left_out

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.tables.phase_table import ArrayLayout
 from kit.config.testbed import LAB_TESTBED
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.devices import array
 from kit.plan.names import planned_names
 from kit.plan.steps import listed

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import Workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan, make_plan

@@ -14,7 +14,7 @@ import pytest
 from kit.config.address import HostAddress
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload
+from kit.config.workload_base import find_workload
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRefusal
 from kit.core.progress import Progress

@@ -15,7 +15,7 @@ import pytest
 
 from kit.config.fio_job import read_job
 from kit.config.tables.phase_table import Phase
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts import clock_offset

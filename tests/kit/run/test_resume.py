@@ -10,7 +10,7 @@ import pytest
 
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload
+from kit.config.workload_base import find_workload
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
 from kit.run.resume import Earlier, check_same_hosts, read_earlier

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.fio_job import read_job
 from kit.config.workload import Warmup, read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks

@@ -11,7 +11,7 @@ import pytest
 
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload
+from kit.config.workload_base import find_workload
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.progress import Progress
 from kit.hosts import compilation

@@ -13,7 +13,7 @@ import pytest
 from kit.config.device_model import DeviceModel, resolve
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError
 from kit.core.progress import Progress

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.units import AUTO
 from kit.plan.plan import Plan, make_plan
 from kit.sizes.tier_sizes import MIB

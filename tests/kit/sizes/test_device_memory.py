@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.core.units import parse_size_bytes
 from kit.plan.plan import make_plan

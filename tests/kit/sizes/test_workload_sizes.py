@@ -15,7 +15,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload
+from kit.config.workload_base import find_workload
 from kit.sizes.auto_sizes import resolve
 from kit.sizes.tier_sizes import Sizes, tiers
 from kit.sizes.workload_sizes import planned_tiers, sizes_of

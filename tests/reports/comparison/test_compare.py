@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
 from kit.store.parts.comparison import Comparison
-from reports.comparison import order
+from reports.comparison import in_turn
 from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE, answer
 from reports.comparison.compare import compare as compared
 from reports.output import comparison_table
@@ -329,9 +329,9 @@ def test_pairs_cancel_what_both_phases_of_a_run_share():
 )
 def test_sides_that_were_not_measured_in_turn_are_told(letters, words):
     a, b = ([f"2026-11-21T05:{n:02d}:00Z" for n, each in enumerate(letters) if each == x] for x in "AB")
-    said = order.not_in_turn(a or [None], b or [None])
+    said = in_turn.not_in_turn(a or [None], b or [None])
     assert said is None if words is None else words in said
-    same = order.not_in_turn(["2026-11-21T05:00:00Z"] * 2, ["2026-11-21T05:00:00Z"] * 2)
+    same = in_turn.not_in_turn(["2026-11-21T05:00:00Z"] * 2, ["2026-11-21T05:00:00Z"] * 2)
     assert same and "not known" in same
 
 

@@ -9,7 +9,7 @@ import pytest
 from kit.core.errors import ConfigError
 from kit.store.slog import SlogTest
 from reports.output import slog_table
-from reports.verdict.write_cache import judge
+from reports.verdict.slog_write_cache import judge
 from tests.reports.slog import slog_test
 
 

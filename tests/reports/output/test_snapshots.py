@@ -27,7 +27,7 @@ from reports.output.series_junit import series_junit
 from reports.output.series_table import comparison_lines, series_lines
 from reports.series.compare import compare_series
 from reports.trend.analyse import trend_of
-from reports.verdict.write_cache import judge
+from reports.verdict.slog_write_cache import judge
 from tests.reports import candidates, synthetic, synthetic_series
 from tests.reports.candidates import need
 from tests.reports.comparison.test_compare import make_side

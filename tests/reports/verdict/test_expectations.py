@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from kit.config.workload import read_workload
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.store.latency import Latency
 from kit.store.summary import Row

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from kit.config.sweep import with_sets
-from kit.config.workload_source import WORKLOADS, read_source
+from kit.config.workload_base import WORKLOADS, read_source
 from kit.session.presentation import code_of
 from kit.store.summary import Summary
 from tests.reports import synthetic

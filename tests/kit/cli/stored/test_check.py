@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import reports
-from kit.config.workload_source import WORKLOADS
+from kit.config.workload_base import WORKLOADS
 from kit.store.json_file import read_json, write_json
 from tests.conftest import Called
 from tests.reports import synthetic, synthetic_series

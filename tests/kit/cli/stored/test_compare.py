@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from kit.store.json_file import write_json
-from reports.comparison import order
+from reports.comparison import in_turn
 from reports.verdict.appliance import UNSEEN
 from reports.verdict.verdict import IMPORTED
 from tests.reports import drawn, synthetic
@@ -271,7 +271,7 @@ def test_imports_are_compared_with_imports_and_it_is_said_what_they_do_not_tell(
     result = json.loads(out)
     assert (result["conclusion"], result["caveats"]) == (
         "no difference shown",
-        [IMPORTED, f"When the runs were measured is not known: if not in turn, {order.LOOKS_THE_SAME}."],
+        [IMPORTED, f"When the runs were measured is not known: if not in turn, {in_turn.LOOKS_THE_SAME}."],
     )
     page = tmp_path / "page.html"
     assert hsp("compare", *a, "--", *slower, "-o", str(page))[:2] == (0, "")

@@ -1,4 +1,4 @@
-"""kit.session.series: in which order, and when it is enough; `hsp run` refuses what makes no sense."""
+"""kit.session.repeated_runs: in which order, and when it is enough; `hsp run` refuses what makes no sense."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import reports
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.progress import Progress
-from kit.session import series
+from kit.session import repeated_runs
 from kit.session.measure import MeasuredRun
 from kit.session.place import Request
 from kit.session.presentation import code_of
@@ -32,12 +32,12 @@ Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_the_order_is_abba() -> None:
-    assert "".join(series.order(5)) == "ABBAABBAAB"
+    assert "".join(repeated_runs.order(5)) == "ABBAABBAAB"
 
 
 @given(st.integers(1, 100))
 def test_each_side_is_run_as_often_and_a_drift_falls_on_both(count: int) -> None:
-    turns = series.order(count)
+    turns = repeated_runs.order(count)
     assert turns.count("A") == turns.count("B") == count
     places = {letter: [n for n, turn in enumerate(turns) if turn == letter] for letter in "AB"}
     # A steady drift adds the same to both sides, but for a last incomplete ABBA.
@@ -48,13 +48,13 @@ def test_each_side_is_run_as_often_and_a_drift_falls_on_both(count: int) -> None
 
 @pytest.mark.parametrize(("text", "value"), [("5%", 0.05), ("0.5%", 0.005), ("99%", 0.99)])
 def test_widths(text: str, value: float) -> None:
-    assert series.parse_width(text) == pytest.approx(value)
+    assert repeated_runs.parse_width(text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("text", ["5", "0%", "-1%", "100%", "nan%", "%", "", "x%", "inf%"])
 def test_what_is_no_width(text: str) -> None:
     with pytest.raises(ConfigError, match="not a width"):
-        series.parse_width(text)
+        repeated_runs.parse_width(text)
 
 
 def row(interval: list[float] | None, figure: str = "p50", layer: str = "nfs-server") -> dict[str, Any]:
@@ -80,7 +80,7 @@ def row(interval: list[float] | None, figure: str = "p50", layer: str = "nfs-ser
     ],
 )
 def test_when_the_intervals_are_narrow_enough(rows: list[dict[str, Any]], enough: bool) -> None:
-    assert series.narrow_enough([ComparedRow.model_construct(**row) for row in rows], 0.05) is enough
+    assert repeated_runs.narrow_enough([ComparedRow.model_construct(**row) for row in rows], 0.05) is enough
 
 
 def test_the_spread_over_runs() -> None:
@@ -88,7 +88,7 @@ def test_the_spread_over_runs() -> None:
         rows = [{"tier": f"t{n}", "p50_us": value} for n, value in enumerate(values)]
         return synthetic.summary_of([*rows, {"layer": "client", "p50_us": 1.0}])
 
-    found = series.spread([summary(5.0, None), summary(4.0, 9.0), summary(6.0, None)])
+    found = repeated_runs.spread([summary(5.0, None), summary(4.0, 9.0), summary(6.0, None)])
     assert [(one["tier"], one["runs"], one["p50_us"]) for one in found] == [
         ("t0", 3, [4.0, 6.0]), ("t1", 1, [9.0, 9.0]),
     ]  # fmt: skip
@@ -147,12 +147,12 @@ def test_a_known_failure_of_each_repeat_is_no_red(
         analysed = reports.analyse(RunDir(tmp_path / name), known=request.known)
         return MeasuredRun(RunDir(tmp_path / name), analysed, code_of(analysed.summary), None)
 
-    monkeypatch.setattr(series, "measure", measure)
-    monkeypatch.setattr(series, "prepare", lambda *_, **__: None)
+    monkeypatch.setattr(repeated_runs, "measure", measure)
+    monkeypatch.setattr(repeated_runs, "prepare", lambda *_, **__: None)
     side = Side("top-speeds", LAB_TESTBED)
     xml = tmp_path.parent / f"{tmp_path.name}.xml"
     request = Request(tmp_path, json_output=True, junit=xml, count=2, known=known)
-    code = series.repeat([side], request, Progress(quiet=True))
+    code = repeated_runs.repeat([side], request, Progress(quiet=True))
     assert code == max(codes)
     suites = ET.parse(xml).getroot()
     assert [int(str(suite.get("errors"))) > 0 for suite in suites] == [bool(each) for each in codes]

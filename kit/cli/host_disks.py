@@ -24,7 +24,7 @@ from kit.core.output import emit, emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.devices.listing import describe, device_block, list_devices, proposed_roles
 from kit.devices.locks import Locks
-from kit.devices.reasons import DeviceSpec
+from kit.devices.refusal_reasons import DeviceSpec
 from kit.devices.wipe import plan_wipe, wipe
 from kit.session.agreement.erasing import confirm_erasing
 from kit.session.place import ask

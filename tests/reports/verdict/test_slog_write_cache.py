@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.verdict.write_cache import judge
+from reports.verdict.slog_write_cache import judge
 from tests.reports.slog import Cost, slog_test
 
 

@@ -1,4 +1,4 @@
-"""kit.devices.reasons: each use of a disk has its reason, from the recorded answers of a guest."""
+"""kit.devices.refusal_reasons: each use of a disk has its reason, from the recorded answers of a guest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
+from kit.devices.refusal_reasons import WIPEABLE, Code, DeviceSpec, reasons
 from tests.kit.devices.facts import (
     BY_ID,
     DISKS,

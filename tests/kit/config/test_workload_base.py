@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import Workload, read_workload
-from kit.config.workload_source import WORKLOADS, find_workload, read_source
+from kit.config.workload_base import WORKLOADS, find_workload, read_source
 from kit.core.errors import ConfigError
 from kit.core.sample_size import sample_needed
 from kit.plan.plan import Plan, make_plan

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit.cli import device
+from kit.cli import emulated_device
 from kit.core.errors import ConfigError, HostError
 from kit.emulation.served import ServedDevices
 from tests.fakes import ScriptedHost
@@ -44,11 +44,11 @@ def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") 
     server = Server(refuses)
     (tmp_path / "devices.toml").write_text(TEXT)
     (tmp_path / "ssd0.state").write_bytes(b"old state")
-    monkeypatch.setattr(device, "ServedDevices", lambda host: server)
-    monkeypatch.setattr(device.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(device, "_wait", lambda served: None)
+    monkeypatch.setattr(emulated_device, "ServedDevices", lambda host: server)
+    monkeypatch.setattr(emulated_device.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(emulated_device, "_wait", lambda served: None)
     try:
-        device.serve(tmp_path / "devices.toml", json_output=False)
+        emulated_device.serve(tmp_path / "devices.toml", json_output=False)
     finally:
         assert not server.running
     return server
@@ -72,8 +72,8 @@ def test_sudo_is_advised_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sudo: str | None, advice: str
 ) -> None:
     (tmp_path / "devices.toml").write_text(TEXT)
-    monkeypatch.setattr(device.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(device.shutil, "which", lambda program: sudo)
+    monkeypatch.setattr(emulated_device.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(emulated_device.shutil, "which", lambda program: sudo)
     with pytest.raises(HostError, match="only root") as caught:
-        device.serve(tmp_path / "devices.toml", json_output=False)
+        emulated_device.serve(tmp_path / "devices.toml", json_output=False)
     assert caught.value.hint.startswith(f"{advice} lab up --here")
