@@ -32,7 +32,7 @@ from kit.setup.bench import Bench, Storage
 from kit.setup.site import Site, SiteClient
 from kit.store.phase import Shares
 from kit.store.run_directory import RunDir
-from kit.zfs import openzfs_version, pool
+from kit.zfs import openzfs_version, pool, zil
 from tests.fakes import Command, ScriptedHost, tail
 from tests.kit.instruments.test_server_activity import files
 
@@ -124,7 +124,7 @@ def run(
     ) -> dict[str, Any]:
         zfs = openzfs_version.parse("2.3.9")
         found = server_activity.parse(tail(files("tank")), {"tank": None}, "tank")
-        monkeypatch.setattr(pool, "log_vdev_ids", lambda *_: frozenset())
+        monkeypatch.setattr(zil, "log_vdev_ids", lambda *_: frozenset())
         monkeypatch.setattr(server_activity, "read", lambda *_, **__: found)
         monkeypatch.setattr(arc_zil_counters, "read", lambda *_: Counters({"l2_hits": 0}, {}))
         monkeypatch.setattr(read_history, "begin", lambda *_: None)

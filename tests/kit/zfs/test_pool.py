@@ -9,6 +9,7 @@ import pytest
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.sudo import SERVER_PROGRAMS
+from kit.zfs import datasets, zil
 from kit.zfs import pool as pools
 from kit.zfs.pool import CreatedPool, PoolSpec
 from tests.fakes import ScriptedHost
@@ -158,7 +159,7 @@ def test_devices_are_removed() -> None:
 
 
 def test_a_zil_is_begun_by_a_write_that_is_synced_and_gone() -> None:
-    argvs = [each.argv for each in pools.begin_zil_commands("hsp-a1", "/run/hsp/a1/pool/bench")]
+    argvs = [each.argv for each in zil.begin_zil_commands("hsp-a1", "/run/hsp/a1/pool/bench")]
     assert argvs[-1] == ("zpool", "sync", "hsp-a1")
     # The dataset's root directory is root's: without sudo the write would fail.
     assert {argv[0] for argv in argvs} <= SERVER_PROGRAMS
@@ -171,8 +172,8 @@ def test_a_device_that_was_not_removed_is_an_error() -> None:
 
 def test_log_vdevs_come_from_the_labels() -> None:
     server = server_of_run({"zdb": lambda command: LABEL.replace("id: 2", f"id: {command.argv[-1][-1]}")})
-    assert pools.log_vdev_ids(server, ("/dev/log4", "/dev/log5")) == {4, 5}
-    assert pools.log_vdev_ids(server, ()) == frozenset()
+    assert zil.log_vdev_ids(server, ("/dev/log4", "/dev/log5")) == {4, 5}
+    assert zil.log_vdev_ids(server, ()) == frozenset()
 
 
 MIRROR_LABEL = """\
@@ -221,7 +222,7 @@ LABEL 0
 
 def test_the_devices_of_a_log_mirror_name_one_vdev() -> None:
     """Not their own numbers within the mirror, which are those of data vdevs."""
-    assert pools.log_vdev_ids(server_of_run({"zdb": MIRROR_LABEL}), LOGS) == {2}
+    assert zil.log_vdev_ids(server_of_run({"zdb": MIRROR_LABEL}), LOGS) == {2}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_the_devices_of_a_log_mirror_name_one_vdev() -> None:
 )
 def test_a_label_without_is_log_is_an_error(label: str) -> None:
     with pytest.raises(HostError, match="does not say that it is a log device"):
-        pools.log_vdev_ids(server_of_run({"zdb": label}), ("/dev/log0",))
+        zil.log_vdev_ids(server_of_run({"zdb": label}), ("/dev/log0",))
 
 
 def test_properties_in_effect() -> None:
@@ -251,10 +252,10 @@ def test_a_missing_property_is_an_error(answer: str) -> None:
 # --- Dataset ---
 
 PROPERTIES: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "lz4"}
-MAKE_DATASET = pools.dataset_commands("hsp-a1/d", "a1", PROPERTIES)
+MAKE_DATASET = datasets.dataset_commands("hsp-a1/d", "a1", PROPERTIES)
 
 
-def datasets(**values: Any) -> dict[str, Any]:
+def dataset_answers(**values: Any) -> dict[str, Any]:
     properties = {"recordsize": 8192, "atime": "off", "compression": "lz4", **values}
     return {
         "zfs get -H -p -o property,value": "".join(f"{name}\t{value}\n" for name, value in properties.items())
@@ -262,8 +263,8 @@ def datasets(**values: Any) -> dict[str, Any]:
 
 
 def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
-    server = server_of_run(datasets())
-    pools.create_dataset(server, MAKE_DATASET, "hsp-a1/d", PROPERTIES)
+    server = server_of_run(dataset_answers())
+    datasets.create_dataset(server, MAKE_DATASET, "hsp-a1/d", PROPERTIES)
     assert server.calls[0][3:] == ("create", "hsp-a1/d", "a1", "8192")
     assert server.calls[1] == ("zfs", "set", "atime=off", "compression=lz4", "hsp-a1/d")
     assert ("zfs", "mount", "hsp-a1/d") in server.calls
@@ -275,15 +276,15 @@ def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
 )
 def test_a_property_not_in_effect_is_an_error(name: str, observed: Any, expected: str) -> None:
     with pytest.raises(HostError, match=f"{name} was set to {expected} but is {observed}"):
-        pools.create_dataset(
-            server_of_run(datasets(**{name: observed})), MAKE_DATASET, "hsp-a1/d", PROPERTIES
+        datasets.create_dataset(
+            server_of_run(dataset_answers(**{name: observed})), MAKE_DATASET, "hsp-a1/d", PROPERTIES
         )
 
 
 def test_a_snapshot_that_was_not_created_is_an_error() -> None:
     server = server_of_run({"python3": {"exists": False}})
     with pytest.raises(HostError, match="libzfs_core did not create hsp-a1/d@s"):
-        pools.with_pyzfs(server, pools.snapshot_command("hsp-a1/d@s", "a1"))
+        datasets.with_pyzfs(server, datasets.snapshot_command("hsp-a1/d@s", "a1"))
     assert server.calls[0][3:] == ("snapshot", "hsp-a1/d@s", "a1")
 
 
@@ -291,7 +292,7 @@ def test_a_snapshot_that_was_not_created_is_an_error() -> None:
     ("properties", "size"), [({}, 131072), ({"recordsize": 512}, 512), ({"recordsize": "1MiB"}, 1 << 20)]
 )
 def test_recordsize_in_bytes(properties: dict[str, Any], size: int) -> None:
-    assert pools.record_bytes(properties) == size
+    assert datasets.record_bytes(properties) == size
 
 
 CACHE_LABEL = f"LABEL 0\n    state: 4\n    guid: 7\nL2ARC device header\n    pool_guid: {OURS.guid}\n"
