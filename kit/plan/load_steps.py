@@ -52,9 +52,8 @@ def _by_fios_user(plan: Plan, argv: list[str], *, by_client: bool) -> tuple[str,
 def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
     """The tracer's marks and fio, phase by phase: those on bare devices, or those with a pool."""
     tracer = nfsd_tracer.TracerFiles(names.work_dir)
-    of_place = [
-        phase for phase in measured_phases(plan.workload, plan.testbed) if phase.on_devices == on_devices
-    ]
+    measured = measured_phases(plan.workload, plan.testbed)
+    of_place = (phase for phase in measured if phase.on_devices == on_devices)
     groups = [list(group) for _, group in groupby(of_place, lambda phase: bool(phase.split_of))]
     for group in groups:
         if plan.is_traced and any(each.over_nfs for each in group):

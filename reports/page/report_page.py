@@ -63,8 +63,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     drawn = [collected.add(figure, "ageing") for figure in curves]
     parts = [_section(each, collected) for each in sections(manifest, summary)]
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
-    answers = [*(each.figures for each in parts), arrays.figures if arrays else ()]
-    lead = _first_of(*answers, drawn if is_asked(result.aged) else ())
+    lead = _lead(parts, arrays, drawn if is_asked(result.aged) else ())
     return document.render(
         "page.html.j2",
         collected,
@@ -126,7 +125,9 @@ class PhasePart:
     missing: Set[str]
 
 
-def _first_of(*answers: Sequence[Placed]) -> Placed | None:
+def _lead(parts: Sequence[SectionPart], arrays: StripesPart | None, asked: Sequence[Placed]) -> Placed | None:
+    """The figure that answers what the run was made for."""
+    answers = [*(each.figures for each in parts), arrays.figures if arrays else (), asked]
     return next((figures[0] for figures in answers if figures), None)
 
 

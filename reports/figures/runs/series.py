@@ -31,9 +31,6 @@ _UPPER, _LOWER = [0.42, 1.0], [0.0, 0.26]
 _LEFT, _RIGHT = [0.0, 0.44], [0.56, 1.0]
 # Of an axis of places, such as addresses: rate above latency, both as wide as the page.
 _RATE, _LATENCY = [0.6, 1.0], [0.0, 0.46]
-# Number of the axes, value and name of what is drawn beside latency.
-_RATES = (("2", rate_of, "I/Os a second"), ("3", cpu_of, "CPU"))
-_RATES_ALONG_PLACES = (("2", bytes_rate_of, "bytes a second"),)
 
 
 def figures(series: Series) -> Iterator[tuple[SeriesAxis, str, Figure]]:
@@ -123,22 +120,21 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[SeriesLine]) -> Figure
     span = _span_s(traces)
     for trace in [each for each in traces if each["name"] == "published"][:1]:
         trace["showlegend"] = True
-    along_places = places is not None and places[1]
-    has_cpu = not along_places and any(cpu_of(cell) is not None for _, cell, _ in _cells(lines))
-    for number, value, name in _RATES_ALONG_PLACES if along_places else _RATES[: 1 + has_cpu]:
-        traces += [trace for look in drawn for trace in rates(look, value, name, number)]
-    layout = (
-        _along_places(axis, lines, place_of, span)
-        if along_places
-        else _beside(place_of, span, is_number=places is not None, has_cpu=has_cpu)
-    )
+    if places and places[1]:
+        traces += [t for look in drawn for t in rates(look, bytes_rate_of, "bytes a second", "2")]
+        layout = _along_places(axis, lines, place_of, span)
+    else:
+        has_cpu = any(cpu_of(cell) is not None for line in lines for cell, _ in line.cells)
+        for number, value, name in (("2", rate_of, "I/Os a second"), ("3", cpu_of, "CPU"))[: 1 + has_cpu]:
+            traces += [trace for look in drawn for trace in rates(look, value, name, number)]
+        layout = _beside(place_of, span, is_number=places is not None, has_cpu=has_cpu)
     if places is None:
         # Between two names there is nothing.
         for trace in traces:
             trace["mode"] = "lines+markers" if trace["name"] == "published" else "markers"
     return Figure(
         f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
-        narrow={"margin": {"l": 64 if along_places else 46, "r": 12}},
+        narrow={"margin": {"l": 64 if places and places[1] else 46, "r": 12}},
     )  # fmt: skip
 
 

@@ -44,14 +44,10 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], ga
     rates = [line for line in lines if line.is_rate]
     latencies = [line for line in lines if not line.is_rate]
     many = len({line.key[2] for line in latencies}) > 1
+    traces = [trace for line in latencies for trace in _traces(trend, line, many, "")]
     below = "2" if latencies else ""
-    traces = [
-        trace
-        for line in (*latencies, *rates)
-        for trace in _traces(trend, line, many, below if line.is_rate else "")
-    ]
-    if gate:
-        traces += _limits(trend, gate, latencies, rates, below)
+    traces += [trace for line in rates for trace in _traces(trend, line, many, below)]
+    traces += _limits(trend, gate, [*latencies, *rates], below) if gate else ()
     values = [value for trace in traces if trace["yaxis"] == "y" for value in trace["y"] if value]
     span = min(values, default=1.0), max(values, default=1.0)
     layout, marks = _layout(trend, span, rates, latencies), len(_mark_names(trend))
@@ -136,13 +132,12 @@ def _slope(line: TrendLine, common: Trace, x: Sequence[Any]) -> Trace:
     }  # fmt: skip
 
 
-def _limits(
-    trend: Trend, gate: Gate, latencies: Sequence[TrendLine], rates: Sequence[TrendLine], below: str
-) -> Iterator[Trace]:
+def _limits(trend: Trend, gate: Gate, lines: Sequence[TrendLine], below: str) -> Iterator[Trace]:
     """Of each rate, and one for all latencies: beside its past level each has the same."""
-    held = [[line for line in lines if gate.at(line) and line.explained.fits] for lines in (latencies, rates)]
-    for number, line in enumerate([*held[0][:1], *held[1]]):
-        yield _limit(trend, line, gate.limit, below if line.is_rate else "", first=not number)
+    held = [line for line in lines if gate.at(line) and line.explained.fits]
+    for number, line in enumerate(held):
+        if line.is_rate or not number:
+            yield _limit(trend, line, gate.limit, below if line.is_rate else "", first=not number)
 
 
 def _limit(trend: Trend, line: TrendLine, limit: float, number: str, *, first: bool) -> Trace:
