@@ -12,7 +12,7 @@ takes its own in their place, and with fewer than two the axis is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -57,30 +57,21 @@ def with_candidates(source: WorkloadSource, read_testbed: Callable[[], Testbed])
     if not axes:
         return source
     testbed = read_testbed()
-    missing = {
-        role for axis in axes.values() for role in _roles(axis.get("set")) if not testbed.devices(role)
-    }
-    phases = tables_of(source.document.get("phase"))
-    gone = {phase.get("name") for phase in phases if roles_of(phase) & missing}
+    roles = {role for axis in axes.values() for role in _roles(axis.get("set"))}
+    missing = {role for role in roles if not testbed.devices(role)}
+    gone = [each.get("name") for each in tables_of(source.document.get("phase")) if roles_of(each) & missing]
     sweep: Document = {}
     for name, axis in source.sweep["sweep"].items():
-        sweep[name] = axis
-        if name in axes:
-            sweep[name] = {**axis, "to": _values(source, name, axis.get("set"), testbed)}
-        if gone and isinstance(axis, dict):
-            sweep[name] = {key: _kept(value, gone) for key, value in sweep[name].items()}
-            if axis.get("phases") and not sweep[name]["phases"]:
-                text = f"the testbed '{testbed.name}' has no device of role {' or '.join(sorted(missing))}"
-                source.refuse(("sweep", name, "phases"), f"{text}, so there is nothing to measure")
+        filled = {**axis, "to": _values(source, name, axis.get("set"), testbed)} if name in axes else axis
+        sweep[name] = _kept(filled, gone)
+        if isinstance(axis, dict) and axis.get("phases") and not sweep[name]["phases"]:
+            text = f"the testbed '{testbed.name}' has no device of role {' or '.join(sorted(missing))}"
+            source.refuse(("sweep", name, "phases"), f"{text}, so there is nothing to measure")
     tables = {**source.sweep, "sweep": sweep}
-    if isinstance(sweeps := tables.get("sweeps"), dict):
-        tables["sweeps"] = {key: _kept(value, gone) for key, value in sweeps.items()}
+    if "sweeps" in tables:
+        tables["sweeps"] = _kept(tables["sweeps"], gone)
     source = replace(source, sweep=tables, expanded=frozenset(axes))
-    expected = tables_of(source.document.get("expect"))
-    return source.part(
-        [number for number, phase in enumerate(phases) if phase.get("name") not in gone],
-        [number for number, each in enumerate(expected) if each.get("phase") not in gone],
-    )
+    return source.part(_others(source, "phase", "name", gone), _others(source, "expect", "phase", gone))
 
 
 def _elsewhere(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> WorkloadSource:
@@ -91,21 +82,10 @@ def _elsewhere(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> W
         return source
     testbed, sweep, gone = read_testbed(), dict(tables), set[str]()
     for name, axis in axes.items():
-        to = axis.get("to")
-        values = list(to.values()) if isinstance(to, dict) else to if isinstance(to, list) else []
-        roles = [_ELSEWHERE[key] for key in _keys(axis) if key in _ELSEWHERE]
-        if len(roles) == 1 and values and all(type(value) is int for value in values):
-            most = len(testbed.devices(roles[0]))
-            kept: Any = [number for number in values if number <= most]
-            if isinstance(to, dict):
-                kept = {each: number for each, number in to.items() if number <= most}
-        elif _named(values) <= {device.name for device in testbed.device}:
+        kept = _values_there(source, name, axis, testbed)
+        if kept is None:
             continue
-        else:
-            found = _values(source, name, axis.get("set"), testbed, roles)
-            # One that is a log device alone says nothing about the pair.
-            kept = {each: value for each, value in found.items() if 0 not in _named([value])}
-        others = {key: value for key, value in axis.items() if key != "published" or kept == to}
+        others = {key: value for key, value in axis.items() if key != "published" or kept == axis.get("to")}
         sweep[name] = {**others, "to": kept}
         if len(kept) < 2:
             del sweep[name]
@@ -113,14 +93,30 @@ def _elsewhere(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> W
     return replace(source, sweep=_without(source.sweep, sweep, gone))
 
 
-def _keys(axis: Mapping[str, Any]) -> list[str]:
-    keys = axis.get("set")
-    return [str(key) for key in (keys if isinstance(keys, list) else [keys])]
+def _values_there(source: WorkloadSource, name: str, axis: Document, testbed: Testbed) -> Any:
+    """The numbers that the testbed has devices for, or its own devices; None if it has all that are named."""
+    to, roles = axis.get("to"), _roles(axis.get("set"), _ELSEWHERE)
+    values = list(to.values()) if isinstance(to, dict) else to if isinstance(to, list) else []
+    if len(roles) == 1 and values and all(type(value) is int for value in values):
+        most = len(testbed.devices(roles[0]))
+        if isinstance(to, dict):
+            return {each: number for each, number in to.items() if number <= most}
+        return [number for number in values if number <= most]
+    if _named(values) <= {device.name for device in testbed.device}:
+        return None
+    found = _values(source, name, axis.get("set"), testbed, roles)
+    # One that is a log device alone says nothing about the pair.
+    return {each: value for each, value in found.items() if 0 not in _named([value])}
+
+
+def _in_list(value: Any) -> list[Any]:
+    """Of keys that change together or their values: a single one is not in a list."""
+    return value if isinstance(value, list) else [value]
 
 
 def _named(values: Any) -> set[Any]:
     """Names of devices in the values of an axis."""
-    return {each for value in values for each in (value if isinstance(value, list) else [value])}
+    return {each for value in values for each in _in_list(value)}
 
 
 def _without(tables: Document, sweep: Document, gone: set[str]) -> Document:
@@ -137,8 +133,8 @@ def _without(tables: Document, sweep: Document, gone: set[str]) -> Document:
     return made
 
 
-def _roles(keys: object) -> list[Role]:
-    return [_ROLES[key] for key in map(str, keys if isinstance(keys, list) else [keys]) if key in _ROLES]
+def _roles(keys: object, roles: Mapping[str, Role] = _ROLES) -> list[Role]:
+    return [roles[key] for key in map(str, _in_list(keys)) if key in roles]
 
 
 def _values(
@@ -146,7 +142,7 @@ def _values(
 ) -> Document:
     """The devices of each candidate for each key, by its name; those in use first: the first is the base."""
     roles, many = _roles(keys) if roles is None else roles, isinstance(keys, list)
-    if len(roles) != (len(keys) if isinstance(keys, list) else 1):
+    if len(roles) != len(_in_list(keys)):
         source.refuse(("sweep", name, "set"), f'to = "auto" takes devices, so set has {" or ".join(_ROLES)}')
     found: dict[str, list[Device]] = {}
     for device in sorted(testbed.device, key=lambda each: each.idle):
@@ -166,8 +162,19 @@ def _value(names: list[str]) -> int | str | list[str]:
     return 0 if not names else names[0] if len(names) == 1 else names
 
 
-def _kept(value: Any, gone: set[Any]) -> Any:
-    """Of a list of phases, or of tables that name a phase, those that are not gone; else `value`."""
-    if not isinstance(value, list):
-        return value
-    return [each for each in value if (each.get("phase") if isinstance(each, dict) else each) not in gone]
+def _kept(table: Any, gone: Sequence[Any]) -> Any:
+    """A table without the phases that are gone, in its lists of names and of tables that name a phase."""
+    if not gone or not isinstance(table, dict):
+        return table
+    made = dict(table)
+    for key, value in table.items():
+        if isinstance(value, list):
+            names = [each.get("phase") if isinstance(each, dict) else each for each in value]
+            made[key] = [each for each, name in zip(value, names, strict=True) if name not in gone]
+    return made
+
+
+def _others(source: WorkloadSource, tables: str, key: str, gone: Sequence[Any]) -> list[int]:
+    """Numbers of the tables that are not about a phase that is gone."""
+    listed = tables_of(source.document.get(tables))
+    return [number for number, each in enumerate(listed) if each.get(key) not in gone]

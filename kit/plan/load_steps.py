@@ -19,7 +19,7 @@ from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
 from kit.plan.step import Step
 from kit.recovery import host_undos
-from kit.rules.appliance_limits import left_out
+from kit.rules.appliance_limits import measured_phases
 from kit.trace import nfsd_tracer
 from kit.trace.support import TracingSupport, programs
 from kit.zfs import pool, zil
@@ -51,37 +51,41 @@ def _by_fios_user(plan: Plan, argv: list[str], *, by_client: bool) -> tuple[str,
 
 def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
     """The tracer's marks and fio, phase by phase: those on bare devices, or those with a pool."""
-    testbed = plan.testbed
-    skipped = left_out(plan.workload).skipped if testbed.is_appliance else {}
-    measured = [
-        phase for phase in plan.workload.phase if phase.name not in skipped and phase.on_devices == on_devices
-    ]
     tracer = nfsd_tracer.TracerFiles(names.work_dir)
-    groups = [list(group) for _, group in groupby(measured, lambda phase: bool(phase.split_of))]
-    numbered = [(n, each, group) for group in groups for n, each in enumerate(group, 1)]
-    for number, phase, alike in numbered:
-        if number == 1 and plan.is_traced and any(each.over_nfs for each in alike):
-            yield _start_tracer(plan, tracer, alike, "all phases" if len(groups) == 1 else "")
-        step = f"phase {phase.name}"
-        if phase.remove and not testbed.is_appliance:
-            yield Step(step, "server", removal(plan, names, phase.remove))
-        if begins_with_empty_log(plan, phase):
-            yield Step(step, "server", (zil.empty_log_command(names.pool),))
-        if phase.array:
-            yield make_array(plan, names, phase)
-        yield from _sampling(plan, names, phase, step)
-        is_traced = plan.is_traced and phase.over_nfs
-        if is_traced:
-            argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
-            yield Step(step, "server", (Command(tuple(argv)), *_following(tracer, phase)))
-        yield from _load(plan, names, phase, step)
-        yield from schedule_steps.steps(plan, names, phase)
-        if is_traced:
-            argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
-            yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))
-        argv = sampler.end_command("PID", locked=phase.on_devices)
-        ended = Command(tuple(argv), "PID: what the program has printed")
-        yield from (Step(step, key, (ended,)) for key in _machines(plan))
+    measured = measured_phases(plan.workload, plan.testbed)
+    of_place = (phase for phase in measured if phase.on_devices == on_devices)
+    groups = [list(group) for _, group in groupby(of_place, lambda phase: bool(phase.split_of))]
+    for group in groups:
+        if plan.is_traced and any(each.over_nfs for each in group):
+            yield _start_tracer(plan, tracer, group, "all phases" if len(groups) == 1 else "")
+        for number, phase in enumerate(group, 1):
+            yield from _phase(plan, names, phase, tracer, number)
+
+
+def _phase(
+    plan: Plan, names: Names, phase: Phase, tracer: nfsd_tracer.TracerFiles, number: int
+) -> Iterator[Step]:
+    """`number`: of the phase among those of its tracer, from 1."""
+    step = f"phase {phase.name}"
+    if phase.remove and not plan.testbed.is_appliance:
+        yield Step(step, "server", removal(plan, names, phase.remove))
+    if begins_with_empty_log(plan, phase):
+        yield Step(step, "server", (zil.empty_log_command(names.pool),))
+    if phase.array:
+        yield make_array(plan, names, phase)
+    yield from _sampling(plan, names, phase, step)
+    is_traced = plan.is_traced and phase.over_nfs
+    if is_traced:
+        argv = nfsd_tracer.begin_command(tracer, number, plan.testbed.clock.to_host_ns(phase.interval))
+        yield Step(step, "server", (Command(tuple(argv)), *_following(tracer, phase)))
+    yield from _load(plan, names, phase, step)
+    yield from schedule_steps.steps(plan, names, phase)
+    if is_traced:
+        argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
+        yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))
+    argv = sampler.end_command("PID", locked=phase.on_devices)
+    ended = Command(tuple(argv), "PID: what the program has printed")
+    yield from (Step(step, key, (ended,)) for key in _machines(plan))
 
 
 def removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:

@@ -107,12 +107,10 @@ def plan_sweep(
     cells = _cells(sweep)
     _check_selectors(sweep, [at for at, _ in cells], only, quick=quick)
     if selectors := tuple(only) or (sweep.sweeps.quick if quick else ()):
-        kept = [each for each in cells if each[0] and _selected(each[0], selectors)]
-        phases = {phase for _, phase in kept} | {base_of(sweep, phase) for _, phase in kept}
-        cells = [each for each in cells if each in kept or (not each[0] and (each[1] in phases or not kept))]
-    lacking = {number: text for number, each in enumerate(cells) if (text := _lacks(sweep, *each))}
-    missing = [LeftOutCell(*cells[number], text, text) for number, text in lacking.items()]
-    cells = [each for number, each in enumerate(cells) if number not in lacking]
+        cells = _chosen(sweep, cells, selectors)
+    lacks = [(cell, _lacks(sweep, *cell)) for cell in cells]
+    missing = [LeftOutCell(*cell, text, text) for cell, text in lacks if text]
+    cells = [cell for cell, text in lacks if not text]
     if len(cells) > MOST_CELLS:
         text = f"{len(cells)} cells, {MOST_CELLS} are the most: leave out values, or measure some with --only"
         sweep.source.refuse(("sweeps",) if sweep.sweeps.cross else ("sweep",), text)
@@ -189,6 +187,13 @@ def _selected(at: At, selectors: Sequence[str]) -> bool:
     """Whether a selector matches the cell's name, or one of its values."""
     names = [name_of(at), *(f"{axis}={value}" for axis, value in at.items())]
     return any(fnmatch.fnmatchcase(name, selector) for selector in selectors for name in names)
+
+
+def _chosen(sweep: Sweep, cells: Sequence[tuple[At, str]], selectors: Sequence[str]) -> list[tuple[At, str]]:
+    """The cells that are selected, beside the bases of their phases; without one, all bases."""
+    kept = [(at, phase) for at, phase in cells if at and _selected(at, selectors)]
+    phases = {each for _, phase in kept or cells for each in (phase, base_of(sweep, phase))}
+    return [(at, phase) for at, phase in cells if (at, phase) in kept or (not at and phase in phases)]
 
 
 def _check_selectors(sweep: Sweep, combinations: Sequence[At], only: Sequence[str], *, quick: bool) -> None:

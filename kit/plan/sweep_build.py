@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,16 +69,14 @@ def draft(
     """
     group = [*group, *(({}, name) for name in also)]
     document, places, use = _shared(sweep, at, {name for _, name in group})
+    declared = sweep.source.document["phase"]
     phases: list[dict[str, Any]] = []
     origins, cells = [], []
     removed: set[str] = set()
     taken: set[str] = set()
-    for number, phase in enumerate(sweep.source.document["phase"]):
-        of_phase = [cell for cell, name in group if name == phase["name"]]
-        if not of_phase:
-            continue
-        again = len(of_phase) > 1 and not of_phase[0]
-        for position, cell in enumerate([*of_phase, {}] if again else of_phase):
+    for number, phase in enumerate(declared):
+        name = str(phase["name"])
+        for cell, again in _in_turn(group, phase["name"]):
             made = copy.deepcopy(phase)
             own = {
                 axis: value
@@ -86,25 +84,18 @@ def draft(
                 if axis not in at and not sweep.axes[axis].named_phases
             }
             # The pool is as the phases before left it: a device is removed once.
-            _remove(made, removed, sweep.source.document["phase"][: number + 1])
-            is_again = again and position == len(of_phase)
-            made["name"] = _phase_name(str(phase["name"]), own, taken, again=is_again)
-            suffix = "once more" if is_again else name_of(cell).replace(",", ", ")
-            if cell or is_again:
-                made["title"] = f"{made.get('title', phase['name'])} ({suffix})"
-            covering = [
-                each for each in with_bases(sweep, {**at, **own}) if _is_about(sweep, each[0], phase, at)
-            ]
-            for axis, value in covering:
-                place = sweep.source.place_of(("sweep", axis, "to", value))
-                for key, setting in changed_keys(sweep.axes[axis], value):
-                    set_phase_key(made, places, len(phases), key, setting, place, str(phase["name"]))
+            _remove(made, removed, declared[: number + 1])
+            made["name"] = _phase_name(name, own, taken, again=again)
+            if cell or again:
+                values = "once more" if again else name_of(cell).replace(",", ", ")
+                made["title"] = f"{made.get('title', phase['name'])} ({values})"
+            for axis, key, setting, place in _settings(sweep, {**at, **own}):
+                if _is_about(sweep, axis, phase, at):
+                    set_phase_key(made, places, len(phases), key, setting, place, name)
             phases.append(made)
             origins.append(sweep.source.phase_origins[number])
-            cells.append(Cell(dict(cell), base_of(sweep, str(phase["name"])), made["name"], is_again))
-    if all(on_devices(each) for each in phases) and not all(
-        on_devices(each) for each in sweep.source.document["phase"]
-    ):
+            cells.append(Cell(dict(cell), base_of(sweep, name), made["name"], again))
+    if all(map(on_devices, phases)) and not all(map(on_devices, declared)):
         document = {key: value for key, value in document.items() if key not in OF_POOL}
     document["phase"] = phases
     _keep_expectations(document, {cell.in_run for cell in cells}, at)
@@ -115,6 +106,12 @@ def draft(
         set_at={**sweep.source.set_at, **places},
     )
     return source, use, tuple(cell for cell in cells if cell.phase not in also)
+
+
+def _in_turn(group: Sequence[tuple[At, str]], phase: str) -> list[tuple[At, bool]]:
+    """The cells of a phase; behind others the base once more."""
+    cells = [(cell, False) for cell, name in group if name == phase]
+    return [*cells, ({}, True)] if len(cells) > 1 and not cells[0][0] else cells
 
 
 def on_devices(phase: Mapping[str, Any]) -> bool:
@@ -133,14 +130,19 @@ def _shared(
     }
     places: dict[KeyPath, Place] = {}
     use: dict[str, Any] = {}
+    for axis, key, setting, place in _settings(sweep, at):
+        if key.startswith("use."):
+            use[key.removeprefix("use.")] = setting
+        elif _is_for_all(sweep, axis, key, names, at):
+            set_key(document, places, key, setting, place)
+    return document, places, use
+
+
+def _settings(sweep: Sweep, at: At) -> Iterator[tuple[str, str, Any, Place]]:
+    """Axis, key, value and its place in the file, in the order in which they are set."""
     for axis, value in with_bases(sweep, at):
         place = sweep.source.place_of(("sweep", axis, "to", value))
-        for key, setting in changed_keys(sweep.axes[axis], value):
-            if key.startswith("use."):
-                use[key.removeprefix("use.")] = setting
-            elif _is_for_all(sweep, axis, key, names, at):
-                set_key(document, places, key, setting, place)
-    return document, places, use
+        yield from ((axis, key, setting, place) for key, setting in changed_keys(sweep.axes[axis], value))
 
 
 def with_bases(sweep: Sweep, at: At) -> list[tuple[str, str]]:

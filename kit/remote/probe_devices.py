@@ -288,7 +288,7 @@ def open_devices(names: Any, devices: Any, claimer: str) -> Any:
     """Who has a disk open: [device, process, its name]; unreadable processes; what `claimer` has open."""
     numbers = nodes_of(names, devices)
     unread = {}
-    processes = [p for p in names_in("/proc") if p.isdigit() and p != claimer]
+    processes = sorted({*filter(str.isdigit, names_in("/proc"))} - {claimer})
     claimed = set()
     if claimer:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kit.config.tables.phase_table import Phase
+from kit.config.testbed import Testbed
 from kit.config.workload import Workload
 
 # For every workload. Stored in the manifest.
@@ -30,6 +31,12 @@ class LeftOut:
 def left_out(workload: Workload) -> LeftOut:
     """The limits of a workload on a server without login."""
     return LeftOut(_NOT_SEEN, tuple(_not_done(workload)), dict(_skipped(workload.phase)))
+
+
+def measured_phases(workload: Workload, testbed: Testbed) -> list[Phase]:
+    """Those of the workload that are possible there."""
+    skipped = dict(_skipped(workload.phase)) if testbed.is_appliance else {}
+    return [phase for phase in workload.phase if phase.name not in skipped]
 
 
 def _not_done(workload: Workload) -> Iterator[str]:

@@ -311,7 +311,7 @@ def _run_group(
     """As _run_phases, of phases with one tracer; the bench after them."""
     manifest = run.record.manifest
     measured = {phase.name for phase in manifest.phases if phase.name not in run.left_ns}
-    skipped = {phase.phase for phase in (manifest.appliance.skipped if manifest.appliance else ())}
+    skipped = manifest.skipped_phases
     missing = [phase for phase in phases if phase.name not in measured | skipped and phase.over_nfs]
     with ExitStack() as stack:
         intervals_ns = [phase.interval for phase in missing]

@@ -17,7 +17,7 @@ from kit.plan.plan import Plan
 from kit.precondition.selection import selected_devices
 from kit.recovery.clean import is_made
 from kit.recovery.journal import read_journal
-from kit.rules.appliance_limits import left_out
+from kit.rules.appliance_limits import measured_phases
 from kit.run.parts import Partial, restored
 from kit.setup.record import RunRecord
 from kit.store import json_file, run_directory, tables
@@ -98,7 +98,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     if stored.get("digest") != plan.digest:
         raise _another_plan(run_dir, plan, stored)
     manifest = read_manifest(run_dir) if os.path.lexists(run_dir.path / "manifest.json") else None
-    wanted = _wanted(plan)
+    wanted = [phase.name for phase in measured_phases(plan.workload, plan.testbed)]
     phases = tuple(phase for phase in (manifest.phases if manifest else ()) if not phase.problems)
     done = [phase.name for phase in phases]
     # Phases build on each other: what comes after the first one that is missing is measured again.
@@ -127,12 +127,6 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         partial,
         stored.get("observer_effect") is True,
     )
-
-
-def _wanted(plan: Plan) -> list[str]:
-    """The names of all phases that the plan measures."""
-    skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
-    return [phase.name for phase in plan.workload.phase if phase.name not in skipped]
 
 
 def _another_plan(run_dir: run_directory.RunDir, plan: Plan, stored: dict[str, Any]) -> ConfigError:

@@ -141,11 +141,9 @@ def _differences(stored: Summary, now: Summary) -> Iterator[str]:
     if stored.causes:
         yield from _cause_differences(stored, now, were)
     yield from _value_differences(stored.accounting, now.accounting, _COUNTS)
-    rows = [
-        {(row.phase, row.layer, row.op, row.tier): row for row in summary.rows} for summary in (now, stored)
-    ]
-    for key in dict.fromkeys([*rows[0], *rows[1]]):
-        yield from _row_differences(" ".join(key), rows[0].get(key), rows[1].get(key))
+    rows, of_stored = now.rows_by_key, stored.rows_by_key
+    for key in dict.fromkeys([*rows, *of_stored]):
+        yield from _row_differences(" ".join(key), rows.get(key), of_stored.get(key))
     yield from _forces_differences(stored, now)
 
 

@@ -420,6 +420,11 @@ class Manifest(Stored):
         return self.tracing is None or self.tracing.kind != "none"
 
     @property
+    def skipped_phases(self) -> set[str]:
+        """Names of those that need a login to the server, on an appliance."""
+        return {each.phase for each in self.appliance.skipped} if self.appliance else set()
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """Exact figures of all its I/Os, equal only in copies of one measurement. Empty: they do not tell."""
         sums = [each for phase in self.phases for each in phase.sums]

@@ -307,6 +307,13 @@ class Phase(Stored):
         return self
 
     @property
+    def load_span_ns(self) -> tuple[int, int]:
+        """From the first I/O of a client to the last one; what is not known of any is as the phase's."""
+        first = (row.first_ns for row in self.clients if row.first_ns is not None)
+        last = (row.last_ns for row in self.clients if row.last_ns is not None)
+        return min(first, default=self.start_ns), max(last, default=self.end_ns)
+
+    @property
     def on_devices(self) -> bool:
         """Whether the load went to bare devices, or to an array of them."""
         return self.target not in (None, "dataset")

@@ -342,6 +342,11 @@ class Summary(Stored):
         }
         return tuple(f"{each.check}: {texts[each.state]}" for each in self.known if each.state in texts)
 
+    @property
+    def rows_by_key(self) -> dict[tuple[str, str, str, str], Row]:
+        """By phase, layer, op and tier."""
+        return {(row.phase, row.layer, row.op, row.tier): row for row in self.rows}
+
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)
 

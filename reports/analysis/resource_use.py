@@ -105,9 +105,7 @@ def _loads(phase: Phase) -> list[Span]:
     """When its load ran: of each part of a phase that was continued."""
     if phase.parts:
         return [(part.start_ns, part.end_ns) for part in phase.parts]
-    begun = [row.first_ns for row in phase.clients if row.first_ns is not None]
-    ended = [row.last_ns for row in phase.clients if row.last_ns is not None]
-    return [(min(begun, default=phase.start_ns), max(ended, default=phase.end_ns))]
+    return [phase.load_span_ns]
 
 
 def _inside(samples: Sequence[S], spans: Sequence[Span]) -> tuple[S, S]:

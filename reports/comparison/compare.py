@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import truediv
 from statistics import fmean
 from typing import Any
 
@@ -26,6 +27,9 @@ from reports.statistics.ratios import (
 )
 
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
+# Of each run of A and of B: its rows, and the I/Os of phase and layer.
+_Tables = Sequence[Sequence[Mapping[Key, Row]]]
+_Totals = Sequence[Sequence[Mapping[tuple[str, str], int]]]
 NO_DIFFERENCE = "no difference shown"
 DIFFERENCE = "difference shown"
 # What people read for the words of a row.
@@ -64,15 +68,10 @@ def compare(
     `rows` has one per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
     with the reason; a difference of less than the errors of two interpolated percentiles is none.
     """
-    tables = [[{(r.phase, r.layer, r.op, r.tier): r for r in s.rows} for s in side] for side in (a, b)]
+    tables = [[summary.rows_by_key for summary in side] for side in (a, b)]
     keys = list(dict.fromkeys(key for side in tables for table in side for key in table))
     totals = [[_totals(table) for table in side] for side in tables]
-    made: list[tuple[Key, str, _Figure | str]] = []
-    for key in keys:
-        has_mean = any(table[key].mean_us is not None for side in tables for table in side if key in table)
-        names = (*(("mean",) if has_mean else ()), *_PERCENTILES)
-        made += [(key, name, _latency(key, name, tables)) for name in names]
-        made.append((key, "share", _share(key, tables, totals)))
+    made = [(key, *named) for key in keys for named in _figures(key, tables, totals)]
     figures = [figure for *_, figure in made if isinstance(figure, _Figure)]
     found = iter(ratios([each.sides(pairs=pairs) for each in figures], ALPHA_TOGETHER / max(len(figures), 1)))
     rows = tuple(
@@ -185,7 +184,15 @@ def _as_counted(shares: tuple[float, float], found: RatioRange) -> dict[str, Any
     return dict(zip("ab", shares, strict=True)) | {"ratio": 0.0 if none_in_b else None, "interval": known}
 
 
-def _latency(key: Key, name: str, tables: Sequence[Sequence[Mapping[Key, Row]]]) -> _Figure | str:
+def _figures(key: Key, tables: _Tables, totals: _Totals) -> Iterator[tuple[str, _Figure | str]]:
+    """Each by its name, or why it is withheld. A mean that no run has is none."""
+    has_mean = any(table[key].mean_us is not None for side in tables for table in side if key in table)
+    for name in ("mean", *_PERCENTILES) if has_mean else _PERCENTILES:
+        yield name, _latency(key, name, tables)
+    yield "share", _share(key, tables, totals)
+
+
+def _latency(key: Key, name: str, tables: _Tables) -> _Figure | str:
     """The mean, which has no bins: sums are exact; or an interpolated percentile."""
     field, q = _PERCENTILES.get(name, ("", 0.0))
     sides = []
@@ -226,11 +233,7 @@ def _figure(name: str, sides: Sequence[Sequence[tuple[float, float]]]) -> _Figur
     return _Figure(a, b, math.expm1(sum(map(fmean, errors))))
 
 
-def _share(
-    key: Key,
-    tables: Sequence[Sequence[Mapping[Key, Row]]],
-    totals: Sequence[Sequence[Mapping[tuple[str, str], int]]],
-) -> _Figure | str:
+def _share(key: Key, tables: _Tables, totals: _Totals) -> _Figure | str:
     """The share of a tier. For the interval, a run without it counts as one with half an I/O."""
     counts = [[(t[key].count if key in t else 0) for t in side] for side in tables]
     wholes = [[t.get(key[:2], 0) for t in side] for side in totals]
@@ -242,16 +245,20 @@ def _share(
     if max(n for side in counts for n in side) < _LEAST_IOS:
         return f"no run has {_LEAST_IOS} I/Os of it"
     add = 0.0 if all(n for side in counts for n in side) else 0.5
+    a, b = (_shares(*each, add) for each in zip(counts, wholes, strict=True))
+    counted = [fmean(map(truediv, *each)) for each in zip(counts, wholes, strict=True)]
+    return _Figure(a, b, 0.0, (counted[0], counted[1]) if add else None)
+
+
+def _shares(counts: Sequence[int], wholes: Sequence[int], add: float) -> list[Realisation]:
+    """Of each run of a side; `add`: to its I/Os of the tier, and to the others."""
     made = []
-    for held, whole in zip(counts, wholes, strict=True):
-        of_side = [((n + add) / (w + 2 * add), w) for n, w in zip(held, whole, strict=True)]
+    for count, whole in zip(counts, wholes, strict=True):
+        share = (count + add) / (whole + 2 * add)
         # Binomial, and one I/O more or less.
-        errors = [math.sqrt((1 - p) / (w * p) + 1 / (w * p) ** 2) for p, w in of_side]
-        made.append(
-            [Realisation(math.log(p), ERRORS_95 * e) for (p, _), e in zip(of_side, errors, strict=True)]
-        )
-    a, b = (fmean(n / w for n, w in zip(*each, strict=True)) for each in zip(counts, wholes, strict=True))
-    return _Figure(made[0], made[1], 0.0, (a, b) if add else None)
+        error = math.sqrt((1 - share) / (whole * share) + 1 / (whole * share) ** 2)
+        made.append(Realisation(math.log(share), ERRORS_95 * error))
+    return made
 
 
 _CSV_HEAD = "phase layer op tier figure unit a b ratio ratio_low ratio_high finding".split()

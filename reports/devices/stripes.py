@@ -112,16 +112,23 @@ def stripes_of(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | No
     largest = max(arrays, key=lambda phase: len(phase.array.members) if phase.array else 0)
     assert largest.array is not None, "it was chosen by its array"
     records, drives, chunk = _records(phases, largest), largest.array.members, largest.array.chunk_bytes
-    if len(records) < len(drives) or min(record.size for record in records) < LEAST:
+    size = min(map(len, records), default=0)
+    if len(records) < len(drives) or size < LEAST:
         return None
     scales = tuple(_scale(records, chunk, number) for number in range(1, max(UP_TO, len(drives)) + 1))
     alike = [each for each in arrays if _alike(each, largest, drives)]
     measured = tuple(_measured(phase, scales) for phase in alike)
-    few = [f"{each.name} (fewer than {LEAST} requests)" for each in found if each not in arrays]
-    other = [f"{each.name} (another load than {largest.name})" for each in arrays if each not in alike]
     limited = tuple(together.limited(intervals, [phase for phase in phases if phase.op == largest.op]))
-    size = min(record.size for record in records)
-    return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited, (*few, *other))
+    apart = (
+        *_apart(found, arrays, f"fewer than {LEAST} requests"),
+        *_apart(arrays, alike, f"another load than {largest.name}"),
+    )
+    return Stripes(largest.op or "", chunk, drives, size, scales, measured, limited, apart)
+
+
+def _apart(phases: Sequence[Phase], others: Sequence[Phase], why: str) -> list[str]:
+    """Those of `phases` that are not among `others`."""
+    return [f"{phase.name} ({why})" for phase in phases if phase not in others]
 
 
 def _records(phases: Sequence[Phase], largest: Phase) -> list[Floats]:

@@ -54,8 +54,7 @@ def strip(phase: Phase, title: str) -> Figure | None:
 
 def _of_load(phase: Phase, used: DeviceUse) -> tuple[DeviceSample, ...]:
     """The samples while the load ran, with the one before it and the one after it."""
-    begun = min((row.first_ns for row in phase.clients if row.first_ns is not None), default=phase.start_ns)
-    ended = max((row.last_ns for row in phase.clients if row.last_ns is not None), default=phase.end_ns)
+    begun, ended = phase.load_span_ns
     before = [each for each in used.samples if each.at_ns <= begun][-1:]
     within = [each for each in used.samples if begun < each.at_ns < ended]
     after = [each for each in used.samples if each.at_ns >= ended][:1]

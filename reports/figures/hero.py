@@ -76,6 +76,8 @@ def hero(
     right = max(places, default=0) + 0.5
     beside = {"domain": bars, "anchor": "y", "visible": False, "range": [-0.5, right], "fixedrange": True}
     drawn.narrow[f"xaxis{last}"] = {"domain": [1 - _NARROW_BARS, 1]}
+    drawn.narrow["annotations"].append(_small_title("95 % by<br>tier", 1 - _NARROW_BARS))
+    drawn.narrow["margin"]["t"] = max(drawn.narrow["margin"]["t"], 32)
     shapes = [
         _box(span, place, last, low)
         for bar, place in zip(merged, places, strict=True)
@@ -115,6 +117,10 @@ class _Drawn:
     limits: list[Layout]
 
 
+def _small_title(text: str, x: float) -> Layout:
+    return {**figure.panel_title(text, x, 1.0), "font": {"size": 9}}
+
+
 def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
     """The heat map of each panel, with its axis of time and its title."""
     drawn = _Drawn([], {}, [], {"margin": {"l": 46, "r": 4, "t": 20, "b": _BOTTOM_PX}, "annotations": []}, [])
@@ -135,8 +141,7 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
         drawn.narrow[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
         small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
         drawn.narrow["margin"]["t"] = max(drawn.narrow["margin"]["t"], 12 * small.count("<br>") + 20)
-        small_title = {**figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}}
-        drawn.narrow["annotations"].append(small_title)
+        drawn.narrow["annotations"].append(_small_title(small, narrow[number][0]))
         limits = [figure.limit_line(us, limit, f"x{name}") for us, limit in panel.limits]
         # Beside its line the name would lie on the cells that are above it.
         named = [panel.title, *(f"({each.pop('label')['text']})" for each in limits)]

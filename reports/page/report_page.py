@@ -50,15 +50,10 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""
     collected = Figures()
     summary, headline = result.summary, result.headline
-    source = _year(summary)
-    subjects = [list(_subjects(latency, phase, summary, manifest, source)) for phase in manifest.phases]
+    subjects = [list(_subjects(latency, phase, summary, manifest)) for phase in manifest.phases]
     means = _means(manifest, summary)
-    panels = list(_panels(subjects, manifest, summary)) if means is None else []
     timed = import_source.timed(manifest)
-    published = summary.reference.title if summary.reference else ""
-    pictures = [(thumbnail(each.stored, _PICTURE), each.title) for each in panels[: hero.MOST_PANELS]]
-    drawn_hero = hero.hero(panels, headline.bars, source, published, timed, headline.unpublished)
-    first = None if means else collected.add(drawn_hero, "hero", pictures)
+    first = None if means else _first_screen(subjects, manifest, result, collected)
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(manifest.phases, subjects, strict=True)
@@ -68,8 +63,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     drawn = [collected.add(figure, "ageing") for figure in curves]
     parts = [_section(each, collected) for each in sections(manifest, summary)]
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
-    answers = [*(each.figures[0] for each in parts if each.figures), *(arrays.figures[:1] if arrays else ())]
-    lead = next(filter(None, [*answers, *(drawn[:1] if is_asked(result.aged) else ())]), None)
+    lead = _lead(parts, arrays, drawn if is_asked(result.aged) else ())
     return document.render(
         "page.html.j2",
         collected,
@@ -131,6 +125,25 @@ class PhasePart:
     missing: Set[str]
 
 
+def _lead(parts: Sequence[SectionPart], arrays: StripesPart | None, asked: Sequence[Placed]) -> Placed | None:
+    """The figure that answers what the run was made for."""
+    answers = [*(each.figures for each in parts), arrays.figures if arrays else (), asked]
+    return next((figures[0] for figures in answers if figures), None)
+
+
+def _first_screen(
+    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, result: Analysed, collected: Figures
+) -> Placed:
+    """The maps of all phases beside the bars of the tiers, and a picture of each for who has no scripts."""
+    summary, headline = result.summary, result.headline
+    panels = list(_panels(subjects, manifest, summary))
+    published = summary.reference.title if summary.reference else ""
+    timed = import_source.timed(manifest)
+    pictures = [(thumbnail(each.stored, _PICTURE), each.title) for each in panels[: hero.MOST_PANELS]]
+    drawn = hero.hero(panels, headline.bars, _year(summary), published, timed, headline.unpublished)
+    return collected.add(drawn, "hero", pictures)
+
+
 def _panels(
     subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary
 ) -> Iterator[Panel]:
@@ -153,36 +166,43 @@ def _address(finding: PhaseFinding, manifest: Manifest) -> str:
     return f"{quote(finding.phase)}{times}{band}?{options}&zoom" if times or band else ""
 
 
-def _subjects(
-    latency: Latency, phase: Phase, summary: Summary, manifest: Manifest, source: str
-) -> Iterator[DrawnPhase]:
+def _subjects(latency: Latency, phase: Phase, summary: Summary, manifest: Manifest) -> Iterator[DrawnPhase]:
     """What is drawn of a phase: the traced server first, then each other layer and op with a row."""
     name = import_source.name(manifest, phase)
     waits = [(each.from_s, each.to_s) for each in stalls(latency.intervals, phase)]
     times = heat_map.TimeSpan.of(phase, latency.column_ns.get(phase.name))
     cells = latency.cells
-    present = cells.filter(pl.col("phase") == phase.name)["layer"].unique().to_list()
-    order = [SERVER, *(layer for layer in LAYERS if layer != SERVER), *sorted(set(present) - set(LAYERS))]
-    for layer in [each for each in order if each in present] or [SERVER]:
+    for layer in _layers(cells.filter(pl.col("phase") == phase.name)):
         frame = phase_frame(cells, phase.name, layer)
         ops = frame.filter(pl.col("count") > 0)["op"].unique().sort().to_list()
         # Reads and writes of one phase have tiers of their own, and may share one.
         together = layer == SERVER and manifest.import_ is None and phase.op != "mixed"
         for op in [None] if together else ops or frame["op"].unique().sort().to_list()[:1]:
-            rows: dict[str, Row] = {}
-            for row in summary.rows_of(layer):
-                if row.phase == phase.name and (op is None or row.op == op):
-                    # A COMMIT has a tier of the writes.
-                    rows[row.tier] = max(rows.get(row.tier, row), row, key=lambda each: each.count)
             mine = frame if op is None else _of_op(frame, str(op))
-            words = LAYERS.get(layer, layer) + (
-                f", {op}" if op and (len(ops) > 1 or manifest.import_) else ""
-            )
+            words = LAYERS.get(layer, layer)
+            if op and (len(ops) > 1 or manifest.import_):
+                words += f", {op}"
             yield DrawnPhase(
                 name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase.name,
-                times, rows, source, waits, (*phase.events, *manifest.events),
-                import_source.clock_ns(manifest),
+                times, _rows_by_tier(summary, layer, phase, op), _year(summary), waits,
+                (*phase.events, *manifest.events), import_source.clock_ns(manifest),
             )  # fmt: skip
+
+
+def _layers(cells: pl.DataFrame) -> list[str]:
+    """Those that have cells, the traced server first; it alone where there are none."""
+    present = cells["layer"].unique().to_list()
+    order = dict.fromkeys((SERVER, *LAYERS, *sorted(present)))
+    return [layer for layer in order if layer in present] or [SERVER]
+
+
+def _rows_by_tier(summary: Summary, layer: str, phase: Phase, op: str | None) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for row in summary.rows_of(layer):
+        if row.phase == phase.name and op in (None, row.op):
+            # A COMMIT has a tier of the writes.
+            rows[row.tier] = max(rows.get(row.tier, row), row, key=lambda each: each.count)
+    return rows
 
 
 def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:

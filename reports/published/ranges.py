@@ -43,18 +43,28 @@ def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> 
     # Runs of before did not record it.
     if random is not None and is_random is not None and random != is_random:
         yield _order(random), _order(is_random)
-    size, outstanding, version = conditions.io_size, conditions.outstanding, conditions.nfs_version
-    if size is not None and (observed := phase and phase.block_bytes) != size:
-        sizes = {observed} if observed else {*(phase.block_bytes_by_op.values() if phase else ())}
-        measured = " and ".join(map(format_binary_bytes, sorted(sizes)))
-        yield format_binary_bytes(size), measured or "an unknown I/O size"
-    on_their_way = ((phase and phase.outstanding) or 0) * max(len(manifest.testbed.clients), 1)
-    if outstanding is not None and on_their_way != outstanding:
+    size = conditions.io_size
+    if size is not None and size != (phase.block_bytes if phase else None):
+        yield format_binary_bytes(size), _io_sizes(phase) or "an unknown I/O size"
+    outstanding, on_their_way = conditions.outstanding, _on_their_way(manifest, phase)
+    if outstanding is not None and outstanding != on_their_way:
         yield _outstanding(outstanding), _outstanding(on_their_way) if on_their_way else "an unknown load"
-    versions = list(dict.fromkeys(nfs_versions(manifest)))
+    version, versions = conditions.nfs_version, list(dict.fromkeys(nfs_versions(manifest)))
     if version is not None and versions != [version]:
-        observed_versions = " and ".join(f"NFSv{each}" for each in versions)
-        yield f"NFSv{version}", observed_versions or "an unknown NFS version"
+        yield f"NFSv{version}", " and ".join(f"NFSv{each}" for each in versions) or "an unknown NFS version"
+
+
+def _io_sizes(phase: Phase | None) -> str:
+    """Of all its I/Os, or of its reads and of its writes."""
+    if phase is None:
+        return ""
+    sizes = {phase.block_bytes} if phase.block_bytes else {*phase.block_bytes_by_op.values()}
+    return " and ".join(map(format_binary_bytes, sorted(sizes)))
+
+
+def _on_their_way(manifest: Manifest, phase: Phase | None) -> int:
+    """I/Os at a time, of all clients together; 0: not known."""
+    return ((phase and phase.outstanding) or 0) * max(len(manifest.testbed.clients), 1)
 
 
 def _order(random: bool) -> str:

@@ -31,7 +31,7 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
     """
     if a.id == b.id:
         raise ConfigError(f"{a.id} on both sides", "compare a series with another one")
-    mine, other = ({(c.phase, c.name): c for c in each.cells if not c.again} for each in (a, b))
+    mine, other = _cells_by_name(a), _cells_by_name(b)
     both = [(cell, other[key]) for key, cell in mine.items() if key in other]
     figures = [(*cells, key, found) for cells in both for key, found in _figures(*cells)]
     if not figures:
@@ -49,16 +49,21 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
         ComparedRatio.model_validate({**named(a, key), **found})
         for key, found in zip(pairs, said, strict=True)
     )
+    conclusion = [_conclusion("Figures", rows), _conclusion("Ratios to the base", to_base)]
     caveat = not_in_turn([a.started_utc], [b.started_utc])
-    conclusion = (_conclusion("Figures", rows), _conclusion("Ratios to the base", to_base))
-    judged = any(row.finding for row in (*rows, *to_base))
+    if caveat and any(row.finding for row in (*rows, *to_base)):
+        conclusion.append(caveat)
     return ComparedSeries(
         format=FORMAT, a=a.id, b=b.id, limit=LIMIT, rows=rows, ratios=to_base,
-        conclusion=(*conclusion, caveat) if caveat and judged else conclusion,
+        conclusion=tuple(conclusion),
         only_a=tuple(" ".join(key) for key in mine if key not in other),
-        only_b=tuple(sorted(" ".join(key) for key in other if key not in mine)),
+        only_b=tuple(sorted(map(" ".join, other.keys() - mine.keys()))),
         emulated=a.emulated or b.emulated,
     )  # fmt: skip
+
+
+def _cells_by_name(series: Series) -> dict[tuple[str, str], SeriesCell]:
+    return {(cell.phase, cell.name): cell for cell in series.cells if not cell.again}
 
 
 _Sides = tuple[list[Realisation], list[Realisation]]

@@ -115,13 +115,12 @@ def _none_lost(good: Sequence[PowerLossResult], least: int | None) -> SheetValue
     few = f"; you ask for {least} power losses" if least is not None and cuts < least else ""
     like = "; ".join(dict.fromkeys(map(power_loss.conditions, good)))
     like += f"; {len(good)} session{'s' * (len(good) > 1)}"
+    most = format_percent(proportion.interval(0, cuts)[1], 1)
     return SheetValue(
-        text=f"none lost of {_records(good)} in {cuts} power losses",
+        text=f"none lost of {_records(good)} in {cuts} power losses, so fewer than {most} of such lose data",
         value=0,
         met=True if least is not None and not few else None,
-        note="so, if power losses do not depend on each other, with 95 % confidence fewer than "
-        f"{format_percent(proportion.interval(0, cuts)[1], 1)} of power losses like these lose data "
-        f"({like}){few}",
+        note=f"fewer than {most} with 95 % confidence, if no power loss depends on another ({like}){few}",
     )
 
 

@@ -91,8 +91,7 @@ def judge(
     tell (FEW-IOS), and of a limit where the run cannot tell.
     """
     phases = {phase.name: phase for phase in manifest.phases}
-    skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
-    measured = {row.phase for row in rows} - skipped
+    measured = {row.phase for row in rows} - manifest.skipped_phases
     asked = []
     for each in manifest.expect:
         by = _Judged(each, _row(rows, each), rows, phases, latency)
@@ -130,8 +129,8 @@ def _not_measured(manifest: Manifest) -> Outcome:
     told = {phase.name for phase in manifest.phases}
     if not told:
         return Outcome.absent("NOT-MEASURED", "not available", "the run has no phases")
-    told |= {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
-    if missing := dict.fromkeys(each.phase for each in manifest.expect if each.phase not in told):
+    known = told | manifest.skipped_phases
+    if missing := dict.fromkeys(each.phase for each in manifest.expect if each.phase not in known):
         return Outcome.failed("NOT-MEASURED", f"Not measured: {', '.join(missing)}.")
     return Outcome.ok("NOT-MEASURED")
 

@@ -71,10 +71,9 @@ def longest_gap_ns(latency: Latency, phase: Phase, layer: str) -> tuple[float, f
     ended = latency.intervals.filter(of_phase).group_by("time_ns").agg(pl.col("hi_ns").max()).sort("time_ns")
     if ended.is_empty():
         return None
-    starts = [each.first_ns for each in phase.clients if each.first_ns is not None]
     low, high = 0.0, 0.0
     # From when on an I/O may have ended last, and until when it has.
-    from_ns = until_ns = min(starts, default=phase.start_ns)
+    from_ns = until_ns = phase.load_span_ns[0]
     for time_ns, longest_ns in ended.iter_rows():
         empty_ns = max(time_ns - until_ns, 0)
         high = max(high, time_ns + phase.interval_ns - from_ns)

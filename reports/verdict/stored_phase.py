@@ -14,7 +14,7 @@ import polars as pl
 
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.phase import Phase
+from kit.store.phase import ClientRow, Phase
 from kit.store.tables import CLIENT, DEVICE, SERVER
 
 # Of the counts of an array, where a load goes to one.
@@ -88,24 +88,19 @@ def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
 
 
 def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
-    names = {row.host for row in phase.clients}
-    devices = {str(each.name) for each in manifest.testbed.devices} | {_ARRAY}
-    known: dict[str, set[str]] = {
-        CLIENT: names,
-        DEVICE: names,
-        SERVER: {str(manifest.testbed.server)},
-    }
+    names, server = {row.host for row in phase.clients}, str(manifest.testbed.server)
+    known: dict[str, set[str]] = {CLIENT: names, DEVICE: names, SERVER: {server}}
     for layer, hosts in known.items():
-        strange = sorted({host for at, host, *_ in ios.ios if at == layer} - hosts)
-        if strange:
-            yield f"latency.parquet has I/Os of {layer} {strange[0]}, which the manifest does not have"
-    if phase.on_devices and names - devices:
-        yield f"the testbed has no device {min(names - devices)}"
-    of_testbed = set(manifest.testbed.clients) | {str(manifest.testbed.server)}
-    if not phase.on_devices and phase.target is None and manifest.testbed.clients and names - of_testbed:
-        yield f"the testbed has no client {min(names - of_testbed)}"
-    if phase.target == "dataset" and names - {str(manifest.testbed.server)}:
-        yield f"the load in the dataset is of {min(names)}, the server is {manifest.testbed.server}"
+        if strange := {host for at, host, *_ in ios.ios if at == layer} - hosts:
+            yield f"latency.parquet has I/Os of {layer} {min(strange)}, which the manifest does not have"
+    devices = {str(each.name) for each in manifest.testbed.devices} | {_ARRAY}
+    clients = manifest.testbed.clients
+    if phase.on_devices and (strange := names - devices):
+        yield f"the testbed has no device {min(strange)}"
+    if phase.target is None and clients and (strange := names - {*clients, server}):
+        yield f"the testbed has no client {min(strange)}"
+    if phase.target == "dataset" and names - {server}:
+        yield f"the load in the dataset is of {min(names)}, the server is {server}"
     if phase.target and phase.server_ios is not None:
         yield f"server_ios is {phase.server_ios}, and no server answered the load"
     stored = DEVICE if phase.on_devices else CLIENT
@@ -153,29 +148,31 @@ def _clients(phase: Phase) -> Iterator[str]:
         yield "clients has a host twice"
     if rows and (total := sum(row.ios for row in rows)) != phase.client_ios:
         yield f"clients has {total} I/Os, client_ios is {phase.client_ios}"
-    begun = min((row.first_ns for row in rows if row.first_ns is not None), default=0)
-    span_ns = phase.end_ns - phase.start_ns
-    late_ns = max(phase.interval_ns, span_ns // 10) + phase.interval_ns
     for row in rows:
         times = (row.first_ns, row.last_ns, row.skew_ns)
-        if (row.ios == 0) != (None in times) or (None in times and any(time is not None for time in times)):
+        if times.count(None) != (0 if row.ios else len(times)):
             yield f"{row.host} has {row.ios} I/Os, and its times are {times}"
-            continue
-        if row.first_ns is None or row.last_ns is None or row.skew_ns is None:
-            continue
-        # Of counts by interval it is known to within the readings of fio alone when the last I/O ended.
-        spare_ns = phase.interval_ns + (phase.client_log.time_error_ns if phase.client_log else 0)
-        low, high = phase.start_ns - spare_ns, phase.end_ns + spare_ns
-        if not low <= row.first_ns <= row.last_ns <= high:
-            yield f"{row.host} began at {row.first_ns} and ended at {row.last_ns} ns, outside of the phase"
-        # A phase in parts has the largest skew of them.
-        late = row.first_ns - begun
-        if not phase.parts and abs(late - row.skew_ns) > (late > 0):
-            yield f"skew_ns of {row.host} is {row.skew_ns}, by first_ns it is {late}"
-        if row.skew_ns < 0 or row.skew_ns > late_ns:
-            yield f"{row.host} began {row.skew_ns} ns after the first client, and nothing was said"
-        if row.clock_error_ns > max(span_ns, phase.interval_ns):
-            yield f"clock_error_ns of {row.host} is {row.clock_error_ns}, more than the phase"
+        elif row.ios:
+            yield from _client(phase, row)
+
+
+def _client(phase: Phase, row: ClientRow) -> Iterator[str]:
+    """Of a client that has I/Os, and so its times."""
+    assert row.first_ns is not None and row.last_ns is not None and row.skew_ns is not None
+    # Of counts by interval it is known to within the readings of fio alone when the last I/O ended.
+    spare_ns = phase.interval_ns + (phase.client_log.time_error_ns if phase.client_log else 0)
+    low, high = phase.start_ns - spare_ns, phase.end_ns + spare_ns
+    if not low <= row.first_ns <= row.last_ns <= high:
+        yield f"{row.host} began at {row.first_ns} and ended at {row.last_ns} ns, outside of the phase"
+    # A phase in parts has the largest skew of them.
+    late_ns = row.first_ns - phase.load_span_ns[0]
+    if not phase.parts and abs(late_ns - row.skew_ns) > (late_ns > 0):
+        yield f"skew_ns of {row.host} is {row.skew_ns}, by first_ns it is {late_ns}"
+    span_ns = phase.end_ns - phase.start_ns
+    if not 0 <= row.skew_ns <= max(phase.interval_ns, span_ns // 10) + phase.interval_ns:
+        yield f"{row.host} began {row.skew_ns} ns after the first client, and nothing was said"
+    if row.clock_error_ns > max(span_ns, phase.interval_ns):
+        yield f"clock_error_ns of {row.host} is {row.clock_error_ns}, more than the phase"
 
 
 def _parts(phase: Phase) -> Iterator[str]:
@@ -198,27 +195,34 @@ def _parts(phase: Phase) -> Iterator[str]:
 
 
 def _times(phase: Phase, ios: Counted) -> Iterator[str]:
-    start, end, interval = phase.start_ns, phase.end_ns, phase.interval_ns
+    start, end = phase.start_ns, phase.end_ns
     if start < 0 or end < start:
         yield f"it is from {start} to {end} ns"
         return
     for event in phase.events:
-        if event.time_ns > end or (event.end_ns if event.end_ns is not None else event.time_ns) < start:
+        ended = event.time_ns if event.end_ns is None else event.end_ns
+        if event.time_ns > end or ended < start:
             yield f"the event {event.kind} at {event.time_ns} ns is outside of it"
-        elif event.end_ns is not None and event.end_ns < event.time_ns:
+        elif ended < event.time_ns:
             yield f"the event {event.kind} ends before it begins"
-    times = ios.times_ns
-    if not times or phase.parts:
-        return
-    begun = min((row.first_ns for row in phase.clients if row.first_ns is not None), default=times[0])
+    if ios.times_ns and not phase.parts:
+        yield from _intervals(phase, ios.times_ns)
+
+
+def _intervals(phase: Phase, times: Sequence[int]) -> Iterator[str]:
+    """The begin of each interval that has counts, against what the phase says of its own."""
+    start, end, interval = phase.start_ns, phase.end_ns, phase.interval_ns
+    first, last = times[0], times[-1]
+    begun = min((row.first_ns for row in phase.clients if row.first_ns is not None), default=first)
     gaps = [other - one for one, other in pairwise(times)]
-    if (times[0] - start) % interval or any(gap % interval for gap in gaps):
-        yield f"interval_ns is {interval}, its counts are of other intervals"
     # The first I/O may end after the interval in which it began; times of clients are known to an interval.
-    elif times[0] != start and not (times[0] > start and abs(begun - start) <= 2 * interval):
-        yield f"start_ns is {start}, its counts begin at {times[0]}"
-    elif end != times[-1] + interval:
-        yield f"end_ns is {end}, its counts end at {times[-1] + interval}"
+    is_late = first > start and abs(begun - start) <= 2 * interval
+    if (first - start) % interval or any(gap % interval for gap in gaps):
+        yield f"interval_ns is {interval}, its counts are of other intervals"
+    elif first != start and not is_late:
+        yield f"start_ns is {start}, its counts begin at {first}"
+    elif end != last + interval:
+        yield f"end_ns is {end}, its counts end at {last + interval}"
     elif gaps and min(gaps) > interval and phase.client_ios * interval >= _DENSE * (end - start):
         yield f"interval_ns is {interval}, its counts are {min(gaps)} ns apart"
 

@@ -60,8 +60,7 @@ def _order(manifest: Manifest) -> Iterator[str]:
 
 def _names(manifest: Manifest) -> Iterator[str]:
     """What is declared of phases that the run does not have."""
-    skipped = {each.phase for each in manifest.appliance.skipped} if manifest.appliance else set()
-    known = {phase.name for phase in manifest.phases} | skipped
+    known = {phase.name for phase in manifest.phases} | manifest.skipped_phases
     declared = [("soak", each.phase) for each in manifest.soak]
     declared += [("impact", name) for each in manifest.impact for side in each.sides for name in side]
     for what, name in declared:

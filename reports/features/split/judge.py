@@ -99,16 +99,18 @@ def _savings(split: PhaseSplit) -> Iterator[SplitSaving]:
             sum_ns, ios = sum(row.sum_ns for row in rows), sum(row.ios for row in rows)
             if not ios or not sum_ns:
                 continue
-            own_ns, most_ns = (
-                sum(row.parts.get(part, 0) for row in rows for part in some)
-                for some in (parts, (*parts, *after, "unknown"))
-            )
-            known = _is_known(rows)
-            yield SplitSaving(
-                op=op, device=device, own_share=own_ns / sum_ns if known else None,
-                share=most_ns / sum_ns if known else None, of_all=most_ns / all_ns if known else None,
-                saved_us=most_ns / ios / 1e3 if known else None, mean_us=sum_ns / ios / 1e3,
-            )  # fmt: skip
+            known: dict[str, float | None] = dict.fromkeys(("own_share", "share", "of_all", "saved_us"))
+            if _is_known(rows):
+                most_ns = _spent_ns(rows, (*parts, *after, "unknown"))
+                known = {
+                    "own_share": _spent_ns(rows, parts) / sum_ns, "share": most_ns / sum_ns,
+                    "of_all": most_ns / all_ns, "saved_us": most_ns / ios / 1e3,
+                }  # fmt: skip
+            yield SplitSaving(op=op, device=device, mean_us=sum_ns / ios / 1e3, **known)
+
+
+def _spent_ns(rows: Sequence[SplitRow], parts: Iterable[Part]) -> int:
+    return sum(row.parts.get(part, 0) for part in parts for row in rows)
 
 
 def _devices(

@@ -117,8 +117,7 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[SeriesLine]) -> Figure
     _, places, place_of = _placed(axis, lines)
     drawn = looks(lines, place_of)
     traces = [trace for look in drawn for trace in latencies(look)]
-    seen = [v for trace in traces for v in trace["y"] if v and v > figure.FLOOR_S]
-    span = min(seen, default=1e-6) / 2, max(seen, default=1e-3) * 2
+    span = _span_s(traces)
     for trace in [each for each in traces if each["name"] == "published"][:1]:
         trace["showlegend"] = True
     if places and places[1]:
@@ -137,6 +136,11 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[SeriesLine]) -> Figure
         f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
         narrow={"margin": {"l": 64 if places and places[1] else 46, "r": 12}},
     )  # fmt: skip
+
+
+def _span_s(latency_traces: Sequence[Trace]) -> tuple[float, float]:
+    seen = [v for trace in latency_traces for v in trace["y"] if v and v > figure.FLOOR_S]
+    return min(seen, default=1e-6) / 2, max(seen, default=1e-3) * 2
 
 
 def _cells(lines: Sequence[SeriesLine]) -> list[tuple[SeriesLine, SeriesCell, str]]:

@@ -47,11 +47,7 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], ga
     traces = [trace for line in latencies for trace in _traces(trend, line, latencies, many, "")]
     below = "2" if latencies else ""
     traces += [trace for line in rates for trace in _traces(trend, line, rates, many, below)]
-    held = [line for line in lines if gate and gate.at(line) and line.explained.fits]
-    # Of its past level each latency has the same limit.
-    for number, line in enumerate([*[each for each in held if not each.is_rate][:1], *rates]):
-        if gate and line in held:
-            traces.append(_limit(trend, line, gate.limit, below if line.is_rate else "", first=not number))
+    traces += _limits(trend, gate, [*latencies, *rates], below) if gate else ()
     values = [value for trace in traces if trace["yaxis"] == "y" for value in trace["y"] if value]
     span = min(values, default=1.0), max(values, default=1.0)
     layout, marks = _layout(trend, span, rates, latencies), len(_mark_names(trend))
@@ -76,30 +72,27 @@ def _traces(
     """`ringed`: lines of the same panel, whose rings may lie beside those of this one."""
     x = _places(trend)
     _, _, op, tier, name = line.key
-    words = tier_name(tier) if tier != "all" else op_name(op)
-    words += f", {op_name(op)}" if many_ops and tier != "all" else ""
-    label = plotly_text(_PER_S[name] if line.is_rate else f"{words} {name}")
+    label = plotly_text(_PER_S[name] if line.is_rate else f"{_tier_or_op(op, tier, many_ops)} {name}")
     colour = palette.scale(tier)[1][1]
     common: Trace = {
         "type": "scatter", "xaxis": f"x{number}", "yaxis": f"y{number}", "name": label,
         "legendgroup": label, "meta": {"tier": tier},
     }  # fmt: skip
-    used = list(line.used)
-    means = [_mean(line, i).mean for i in used]
-    unused = [i for i, each in enumerate(line.values) if each and i not in used]
+    means = [_mean(line, i).mean for i in line.used]
+    unused = [i for i, each in enumerate(line.values) if each and i not in line.used]
     yield {
-        **common, "x": [x[i] for i in used], "y": [_y(line, i) for i in used], "mode": "lines+markers",
+        **common, **_xy(line, x, line.used), "mode": "lines+markers",
         "showlegend": not line.is_rate, "line": {"color": colour, "width": 2, "dash": _DASHES[name]},
         "marker": {"size": 8, "color": colour, "symbol": _SYMBOLS[name]},
         "error_y": figure.error_bars(
             [each.value for each in means], [each.range for each in means], _scale(line)
         ),
-        "customdata": [_words(trend, line, i) for i in used],
+        "customdata": [_words(trend, line, i) for i in line.used],
         "hovertemplate": "%{customdata}<extra>" + label + "</extra>",
     }  # fmt: skip
     if unused:
         yield {
-            **common, "x": [x[i] for i in unused], "y": [_y(line, i) for i in unused], "mode": "markers",
+            **common, **_xy(line, x, unused), "mode": "markers",
             "showlegend": False, "marker": {"size": 9, "color": colour, "symbol": _SYMBOLS[name] + "-open"},
             "customdata": [_words(trend, line, i) for i in unused],
             "hovertemplate": "%{customdata}<extra>not used: unknown</extra>",
@@ -108,12 +101,22 @@ def _traces(
         yield _rings(line, ringed, common, x)
     if line.odd:
         yield {
-            **common, "meta": {}, "x": [x[i] for i, _ in line.odd], "y": [_y(line, i) for i, _ in line.odd],
+            **common, "meta": {}, **_xy(line, x, [i for i, _ in line.odd]),
             "mode": "markers", "showlegend": False, "hovertemplate": "one run, apart<extra></extra>",
             "marker": {"size": 16, "symbol": "x-thin-open", "color": palette.FAULT, "line": {"width": 2.5}},
         }  # fmt: skip
     if line.moved and not line.changes:
         yield _slope(line, common, x)
+
+
+def _tier_or_op(op: str, tier: str, many_ops: bool) -> str:
+    if tier == "all":
+        return op_name(op)
+    return f"{tier_name(tier)}, {op_name(op)}" if many_ops else tier_name(tier)
+
+
+def _xy(line: TrendLine, x: Sequence[Any], points: Sequence[int]) -> Trace:
+    return {"x": [x[i] for i in points], "y": [_y(line, i) for i in points]}
 
 
 def _slope(line: TrendLine, common: Trace, x: Sequence[Any]) -> Trace:
@@ -130,6 +133,14 @@ def _slope(line: TrendLine, common: Trace, x: Sequence[Any]) -> Trace:
         "text": ["", f"\N{MULTIPLICATION SIGN} {ends[1] / ends[0]:.3g}"], "textposition": "top left",
         "hovertemplate": "slope<extra></extra>",
     }  # fmt: skip
+
+
+def _limits(trend: Trend, gate: Gate, lines: Sequence[TrendLine], below: str) -> Iterator[Trace]:
+    """Of each rate, and one for all latencies: beside its past level each has the same."""
+    held = [line for line in lines if gate.at(line) and line.explained.fits]
+    for number, line in enumerate(held):
+        if line.is_rate or not number:
+            yield _limit(trend, line, gate.limit, below if line.is_rate else "", first=not number)
 
 
 def _limit(trend: Trend, line: TrendLine, limit: float, number: str, *, first: bool) -> Trace:

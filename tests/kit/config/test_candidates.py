@@ -71,6 +71,16 @@ def test_a_candidate_may_be_of_one_role(tmp_path: Path, devices: str, builds: di
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("other", ["", device("cache0", "cache")])
+def test_an_axis_of_candidates_is_crossed(tmp_path: Path, other: str) -> None:
+    """Also where phases are left out, for want of a cache device."""
+    bed, path = tmp_path / "t.toml", tmp_path / "w.toml"
+    bed.write_text(DATA + device("log-a", "log") + device("log-b", "log", idle=True) + other)
+    packed = 'set = "dataset.compression"\nto = ["off", "lz4"]\nphases = ["read", "write-slog"]\n'
+    path.write_text(f'{HEAD}[sweep.packed]\n{packed}[sweeps]\ncross = [["candidate", "packed"]]\n')
+    assert shape(sweep(bed, str(path)))["candidate=b,packed=lz4"] == ["write-slog"]
+
+
 @pytest.mark.parametrize(
     ("axis", "message"),
     [
