@@ -108,25 +108,23 @@ def _unflushed(manifest: Manifest, phase: Phase, counts: Counts, commits: int, o
     late = behind(counts, vdevs, requests)
     if enough and not late and not bare(manifest, phase, counts, commits):
         return ""
-    fewer = {name: count for name, count in counts.items() if name in late}
-    short = {name: count for name, count in counts.items() if not count} | fewer or counts
-    got = " and ".join(
-        f"{name} got {'an unknown number of' if count is None else f'{count:,}'}"
-        for name, count in short.items()
-    )
+    short = [name for name, count in counts.items() if not count or name in late] or [*counts]
+    got = " and ".join(f"{name} got {_number(counts[name])}" for name in short)
     volatile = [cache_of(each) == "write back" for each in manifest.testbed.devices if each.name in short]
     states = " or ".join(["volatile"] * any(volatile) + ["not known"] * (not all(volatile)))
     why = f" ({', '.join(off)}: OpenZFS sends no FLUSH for a commit)" if off else ""
     for vdev in _vdevs(manifest, late):
-        each = " and ".join(
-            f"{name} ({counts[name]:,})" for name in vdev.devices if counts.get(name) is not None
-        )
-        why += f" (a FLUSH of the {vdev.kind} goes to each of its devices: {each or 'none got any'})"
+        each = " and ".join(f"{name} ({_number(counts[name])})" for name in vdev.devices if name in counts)
+        why += f" (a FLUSH of the {vdev.kind} goes to each of its devices: {each})"
     return (
         f"{got} FLUSH commands for {commits:,} commits, and "
         f"{'their write caches are' if len(short) > 1 else 'its write cache is'} {states}: whether what was "
         f"acknowledged survives a power loss is not known{why}."
     )
+
+
+def _number(count: int | None) -> str:
+    return "an unknown number of" if count is None else f"{count:,}"
 
 
 def _vdevs(manifest: Manifest, names: Iterable[str]) -> list[Vdev]:

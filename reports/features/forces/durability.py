@@ -14,9 +14,10 @@ from typing import Literal
 
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Device, Manifest
+from kit.store.parts.forces import Forces
 from kit.store.parts.resource_use import DeviceUse
 from kit.store.phase import Phase
-from reports.verdict.flushes import bare, behind, by_vdev, cache_of, flushes, least, roles_of, written
+from reports.verdict.flushes import Counts, bare, behind, by_vdev, cache_of, flushes, least, roles_of, written
 
 Code = Literal["durable", "not-durable", "memory", "unforced", "unknown"]
 
@@ -52,22 +53,28 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
     if not volatile:
         return Durability("durable", f"no volatile write cache: {', '.join(caches)}")
     counts = flushes(volatile)
-    names, counted = ", ".join(counts), [count for count in counts.values() if count is not None]
-    if len(counted) < len(counts) or any(caches[name] != "write back" for name in counts):
-        return Durability("unknown", f"the write cache of {names}, or its FLUSH commands, are not known")
+    if None in counts.values() or any(caches[name] != "write back" for name in counts):
+        return Durability(
+            "unknown", f"the write cache of {', '.join(counts)}, or its FLUSH commands, are not known"
+        )
+    return _of_volatile(manifest, phase, phase.forces, counts)
+
+
+def _of_volatile(manifest: Manifest, phase: Phase, forces: Forces, counts: Counts) -> Durability:
+    """By the FLUSH commands of devices with a volatile write cache."""
     # A force goes to every member of an array and of a vdev. Others share the forces.
     vdevs = [[*counts]] if phase.array else by_vdev(manifest, phase, counts)
-    reached, threads = sum(least(counts, vdev) for vdev in vdevs), phase.forces.threads
-    short = behind(counts, vdevs, threads)
-    if short := short or ([] if phase.array else bare(manifest, phase, counts, phase.forces.forces)):
-        reached, names = least(counts, short), ", ".join(short)
+    short = behind(counts, vdevs, forces.threads)
+    if not short and not phase.array:
+        short = bare(manifest, phase, counts, forces.forces)
+    reached = least(counts, short) if short else sum(least(counts, vdev) for vdev in vdevs)
     each_of = "each of " if len(vdevs) < len(counts) and not short else ""
     said = (
-        f"{reached:,} FLUSH commands reached {each_of}{names}, with a volatile write cache, for "
-        f"{phase.forces.forces:,} forces"
+        f"{reached:,} FLUSH commands reached {each_of}{', '.join(short or counts)}, with a volatile write "
+        f"cache, for {forces.forces:,} forces"
     )
     # Forces of several threads may share one.
-    enough = not short and reached * threads >= phase.forces.forces
+    enough = not short and reached * forces.threads >= forces.forces
     return Durability("durable" if enough else "not-durable", said)
 
 
