@@ -279,8 +279,8 @@ def test_levels_in_time_are_no_modes():
     ]
     (found,) = (each for each in of(synthetic.table(rows)) if each.kind in ("modes", "levels"))
     assert found.text == (
-        "The p50 of the reads of DRAM (ARC) rose from 4.29 µs to 8.26 µs at 8 s: one after the other in "
-        "time, no modes."
+        "The p50 of the reads of DRAM (ARC) rose from 4.29 µs to 8.26 µs at 8 s: a change in "
+        "time, not two kinds of I/Os."
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.core.text import NO_BREAK
+from reports.figures.runs.trend import figures
 from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import trend_of
@@ -34,10 +35,17 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     assert "95 %" in text
     arrow = "\N{RIGHTWARDS ARROW}"
     assert headline(trend) == (
-        f"Slower since 2026-11-04 (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk +32 %); faster "
-        f"since 2026-11-07 (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %). Of 3 "
-        "figures that moved, now 3 are not shown to differ from the past."
+        "Now, of 3 figures that moved, 3 are as in the past, as far as can be shown: "
+        f"slower since 2026-11-04 (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk +32 %); faster "
+        f"since 2026-11-07 (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %)."
     )
+
+
+def test_the_ratio_of_the_higher_ring_stands_above():
+    (drawn,) = (figure for layer, figure in figures(trend_of(VERSIONS)) if layer == "nfs-server")
+    rings = [trace for trace in drawn.data if trace.get("mode") == "markers+text"]
+    first = {trace["textposition"][0]: trace["y"][0] for trace in rings if trace["yaxis"] == "y"}
+    assert len(first) == 2 and first["top right"] > first["bottom right"]
 
 
 def test_a_change_where_nothing_was_recorded_and_a_mark_without_a_change_are_both_said():
@@ -303,7 +311,7 @@ def test_the_gate_holds_now_against_the_past_and_everything_says_the_same(factor
     for line in trend.lines:
         if moved in ("slower", "faster"):
             low, high = line.now_to_past.range
-            assert not low <= 1 <= high and f" 3 are {moved}." in value["headline"]
+            assert not low <= 1 <= high and f" 3 are {moved}: " in value["headline"]
 
 
 def test_a_slope_is_said_with_its_size_and_how_long():
@@ -312,7 +320,7 @@ def test_a_slope_is_said_with_its_size_and_how_long():
     assert text.startswith("From run1 to run12, run by run: ") and " a run, over 12 runs to 1.2" in text
     slope = as_json(trend)["figures"][0]["slope"]
     assert slope["interval"][0] <= 1.02 <= slope["interval"][1] and slope["runs"] == 12
-    assert " a run" in statement(trend.lines[0]) and headline(trend).startswith("Slower run by run (p50 ")
+    assert " a run" in statement(trend.lines[0]) and ": slower run by run (p50 " in headline(trend)
 
 
 def test_a_run_that_is_apart_is_named_and_what_would_tell():
