@@ -26,6 +26,7 @@ _OTHER_CLOCK = 2
 _READS = ("ARC-HITS", "ARC-MISSES", "L2ARC-HITS")
 _COMMITS = ("ZIL-COMMITS", "ZIL-SLOG-BLOCKS", "ZIL-POOL-BLOCKS")
 # Sums of what must not be: nothing is expected.
+_OP_WORDS = {"read": "read", "write": "writ"}
 _ZERO = frozenset({
     "NFS-RETRANSMISSIONS", "L2ARC-ERRORS", "ZIL-INDIRECT", "ZIL-ERRORS", "ZIL-ASYNC-BYTES", "TRIM",
     "DIRECT-IO", "OTHER-POOL", "CPU-STEAL", "THERMAL", "CLOCK-STEP",
@@ -239,13 +240,16 @@ def _out_of(phase: Phase, ios: Counted) -> Iterator[str]:
 
 
 def _subjects(phase: Phase) -> Iterator[str]:
-    """Whether the checks are of hosts and devices that the phase has, where it has any."""
+    """Whether checks are of hosts and devices that the phase has, where it has any, and of their own op."""
     hosts, devices = {each.host for each in phase.machines}, {each.device for each in phase.devices}
     of_id = {"CLOCK-STEP": hosts, "THERMAL": hosts, "DEVICE-BYTES": devices}
     for check in (*phase.checks, *phase.unavailable):
         known = of_id.get(check.id)
         if check.of and known and check.of not in known:
             yield f"{check.title} is of {check.of}, which the phase does not have"
+        named = {op for op, word in _OP_WORDS.items() if word in check.name.lower()}
+        if check.op and named and check.op not in named:
+            yield f"{check.title} is of the op {check.op}"
 
 
 def _machines(phase: Phase) -> Iterator[str]:

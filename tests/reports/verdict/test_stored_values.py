@@ -153,6 +153,17 @@ def test_no_value_that_others_determine_is_valid(name: str) -> None:
     _assert_found(name, 0, 1 << 30)
 
 
+@pytest.mark.parametrize("name", ["mixed", "dataset"])
+def test_a_check_is_of_the_op_that_it_names(name: str) -> None:
+    manifest = stored(name)
+    counts = Latency.of(counts_of(manifest))
+    ops = [path for path in places(manifest) if path[-1] == "op" and "checks" in path]
+    assert ops
+    for path in ops:
+        other = "read" if _at(manifest, path) == "write" else "write"
+        assert verdict_of(changed(manifest, (path, other)), counts) == "unknown", path
+
+
 _PROOF = {"device": "log0", "counter": "unsafe_shutdowns", "before": 1, "after": 1001}
 
 
