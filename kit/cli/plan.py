@@ -188,7 +188,7 @@ def _written(bytes_: list[PlannedWrites]) -> list[str]:
         return ["nothing is written before the measurement", ""]
     lines = ["written before anything is measured:"]
     for entry in bytes_:
-        least, most = format_iec(entry.min_bytes), format_iec(entry.max_bytes)
+        least, most = format_decimal_bytes(entry.min_bytes), format_decimal_bytes(entry.max_bytes)
         amount = least if least == most else f"{least} to {most}"
         lines.append(f"  {entry.device:14} {amount} ({entry.text})")
     return [*lines, ""]

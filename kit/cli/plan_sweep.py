@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kit.core.text import counted
-from kit.core.units import format_iec
+from kit.core.units import format_decimal_bytes
 from kit.lab import run_time
 from kit.plan.estimate import RATES_BYTES, PlannedWrites, filled, preconditioned, seconds, written
 from kit.plan.plan import Plan
@@ -100,11 +100,11 @@ def effort_lines(planned: SweepPlan) -> Iterator[str]:
     yield f"time {where}: about {duration_text(*times_s)}{anew}{why}"
     sizes, shares = written_bytes(planned), endurance_shares(planned)
     if sizes:
-        total = format_iec(sum(sizes.values()))
+        total = format_decimal_bytes(sum(sizes.values()))
         yield f"{total} are written before anything is measured, by all builds:"
     for device, size_bytes in sizes.items():
         rated = f", {shares[device]:.3%} of its rated endurance" if device in shares else ""
-        yield f"  {device:14} {format_iec(size_bytes)}{rated}"
+        yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
 
 
 def files_of(plan: Plan) -> list[dict[str, str]]:
