@@ -51,7 +51,16 @@ UnitOption = Annotated[
 
 
 FromOption = Annotated[
-    Format | None, typer.Option("--from", help="Format of the files, if it cannot be detected.")
+    Format | None,
+    typer.Option(
+        "--from",
+        metavar="FORMAT",
+        help=f"Format of the files, if it cannot be detected: {', '.join(Format)}.",
+    ),
+]
+LayerOption = Annotated[
+    Layer | None,
+    typer.Option("--layer", metavar="LAYER", help=f"Where the latencies were measured: {', '.join(Layer)}."),
 ]
 
 
@@ -70,7 +79,7 @@ def import_(
         Literal["read", "write"] | None,
         typer.Option("--op", help="Operation of a two-column trace; default: read."),
     ] = None,
-    layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
+    layer: LayerOption = None,
     unit: UnitOption = None,
     time_unit: Annotated[
         Unit | None, typer.Option("--time-unit", help="Unit of its times, if different.")
