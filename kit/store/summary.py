@@ -329,7 +329,10 @@ class Summary(Stored):
     @property
     def shown_reasons(self) -> tuple[str, ...]:
         """The reasons for people: known failures are marked, and entries that excuse nothing are listed."""
-        marked = [f"{each} [{each.known.words}]" if each.known else str(each) for each in self.causes]
+        several = len(self.accounting.phases) > 1
+        marked = [
+            f"{each.phase}: {each.marked}" if several and each.phase else each.marked for each in self.causes
+        ]
         return (*(marked or self.reasons), *self.known_notes)
 
     @property
