@@ -105,7 +105,7 @@ def _lost(bad: Sequence[PowerLossResult], asked: bool) -> SheetValue:
     with_loss = sum(told.moments_with_loss for told in bad)
     return SheetValue(
         text=f"no: lost {lost:,} of {_records(bad)}", value=lost, met=False if asked else None,
-        note=f"in {with_loss} of {cuts} power losses of a drive of this model",
+        note=f"in {with_loss} of {_losses(cuts)} of a drive of this model",
     )  # fmt: skip
 
 
@@ -117,11 +117,15 @@ def _none_lost(good: Sequence[PowerLossResult], least: int | None) -> SheetValue
     like += f"; {len(good)} session{'s' * (len(good) > 1)}"
     most = format_percent(proportion.interval(0, cuts)[1], 1)
     return SheetValue(
-        text=f"none lost of {_records(good)} in {cuts} power losses, so fewer than {most} of such lose data",
+        text=f"none lost of {_records(good)} in {_losses(cuts)}, so fewer than {most} of such lose data",
         value=0,
         met=True if least is not None and not few else None,
         note=f"fewer than {most} with 95 % confidence, if no power loss depends on another ({like}){few}",
     )
+
+
+def _losses(count: int) -> str:
+    return f"{count} power loss{'es' * (count != 1)}"
 
 
 def _records(told: Sequence[PowerLossResult]) -> str:
