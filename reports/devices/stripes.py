@@ -174,8 +174,8 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     yield (
-        f"Stripes of {last.number} drives, one at a time: {format_rate(last.bytes_per_s)}, {lost} than "
-        f"{last.number} times one drive ({format_rate(scale.mean)}; {last.number} times the slowest: "
+        f"Stripes of {last.number} drives, one request at a time: {format_rate(last.bytes_per_s)}, {lost} "
+        f"than {last.number} times one drive ({format_rate(scale.mean)}; {last.number} times the slowest: "
         f"{format_rate(scale.slowest)})."
     )
     outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)

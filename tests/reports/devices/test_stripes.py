@@ -96,7 +96,7 @@ def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
     # 2 ms a chunk.
     assert found.scale(1).mean == pytest.approx(CHUNK / 2e-3, rel=0.05)
     text = " ".join(sentences(NO_LATENCY, phases))
-    assert "Stripes of 4 drives, one at a time: " in text and "% (± " in text
+    assert "Stripes of 4 drives, one request at a time: " in text and "% (± " in text
     assert "The measured arrays of 2 to 4 drives are inside" in text
     assert "Predicted for 32 drives" in text
 
