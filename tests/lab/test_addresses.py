@@ -11,6 +11,7 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.config.testbed import LAB_TESTBED
+from kit.core.text import NO_BREAK
 from kit.lab.image.image import Image
 from kit.store.series import Series, SeriesCell, read_series
 from tests.lab.conftest import hsp
@@ -145,7 +146,7 @@ def test_what_was_never_written_is_stored_and_shaded(path: Path, series: Series)
     manifest = json.loads((path.parent / run / "manifest.json").read_text())
     (device,) = manifest["precondition"]["devices"]
     assert device["filled_bytes"] == SSD_BYTES // 4
-    page = (path / "report.html").read_text()
+    page = (path / "report.html").read_text().replace(NO_BREAK, " ")
     assert "ssd: never-written 90 %: " in page and "no flash was read" in page
     # Three places are no profile; what they differ by is said all the same.
     assert " from 0 % to 90 %, too few places to tell whether it is flat (3 places differ by " in page
