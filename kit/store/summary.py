@@ -313,8 +313,13 @@ class Summary(Stored):
     @property
     def state(self) -> str:
         """The verdict as people see it: an import that is unknown by its nature alone is no failure."""
-        imported = any(each.id == "IMPORTED" for each in self.causes)
-        return "imported" if self.by_nature and imported else verdict_name(self.verdict)
+        imported = self.is_unknown_by_nature and any(each.id == "IMPORTED" for each in self.causes)
+        return "imported" if imported else verdict_name(self.verdict)
+
+    @property
+    def is_unknown_by_nature(self) -> bool:
+        """Whether nothing but its nature keeps it from a verdict; a limit that is not met is one."""
+        return self.verdict == "unknown" and self.by_nature is not None
 
     @property
     def tally(self) -> Tally:

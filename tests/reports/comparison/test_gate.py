@@ -63,3 +63,8 @@ def test_the_first_sentence_is_of_the_largest_difference_that_is_shown(
     lines = list(plain(result(row("p99", 9.0, (0.9, 20.0)), clear), 200))
     assert lines[0] == f"{said}.", "what is not shown to differ is not said"
     assert not next(plain(result(row("p99", 9.0, (0.9, 20.0))), 200)).startswith("B's")
+
+
+@pytest.mark.parametrize(("layer", "end"), [("nfs-server", "at p50"), ("client", "at p50, at the clients")])
+def test_the_first_sentence_names_where_it_is_not_the_server(layer: str, end: str) -> None:
+    assert difference(row("p50", 1.2, (1.1, 1.3), layer=layer)).endswith(end)

@@ -72,6 +72,16 @@ def test_an_expectation_of_the_clients_decides_where_nothing_else_is_wrong() -> 
     assert summarise(latency, manifest)["verdict"] == "unknown"
 
 
+@pytest.mark.parametrize(("most_us", "chip"), [(1e9, "Tiers unknown"), (0.001, "Failed")])
+def test_the_chip_says_what_is_unknown_unless_a_limit_is_not_met(most_us: float, chip: str) -> None:
+    latency, manifest = run()
+    wish = {"phase": "read", "layer": "client", "op": "read", "tier": "all", "min_count": 1, "inside": False}
+    manifest["expect"] = [{**wish, "p50_us_max": most_us}]
+    of, rows = synthetic.parsed(manifest), Latency.of(latency)
+    described = synthetic.described(rows, of, synthetic.summary.summarise(rows, of))
+    assert f'id="verdict">{chip}</span>' in synthetic.report_page.render(rows, of, described)
+
+
 def test_what_does_not_close_is_told_as_well() -> None:
     latency, manifest = run()
     manifest["phases"][0]["checks"][0] |= {"ok": False, "name": "NFS READ calls that were answered"}
