@@ -133,7 +133,7 @@ class _Candidate:
     def basis(self, changed: Sequence[Speedup] = ()) -> str:
         """What the sentence rests on: the figures of `changed`, or else those of the candidate."""
         text = next((each.basis for each in changed if each.basis), "")
-        text = text or basis([*self.facts.served.values()])
+        text = text or basis([*self.facts.served.values()], full=False)
         return f" {text}" if text else ""
 
     def not_bought(self, decision: Decision, text: str, has: str = "") -> Decided:
@@ -183,10 +183,11 @@ class _Candidate:
 
     def buy(self) -> Decided:
         asked_for = tuple(f"{line.label}: {value.text}{_asked(line)}." for line, value in self.asked)
-        has = f"{self.meets}{_gain(self.against)}.{self.basis(self.against.changed)}"
+        has = f"{self.meets}{_gain(self.against)}."
         losses = self.against.told("longer")
         loss = f"Against {self.against.words}, {self.facts.source.name}: {losses}." if losses else ""
-        return Decided("buy", f"Buy it: it meets {has}", asked_for, has=has, loss=loss)
+        text = f"Buy it: it meets {has}{self.basis(self.against.changed)}"
+        return Decided("buy", text, asked_for, has=has, loss=loss)
 
 
 # Condition and conclusion, in the order of docs/sheet.md, "The sentence".
@@ -219,17 +220,23 @@ def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tupl
     """
     good = [(facts, each) for facts, each in decided if each.decision == "buy"]
     if not good:
-        return _none_to_buy(decided), None
+        return _with_basis([_none_to_buy(decided)], [facts for facts, _ in decided]), None
     if len(good) == 1:
         facts, each = good[0]
-        return f"Buy {facts.source.name}{_models(facts)}: it meets {each.has}", facts.source.name
+        said = f"Buy {facts.source.name}{_models(facts)}: it meets {each.has}"
+        today = [other for other, its in decided if its.decision == "today"]
+        return _with_basis([said], [facts, *today]), facts.source.name
     best, by, why = _best([facts for facts, _ in good], within)
     names = " or ".join(f"{each.source.name}{_models(each)}" for each in best)
     why = f": {why}" if why else ""
-    little = basis([served for each in best for served in each.served.values()])
     losses = [each.loss for facts, each in good if any(facts is one for one in best)]
     said = f"Buy {names}, {by} of {len(good)} that have all you need{why}."
-    return " ".join(filter(None, (said, *losses, little))), best[0].source.name
+    return _with_basis([said, *losses], best), best[0].source.name
+
+
+def _with_basis(said: Sequence[str], of: Sequence[DriveFacts]) -> str:
+    little = basis([served for each in of for served in each.served.values()])
+    return " ".join(filter(None, (*said, little)))
 
 
 def _none_to_buy(decided: Sequence[tuple[DriveFacts, Decided]]) -> str:

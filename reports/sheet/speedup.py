@@ -59,7 +59,7 @@ def _speedup(role: str, mine: ServedLatency, other: ServedLatency, within: float
     same = False if differs else (is_known and all(is_same(each, within) for _, each in figures)) or None
     kept = bool(not doubted and p99 and p99.range and p99.range[0] >= 1 / (1 + within))
     text, tells = _told(role, mine, other, p50), _tells(role, mine, other)
-    return Speedup(role, p50, p99, same, differs, kept, text, tells, basis([mine, other]))
+    return Speedup(role, p50, p99, same, differs, kept, text, tells, basis([mine, other], full=False))
 
 
 def _differing(
@@ -116,16 +116,20 @@ def _told(role: str, mine: ServedLatency, other: ServedLatency, p50: RatioRange)
     return f"{what}: median {now} instead of {then}, {faster.value:.2f} times {word} ({faster.words()})."
 
 
-def basis(served: Sequence[ServedLatency | None]) -> str:
-    """What figures rest on, where that is little: a sentence, or ""."""
+def basis(served: Sequence[ServedLatency | None], full: bool = True) -> str:
+    """What figures rest on, where runs are few or short, or drives fresh: a sentence, or "".
+
+    `full`: with what follows from it, which is said once a sheet.
+    """
     known = [each for each in served if each]
     parts = []
     if known and (runs := min(each.runs for each in known)) < ENOUGH_RUNS:
         parts.append(
-            f"{'1 run' if runs == 1 else f'{runs} runs'} of each: what others would give is not known"
+            (f"{'1 run' if runs == 1 else f'{runs} runs'} of each", ": what others would give is not known")
         )
     if lengths := sorted({each.length for each in known} - {""}):
-        parts.append(f"a run of {' and '.join(lengths)} length, which is no result to publish")
+        parts.append((f"a run of {' and '.join(lengths)} length", ", which is no result to publish"))
     if any(each.fresh for each in known):
-        parts.append("drives that were not aged: aged ones are slower")
-    return f"This is from {'; from '.join(parts)}." if parts else ""
+        parts.append(("drives that were not aged", ": aged ones are slower"))
+    said = "; from ".join(f"{what}{follows if full else ''}" for what, follows in parts)
+    return f"{'This is from' if full else 'From'} {said}." if said else ""

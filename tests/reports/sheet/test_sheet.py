@@ -211,10 +211,10 @@ def test_which_of_several_to_buy(tmp_path, text, drives, advice):
         ('sync_write_p99 = "300us"', {}, {"precondition": FRESH}, "cannot-tell", "aged ones are slower"),
         ("budget = '900 EUR'", {}, {"precondition": FRESH}, "buy", "drives that were not aged"),
         # 65.9 us in one run.
-        ('sync_write_p99 = "300us"', {}, {}, "buy", "This is from 1 run of each"),
+        ('sync_write_p99 = "300us"', {}, {}, "buy", "From 1 run of each."),
         ('sync_write_p99 = "70us"', {}, {}, "cannot-tell", "a limit within 10 % of it is not judged"),
         ('sync_write_p99 = "62us"', {}, {}, "cannot-tell", "a limit within 10 % of it is not judged"),
-        ('sync_write_p99 = "58us"', {}, {}, "too-slow", "This is from 1 run of each"),
+        ('sync_write_p99 = "58us"', {}, {}, "too-slow", "From 1 run of each."),
         ("reads_answered_min = 0.49", {}, {}, "cannot-tell", "50.0 %"),
     ],
 )  # fmt: skip
@@ -233,7 +233,7 @@ def test_of_three_runs_what_they_differ_in_decides(tmp_path, writes, limit, deci
              for n, us in enumerate(writes)]  # fmt: skip
     paths = [str(tmp_path / name) for name in names]
     (found,) = buyers_sheet(paths, need(tmp_path, f'sync_write_p99 = "{limit}"')).candidates
-    assert found.decision == decision and "This is from" not in found.sentence
+    assert found.decision == decision and "From " not in found.sentence
     assert "95 %, over 3 runs: " in found.values["write_p99"].note
 
 
