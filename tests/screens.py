@@ -86,7 +86,13 @@ def _soak(at: Path) -> Path:
         "load_begun_ns": 0, "actions": [fault], "client_errors": 0, "retransmissions": 0,
         "data": {"data_errors": 0, "scan": "scrub repaired 0B"}}}  # fmt: skip
     limits = {"phase": "soak", "row_ns": soak.HOUR * S, "p50_drift_max": 0.1}
-    changes = {"expect": [], "ended": True, "soak": [limits], "phases": [phase], "title": "Four hours"}
+    changes = {
+        "expect": [],
+        "ended": True,
+        "soak": [limits],
+        "phases": [phase],
+        "title": "A soak of four hours with faults",
+    }
     return report_of(at, synthetic.manifest() | changes, frame)
 
 
@@ -147,7 +153,12 @@ def _stripes(at: Path) -> Path:
         for client in phases[-1]["clients"]:
             client |= {"first_ns": start, "last_ns": int(ends[-1])}
         start = end + S
-    changes = {"phases": phases, "expect": [], "title": "Stripes of SSDs", "reference": None}
+    changes = {
+        "phases": phases,
+        "expect": [],
+        "title": "How a stripe scales with its drives",
+        "reference": None,
+    }
     made = synthetic.manifest() | changes
     ssd = made["testbed"]["devices"][0]
     made["testbed"]["devices"] += [ssd | {"name": name} for name in stripes.names(4)]
@@ -250,6 +261,7 @@ def _appliance(at: Path) -> Path:
         phase["client_ios"] = int(frame.filter(pl.col("phase") == phase["name"])["count"].sum())
         phase |= {"checks": [], "clients": []}
     made["appliance"] |= {"not_seen": ["which tier answered each I/O", "whether the server counted each I/O"]}
+    made["title"] = "Reads and synchronous writes of an appliance"
     return report_of(at, made, frame)
 
 

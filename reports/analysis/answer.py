@@ -37,11 +37,20 @@ def answer(
     if is_told(summary):
         first, *more = summary.causes
         word = "Failed" if first.makes == "invalid" else "Unknown"
-        others = f" {counted(len(more), 'more reason')} below." if more else ""
-        return f"{word}: {_where(first, manifest)}{others}"
+        return f"{word}: {_where(first, manifest)}{_others(first, more)}"
     if not summary.is_usable:
         return "The numbers of this run cannot be trusted."
     return " ".join(_first(manifest, summary, stripes, aged, found))
+
+
+def _others(first: Outcome, more: Sequence[Outcome]) -> str:
+    """How many other causes the verdict has; beside a failure those that are not known are apart."""
+    failed = sum(each.makes == "invalid" for each in more)
+    if not failed and first.makes != "invalid":
+        return f" {counted(len(more), 'more reason')} below." if more else ""
+    numbers = ((failed, "more failed"), (len(more) - failed, "not known"))
+    told = ", ".join(f"{number} {words}" for number, words in numbers if number)
+    return f" Below: {told}." if told else ""
 
 
 def is_told(summary: Summary) -> bool:

@@ -271,7 +271,7 @@ def _modes(summary: Summary) -> str:
             return f"{level_words(entry.levels, op_name(entry.op))}."
         if entry.kernel is None and 1 < len(entry.bands) <= _MOST_MODES:
             named = [f"{format_latency_range(*b.range_us)} ({100 * b.share:.0f} %)" for b in entry.bands]
-            return f"{len(named)} bands of {entry.op} latency: {', '.join(named)}."
+            return f"{len(named)} bands of {entry.op} latency, 95 % of each: {', '.join(named)}."
     return ""
 
 

@@ -159,8 +159,8 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     most = found.scales[-1]
     low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     yield (
-        f"Predicted for {most.number} drives like these alone: {100 * low:.1f} to {100 * high:.1f} % lost to "
-        "the slowest of each stripe (within this run)."
+        f"{most.number} such drives would lose {100 * low:.1f} % (if they catch up with each other) to "
+        f"{100 * high:.1f} % (if they wait), as predicted from each drive alone in this run."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)
@@ -174,20 +174,19 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     yield (
-        f"Stripes of {last.number} drives, one request at a time: {format_rate(last.bytes_per_s)}, {lost} "
-        f"than {last.number} times one drive ({format_rate(scale.mean)}; {last.number} times the slowest: "
-        f"{format_rate(scale.slowest)})."
+        f"A stripe over {last.number} drives, one request at a time: {format_rate(last.bytes_per_s)}, {lost} "
+        f"than {last.number} times the mean drive alone ({format_rate(scale.mean)})."
     )
     outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
-    text = f"By the drives alone: {format_rate(scale.low)} to {format_rate(scale.high)}"
+    text = f"Expected from each drive alone: {format_rate(scale.low)} to {format_rate(scale.high)}"
     if outside:
         yield (
-            f"{text}. Arrays of {', '.join(outside)} drives are outside: drives behave differently in an "
+            f"{text}. Arrays of {', '.join(outside)} drives are not in the range that is expected of them: drives behave differently in an "
             "array (a changed state?), or their slow times do not meet by chance."
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
-        yield f"{text}. The measured arrays of {numbers} drives are inside."
+        yield f"{text}. Arrays of {numbers} drives are in the range that is expected of them."
 
 
 def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iterator[str]:
@@ -198,8 +197,8 @@ def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iter
         return
     queued, in_step = rates[1] / rates[0], rates[3] / rates[2]
     yield (
-        f"With {depth} stripes on their way {last} drives do {format_rate(rates[1])}, {queued:.2f} times one "
-        f"drive with {depth}; one by one it is {in_step:.2f} times."
+        f"With {depth} requests at a time {last} drives do {format_rate(rates[1])}, {queued:.2f} times one "
+        f"drive with {depth}; with one request at a time it is {in_step:.2f} times."
     )
 
 

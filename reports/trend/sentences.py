@@ -64,6 +64,9 @@ def headline(trend: Trend) -> str:
     held = [(number, text) for kind, text in kinds.items() if (number := count[kind])]
     now = ", ".join(f"{number} {'is' if number == 1 else 'are'} {text}" for number, text in held)
     of = f"Now, of {counted(len(moved), 'figure')} that moved, {now}"
+    if count["back"] == len(moved):
+        were = "figure that moved is" if len(moved) == 1 else f"{len(moved)} figures that moved are"
+        of = f"The {were} now as in the past, as far as can be shown"
     told = [*_since(trend, moved)]
     more = f"; {counted(len(told) - _MOST_SINCE, 'more place')}" if len(told) > _MOST_SINCE else ""
     return f"{of}: {'; '.join(told[:_MOST_SINCE])}{more}."
@@ -82,7 +85,7 @@ def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:
         marks = f"{_listed([str(mark) for mark in change.marks])}: " if change.marks else ""
         point = trend.points[at]
         text = f"{marks}{_short(line.key)} {_change(change.ratio)}"
-        yield f"{'slower' if change.worse else 'faster'} since {point.started_utc[:10] or point.run} ({text})"
+        yield f"{'slower' if change.worse else 'faster'} from {point.started_utc[:10] or point.run} on ({text})"
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
     text = f"{figure} of {name} drifted {_change(drift)}, {declared}"
     if drift.ok is False:
         return f"{text}."
-    return f"{text}: open, each row scatters too much. Longer rows, more rows, or a steadier load tell."
+    return f"{text}: not known, as rows scatter too much. Longer rows, more rows, or a steadier load tell."
 
 
 def _answer(summary: Summary) -> Iterator[str]:

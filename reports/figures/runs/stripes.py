@@ -30,9 +30,9 @@ def figures(found: Stripes) -> list[Figure]:
     layout = figure.layout(
         560, {"l": 62, "r": 30, "t": 40, "b": 110}, dragmode="zoom",
         annotations=[
-            figure.panel_title("Rate by number of drives, of N times the mean drive", 0, 1),
+            figure.panel_title("Rate by number of drives: % of N times the mean drive alone", 0, 1),
             figure.panel_title("Bytes a second", _LEFT[0], _BELOW[1]),
-            figure.panel_title("Stripe: p50, p99", _RIGHT[0], _BELOW[1]),
+            figure.panel_title("Latency of a stripe: p50 (solid), p99 (dashed)", _RIGHT[0], _BELOW[1]),
         ],
         legend={"orientation": "h", "x": 0, "y": -0.15, "yanchor": "top", "font": {"size": 11}},
         xaxis={**along, "anchor": "y"},
@@ -43,8 +43,8 @@ def figures(found: Stripes) -> list[Figure]:
         yaxis3=figure.latency_axis(low / 1.5, high * 1.5, anchor="x3", domain=_BELOW),
     )  # fmt: skip
     caption = (
-        f"From {found.samples:,} chunks of each drive alone. Band: lower edge = drives wait for each other; "
-        "upper = they catch up. Beyond the measured arrays: a prediction. Bars: within this run."
+        f"From {found.samples:,} chunks of each drive alone. Beyond the measured arrays the expected rate is "
+        "a prediction. Bars: 95 % range, within this run."
     )
     return [
         Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),
@@ -77,19 +77,19 @@ def _shares(found: Stripes) -> list[Trace]:
     percent = {"hovertemplate": "%{x} drives: %{y:.1%}<extra>%{fullData.name}</extra>"}
     ink: Trace = {"meta": {"ink": True}}
     traces = [
-        _line(numbers, share("high"), "bracket", line=_NO_LINE, showlegend=False, **percent),
-        _line(numbers, share("low"), "bracket", line=_NO_LINE, fill="tonexty", fillcolor=_BAND, **percent),
+        _line(numbers, share("high"), "expected range", line=_NO_LINE, showlegend=False, **percent),
+        _line(numbers, share("low"), "expected range", line=_NO_LINE, fill="tonexty", fillcolor=_BAND, **percent),
         _line(numbers, [1.0] * len(numbers), "N times the mean drive", line={"width": 1.5}, **ink, **percent),
         _line(numbers, share("slowest"), "N times the slowest", line={"width": 1.5, "dash": "dash"}, **ink,
               **percent),
-        _line(numbers, share("run"), f"runs of {RUN}", line=_hue(_ALONE, width=1.5, dash="dot"),
+        _line(numbers, share("run"), f"expected if buffers hold {RUN} chunks", line=_hue(_ALONE, width=1.5, dash="dot"),
               meta={"tier": _ALONE}, **percent),
-        _line(numbers[measured - 1 :], share("single")[measured - 1 :], "predicted",
+        _line(numbers[measured - 1 :], share("single")[measured - 1 :], "expected if drives wait for each other",
               line=_hue(_ALONE, width=1.5, dash="dash"), meta={"tier": _ALONE}, **percent),
-        _line(numbers[measured - 1 :], share("whole")[measured - 1 :], "predicted", showlegend=False,
-              line=_hue(_ALONE, width=1.5, dash="dash"), meta={"tier": _ALONE}, **percent),
+        _line(numbers[measured - 1 :], share("whole")[measured - 1 :], "expected if they catch up",
+              line=_hue(_ALONE, width=1.5, dash="dashdot"), meta={"tier": _ALONE}, **percent),
         _points(found.lock_step(), [found.scale(each.number).mean for each in found.lock_step()],
-                "measured, one stripe on its way", _LOCK_STEP),
+                "measured, one request at a time", _LOCK_STEP),
     ]  # fmt: skip
     for depth, arrays in found.queued().items():
         if arrays[0].number == 1:

@@ -293,7 +293,7 @@ def _caption(trend: Trend, lines: Sequence[TrendLine]) -> str:
     if any(line.odd for line in lines):
         parts.append("Cross: a run that is apart.")
     if trend.marks:
-        parts.append("Dashed line: something recorded changed.")
+        parts.append("Dashed vertical line: a change that the runs record, between two of them.")
     if any(not point.trusted for point in trend.points):
         parts.append("Hollow: result unknown, not used.")
     return " ".join(parts)

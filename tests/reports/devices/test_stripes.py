@@ -96,33 +96,35 @@ def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
     # 2 ms a chunk.
     assert found.scale(1).mean == pytest.approx(CHUNK / 2e-3, rel=0.05)
     text = " ".join(sentences(NO_LATENCY, phases))
-    assert "Stripes of 4 drives, one request at a time: " in text and "% (± " in text
-    assert "The measured arrays of 2 to 4 drives are inside" in text
-    assert "Predicted for 32 drives" in text
+    assert "A stripe over 4 drives, one request at a time: " in text and "% (± " in text
+    assert "Arrays of 2 to 4 drives are in the range that is expected of them" in text
+    assert "32 such drives would lose " in text
 
 
 def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
     """One of which each stripe takes twice as long as the slowest of its drives."""
     phases = [*alone(3), array(lock_step(2), 2), array(lock_step(3) * 2, 3)]
     assert [each.holds for each in found_of(phases).lock_step()] == [True, False]
-    (text,) = [each for each in sentences(NO_LATENCY, phases) if "Arrays of 3 drives are outside" in each]
+    (text,) = [
+        each for each in sentences(NO_LATENCY, phases) if "Arrays of 3 drives are not in the range" in each
+    ]
     assert "or their slow times do not meet by chance" in text
 
 
 def test_a_base_that_is_measured_twice_counts_once() -> None:
     slow = array(lock_step(3) * 2, 3)
     for arrays in ([slow], [slow, slow]):
-        (text,) = [each for each in sentences(NO_LATENCY, [*alone(3), *arrays]) if "outside" in each]
+        (text,) = [each for each in sentences(NO_LATENCY, [*alone(3), *arrays]) if "not in the range" in each]
         assert "Arrays of 3 drives" in text
     queued = [array(drive(n) * 4, n, outstanding=4) for n in (1, 2)]
     phases = [*alone(2), array(drive(7), 1), array(drive(7) * 3, 1), array(lock_step(2), 2), *queued]
-    (text,) = [text for text in sentences(NO_LATENCY, phases) if text.startswith("With 4 stripes")]
+    (text,) = [text for text in sentences(NO_LATENCY, phases) if text.startswith("With 4 requests")]
     rates = {
         number: [each.bytes_per_s for each in found_of(phases).lock_step() if each.number == number]
         for number in (1, 2)
     }
     assert len(rates[1]) == 2
-    assert text.endswith(f"one by one it is {rates[2][0] / np.mean(rates[1]):.2f} times.")
+    assert text.endswith(f"with one request at a time it is {rates[2][0] / np.mean(rates[1]):.2f} times.")
 
 
 def test_arrays_that_are_left_out_are_named() -> None:
@@ -147,7 +149,7 @@ def test_arrays_that_are_left_out_are_named() -> None:
 def test_drives_that_lose_nothing_do_not_gain() -> None:
     even = [phase(f"alone-ssd{number}", drive(0)) for number in range(3)]
     said = sentences(NO_LATENCY, [*even, array(lock_step(3), 3)])
-    assert any(text.startswith("Predicted for 32 drives like these alone: 0.0 to ") for text in said)
+    assert any(text.startswith("32 such drives would lose 0.0 % (") for text in said)
 
 
 def test_one_stall_does_not_turn_the_bracket_over() -> None:
@@ -190,8 +192,8 @@ def test_queued_stripes_are_beside_one_drive_with_as_many() -> None:
     assert [each.holds for each in found.queued()[4]] == [None] * 3
     # Little's law: four on their way, each four times as long.
     assert found.queued()[4][0].bytes_per_s == pytest.approx(found.scale(1).mean, rel=0.05)
-    (text,) = [text for text in sentences(NO_LATENCY, phases) if text.startswith("With 4 stripes")]
-    assert "times one drive with 4; one by one it is 2." in text
+    (text,) = [text for text in sentences(NO_LATENCY, phases) if text.startswith("With 4 requests")]
+    assert "times one drive with 4; with one request at a time it is 2." in text
 
 
 @pytest.mark.parametrize(
@@ -224,9 +226,13 @@ def test_drives_that_share_a_bus_say_nothing_about_arrays() -> None:
 def test_the_figure_has_what_was_measured_and_what_is_predicted() -> None:
     phases = [*alone(3), *(array(lock_step(n), n) for n in (1, 2, 3))]
     (figure,) = figures.figures(found_of(phases))
-    (measured,) = [trace for trace in figure.data if trace["name"].startswith("measured, one stripe")]
+    (measured,) = [trace for trace in figure.data if trace["name"].startswith("measured, one request")]
     assert measured["x"] == [1, 2, 3] and measured["y"][2] < measured["y"][0]
-    predicted = [trace for trace in figure.data if trace["name"] == "predicted"]
+    predicted = [
+        trace
+        for trace in figure.data
+        if trace["name"].startswith("expected if drives wait") or "catch up" in trace["name"]
+    ]
     assert [trace["x"][-1] for trace in predicted] == [32, 32]
     band = next(trace for trace in figure.data if trace.get("fill") == "tonexty")
     assert band["y"][6] < band["y"][2] < 1

@@ -35,9 +35,9 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     assert "95 %" in text
     arrow = "\N{RIGHTWARDS ARROW}"
     assert headline(trend) == (
-        "Now, of 3 figures that moved, 3 are as in the past, as far as can be shown: "
-        f"slower since 2026-11-04 (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk +32 %); faster "
-        f"since 2026-11-07 (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %)."
+        "The 3 figures that moved are now as in the past, as far as can be shown: "
+        f"slower from 2026-11-04 on (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk +32 %); faster "
+        f"from 2026-11-07 on (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %)."
     )
 
 

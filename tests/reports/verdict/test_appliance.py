@@ -43,7 +43,7 @@ def test_what_closes_has_one_reason_and_is_unknown() -> None:
     assert summary["verdict"] == "unknown"
     [reason] = summary["reasons"]
     total = sum(phase["client_ios"] for phase in run()[1]["phases"])
-    assert "could not be looked into" in reason and f"each of their {total} I/Os" in reason
+    assert "could not be looked into" in reason and f"each of their {total:,} I/Os" in reason
     assert summary["accounting"]["server_ios"] is None and summary["accounting"]["client_ios"] == total
     assert not summary["tracebacks"]
 
