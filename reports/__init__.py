@@ -11,7 +11,7 @@ from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
 from kit.store import json_file, latency, run_directory, tables
 from kit.store import series as series_store
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.series import Series, SeriesRun
 from kit.store.summary import Reference, Summary, read_summary

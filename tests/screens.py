@@ -22,8 +22,8 @@ from playwright.sync_api import Browser, sync_playwright
 import reports
 from kit.core.bins import bin_edges, bin_index
 from kit.importers.base import Options
-from kit.importers.run import manifest as manifest_of
-from kit.importers.run import read_files
+from kit.importers.format_detection import manifest as manifest_of
+from kit.importers.format_detection import read_files
 from kit.session.sheet import buyers_sheet
 from kit.store.latency import Latency
 from kit.store.run_directory import RunDir
@@ -34,7 +34,7 @@ from reports.comparison.compare import compare
 from reports.page import comparison_page, series_comparison_page, series_page, sheet_page, trend_page
 from reports.series.compare import compare_series
 from reports.trend.analyse import trend_of
-from reports.trend.gate import gate
+from reports.trend.slower_limit import gate
 from tests.browser.conftest import FLAGS
 from tests.browser.page import READY, report_of, until
 from tests.browser.test_ageing import aged

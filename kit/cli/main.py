@@ -61,14 +61,6 @@ TARGETS = {
     "new": "kit.cli.new:new",
     "help": "kit.cli.help:help_command",
 }
-# Names that commands had, to what they are now.
-MOVED = {
-    "report": "show", "check": "show --checks", "watch": "show --live", "export": "show -o FILE.csv",
-    "doctor": "host check", "devices": "host disks", "wipe": "host wipe", "schema": "help schema",
-    "baseline": "tag", "baseline list": "list baselines", "baseline compare": "compare --baseline",
-    "device": "lab up --here", "device presets": "list presets", "lab build": "lab up --build",
-    "lab prune": "clean --cache", "lab status": "list labs", "lab device": "lab fault",
-}  # fmt: skip
 GROUPS = {
     "host": "Machines of a testbed: what would prevent a run, their disks, and old labels on these.",
     "lab": "The built-in lab: a virtual machine with emulated devices.",
@@ -119,10 +111,7 @@ class Commands(TyperGroup):
             return name, command_of(self.prefix + name), rest
         if ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        where, old = f"hsp {self.prefix}".strip(), self.prefix + name
-        old = next((each for each in (" ".join([old, *rest[:1]]), old) if each in MOVED), old)
-        if now := MOVED.get(old):
-            raise ConfigError(f"there is no command `hsp {old}`", f"it is now `hsp {now}`")
+        where = f"hsp {self.prefix}".strip()
         close = [f"did you mean `{where} {each}`? " for each in get_close_matches(name, self.commands, 1)]
         raise ConfigError(
             f"there is no command `{where} {name[:40]}`", f"{''.join(close)}`{where} --help` lists them"

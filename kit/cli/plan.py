@@ -30,7 +30,7 @@ from kit.core.terminal import terminal_width
 from kit.core.text import counted
 from kit.core.units import format_decimal_bytes, format_duration_ns, format_iec, format_size_bytes
 from kit.doctor.checks import OF_RUN
-from kit.lab import run_time
+from kit.lab import expected_duration
 from kit.plan.estimate import PlannedWrites, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
@@ -88,7 +88,7 @@ def plan_command(
 def _show(plan: Plan, json_output: bool, whole: bool) -> None:
     """One plan. `whole`: commands are not cut."""
     listed_, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
-    aged_s, anew_s = (run_time.expected_s(plan, aged=aged) for aged in (True, False))
+    aged_s, anew_s = (expected_duration.expected_s(plan, aged=aged) for aged in (True, False))
     held = planned_tiers(operations.reading(plan.workload, plan.jobs), plan.testbed)
     sizes = sizes_of(plan.workload, plan.testbed) if held else None
     arc = content(sizes) if sizes else None
@@ -214,7 +214,7 @@ def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None
         rates = f"{fast} if devices take 1 GB/s, {slow} if they take 100 MB/s"
         return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
     anew = f" ({duration_text(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
-    return [f"time on this machine: about {duration_text(aged_s)}{anew}{run_time.pace_words()}", ""]
+    return [f"time on this machine: about {duration_text(aged_s)}{anew}{expected_duration.pace_words()}", ""]
 
 
 def _commands(commands: list[dict[str, Any]]) -> list[str]:

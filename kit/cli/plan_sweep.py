@@ -7,7 +7,7 @@ from typing import Any
 
 from kit.core.text import counted
 from kit.core.units import format_decimal_bytes
-from kit.lab import run_time
+from kit.lab import expected_duration
 from kit.plan.estimate import RATES_BYTES, PlannedWrites, filled, preconditioned, seconds, written
 from kit.plan.plan import Plan
 from kit.plan.sweep import Build, SweepPlan
@@ -93,7 +93,7 @@ def effort_lines(planned: SweepPlan) -> Iterator[str]:
     times_s = total_seconds(planned)
     where = "on this machine" if is_lab else "without starting and stopping"
     ageing_s = _ageing_s(planned)
-    why = run_time.pace_words() if is_lab else ""
+    why = expected_duration.pace_words() if is_lab else ""
     if times_s[1] > times_s[0]:
         why = f", as fast as devices are written (1 GB/s to 100 MB/s){why}"
     anew = f"; {duration_text(times_s[0] + ageing_s)} if its SSDs are aged anew" if ageing_s else ""
@@ -138,7 +138,7 @@ def total_seconds(planned: SweepPlan) -> tuple[float, float]:
 def build_seconds(planned: SweepPlan) -> Iterator[tuple[float, float]]:
     """What each build takes; the lab's SSDs are aged already, others by the first build that has them."""
     for build, new in _preconditioned(planned):
-        expected = run_time.expected_s(build.plan, aged=True)
+        expected = expected_duration.expected_s(build.plan, aged=True)
         if expected is not None:
             yield expected, expected
             continue
@@ -160,7 +160,7 @@ def _ageing_s(planned: SweepPlan) -> float:
     """What ageing the lab's SSDs adds, each of them once."""
     of_devices: dict[str, float] = {}
     for build in planned.builds:
-        of_devices |= run_time.ageing_s(build.plan)
+        of_devices |= expected_duration.ageing_s(build.plan)
     return sum(of_devices.values())
 
 

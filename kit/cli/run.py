@@ -21,7 +21,7 @@ from kit.core.output import say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
-from kit.plan.known import read_known
+from kit.plan.known_failures import read_known
 from kit.plan.sweep import SweepPlan
 from kit.run.resume import sources
 from kit.session.agreement import resuming
@@ -30,7 +30,7 @@ from kit.session.place import Request, ask
 from kit.session.repeated_runs import LEAST_RUNS, parse_width, repeat
 from kit.session.side import Side
 from kit.session.sweep_runs import measure_sweep, resumed
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.run_directory import named_run
 from kit.store.run_name import find_run
 from kit.store.series import Series, is_series

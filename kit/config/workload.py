@@ -150,7 +150,7 @@ class Warmup(Table):
 
 
 class HostSettings(Table):
-    """Settings of the server (kit.hosts.settings); None: as the server has them.
+    """Settings of the server (kit.hosts.file_settings); None: as the server has them.
 
     `write_cache`: of the devices that the run uses (kit.devices.write_cache).
     """

@@ -1,6 +1,6 @@
 """What the kit knows of a format of other programs' files: its name, how it is recognised and how it is read.
 
-A new format is a module with a `FORMAT`, and a line in kit.importers.run.
+A new format is a module with a `FORMAT`, and a line in kit.importers.format_detection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a phase on devices or an array costs in the lab: how many I/Os, and the guest's CPU for each. Pure.
 
-A rough model from the parameters of the emulated devices, for kit.lab.run_time. Nothing is measured by it.
-What the guest's CPU does is in instructions, of 1 ns of its clock each: it is the same on every machine.
+A rough model from the parameters of the emulated devices, for kit.lab.expected_duration. Nothing is measured
+by it. What the guest's CPU does is in instructions, of 1 ns of its clock each: the same on every machine.
 """
 
 from __future__ import annotations

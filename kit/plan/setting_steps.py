@@ -8,10 +8,10 @@ from kit.config.device_model import has_write_cache
 from kit.config.tables.setting_table import Setting
 from kit.devices import write_cache
 from kit.devices.write_cache import WriteCache
-from kit.hosts import settings as host_settings
+from kit.hosts import file_settings as host_settings
 from kit.hosts.base import Command
+from kit.hosts.file_settings import CommandSetting
 from kit.hosts.identity import HostIdentity
-from kit.hosts.settings import CommandSetting
 from kit.plan.names import Names
 from kit.plan.plan import Plan
 from kit.plan.step import Step

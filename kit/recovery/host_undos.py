@@ -7,7 +7,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from kit.config.workload import TUNABLE
-from kit.hosts import settings
+from kit.hosts import file_settings
 from kit.hosts.base import Host
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.recovery import work_directory
@@ -102,12 +102,12 @@ class UndoTunable(Action):
 
 
 class UndoHostSetting(Action):
-    """A file of kit.hosts.settings. `value`, `set`, `machine_id`, `boot_id`: as in Tunable."""
+    """A file of kit.hosts.file_settings. `value`, `set`, `machine_id`, `boot_id`: as in Tunable."""
 
     kind = "host-setting"
-    path: Annotated[str, Field(pattern=settings.PATH)]
-    value: Annotated[str, Field(pattern=settings.VALUE)]
-    set: Annotated[str, Field(pattern=settings.VALUE)]
+    path: Annotated[str, Field(pattern=file_settings.PATH)]
+    value: Annotated[str, Field(pattern=file_settings.VALUE)]
+    set: Annotated[str, Field(pattern=file_settings.VALUE)]
     machine_id: str
     boot_id: str
 
@@ -115,12 +115,12 @@ class UndoHostSetting(Action):
         return f"set {self.path} back to {self.value}"
 
     def undo(self, host: Host) -> None:
-        observed = settings.read(host, self.path)
+        observed = file_settings.read(host, self.path)
         if observed == self.value:
             return
         if why := not_ours(host, self, observed == self.set):
             raise LeftAlone(f"{self.path} on {host.name} is {observed} and was left so: {why}")
-        settings.write(host, settings.write_command(self.path, self.value))
+        file_settings.write(host, file_settings.write_command(self.path, self.value))
 
     def commands(self) -> list[list[str]]:
         return [["tee", self.path, f"(and type: {self.value})"]]

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kit.core.errors import HostError
-from kit.hosts import settings
+from kit.hosts import file_settings
 from kit.hosts.base import Host
 from kit.hosts.local import LocalHost
 from kit.recovery.action import Action
@@ -55,12 +55,12 @@ def controller() -> Host:
 
 def run_own(host: Host, argv: tuple[str, ...], key: str) -> str:
     """Run a command of [power]; what it printed. Raises HostError: it failed, or took too long."""
-    answer = settings.run_own(host, argv, deadline_s=DEADLINE_S)
+    answer = file_settings.run_own(host, argv, deadline_s=DEADLINE_S)
     if answer.returncode:
         off = "; the power may be off still: turn it on by hand, then run `hsp clean`" if key == "on" else ""
         raise HostError(
             f"on {host.name}: `{shlex.join(argv)[:200]}` ended with {answer.returncode}: "
-            f"{settings.last_line(answer)}",
+            f"{file_settings.last_line(answer)}",
             f"it is `{key}` of [power] in the testbed, run without a shell as the user who is logged in{off}",
         )
     return answer.stdout

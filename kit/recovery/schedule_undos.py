@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kit.core.errors import HostError
 from kit.core.seed import RUN_ID
-from kit.hosts import settings
+from kit.hosts import file_settings
 from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.nfs import server_threads
@@ -105,7 +105,7 @@ class FaultCommand(Action):
     def undo(self, host: Host) -> None:
         if read_identity(host).machine_id != self.machine_id:
             raise LeftAlone(f"{host.name} is another machine than the run's: nothing was run there")
-        answer = settings.run_own(host, tuple(self.argv))
+        answer = file_settings.run_own(host, tuple(self.argv))
         if answer.returncode:
             raise HostError(
                 answer.describe(),

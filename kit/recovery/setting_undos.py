@@ -13,7 +13,7 @@ from kit.config.tables.setting_table import VALUE
 from kit.core.errors import HostError
 from kit.devices import write_cache
 from kit.devices.serial import check_serial
-from kit.hosts import settings
+from kit.hosts import file_settings
 from kit.hosts.base import Host
 from kit.hosts.identity import read_identity
 from kit.recovery.action import Action, DevicePath
@@ -92,8 +92,10 @@ class OneSetting(BaseModel):
     set: _Value
 
     @property
-    def restored(self) -> settings.CommandSetting:
-        return settings.CommandSetting(self.name, tuple(self.get), self.pattern, tuple(self.back), self.value)
+    def restored(self) -> file_settings.CommandSetting:
+        return file_settings.CommandSetting(
+            self.name, tuple(self.get), self.pattern, tuple(self.back), self.value
+        )
 
 
 class UndoSettings(Action):
@@ -131,7 +133,7 @@ class UndoSettings(Action):
         for _ in range(2):
             for one in own:
                 if one.restored.read(host) != one.value:
-                    settings.run_own(host, tuple(one.back))
+                    file_settings.run_own(host, tuple(one.back))
         if wrong := [one for one in own if one.restored.read(host) != one.value]:
             raise HostError(
                 "; ".join(f"{one.name} on {host.name} is not {one.value} again" for one in wrong),

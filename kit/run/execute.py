@@ -36,7 +36,7 @@ from kit.run.phase import PhaseResult, is_split, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.teardown import explained, lab_ended, read_settings, tear_down, why_gone
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, array_setup, device_setup, own_commands, server_setup, settings
+from kit.setup import appliance_setup, array_setup, device_setup, own_commands, server_setup, switch_settings
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -270,7 +270,7 @@ def _changed_settings(run: Context, bench: Bench) -> list[str]:
     if bench.storage:
         return server_setup.changed_settings(bench.storage, manifest, run.switched)
     if bench.device_bytes and bench.site.server:
-        return settings.changed(bench.site.server, run.switched)
+        return switch_settings.changed(bench.site.server, run.switched)
     return appliance_setup.changed_settings(bench, manifest)
 
 

@@ -20,7 +20,7 @@ from kit.core.progress import Progress
 from kit.core.terminal import TERMINAL
 from kit.doctor import of_run
 from kit.hosts.base import HostLost
-from kit.lab import run_time
+from kit.lab import expected_duration
 from kit.plan.plan import Plan
 from kit.recovery import registry
 from kit.recovery.clean import clean
@@ -141,7 +141,7 @@ def measure(
     if show:
         progress.show_below(LiveView(run_dir))
     failure: KitError | None = None
-    outcome, started, waited_s = None, time.monotonic(), run_time.waited_s()
+    outcome, started, waited_s = None, time.monotonic(), expected_duration.waited_s()
     with progress.numbered(_steps(plan) - is_up + request.observer_effect), ExitStack() as stack:
         journal = begun.journal if begun else stack.enter_context(Journal(run_dir.journal))
         try:
@@ -164,8 +164,8 @@ def measure(
         with progress.step("drawing the report"):
             analysed = reports.analyse(run_dir, known=request.known)
     if analysed.summary.verdict != "unknown" and not (failure or begun):
-        taken_s, waited_s = time.monotonic() - started, run_time.waited_s() - waited_s
-        run_time.learn(plan, taken_s, waited_s, aged=_was_aged(outcome))
+        taken_s, waited_s = time.monotonic() - started, expected_duration.waited_s() - waited_s
+        expected_duration.learn(plan, taken_s, waited_s, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
     told = (
         *([failure.message] if failure else []),

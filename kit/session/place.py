@@ -24,7 +24,7 @@ from kit.session.agreement import commands
 from kit.session.agreement.erasing import confirm_erasing
 from kit.setup.remote_site import appliance_site, real_site
 from kit.setup.site import Site
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 import reports
 from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
-from kit.plan.known import read_known
+from kit.plan.known_failures import read_known
 from kit.plan.plan import digest_of
 from kit.session.presentation import code_of
 from kit.store import json_file
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run

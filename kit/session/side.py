@@ -15,7 +15,7 @@ from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest, printable
 from kit.config.workload import Workload, workload_of
 from kit.config.workload_base import WORKLOADS, WorkloadSource, find_workload, read_source
-from kit.plan.known import checks_of, refuse_unknown
+from kit.plan.known_failures import checks_of, refuse_unknown
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
 from kit.plan.sweep_build import used

@@ -29,7 +29,7 @@ from kit.session.presentation import code_of, code_of_series, present_series
 from kit.session.shared_site import SharedSite
 from kit.session.side import Side
 from kit.store import series as store
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.format import FORMAT
 from kit.store.json_file import read_json
 from kit.store.manifest import read_manifest

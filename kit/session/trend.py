@@ -15,7 +15,7 @@ from kit.store import json_file, latency
 from kit.store.series import is_series, named_series, read_series, run_of
 from reports.series.analyse import analysed_series
 from reports.series.cells import StoredRun
-from reports.trend.point import TrendPoint, point_of_run, point_of_series
+from reports.trend.trend_point import TrendPoint, point_of_run, point_of_series
 
 # A results directory of years has fewer; more are a mistake.
 _MOST_ENTRIES = 10_000

@@ -11,7 +11,7 @@ from kit.devices import array
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio
-from kit.setup import device_dram, server_setup, settings
+from kit.setup import device_dram, server_setup, switch_settings
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 
@@ -40,7 +40,7 @@ def prepare(run: Context, server: Host) -> Prepared:
     device_dram.probe_all(run, server)
     run_origin_ns = read_clock_ns(server) - run.site.clock.to_host_ns(run.record.end_ns)
     with run.progress.step("setting up the devices"):
-        settings.switch(run, server)
+        switch_settings.switch(run, server)
         server_setup.read_back(run, server)
     return Prepared(claims, run_origin_ns)
 

@@ -24,7 +24,7 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site
 from kit.store import manifest as store
 from kit.store import run_directory
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.format import FORMAT
 from kit.store.manifest import Appliance, Clock, Manifest, Skipped, Soak, Testbed, Tracing
 from kit.store.parts.expectation import Expectation, Impact

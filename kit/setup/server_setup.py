@@ -24,7 +24,7 @@ from kit.plan.names import Names, used_paths
 from kit.plan.plan import Plan
 from kit.rules import measurable, operations
 from kit.setup import manifest as manifests
-from kit.setup import precondition_devices, settings
+from kit.setup import precondition_devices, switch_settings
 from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context, Switched
 from kit.setup.long_step import run_writing
@@ -177,7 +177,7 @@ def changed_settings(storage: Storage, manifest: Manifest, switched: list[Switch
     changed += server_activity.changed(was_dataset, now, storage.dataset)
     values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
-    changed += settings.changed(server, switched)
+    changed += switch_settings.changed(server, switched)
     if manifest.export is None:
         return changed
     try:

@@ -10,7 +10,9 @@ CLIENT = "client"
 SERVER = "nfs-server"
 # What fio saw of a bare device.
 DEVICE = "device"
-LAYERS = (CLIENT, SERVER, "vdev", DEVICE)
+# What people call each layer.
+LAYER_NAMES = {CLIENT: "clients", SERVER: "NFS server", "vdev": "vdevs", DEVICE: "devices"}
+LAYERS = tuple(LAYER_NAMES)
 # Of who issued the I/Os: fio.
 ISSUERS = (CLIENT, DEVICE)
 OPS = ("read", "write", "commit")
@@ -61,6 +63,11 @@ def tier_name(tier: str) -> str:
 def short_name(tier: str, op: str) -> str:
     """The name of a tier in a line with others; of I/Os of all tiers that of their operation."""
     return op_name(op) if tier == "all" else _SHORT.get(tier, tier_name(tier))
+
+
+def layer_name(layer: str) -> str:
+    """The name of a layer for people; that of an unknown layer is its own."""
+    return LAYER_NAMES.get(layer, layer)
 
 
 def op_name(op: str) -> str:

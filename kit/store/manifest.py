@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kit.core.clock import ClockKind
 from kit.core.seed import SEED_BITS
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.format import FORMAT, Format
 from kit.store.labels import Op, Tier
 from kit.store.parts.expectation import Expectation as Expectation

@@ -22,7 +22,7 @@ from kit.core.own_file import own_directory
 from kit.core.seed import RUN_ID
 from kit.store import json_file
 from kit.store.checks.ids import id_of_ratio
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.checks.outcome import Verdict
 from kit.store.format import FORMAT, Format
 from kit.store.run_directory import RunDir, named_run

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kit.store.checks.known import KnownState
+from kit.store.checks.known_failures import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import FORMAT, Format
 from kit.store.labels import verdict_name

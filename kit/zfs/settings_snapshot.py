@@ -8,7 +8,7 @@ pages; the governor of the first CPU.
 from __future__ import annotations
 
 from kit.hosts.base import Host
-from kit.hosts.settings import chosen
+from kit.hosts.file_settings import chosen
 from kit.zfs.tunables import EFFECTS, parse_files, read_effects
 
 # Path -> value, of every file that could be read; the chosen one of those that list several.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.errors import ConfigError
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.summary import Reference, Summary

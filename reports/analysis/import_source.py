@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import polars as pl
 
+from kit.store.labels import SERVER, layer_name
 from kit.store.manifest import Import, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Summary
 
-SERVER = "nfs-server"
-LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs", "device": "devices"}
 _SHOWN = 3
 
 
-# The title of what is no row of a table: kit/importers/run.py.
+# The title of what is no row of a table: kit/importers/format_detection.py.
 _WHOLE = "Imported"
 # No clock since a boot has run for thirty years.
 _LEAST_EPOCH_NS = 10**18
@@ -74,8 +73,7 @@ def sentences(section: Import, latency: pl.DataFrame) -> list[str]:
     told = [
         "Imported: not measured by this kit. "
         f"{source.program} wrote {count} ({source.files}), listed under Import.",
-        f"Latency: {source.latency}, measured at the "
-        f"{' and '.join(LAYERS.get(each, each) for each in layers)}.",
+        f"Latency: {source.latency}, measured at the {' and '.join(layer_name(each) for each in layers)}.",
     ]
     unknown = []
     if SERVER not in layers:

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.errors import ConfigError
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.checks.outcome import Outcome
 from kit.store.format import FORMAT
 from kit.store.latency import Latency
@@ -31,7 +31,7 @@ from reports.published import references
 from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, interpolated_figures_us, limits_ns
 from reports.verdict import appliance, expectations, verdict
-from reports.verdict.known import excused, of_run, states_of
+from reports.verdict.known_failures import excused, of_run, states_of
 from reports.verdict.outcomes import completed, nature_of, verdict_of
 
 _KEY = ("phase", "layer", "op", "tier")

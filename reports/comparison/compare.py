@@ -11,10 +11,10 @@ from typing import Any
 
 from kit.core.sample_size import sample_needed
 from kit.core.table import TextTable
-from kit.store.labels import ios_words
+from kit.store.format import FORMAT
+from kit.store.labels import ios_words, layer_name
 from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
 from kit.store.summary import Row, Summary
-from reports.analysis.import_source import LAYERS
 from reports.statistics.ratios import (
     ALPHA_TOGETHER,
     ERRORS_95,
@@ -80,7 +80,7 @@ def compare(
     )
     different = sum(row.words == DIFFERENCE for row in rows)
     return Comparison(
-        format=1, runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
+        format=FORMAT, runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
         level=1 - ALPHA_TOGETHER, unit="run",
         method=_method(min(len(a), len(b)), len(figures), pairs=pairs), compared=len(figures),
         different=different, conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
@@ -145,7 +145,7 @@ def difference(row: ComparedRow | ComparedCell) -> str:
     ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
     change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
     ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
-    at = "" if row.layer == "nfs-server" else f", at the {LAYERS.get(row.layer, row.layer)}"
+    at = "" if row.layer == "nfs-server" else f", at the {layer_name(row.layer)}"
     if row.figure == "ios_per_s":
         return f"B makes {change} {ios} a second"
     if row.figure == "share":

@@ -181,8 +181,9 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     text = f"Expected from each drive alone: {format_rate(scale.low)} to {format_rate(scale.high)}"
     if outside:
         yield (
-            f"{text}. Arrays of {', '.join(outside)} drives are not in the range that is expected of them: drives behave differently in an "
-            "array (a changed state?), or their slow times do not meet by chance."
+            f"{text}. Arrays of {', '.join(outside)} drives are not in the range that is expected of "
+            "them: drives behave differently in an array (a changed state?), or their slow times do not "
+            "meet by chance."
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from kit.core.table import Row, TextTable
 from kit.core.text import counted, markdown_text, prose
 from kit.core.units import format_latency
-from kit.store.labels import EMULATED, op_name, tier_name
+from kit.store.labels import EMULATED, layer_name, op_name, tier_name
 from kit.store.parts.comparison import ComparedRow, Comparison
-from reports.analysis.import_source import LAYERS
 from reports.comparison.comparability import differences
 from reports.comparison.compare import DIFFERENCE, SHOWN, answer, interval
 
@@ -46,7 +45,7 @@ def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str
 def place(phase: str, layer: str, op: str, tier: str) -> str:
     """Such as "write-slog, NFS server: writes log SSD (SLOG)"."""
     of = "" if tier == "all" else f" {tier_name(tier)}"
-    return f"{phase}, {LAYERS.get(layer, layer)}: {op_name(op)}{of}"
+    return f"{phase}, {layer_name(layer)}: {op_name(op)}{of}"
 
 
 def _rows(rows: Iterable[ComparedRow]) -> Iterator[Row | str]:

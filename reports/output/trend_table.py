@@ -12,8 +12,8 @@ from kit.store.labels import EMULATED, verdict_name
 from reports.output.comparison_table import place
 from reports.output.junit import add_outcome, case, document
 from reports.trend.analyse import Trend
-from reports.trend.gate import Gate, failed, left_open
 from reports.trend.sentences import headline, method, places, remarks, row_of, sentences, statement
+from reports.trend.slower_limit import Gate, failed, left_open
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "first", "last", "now/past", "told")
 _CSV_HEAD = "run started_utc label phase layer op tier figure unit value low high used change_before".split()

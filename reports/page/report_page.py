@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import polars as pl
 
 from kit.core.units import format_latency_range
-from kit.store.labels import EMULATED
+from kit.store.labels import EMULATED, LAYER_NAMES, layer_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
@@ -21,7 +21,7 @@ from reports.analysis.ageing import is_asked
 from reports.analysis.analysed import Analysed
 from reports.analysis.findings import PhaseFinding
 from reports.analysis.headline import Headline, HeadlineRow
-from reports.analysis.import_source import LAYERS, load_of, phase_frame
+from reports.analysis.import_source import load_of, phase_frame
 from reports.features.section import Section
 from reports.features.sections import sections
 from reports.figures import ageing, busy, heat_map, hero, phase_maps
@@ -83,7 +83,7 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
         stripes=arrays,
         title=import_source.title(manifest),
         titles={phase.name: import_source.name(manifest, phase) for phase in manifest.phases},
-        layers=LAYERS,
+        layers=LAYER_NAMES,
         imported=manifest.import_,
         sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
         timed=timed,
@@ -179,7 +179,7 @@ def _subjects(latency: Latency, phase: Phase, summary: Summary, manifest: Manife
         together = layer == SERVER and manifest.import_ is None and phase.op != "mixed"
         for op in [None] if together else ops or frame["op"].unique().sort().to_list()[:1]:
             mine = frame if op is None else _of_op(frame, str(op))
-            words = LAYERS.get(layer, layer)
+            words = layer_name(layer)
             if op and (len(ops) > 1 or manifest.import_):
                 words += f", {op}"
             yield DrawnPhase(
@@ -192,7 +192,7 @@ def _subjects(latency: Latency, phase: Phase, summary: Summary, manifest: Manife
 def _layers(cells: pl.DataFrame) -> list[str]:
     """Those that have cells, the traced server first; it alone where there are none."""
     present = cells["layer"].unique().to_list()
-    order = dict.fromkeys((SERVER, *LAYERS, *sorted(present)))
+    order = dict.fromkeys((SERVER, *LAYER_NAMES, *sorted(present)))
     return [layer for layer in order if layer in present] or [SERVER]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reports.analysis.import_source import LAYERS
+from kit.store.labels import LAYER_NAMES
 from reports.figures.runs import trend as figures
 from reports.page import document
 from reports.trend.analyse import Trend
-from reports.trend.gate import Gate, reasons, verdict
 from reports.trend.sentences import headline, method, places, remarks, row_of
+from reports.trend.slower_limit import Gate, reasons, verdict
 
 
 @document.damage_refused("a run of the trend", "look at each run with `hsp show`")
@@ -26,7 +26,7 @@ def render(trend: Trend, gate: Gate | None = None) -> str:
         remarks=remarks(trend),
         method=method(trend),
         figures=drawn,
-        layers=LAYERS,
+        layers=LAYER_NAMES,
         rows=[(line, row_of(line)) for line in trend.lines],
         gate=gate,
         verdict=verdict(gate) if gate else "",

@@ -15,7 +15,7 @@ from reports.devices import prices, stripes, together
 from reports.series.cells import StoredRun, measured, measured_cell
 from reports.series.drift import drift_of, drifted, open_drift
 from reports.series.ratios import ratios_of
-from reports.verdict.known import entry_of
+from reports.verdict.known_failures import entry_of
 
 
 @dataclass(frozen=True)

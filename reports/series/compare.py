@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kit.core.errors import ConfigError
+from kit.store.format import FORMAT
 from kit.store.parts.comparison import ComparedCell, ComparedRatio, ComparedSeries, Finding
 from kit.store.series import Series, SeriesCell
 from reports.comparison.in_turn import not_in_turn
@@ -14,7 +15,6 @@ from reports.series.figures import Key, figures_of
 from reports.series.ratios import named, rounds_of
 from reports.statistics.ratios import ALPHA_TOGETHER, Realisation, mean, ratios
 
-FORMAT = 1
 # Two figures are the same within this part.
 LIMIT = 0.03
 ONE_ROUND = "not known: one round"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kit.store.stored import Json
 from reports.statistics.change_points import ALPHA
 from reports.trend.analyse import ChangePoint, Trend, TrendLine
-from reports.trend.gate import Gate, reasons, verdict
-from reports.trend.marks import Mark
+from reports.trend.recorded_changes import Mark
 from reports.trend.sentences import headline, method, sentences
+from reports.trend.slower_limit import Gate, reasons, verdict
 
 FORMAT = 1
 _UNITS = {"ios_per_s": "1/s", "bytes_per_s": "B/s"}

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from kit.core.text import counted
 from kit.core.units import format_latency
-from kit.store.labels import ios_words, op_name, tier_name
+from kit.store.labels import ios_words, layer_name, op_name, tier_name
 from kit.store.summary import Range
-from reports.analysis.import_source import LAYERS
 from reports.statistics.change_points import ALPHA
 from reports.trend.analyse import MOST_RUNS, ChangePoint, Trend, TrendLine, quiet_marks
-from reports.trend.marks import Mark
-from reports.trend.point import BYTES, RATE, Key
+from reports.trend.recorded_changes import Mark
+from reports.trend.trend_point import BYTES, RATE, Key
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURES = {RATE: "I/Os a second", BYTES: "MB/s"}
@@ -34,7 +33,7 @@ def name_of(key: Key) -> str:
     if figure in _FIGURES:
         return f"{phase}: {_FIGURES[figure]}"
     of = op_name(op) if tier == "all" else f"{op_name(op)}, {tier_name(tier)}"
-    return f"{phase}: {figure} of {of}, at the {LAYERS.get(layer, layer)}"
+    return f"{phase}: {figure} of {of}, at the {layer_name(layer)}"
 
 
 def _short(key: Key) -> str:
@@ -85,7 +84,8 @@ def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:
         marks = f"{_listed([str(mark) for mark in change.marks])}: " if change.marks else ""
         point = trend.points[at]
         text = f"{marks}{_short(line.key)} {_change(change.ratio)}"
-        yield f"{'slower' if change.worse else 'faster'} from {point.started_utc[:10] or point.run} on ({text})"
+        since = point.started_utc[:10] or point.run
+        yield f"{'slower' if change.worse else 'faster'} from {since} on ({text})"
 
 
 @dataclass(frozen=True)

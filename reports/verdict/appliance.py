@@ -29,7 +29,10 @@ def verdict_reason(phases: Sequence[Phase], closes: bool) -> str:
     ios = sum(phase.client_ios for phase in phases)
     if not all(checks):
         return f"{UNSEEN} Whether all {ios:,} I/Os of the clients reached the server is not known either."
-    return f"{UNSEEN} What the clients can tell closes: each of their {ios:,} I/Os was one call that it answered."
+    return (
+        f"{UNSEEN} What the clients can tell closes: "
+        f"each of their {ios:,} I/Os was one call that it answered."
+    )
 
 
 def notes(manifest: Manifest) -> Iterator[str]:
@@ -39,8 +42,8 @@ def notes(manifest: Manifest) -> Iterator[str]:
     if manifest.appliance and reads and size_bytes and size_bytes <= _ANY_MEMORY_BYTES:
         size = format_binary_bytes(size_bytes)
         yield (
-            f"The working set of {size} fits into the memory of any server: the fastest reads were answered by "
-            "DRAM, probably. With a larger set (working_set.size) other tiers answer more of them."
+            f"The working set of {size} fits into the memory of any server: the fastest reads were answered "
+            "by DRAM, probably. With a larger set (working_set.size) other tiers answer more of them."
         )
 
 

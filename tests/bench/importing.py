@@ -62,7 +62,7 @@ as_rows: Callable[[Any], Rows] | None = None
 if side == "kit":
     from kit.core.bins import bin_index
     from kit.importers.base import Options
-    from kit.importers.run import read_files
+    from kit.importers.format_detection import read_files
     from kit.store.run_directory import RunDir
     from kit.store.tables import write_latency
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from kit.importers.base import Options
-from kit.importers.run import read_files
+from kit.importers.format_detection import read_files
 from reports.statistics.quantiles import over_time
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

@@ -8,7 +8,7 @@ import pytest
 import reports
 from kit.core.text import NO_BREAK
 from kit.importers.base import Options
-from kit.importers.run import manifest, read_files
+from kit.importers.format_detection import manifest, read_files
 from tests.browser.page import HERO, figure, plot, until
 from tests.reports import synthetic
 

@@ -3,8 +3,8 @@
 import pytest
 
 from kit.importers.base import Options
-from kit.importers.run import FORMATS, read_files
-from kit.importers.run import manifest as manifest_of_files
+from kit.importers.format_detection import FORMATS, read_files
+from kit.importers.format_detection import manifest as manifest_of_files
 from tests.browser.page import ATTACK, HERO, at, figure, plot, report_of, saved, saved_rows, until, violations
 from tests.kit.importers.samples import DATA
 from tests.reports import synthetic

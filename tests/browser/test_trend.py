@@ -4,7 +4,7 @@ import pytest
 
 from reports.page import trend_page
 from reports.trend.analyse import trend_of
-from reports.trend.gate import gate
+from reports.trend.slower_limit import gate
 from tests.browser.page import ATTACK, plot, saved_rows, violations
 from tests.reports.trend.points import VERSIONS, firmware, point
 

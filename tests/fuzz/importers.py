@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 with atheris.instrument_imports(include=["kit.importers", "kit.load", "kit.trace", "kit.core.bins"]):
     from kit.importers.base import Options
-    from kit.importers.run import BY_NAME
+    from kit.importers.format_detection import BY_NAME
     from tests.kit.importers.samples import SEEDS, survives
 
 FORMATS = (*BY_NAME,)

@@ -28,7 +28,7 @@ from rich.console import Console
 
 from kit.config.need import read_need
 from kit.core.errors import KitError
-from kit.plan.known import read_known
+from kit.plan.known_failures import read_known
 from kit.recovery.journal import Journal, read_journal
 from kit.session.live.run_reader import RunReader
 from kit.session.live.terminal import drawn

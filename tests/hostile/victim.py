@@ -8,7 +8,7 @@ import re
 from kit.config.workload import TUNABLE
 from kit.devices import clear_label, partition, write_cache
 from kit.devices.array import node_of
-from kit.hosts import settings
+from kit.hosts import file_settings
 from kit.nfs import server_threads
 from kit.recovery.action import names_of
 from kit.trace import nfsd_tracer
@@ -62,12 +62,12 @@ def _zpool(argv: tuple[str, ...]) -> bool:
 
 def _cat(argv: tuple[str, ...]) -> bool:
     if argv[1] == "--":
-        return bool(re.fullmatch(settings.PATH, argv[2]) or argv[2].endswith("/sdz/queue/write_cache"))
+        return bool(re.fullmatch(file_settings.PATH, argv[2]) or argv[2].endswith("/sdz/queue/write_cache"))
     return set(argv[1:]) <= _READ
 
 
 def _tee(argv: tuple[str, ...]) -> bool:
-    written = _PARAMETER.fullmatch(argv[1]) or re.fullmatch(settings.PATH, argv[1]) or argv[1] == _RESCAN
+    written = _PARAMETER.fullmatch(argv[1]) or re.fullmatch(file_settings.PATH, argv[1]) or argv[1] == _RESCAN
     return bool(written) and len(argv) == 2
 
 
@@ -190,7 +190,7 @@ def _is_value(path: str, text: str) -> bool:
         return text == "1\n"
     if _PARAMETER.fullmatch(path):
         return bool(_NUMBER.fullmatch(text))
-    return text.endswith("\n") and bool(re.fullmatch(settings.VALUE, text[:-1]))
+    return text.endswith("\n") and bool(re.fullmatch(file_settings.VALUE, text[:-1]))
 
 
 # --- Hosts where all that could be hit is there ----------------------------------------------------------
@@ -237,7 +237,7 @@ class Victim(ScriptedHost):
             return "".join(f"{path}:{self._value.get(path, mood['value'])}\n" for path in argv[3:])
         if argv[0] == "tee":
             self._value[argv[1]] = command.stdin.decode().strip()
-        if argv[0] == "cat" and re.fullmatch(settings.PATH, argv[-1]):
+        if argv[0] == "cat" and re.fullmatch(file_settings.PATH, argv[-1]):
             return f"{self._value.get(argv[-1], mood['value'])}\n"
         if argv[:3] == ("/usr/bin/python3", "-I", "-") and argv[3] == "list":
             return "[]"

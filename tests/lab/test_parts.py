@@ -19,7 +19,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.importers.base import Options
-from kit.importers.run import read_files
+from kit.importers.format_detection import read_files
 from kit.instruments import server_activity
 from kit.instruments.machine import clock_steps, thermal_throttling
 from kit.instruments.machine.clock_steps import ClockChange

@@ -52,7 +52,12 @@ from tests.lab.schedules import (
 )
 from tests.lab.workloads import write_device_phases
 
-PROTECTS = ("kit/setup/settings.py", "kit/plan/setting_steps.py", "kit/devices/write_cache.py", "kit/remote")
+PROTECTS = (
+    "kit/setup/switch_settings.py",
+    "kit/plan/setting_steps.py",
+    "kit/devices/write_cache.py",
+    "kit/remote",
+)
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
 RIG_DISKS = NVME_DISKS

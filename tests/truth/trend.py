@@ -12,8 +12,8 @@ import numpy.typing as npt
 from reports.statistics.change_points import ALPHA
 from reports.statistics.ratios import Realisation
 from reports.trend.analyse import Trend, trend_of
-from reports.trend.gate import gate
-from reports.trend.point import FigureAtPoint, TrendPoint
+from reports.trend.slower_limit import gate
+from reports.trend.trend_point import FigureAtPoint, TrendPoint
 from tests.truth.trials import Trial
 
 Floats = npt.NDArray[np.float64]

@@ -30,8 +30,8 @@ from kit.store.run_name import find_phase
 from kit.store.series import is_series
 from reports.comparison.compare import csv, difference
 from reports.comparison.each_once import EachOnce
-from reports.comparison.gate import Gated
-from reports.comparison.gate import gate as gate_of
+from reports.comparison.slower_limit import Gated
+from reports.comparison.slower_limit import gate as gate_of
 from reports.output import comparison_table
 from reports.output.series_table import comparison_lines
 from reports.page import comparison_page

@@ -18,9 +18,9 @@ from kit.cli.options import JsonOption, ResultsOption, duration_ns
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
-from kit.importers import run as importing
+from kit.importers import format_detection as importing
 from kit.importers.base import Options
-from kit.importers.run import BY_NAME
+from kit.importers.format_detection import BY_NAME
 from kit.session.presentation import print_result
 from kit.store import json_file, run_directory, tables
 

@@ -254,7 +254,7 @@ def _list_workloads(results: Path) -> _Listing:
 
 def _minutes(side: Any) -> tuple[str, int | None]:
     """Title, and minutes in the lab. Raises ConfigError."""
-    plan_sweep, run_time = (loaded(name) for name in ("kit.cli.plan_sweep", "kit.lab.run_time"))
+    plan_sweep, run_time = (loaded(name) for name in ("kit.cli.plan_sweep", "kit.lab.expected_duration"))
     if planned := side.sweep((), quick=False):
         plan, seconds = planned.builds[0].plan, plan_sweep.total_seconds(planned)[0]
         title = str(planned.sweep.source.document.get("title", plan.workload.title))

@@ -15,7 +15,7 @@ from kit.cli.usage import loaded, refuse_unused
 from kit.config.toml import load
 from kit.core.output import as_json, say
 from kit.session.presentation import code_of, code_of_series, result_text, series_text, write_junit
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, is_series, named_series

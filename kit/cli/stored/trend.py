@@ -30,8 +30,8 @@ from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import MOST_RUNS, Trend, trend_of
 from reports.trend.as_json import as_json as trend_json
-from reports.trend.gate import Gate, reasons, verdict
-from reports.trend.gate import gate as gate_of
+from reports.trend.slower_limit import Gate, reasons, verdict
+from reports.trend.slower_limit import gate as gate_of
 
 Format = Literal["text", "json", "markdown", "csv", "html"]
 # On the terminal; each is a line.

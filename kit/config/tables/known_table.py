@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from kit.config.toml import KeyProblem, Table
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 
 
 class KnownFailure(Known, Table):

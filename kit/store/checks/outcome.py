@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from kit.store.checks.ids import EXPECT, IDS, makes_of
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.stored import Stored, contradiction
 
 Verdict = Literal["valid", "invalid", "unknown"]

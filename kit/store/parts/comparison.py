@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from kit.store.format import Format
 from kit.store.stored import Count, Many, Range, Stored
 
 Finding = Literal["same", "differs", "open"]
@@ -36,7 +37,7 @@ class Comparison(Stored):
     `emulated`: some devices were models.
     """
 
-    format: int
+    format: Format
     runs: dict[str, Many[str | None]]
     level: float
     unit: str
@@ -87,7 +88,7 @@ class ComparedRatio(_OfSeries):
 class ComparedSeries(Stored):
     """`a`, `b`: ids. `limit`: figures are the same within it, of 1. `only_a`, `only_b`: cells of one side."""
 
-    format: int
+    format: Format
     a: str
     b: str
     limit: float

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from kit.store.labels import layer_name
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from reports.analysis.import_source import LAYERS, load_of, phase_frame
+from reports.analysis.import_source import load_of, phase_frame
 from reports.figures import figure, heat_map
 from reports.figures.figure import Figure
 from reports.figures.plotly import Layout
@@ -63,7 +64,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
     )
     shown = heat_map.display(heat_map.grid(frame, longest, by="side"))
     titles = dict.fromkeys(p.title or name for p, _ in phases)
-    title = f"{', '.join(titles)}: {LAYERS.get(layer, layer)}"
+    title = f"{', '.join(titles)}: {layer_name(layer)}"
     if not shown.tiers:
         raise ValueError(f"{title}: no I/O")
     weights = dict(zip("AB", (1 / number for number in runs), strict=True))

@@ -7,17 +7,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kit.store.labels import op_name, tier_name
-from reports.analysis.import_source import LAYERS
+from kit.store.labels import layer_name, op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 from reports.trend.analyse import Trend, TrendLine
-from reports.trend.gate import Gate
-from reports.trend.marks import Mark
-from reports.trend.point import BYTES, RATE, FigureAtPoint
+from reports.trend.recorded_changes import Mark
 from reports.trend.sentences import name_of, value_text
+from reports.trend.slower_limit import Gate
+from reports.trend.trend_point import BYTES, RATE, FigureAtPoint
 
 # From bottom to top: the rate, and latency above it.
 _RATE, _LATENCY = (0.0, 0.27), (0.38, 1.0)
@@ -53,7 +52,7 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], ga
     layout, marks = _layout(trend, span, rates, latencies), len(_mark_names(trend))
     # The words along a mark have no room on a small screen.
     return Figure(
-        f"{phase}: {LAYERS.get(layer, layer)}", traces, layout,
+        f"{phase}: {layer_name(layer)}", traces, layout,
         _caption(trend, lines), about={"per": ""}, csv=_csv(trend, lines),
         narrow={"margin": {"l": 52, "r": 12}, "annotations": layout["annotations"][marks:]},
     )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.markup import render
 
-from kit.cli.main import EXIT_CODES, GROUPS, MOVED, TARGETS, command_of
+from kit.cli.main import EXIT_CODES, GROUPS, TARGETS, command_of
 from kit.cli.run import _announcement
 from kit.config.testbed import LAB_TESTBED
 from kit.core.text import fitted
@@ -86,18 +86,6 @@ def test_where_no_run_is_stored_a_command_says_what_makes_one(
     done = hsp_here(command, "--results", "other", cwd=tmp_path)
     assert done.returncode == 2
     assert "there are no runs in other: `hsp demo` makes one; --results names another place" in done.stderr
-
-
-@pytest.mark.parametrize(("old", "now"), MOVED.items())
-def test_a_name_of_before_says_what_it_is_now(hsp_here: Called, old: str, now: str) -> None:
-    done = hsp_here(*old.split(), "x")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr == f"hsp: error: there is no command `hsp {old}`\n  what to do: it is now `hsp {now}`\n"
-    )
-    command = max((each for each in TARGETS if f"{now} ".startswith(f"{each} ")), key=len)
-    options = {name for each in command_of(command).params for name in each.opts}
-    assert {word for word in now.split() if word.startswith("-")} <= options
 
 
 def test_no_word_of_a_help_is_taken_for_markup() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kit.core.errors import KitError
 from kit.importers.base import Options
-from kit.importers.run import Imported, read_files
+from kit.importers.format_detection import Imported, read_files
 
 DATA = Path(__file__).with_name("data")
 KIT_DATA = DATA.parents[1] / "data"

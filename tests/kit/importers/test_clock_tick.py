@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kit.core.clock import ODD_TICKS_NS
-from kit.importers import run
+from kit.importers import format_detection
 from kit.importers.base import Options
 from kit.importers.clock_tick import tick_ns
 
@@ -71,7 +71,7 @@ def test_an_import_stores_it(tmp_path: Path, digits: int, tick: float) -> None:
     made = latencies(20_000, 1) / 1000
     path = tmp_path / "trace.txt"
     path.write_text("".join(f"{at} {value:.{digits}f}\n" for at, value in enumerate(made)))
-    assert run.read_files([path], Options(unit="us")).section["tick_ns"] == tick
+    assert format_detection.read_files([path], Options(unit="us")).section["tick_ns"] == tick
     log = tmp_path / "x_lat.1.log"
     log.write_text("".join(f"{at}, {value:.0f}, 0, 512\n" for at, value in enumerate(made)))
-    assert run.read_files([log], Options(unit="us")).section["tick_ns"] == 1000.0
+    assert format_detection.read_files([log], Options(unit="us")).section["tick_ns"] == 1000.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit.core.errors import ConfigError
-from kit.importers.run import detect
+from kit.importers.format_detection import detect
 from kit.importers.source import Source
 from tests.kit.importers.samples import imported, put
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kit.core.errors import ConfigError
-from kit.importers.run import Imported, detect
+from kit.importers.format_detection import Imported, detect
 from kit.importers.source import Source
 from tests.kit.importers.samples import DATA, imported, put
 

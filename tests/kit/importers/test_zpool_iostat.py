@@ -9,7 +9,7 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Options
-from kit.importers.run import Imported
+from kit.importers.format_detection import Imported
 from tests.kit.importers.samples import imported, iostat, put, survives
 
 

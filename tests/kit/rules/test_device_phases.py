@@ -10,7 +10,7 @@ from kit.cli.plan import _loaded
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError
-from kit.lab.run_time import expected_s
+from kit.lab.expected_duration import expected_s
 from kit.plan.estimate import seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan, make_plan

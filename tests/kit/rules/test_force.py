@@ -11,7 +11,7 @@ from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError
-from kit.lab.run_time import expected_s
+from kit.lab.expected_duration import expected_s
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan, make_plan
 from kit.plan.steps import listed

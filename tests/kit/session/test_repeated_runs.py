@@ -21,7 +21,7 @@ from kit.session.measure import MeasuredRun
 from kit.session.place import Request
 from kit.session.presentation import code_of
 from kit.session.side import Side
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.parts.comparison import ComparedRow
 from kit.store.run_directory import RunDir
 from kit.store.summary import Summary

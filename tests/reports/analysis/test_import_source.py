@@ -7,7 +7,7 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.importers import zpool_iostat
-from kit.importers.run import FORMATS
+from kit.importers.format_detection import FORMATS
 from kit.store.parts.import_source import ImportSource
 from kit.store.tables import LATENCY_SCHEMA
 from tests.reports.drawn import assert_plain

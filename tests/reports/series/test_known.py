@@ -10,7 +10,7 @@ import pytest
 
 import reports
 from kit.session.presentation import code_of_series
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.run_directory import RunDir
 from kit.store.series import Series, read_series
 from reports.output.series_junit import series_junit

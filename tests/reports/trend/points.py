@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from reports.statistics.ratios import Realisation
-from reports.trend.checks import Stand
-from reports.trend.point import FigureAtPoint, TrendPoint
+from reports.trend.check_history import Stand
+from reports.trend.trend_point import FigureAtPoint, TrendPoint
 
 P50 = ("read", "nfs-server", "read", "disk", "p50")
 P99 = ("read", "nfs-server", "read", "disk", "p99")

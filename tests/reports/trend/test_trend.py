@@ -12,10 +12,10 @@ from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
-from reports.trend.checks import Stand
-from reports.trend.gate import gate, reasons
-from reports.trend.marks import version_labels
+from reports.trend.check_history import Stand
+from reports.trend.recorded_changes import version_labels
 from reports.trend.sentences import headline, sentences, statement
+from reports.trend.slower_limit import gate, reasons
 from tests.reports.trend.points import DEVICE, P50, RATE, VERSIONS, firmware, point
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from kit.session.presentation import code_of
-from kit.store.checks.known import Known
+from kit.store.checks.known_failures import Known
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
 from reports.analysis.summary import summarise
 from reports.output.junit import junit
-from reports.trend.checks import outcomes_of
+from reports.trend.check_history import outcomes_of
 from tests.kit.store.stored_runs import Json, counts_of, stored
 
 RUNS = ("traced", "untraced", "sampled", "mixed", "appliance", "import", "dataset", "asynchronous")

@@ -8,7 +8,7 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Format
-from kit.importers.run import FORMATS
+from kit.importers.format_detection import FORMATS
 from kit.store.manifest import Import
 from kit.store.parts.import_source import ImportSource
 

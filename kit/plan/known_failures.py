@@ -10,7 +10,7 @@ from kit.config.sweep import AxisExpectation
 from kit.config.tables.known_table import KnownFailure, KnownFile
 from kit.config.toml import Place, placed_refusal, read_document, validate
 from kit.plan.plan import Plan
-from kit.store.checks.known import NEVER_KNOWN, Known, names_something
+from kit.store.checks.known_failures import NEVER_KNOWN, Known, names_something
 
 _TEXT = (
     "names no check of this run: write an id of docs/verdict.md, ID:phase, or EXPECT:phase:op:tier:limit; "

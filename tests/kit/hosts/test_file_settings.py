@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kit.core.errors import HostError
-from kit.hosts import settings
+from kit.hosts import file_settings
 from kit.hosts.sudo import elevated
 from tests.fakes import Answer, Command, ScriptedHost
 
@@ -60,7 +60,7 @@ def test_each_setting_has_its_files() -> None:
         "transparent_hugepage": "never",
     }
     server = host()
-    found = settings.found(server, wanted, ("/dev/disk/by-id/a", "/dev/disk/by-id/a"))
+    found = file_settings.found(server, wanted, ("/dev/disk/by-id/a", "/dev/disk/by-id/a"))
     assert [(each.name, each.path) for each in found] == [
         ("nfsd_threads", THREADS),
         ("scheduler", SCHEDULER),
@@ -68,27 +68,27 @@ def test_each_setting_has_its_files() -> None:
         ("governor", GOVERNOR.format(1)),
         ("transparent_hugepage", HUGE_PAGES),
     ], "a device with two names is one"
-    before = [settings.read(server, each.path) for each in found]
+    before = [file_settings.read(server, each.path) for each in found]
     assert before == ["8", "none", "powersave", "powersave", "madvise"]
     for each in found:
-        settings.write(server, settings.write_command(each.path, each.value))
-    assert [settings.read(server, each.path) for each in found] == [each.value for each in found]
+        file_settings.write(server, file_settings.write_command(each.path, each.value))
+    assert [file_settings.read(server, each.path) for each in found] == [each.value for each in found]
 
 
 def test_the_plan_has_the_same_files_for_devices_by_name() -> None:
     wanted = {"scheduler": "none", "governor": "performance"}
-    paths = [each.path for each in settings.planned(wanted, ("cache0", "log0"))]
+    paths = [each.path for each in file_settings.planned(wanted, ("cache0", "log0"))]
     assert paths == [
         "/sys/block/cache0/queue/scheduler",
         "/sys/block/log0/queue/scheduler",
         GOVERNOR.format(0),
     ]
-    assert all(re.match(settings.PATH, path) for path in paths), "their undo is a value, too"
+    assert all(re.match(file_settings.PATH, path) for path in paths), "their undo is a value, too"
 
 
 def test_a_value_that_the_kernel_refuses_is_an_error_with_those_it_has() -> None:
     with pytest.raises(HostError, match="was set to bfq but is none") as caught:
-        settings.write(host(), settings.write_command(SCHEDULER, "bfq"))
+        file_settings.write(host(), file_settings.write_command(SCHEDULER, "bfq"))
     assert "[none] mq-deadline" in caught.value.hint
 
 
@@ -96,7 +96,7 @@ def test_what_a_server_does_not_have_is_refused() -> None:
     server = host()
     server.answers["find"] = ""
     with pytest.raises(HostError, match="nothing to set host"):
-        settings.found(server, {"governor": "performance"}, ())
+        file_settings.found(server, {"governor": "performance"}, ())
 
 
 @pytest.mark.parametrize("content", ["0\n", "", "many words here\n", "-1\n"])
@@ -104,7 +104,7 @@ def test_what_could_not_be_restored_is_not_changed(content: str) -> None:
     server = host()
     server.files[THREADS] = content.encode()
     with pytest.raises(HostError, match="not a value that can be restored"):
-        settings.read(server, THREADS)
+        file_settings.read(server, THREADS)
 
 
 # --- Settings that are read and set by commands of the user's ---
@@ -112,9 +112,9 @@ def test_what_could_not_be_restored_is_not_changed(content: str) -> None:
 SHOW = "Array A\n   HP SSD Smart Path: enable\n   Status: OK\n"
 
 
-def smartpath(value: str = "") -> settings.CommandSetting:
+def smartpath(value: str = "") -> file_settings.CommandSetting:
     set_to = ("ssacli", "modify", f"ssdsmartpath={value}") if value else ()
-    return settings.CommandSetting(
+    return file_settings.CommandSetting(
         "setting.smartpath", ("ssacli", "show"), r"Smart Path: (\w+)", set_to, value
     )
 
@@ -130,7 +130,7 @@ def test_the_users_command_is_run_as_the_user_and_a_pattern_takes_its_value() ->
 
 
 def test_without_a_pattern_it_is_all_that_is_printed() -> None:
-    whole = settings.CommandSetting("setting.x", ("sysctl", "-n", "vm.swappiness"))
+    whole = file_settings.CommandSetting("setting.x", ("sysctl", "-n", "vm.swappiness"))
     assert whole.read(ScriptedHost({"env": "60\n"})) == "60"
 
 
@@ -159,7 +159,7 @@ def test_what_was_set_must_read_back() -> None:
     def control(command: Command) -> str:
         return "ok\n" if "modify" in command.argv else SHOW
 
-    assert settings.set_own(ScriptedHost({"env": control}), smartpath("enable")) == "enable"
+    assert file_settings.set_own(ScriptedHost({"env": control}), smartpath("enable")) == "enable"
     with pytest.raises(HostError, match=r"setting\.smartpath was set to disable but is enable") as caught:
-        settings.set_own(ScriptedHost({"env": control}), smartpath("disable"))
+        file_settings.set_own(ScriptedHost({"env": control}), smartpath("disable"))
     assert caught.value.hint == "`ssacli modify ssdsmartpath=disable` ended with 0: ok"

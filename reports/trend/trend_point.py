@@ -14,7 +14,7 @@ from reports.analysis import import_source
 from reports.series.cells import StoredRun, measured
 from reports.series.figures import figures_of
 from reports.statistics.ratios import Realisation, mean
-from reports.trend.checks import Stand, outcomes_of
+from reports.trend.check_history import Stand, outcomes_of
 
 # phase (of a series with its cell), layer, op, tier, figure
 Key = tuple[str, str, str, str, str]

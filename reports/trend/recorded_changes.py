@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.comparison.comparability import covers, shown
-from reports.trend.point import TrendPoint
+from reports.trend.trend_point import TrendPoint
 
 _DEVICE = re.compile(
     r"testbed\.devices\.([^.]+)\.(settings|parameters|bus)\.(.+)|testbed\.devices\.([^.]+)\.(latency_ns)"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.comparison.gate import chosen
+from reports.comparison.slower_limit import chosen
 from reports.statistics.explanations import runs_to_tell
 from reports.trend.analyse import MOST_RUNS, Trend, TrendLine
 from reports.trend.sentences import name_of, ratio_text

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kit.session.presentation import code_of
-from kit.store.checks.known import Known, names_something
+from kit.store.checks.known_failures import Known, names_something
 from kit.store.checks.outcome import Outcome
 from kit.store.summary import Summary
 from reports.output.junit import junit
-from reports.verdict.known import excused, states_of
+from reports.verdict.known_failures import excused, states_of
 from tests.reports import synthetic
 
 SLOW = "EXPECT:read:read:dram:p99_us_max"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
-from kit.store.checks.known import NEVER_KNOWN, Known, KnownState, State, names_something
+from kit.store.checks.known_failures import NEVER_KNOWN, Known, KnownState, State, names_something
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
 

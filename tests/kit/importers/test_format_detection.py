@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Options
+from kit.importers.format_detection import BY_NAME, detect, read_files
 from kit.importers.histogram_accumulator import Accumulator
-from kit.importers.run import BY_NAME, detect, read_files
 from kit.importers.source import Source
 from tests.kit.importers.samples import DATA, ROW, SEEDS, imported, put, survives
 

@@ -11,10 +11,10 @@ from functools import partial
 
 from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.devices.write_cache import ToolName, Value, WriteCache, tool_of
-from kit.hosts import settings as host_settings
+from kit.hosts import file_settings as host_settings
 from kit.hosts.base import Host
+from kit.hosts.file_settings import CommandSetting
 from kit.hosts.identity import HostIdentity, read_identity
-from kit.hosts.settings import CommandSetting
 from kit.instruments import server_activity
 from kit.plan import setting_steps
 from kit.precondition import purge

@@ -1,4 +1,4 @@
-"""reports.comparison.gate: slower than allowed, by the ends of the intervals alone."""
+"""reports.comparison.slower_limit: slower than allowed, by the ends of the intervals alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from kit.core.errors import ConfigError
 from kit.store.parts.comparison import ComparedRow, Comparison
 from reports.comparison.compare import difference
-from reports.comparison.gate import gate
+from reports.comparison.slower_limit import gate
 from reports.output.comparison_table import plain
 
 
