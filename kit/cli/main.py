@@ -41,6 +41,7 @@ _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 TARGETS = {
     "demo": "kit.cli.run:demo",
     "run": "kit.cli.run:run",
+    "observe": "kit.cli.observe:observe",
     "plan": "kit.cli.plan:plan_command",
     "list": "kit.cli.stored.list_:list_command",
     "show": "kit.cli.stored.show:show",

@@ -21,7 +21,7 @@ from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.scrub_status import Scan
 
-_NFSD = "/proc/net/rpc/nfsd"
+NFSD = "/proc/net/rpc/nfsd"
 _NO_NFSD = "io 0 0"
 _STAT = "/proc/stat"
 _RELEASE = "/proc/sys/kernel/osrelease"
@@ -128,7 +128,7 @@ class ServerActivity(Instrument):
                 Missing(
                     id="NFS-CALLS",
                     name="NFS WRITE calls",
-                    source=f"{_NFSD} proc3, proc4ops",
+                    source=f"{NFSD} proc3, proc4ops",
                     op="write",
                     why=UNKNOWN_CALLS,
                 )
@@ -144,7 +144,7 @@ def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> Se
     """Read the counters. Raises HostError if one is missing; with `local` nfsd need not be there."""
     scans = scrub_status.read(server, zfs)
     pools = sorted(scans)
-    files = ["/proc/uptime", _NFSD, _STAT, _RELEASE, f"{_KSTATS}/{pool}/txgs"]
+    files = ["/proc/uptime", NFSD, _STAT, _RELEASE, f"{_KSTATS}/{pool}/txgs"]
     files += [f"{_KSTATS}/{name}/iostats" for name in pools]
     # -v prints the name of each file. The files of another pool may vanish at any time.
     output = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
@@ -155,7 +155,7 @@ def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> Se
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise HostError(
             f"the counters of the NFS server and pools of {server.name} cannot be read ({error!r})",
-            f"are {_NFSD} and {_KSTATS}/{pool} there, and readable?",
+            f"are {NFSD} and {_KSTATS}/{pool} there, and readable?",
         ) from error
 
 
@@ -175,7 +175,7 @@ def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
     ticks = [int(value) for value in stat["cpu"]]
     uptime_s = float(files["/proc/uptime"].split()[0])
-    io_bytes, calls = _nfsd(files.get(_NFSD, _NO_NFSD) if local else files[_NFSD])
+    io_bytes, calls = nfsd_counts(files.get(NFSD, _NO_NFSD) if local else files[NFSD])
     pools = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
     return ServerConditions(
         uptime_ns=int(uptime_s * 1e9),
@@ -192,7 +192,8 @@ def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool
     )
 
 
-def _nfsd(text: str) -> tuple[dict[str, int], dict[str, int]]:
+def nfsd_counts(text: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Bytes and calls by op, from /proc/net/rpc/nfsd. Raises KeyError, ValueError, IndexError."""
     rows = [line.split() for line in text.splitlines() if line]
     lines = {row[0]: [int(value) for value in row[1:] if value.isdigit()] for row in rows}
     calls = dict.fromkeys(_V3, 0)
@@ -233,14 +234,14 @@ def checks(
     apart = expected.apart()
     for op, count in ios.items():
         name, calls = f"NFS {op.upper()} calls", after.calls[op] - before.calls[op]
-        source = f"{_NFSD} proc3, proc4ops"
+        source = f"{NFSD} proc3, proc4ops"
         made.append(Check.of_counts("NFS-CALLS", name, source, count, calls, apart, op=op))
         if op in block_bytes:
             spare = count * spare_bytes + apart * block_bytes[op]
             issued = count * block_bytes[op]
             moved = _moved(before.io_bytes[op], after.io_bytes[op], issued, after.release)
             made.append(
-                Check.of_counts("NFS-BYTES", f"bytes of {name}", f"{_NFSD} io", issued, moved, spare, op=op)
+                Check.of_counts("NFS-BYTES", f"bytes of {name}", f"{NFSD} io", issued, moved, spare, op=op)
             )
     change = {key: minus(now, before.iostats.get(key, {})) for key, now in after.iostats.items()}
     trimmed = sum(value for key, value in change.get(pool, {}).items() if key.endswith("_extents_written"))

@@ -20,6 +20,9 @@ OPS = ("read", "write", "commit")
 # first; `shared` waited for an I/O that another thread had issued.
 TIERS = ("dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct", "all")
 
+# Of writes and commits that the ZIL made safe.
+LOGGED = ("slog", "pool", "shared")
+
 # What people call the I/Os of an op that a tier answers.
 _IOS = {
     ("read", "dram"): "reads from DRAM",

@@ -21,6 +21,7 @@ from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import UNKNOWN, ImportSource
 from kit.store.parts.machine import HostFinding, Warmup
+from kit.store.parts.observed import Observed
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_run
 from kit.store.stored import (
@@ -400,6 +401,7 @@ class Manifest(Stored):
     soak: Many[Soak] = ()
     impact: Many[Impact] = ()
     appliance: Appliance | None = None
+    observed: Observed | None = None
     resumed: Many[Json] = ()
     tracing: Tracing | None = None
     precondition: Json | None = None

@@ -15,6 +15,7 @@ from kit.store.parts.bands import PhaseBands
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.parts.faults import FaultChecks, FaultRow
 from kit.store.parts.judged import JudgedExpectation
+from kit.store.parts.observed import ObservedRow
 from kit.store.parts.observer_effect import ObserverRow
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.parts.resource_use import ArcUse
@@ -296,6 +297,7 @@ class Summary(Stored):
     soak: Many[SoakPhase] = ()
     impact: Many[ImpactRow] = ()
     split: Many[SplitPhase] = ()
+    observed: Many[ObservedRow] = ()
 
     @property
     def causes(self) -> tuple[Outcome, ...]:

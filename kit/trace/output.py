@@ -29,9 +29,12 @@ _STARTED, _DONE, _SUM, _LOG_BLOCKS = 4000, 4001, 4002, 4003
 _LONGEST_NS = (1 << 62) - 1
 # Of a map of bpftrace, which are 64 bits wide; sums of ns fit, too.
 _MOST = (1 << 63) - 1
-_PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT = 11, (1 << 11) - 1, 32
+_PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT, _VDEV_MASK = 11, (1 << 11) - 1, 32, (1 << 24) - 1
+# Of the file system, in two parts: ten low bits and seven high ones.
+_LOW_SHIFT, _LOW_MASK, _HIGH_SHIFT = 22, (1 << 10) - 1, 56
+_PLACE = _LOW_MASK << _LOW_SHIFT | ((1 << 7) - 1) << _HIGH_SHIFT
 
-# (op, seen, vdev): a class of requests, see nfsd.bt
+# (op, seen, vdev): a class of requests, see nfsd.bt; of an observed server `seen` has the file system, too
 Class = tuple[str, int, int]
 # bin index -> requests
 Counts = dict[int, int]
@@ -60,6 +63,8 @@ class Trace:
     `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
     monotonic clock. `damaged`: those of the problems that are of a line, by its number.
+
+    `observed`: classes have a file system.
     """
 
     phase: int = 0
@@ -80,14 +85,15 @@ class Trace:
     feeds_ns: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
     damaged: dict[int, str] = field(default_factory=dict)
+    observed: bool = False
 
 
-def parse_trace(text: str, map_size: int = MAP_KEYS) -> Trace:
+def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False) -> Trace:
     """Read the output of one phase. Never raises for its content: damage becomes a problem.
 
-    `map_size`: keys that a map of the tracer has room for.
+    `map_size`: keys that a map of the tracer has room for. `observed`: the program counts by file system.
     """
-    trace = Trace()
+    trace = Trace(observed=observed)
     for number, line in enumerate(text.splitlines(), start=1):
         read_line(trace, number, line)
     if not trace.phase:
@@ -170,19 +176,19 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     for seen, number, value in entries:
         _whole(value)
         if number in totals:
-            totals[number][_class(seen)[0]] = value
+            totals[number][_class(seen, observed=trace.observed)[0]] = value
         elif number == _SUM:
-            sums[_class(seen)] = value
+            sums[_class(seen, observed=trace.observed)] = value
         elif number == _LOG_BLOCKS:
-            op, _, vdev = _class(seen)
+            op, _, vdev = _class(seen, observed=trace.observed)
             blocks[vdev] = _whole(blocks.get(vdev, 0) + value)
             of_commits += value if op == "commit" else 0
         elif number in split.PARTS or number == split.UNJOINED:
-            split.add(parts, unjoined, _class(seen), number, value)
+            split.add(parts, unjoined, _class(seen, observed=trace.observed), number, value)
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
-            counts.setdefault(_class(seen), {})[number] = value
+            counts.setdefault(_class(seen, observed=trace.observed), {})[number] = value
     # Sums of them are 64 bits wide, too.
     _whole(sum(sum(bins.values()) for bins in counts.values()))
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
@@ -206,9 +212,9 @@ def _read_extremes(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
         if which not in (0, 1) or _whole(value) > _LONGEST_NS:
             raise ValueError("invalid extreme")
         if which:
-            trace.lowest[_class(seen)] = _LONGEST_NS - value
+            trace.lowest[_class(seen, observed=trace.observed)] = _LONGEST_NS - value
         else:
-            trace.highest[_class(seen)] = value
+            trace.highest[_class(seen, observed=trace.observed)] = value
 
 
 def _whole(value: Any) -> int:
@@ -230,12 +236,18 @@ def _phase_of(seen: int) -> int:
     return seen >> _PHASE_SHIFT & _PHASE_MASK
 
 
-def _class(seen: int) -> Class:
-    if seen < 0 or seen >> 56:
+def _class(seen: int, *, observed: bool) -> Class:
+    if seen < 0 or seen >> 63 or (not observed and seen & _PLACE):
         raise ValueError("invalid class")
     bits = seen & ((1 << _PHASE_SHIFT) - 1)
     op = bits & (_WRITE | _COMMIT)
-    return _OPS[op], bits - op, seen >> _VDEV_SHIFT
+    place = seen >> _LOW_SHIFT & _LOW_MASK | seen >> _HIGH_SHIFT << 10
+    return _OPS[op], bits - op | place << _LOW_SHIFT, seen >> _VDEV_SHIFT & _VDEV_MASK
+
+
+def place_of(key: Class) -> int:
+    """The file system of a class of requests (place_of_request.bt); 0 if the program did not look for it."""
+    return key[1] >> _LOW_SHIFT
 
 
 def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,7 +22,7 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT) (\S+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
 _TRACEPOINT_HEAD = re.compile(r"^tracepoint:nfsd:", re.MULTILINE)
@@ -44,10 +45,11 @@ class Program:
         return tuple(f"{a}/{b}" for a, b in sorted(set(_TRACEPOINT.findall(self.text))))
 
 
-def program(zfs: ZfsVersion, *, writes: bool = True, split: bool = False) -> Program:
+def program(zfs: ZfsVersion, *, writes: bool = True, split: bool = False, observe: bool = False) -> Program:
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
     `split`: with the probes that say where the time of a request goes (split.bt), which need 2.2 or later.
+    `observe`: requests are counted by file system, too, of a server that serves several.
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
@@ -55,14 +57,15 @@ def program(zfs: ZfsVersion, *, writes: bool = True, split: bool = False) -> Pro
     names += ["direct.bt"] if zfs.has_direct_io else []
     names += ["writes.bt"] if writes or split else []
     names += ["split.bt", "split_writes.bt"] if split else []
-    return Program("".join(_text(name, split=split) for name in names))
+    kinds = {"INCLUDE", *(["SPLIT"] if split else []), *(["OBSERVE"] if observe else [])}
+    return Program("".join(_text(name, kinds) for name in names))
 
 
-def _text(name: str, *, split: bool) -> str:
-    """A file with its included files: bpftrace 0.17 has neither functions nor macros."""
+def _text(name: str, kinds: Set[str]) -> str:
+    """A file with its included files of these kinds: bpftrace 0.17 has neither functions nor macros."""
 
     def included(match: re.Match[str]) -> str:
-        return _text(match[2], split=split) if split or match[1] == "INCLUDE" else ""
+        return _text(match[2], kinds) if match[1] in kinds else ""
 
     return _INCLUDE.sub(included, (HERE / name).read_text())
 
@@ -89,6 +92,13 @@ class TracingSupport:
     asked_for: bool = False
     sh: str = "/bin/sh"
     no_split: str = ""
+
+    @property
+    def why_no_places(self) -> str:
+        """Why this bpftrace cannot count requests by file system; "" if it can: it needs raw tracepoints."""
+        least = ".".join(map(str, _RAW_TRACEPOINTS))
+        found = f"it has bpftrace {self.bpftrace}; this needs {least} or later"
+        return found if self._before(_RAW_TRACEPOINTS) else ""
 
     @property
     def map_keys_variable(self) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from reports.features.faults import judge as faults
 from reports.features.feature import Feature
 from reports.features.forces import judge as forces
+from reports.features.observed import judge as observed
 from reports.features.observer_effect import judge as observer_effect
 from reports.features.power_loss import judge as power_loss
 from reports.features.soak import judge as soak
 from reports.features.split import judge as split
 
 FEATURES: tuple[Feature, ...] = (
+    observed.FEATURE,
     soak.FEATURE,
     faults.FEATURE,
     power_loss.FEATURE,

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
 from reports.features.faults import section as faults
+from reports.features.observed import section as observed
 from reports.features.power_loss import section as power_loss
 from reports.features.section import Section
 from reports.features.soak import section as soak
 from reports.features.split import section as split
 
 _SECTIONS: tuple[Callable[[Manifest, Summary], Section | None], ...] = (
+    observed.section,
     power_loss.section,
     faults.section,
     soak.section,

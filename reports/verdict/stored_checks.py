@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kit.store.checks.ids import UNKNOWN_ID
+from kit.store.labels import LOGGED
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import CpuSample, DeviceSample
 from kit.store.phase import Check, Missing, Phase
@@ -31,9 +32,10 @@ _ZERO = frozenset({
     "NFS-RETRANSMISSIONS", "L2ARC-ERRORS", "ZIL-INDIRECT", "ZIL-ERRORS", "ZIL-ASYNC-BYTES", "TRIM",
     "DIRECT-IO", "OTHER-POOL", "CPU-STEAL", "THERMAL", "CLOCK-STEP",
 })  # fmt: skip
+_COUNTERS = ("arc-zil-counters", "observed")
 _INSTRUMENTS = {
-    "ARC-": ("arc-zil-counters",), "L2ARC-": ("arc-zil-counters",), "ZIL-": ("arc-zil-counters",),
-    "NFS-": ("server-activity", "mount-statistics"), "TRIM": ("server-activity",),
+    "ARC-": _COUNTERS, "L2ARC-": _COUNTERS, "ZIL-": _COUNTERS,
+    "NFS-": ("server-activity", "mount-statistics", "observed"), "TRIM": ("server-activity",),
     "DIRECT-IO": ("server-activity",), "OTHER-POOL": ("server-activity",), "CPU-STEAL": ("server-activity",),
     "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
     "CLOCK-STEP": ("host-health",),
@@ -57,7 +59,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
         yield f"{count} of its checks {id_} {'is' if count == 1 else 'are'} missing"
     yield from _instruments(phase)
     yield from _devices(phase)
-    yield from _of_its_ios(phase, ios)
+    yield from _of_its_ios(phase, ios, observed=manifest.observed is not None)
     yield from _out_of(phase, ios)
     yield from _subjects(phase)
     yield from _machines(phase)
@@ -119,6 +121,8 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     parts = _whole_parts(phase)
     for machine in phase.machines:
         need += Counter({"CLOCK-STEP": 1, "THERMAL": 1}) if machine.host else Counter()
+    if manifest.observed:
+        return need + Counter({"NFS-CALLS": 3, "ARC-MISSES": 1, "L2ARC-HITS": 1, "ZIL-COMMITS": 1})
     # Clients without a mount of the kernel's count no calls.
     if phase.on_devices or manifest.appliance or not manifest.testbed.server:
         return need
@@ -188,7 +192,7 @@ def _failed(phase: Phase) -> int:
     return max((check.found for check in phase.checks if check.id == "L2ARC-ERRORS"), default=0)
 
 
-def _of_its_ios(phase: Phase, ios: Counted) -> Iterator[str]:
+def _of_its_ios(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
     """Whether the sums are of the I/Os that the phase has."""
     if phase.forces is not None or phase.schedule is not None or phase.target is not None:
         return
@@ -204,7 +208,10 @@ def _of_its_ios(phase: Phase, ios: Counted) -> Iterator[str]:
         "ARC-MISSES": reads["l2arc"] + reads["disk"] + reads["indirect"],
         "ZIL-COMMITS": sum(n for tier, n in written if tier != "dram"),
     }
-    if not written and (phase.block_bytes or 0) <= _SPLICE_BYTES:
+    if observed:
+        # Asynchronous writes have the tier of a block that they had to read.
+        exact["ZIL-COMMITS"] = sum(n for tier, n in written if tier in LOGGED)
+    elif not written and (phase.block_bytes or 0) <= _SPLICE_BYTES:
         # With writes, and reads in pieces, ARC hits are not requests.
         exact["ARC-HITS"] = reads["dram"]
     for id_, count in exact.items():

@@ -67,7 +67,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     yield from _exact(phase, ios)
     yield from _clients(phase)
     yield from _parts(phase)
-    yield from _times(phase, ios)
+    yield from _times(phase, ios, observed=manifest.observed is not None)
     yield from _sizes(phase)
     yield from _loads(manifest, phase, ios)
     yield from _split(phase, ios)
@@ -89,7 +89,8 @@ def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
 
 def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     names, server = {row.host for row in phase.clients}, str(manifest.testbed.server)
-    known: dict[str, set[str]] = {CLIENT: names, DEVICE: names, SERVER: {server}}
+    served = set(manifest.observed.file_systems) if manifest.observed else {server}
+    known: dict[str, set[str]] = {CLIENT: names, DEVICE: names, SERVER: served}
     for layer, hosts in known.items():
         if strange := {host for at, host, *_ in ios.ios if at == layer} - hosts:
             yield f"latency.parquet has I/Os of {layer} {min(strange)}, which the manifest does not have"
@@ -194,7 +195,7 @@ def _parts(phase: Phase) -> Iterator[str]:
         yield "parts overlap, or are outside of the phase"
 
 
-def _times(phase: Phase, ios: Counted) -> Iterator[str]:
+def _times(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
     start, end = phase.start_ns, phase.end_ns
     if start < 0 or end < start:
         yield f"it is from {start} to {end} ns"
@@ -205,7 +206,14 @@ def _times(phase: Phase, ios: Counted) -> Iterator[str]:
             yield f"the event {event.kind} at {event.time_ns} ns is outside of it"
         elif ended < event.time_ns:
             yield f"the event {event.kind} ends before it begins"
-    if ios.times_ns and not phase.parts:
+    if ios.times_ns and observed:
+        # Nobody need use the server when an observation begins or ends.
+        interval, times = phase.interval_ns, (start, *ios.times_ns)
+        if any((other - one) % interval for one, other in pairwise(times)):
+            yield f"interval_ns is {interval}, its counts are of other intervals"
+        elif not start <= ios.times_ns[0] <= ios.times_ns[-1] <= end:
+            yield f"it is from {start} to {end} ns, its counts are outside of it"
+    elif ios.times_ns and not phase.parts:
         yield from _intervals(phase, ios.times_ns)
 
 

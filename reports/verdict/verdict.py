@@ -70,7 +70,9 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
     if manifest.clock is None:
         text = "The manifest lacks the clock: it is not known what a second of this run is."
         yield Outcome.failed("NO-CLOCK", text)
-    no_clients = bool(manifest.phases) and all(phase.target for phase in manifest.phases)
+    no_clients = manifest.observed is not None or (
+        bool(manifest.phases) and all(phase.target for phase in manifest.phases)
+    )
     if not (manifest.testbed.server and (manifest.testbed.clients or no_clients)):
         yield Outcome.failed("NO-HOSTS", "The manifest lacks the server or the clients of the testbed.")
     if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
@@ -85,6 +87,8 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
         first, last = seen[phase.name]
         end_ns = last + phase.interval_ns
         late_ns = phase.end_ns - end_ns
+        if manifest.observed and phase.start_ns <= first and last <= phase.end_ns:
+            continue  # Nobody need use the server when an observation begins or ends.
         if first < phase.start_ns or not 0 <= late_ns <= max(
             _LATE_INTERVALS * phase.interval_ns, end_ns - first
         ):
@@ -133,6 +137,8 @@ def _of_phase(manifest: Manifest, phase: Phase, rows: Sequence[Row]) -> Iterator
         return _load_trouble(phase, rows, layer, "fio")
     if manifest.appliance:
         return _load_trouble(phase, rows, CLIENT, "the clients")
+    if manifest.observed:
+        return _observed_trouble(phase, rows)
     return _phase_trouble(phase, rows)
 
 
@@ -145,6 +151,24 @@ def _load_trouble(phase: Phase, rows: Sequence[Row], layer: str, issuer: str) ->
         yield Outcome.failed("NO-IO", "the phase has no I/O.", name)
     elif issued != binned:
         text = f"latency.parquet holds {binned} I/Os of {issuer}, the manifest says {issued}."
+        yield Outcome.failed("STORED-IOS", text, name)
+    yield from _sums(phase)
+
+
+def _observed_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
+    """What does not close between the tracer, the counters of the server and the counts."""
+    name, server = phase.name, phase.server_ios
+    yield from _problems(phase.problems, name)
+    if phase.lost_events:
+        yield Outcome.failed("LOST-EVENTS", f"{phase.lost_events} trace events were lost.", name)
+    if server is None or phase.lost_events is None:
+        text = "the manifest lacks the server's I/Os or the lost trace events."
+        yield Outcome.failed("COUNTS-MISSING", text, name)
+    binned = sum(r.count for r in rows if r.phase == name and r.layer == SERVER and r.op != "commit")
+    if not server:
+        yield Outcome.failed("NO-IO", "nobody has read or written on ZFS over NFS meanwhile.", name)
+    elif binned != server:
+        text = f"latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
         yield Outcome.failed("STORED-IOS", text, name)
     yield from _sums(phase)
 

@@ -1,0 +1,102 @@
+"""`hsp observe`: which tier answers on a server that serves already."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import reports
+from kit.cli.options import JsonOption, ResultsOption, duration_ns
+from kit.config.address import HostAddress, parse_address
+from kit.config.testbed import read_testbed
+from kit.core.clock import Clock
+from kit.core.errors import EXIT_HOST, ConfigError
+from kit.core.output import emit_json, say
+from kit.core.own_file import own_directory
+from kit.core.progress import Progress
+from kit.hosts.connect import open_host
+from kit.observe.observe import observe as observe_server
+from kit.observe.observe import refuse_duration
+from kit.recovery import registry
+from kit.session.presentation import code_of, print_result
+from kit.store import json_file, run_directory
+
+_NAME = "observe"
+
+
+def observe(
+    host: Annotated[
+        str | None,
+        typer.Argument(metavar="[USER@]HOST", help="The server, as `ssh` is told it. Without: this machine."),
+    ] = None,
+    testbed: Annotated[
+        Path | None, typer.Option("--testbed", metavar="FILE", help="The server of this testbed instead.")
+    ] = None,
+    for_: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long; Ctrl-C ends it earlier.")
+    ] = "10min",
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset", metavar="NAME", help="Only this pool or dataset, and all below it. Repeatable."
+        ),
+    ] = None,
+    results: ResultsOption = Path("results"),
+    json_output: JsonOption = False,
+) -> None:
+    """Look at an NFS server that is in use: which tier answers, and what that costs its clients.
+
+    Changes nothing there: no pool, export, load or setting. Needs root there, or sudo.
+
+    Examples:
+      sudo hsp observe                 this server, 10 minutes
+      hsp observe root@nas --for 1h
+      hsp observe root@nas --dataset tank/home
+    """
+    span_ns = duration_ns("--for", for_)
+    refuse_duration(span_ns)
+    address, config = _server(host, testbed)
+    own_directory(results)
+    run_dir, progress = run_directory.create_run(results, _NAME), Progress()
+    json_file.write_json(
+        run_dir.path / "plan.json", {"hosts": {"server": str(address)}, "ssh_config": config}
+    )
+    registry.remember(run_dir.path.name, run_dir.path)
+    with progress.step("connecting"):
+        server = open_host(address, config)
+    with server:
+        command = ["hsp", *sys.argv[1:]]
+        wanted = tuple(dataset or ())
+        left = observe_server(server, Clock("real"), run_dir, span_ns, command, progress, wanted)
+    run_directory.point_latest(run_dir)
+    with progress.step("drawing the report"):
+        analysed = reports.analyse(run_dir)
+    if json_output:
+        emit_json(analysed.summary.as_json())
+    else:
+        print_result(analysed, run_dir)
+    for each in left:
+        say(each.problem)
+    raise typer.Exit(EXIT_HOST if left else code_of(analysed.summary))
+
+
+def _server(host: str | None, testbed: Path | None) -> tuple[HostAddress, str | None]:
+    """Its address and the SSH configuration. Raises ConfigError."""
+    if testbed is not None:
+        if host is not None:
+            raise ConfigError(f"{host} and --testbed {testbed} are two servers", "name one of them")
+        read = read_testbed(testbed)
+        if read.is_lab or read.is_appliance:
+            raise ConfigError(
+                f"{testbed}: it has no server to log in to", "name the server: hsp observe HOST"
+            )
+        return read.server.at, read.ssh_config
+    if host is None:
+        return parse_address("local"), None
+    try:
+        return parse_address(host if host.startswith("ssh://") else f"ssh://{host}"), None
+    except ValueError as error:
+        raise ConfigError(f"{host}: {error}", "for example: hsp observe root@nas") from None

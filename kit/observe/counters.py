@@ -1,0 +1,94 @@
+"""nfsd's own counts, and those of ARC and ZIL, around the tracer of an observed server. Pure but for `read`.
+
+The server goes on serving. So nfsd's counters are read twice at each end, before and after the mark of the
+tracer: what the tracer has seen must lie between the smaller and the larger difference. A request is counted
+by nfsd before the tracer sees it start, each thread has one at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kit.core.errors import HostError
+from kit.hosts.base import Host
+from kit.instruments.arc_zil_counters import parse_kstat
+from kit.instruments.base import minus, split_tail
+from kit.instruments.server_activity import NFSD, nfsd_counts
+from kit.store.labels import LOGGED
+from kit.store.phase import Check
+from kit.trace.output import Trace
+
+_THREADS = "/proc/fs/nfsd/threads"
+_ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
+_ZIL = "/proc/spl/kstat/zfs/zil"
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Cumulative values. `calls`: of nfsd, by op; `threads`: of nfsd."""
+
+    calls: dict[str, int]
+    threads: int
+    arc: dict[str, int]
+    zil: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Around:
+    """`outer` was read before the begin of the tracer and after its end, `inner` after it and before that."""
+
+    outer: tuple[Counters, Counters]
+    inner: tuple[Counters, Counters]
+
+    def calls(self, op: str) -> tuple[int, int]:
+        """The fewest and the most requests of the op that the tracer can have seen."""
+        low, high = (b.calls[op] - a.calls[op] for a, b in (self.inner, self.outer))
+        threads = max(each.threads for each in (*self.outer, *self.inner))
+        # With nothing under way both ends are the same number.
+        return max(0, low - threads if low < high else low), high + (threads if low < high else 0)
+
+
+def read(server: Host) -> Counters:
+    """Read the counters. Raises HostError if one is missing."""
+    output = server.run(["tail", "-v", "-n", "+1", NFSD, _THREADS, _ARCSTATS, _ZIL], check=False).stdout
+    try:
+        files = split_tail(output)
+        _, calls = nfsd_counts(files[NFSD])
+        threads = int(files[_THREADS].strip() or 0)
+        return Counters(calls, threads, parse_kstat(files[_ARCSTATS]), parse_kstat(files[_ZIL]))
+    except (KeyError, ValueError, IndexError) as error:
+        raise HostError(
+            f"the counters of the NFS server and of OpenZFS of {server.name} cannot be read ({error!r})",
+            f"is nfsd running, and are {NFSD} and {_ARCSTATS} readable?",
+        ) from error
+
+
+def checks(around: Around, trace: Trace, tiers: Mapping[tuple[str, str], int]) -> Iterator[Check]:
+    """The tracer's counts against the counters. `tiers`: of requests to ZFS, by (op, tier).
+
+    Others use the server, too: of ARC, L2ARC and ZIL the counters must have as much as the tracer, or more.
+    """
+    for op in ("read", "write", "commit"):
+        low, high = around.calls(op)
+        seen = trace.started.get(op, 0)
+        found = min(max(seen, low), high)
+        name, source = f"NFS {op.upper()} calls", f"{NFSD} proc3, proc4ops"
+        yield Check.of_counts("NFS-CALLS", name, source, seen, found, op=op)
+    arc = minus(around.outer[1].arc, around.outer[0].arc)
+    zil = minus(around.outer[1].zil, around.outer[0].zil)
+    for id_, name, seen, counter, found in (
+        ("ARC-MISSES", "reads that missed the ARC, at least", _of(tiers, "read", "l2arc", "disk", "indirect"),
+         "arcstats demand_data_misses, demand_metadata_misses",
+         arc.get("demand_data_misses", 0) + arc.get("demand_metadata_misses", 0)),
+        ("L2ARC-HITS", "reads from L2ARC, at least", _of(tiers, "read", "l2arc"), "arcstats l2_hits",
+         arc.get("l2_hits", 0)),
+        ("ZIL-COMMITS", "synchronous writes, at least",
+         _of(tiers, "write", *LOGGED) + _of(tiers, "commit", *LOGGED),
+         "zil zil_commit_count", zil.get("zil_commit_count", 0)),
+    ):  # fmt: skip
+        yield Check.of_counts(id_, name, counter, seen, min(seen, found))
+
+
+def _of(tiers: Mapping[tuple[str, str], int], op: str, *names: str) -> int:
+    return sum(tiers.get((op, name), 0) for name in names)

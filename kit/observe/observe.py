@@ -1,0 +1,322 @@
+"""An observation: the tracer on a server that serves, for a time, with the counters around it.
+
+Nothing of the server is changed: the tracer's files lie in /run/hsp until its end, like those of a run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import polars as pl
+
+from kit import __version__
+from kit.core.clock import Clock
+from kit.core.errors import ConfigError, HostError, KitError, error_text
+from kit.core.progress import Progress
+from kit.core.signals import ignore_interrupts
+from kit.core.units import format_time_s, utc_now
+from kit.hosts.base import Host, HostLost
+from kit.hosts.identity import read_identity
+from kit.instruments import histograms
+from kit.instruments.histograms import IntervalGrid
+from kit.observe import counters, served
+from kit.observe.counters import Around
+from kit.observe.served import FAILED, Served, pool_of
+from kit.recovery import host_undos, registry, undo, work_directory
+from kit.recovery.journal import Journal, Leftover
+from kit.setup import manifest as manifests
+from kit.setup.record import RunRecord
+from kit.store import json_file, tables
+from kit.store.format import FORMAT
+from kit.store.manifest import Clock as StoredClock
+from kit.store.manifest import Manifest, Testbed
+from kit.store.parts.observed import Observed, ObservedPool
+from kit.store.phase import Extreme, Phase, Sum, problems_of
+from kit.store.run_directory import RunDir
+from kit.trace import nfsd_tracer, support
+from kit.trace.nfsd_tracer import Tracer, TracerFiles
+from kit.trace.output import Class, Snapshot, Trace, parse_trace, place_of
+from kit.zfs import openzfs_version
+from kit.zfs.openzfs_version import ZfsVersion
+
+Value = TypeVar("Value")
+PHASE = "observed"
+_SERVER = "server"
+# Of the report's columns; a longer observation has longer intervals.
+_MOST_INTERVALS = 600
+_LEAST_INTERVAL_NS = 1_000_000_000
+_POLL_S = 0.2
+# The types that the program needs are those of the kernel (BPF type format).
+_TYPES = "/sys/kernel/btf/vmlinux"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What the tracer saw, and the server before and after it. `problems`: of the tracer, as sentences."""
+
+    trace: Trace
+    around: Around
+    before: Served
+    after: Served
+    interval_ns: int
+    problems: tuple[str, ...]
+    interrupted: bool = False
+
+
+def observe(
+    server: Host,
+    clock: Clock,
+    run_dir: RunDir,
+    duration_ns: int,
+    command: list[str],
+    progress: Progress,
+    wanted: Collection[str] = (),
+) -> list[Leftover]:
+    """Observe and store; returns what could not be undone. An interrupt ends the observation early.
+
+    `wanted`: names of pools or datasets; requests to others are counted together. Empty: all.
+
+    Raises KitError, also after what was seen until then is stored.
+    """
+    run_id, started = run_dir.path.name, time.monotonic()
+    record = RunRecord(_manifest(run_id, server, clock, command))
+    frames: list[pl.DataFrame] = []
+    failure: KitError | None = None
+    with Journal(run_dir.journal) as journal:
+        entry = registry.enter(run_id, run_dir.path)
+        journal.begin(run_id, "", registry.digest(entry.token))
+        try:
+            journal.know_host(_SERVER, read_identity(server))
+            around = _Observation(server, clock, run_dir, journal, record, progress, wanted)
+            looked = around.look(entry.token, duration_ns)
+            phase, frames = _phase(looked, server.name, clock)
+            record.fill(observed=_observed(looked), phases=(phase,))
+        except KitError as error:
+            failure = error
+            record.add_problems("error", error_text(error))
+        finally:
+            with ignore_interrupts(progress.note), progress.step("removing the tracer"):
+                left = _tear_down(journal, server, run_id)
+            record.add_problems("not-undone", *(each.problem for each in left))
+            record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
+            empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
+            tables.write_latency(run_dir, pl.concat([empty, *frames]))
+            json_file.write_json(run_dir.path / "manifest.json", record.manifest.as_json())
+    if failure:
+        raise failure
+    return left
+
+
+def _manifest(run_id: str, server: Host, clock: Clock, command: list[str]) -> Manifest:
+    return Manifest.model_validate({
+        "format": FORMAT, "run": run_id, "workload": "observe", "title": f"What {server.name} serves",
+        "started_utc": utc_now(), "command": tuple(command),
+        "clock": StoredClock.model_validate(clock, from_attributes=True),
+        "testbed": Testbed(name=server.name, server=server.name, emulated=clock.kind != "real"),
+        "versions": {"hsp": __version__}, "observed": Observed(),
+    })  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Observation:
+    """An observation that is under way."""
+
+    server: Host
+    clock: Clock
+    run_dir: RunDir
+    journal: Journal
+    record: RunRecord
+    progress: Progress
+    wanted: Collection[str]
+
+    def look(self, token: str, duration_ns: int) -> Looked:
+        """From the first look at the server until the tracer has ended."""
+        server, run_id = self.server, self.run_dir.path.name
+        with self.progress.step(f"looking at {server.name}"):
+            zfs = openzfs_version.read(server)
+            tracing = support_of(server, zfs)
+            self.record.add_versions(manifests.server_versions(server, zfs, tracing))
+            before = served.read(server).of(self.wanted)
+        directory = work_directory.path_of(run_id)
+        with self.journal.step("make work directory", path=directory):
+            undo.register(self.journal, _SERVER, server, host_undos.WorkDirectory(path=directory))
+            work_directory.create(server, run_id, token)
+        interval_ns = max(_LEAST_INTERVAL_NS, duration_ns // _MOST_INTERVALS)
+        with ExitStack() as stack:
+            with self.progress.step("starting the tracer"), self.journal.step("start the tracer"):
+                made = _traced(server, directory, self.clock, interval_ns, tracing, self.journal)
+                tracer = stack.enter_context(made)
+            return self._under(tracer, before, interval_ns, duration_ns)
+
+    def _under(self, tracer: Tracer, before: Served, interval_ns: int, duration_ns: int) -> Looked:
+        server, outer, interrupted = self.server, counters.read(self.server), False
+        tracer.begin(self.clock.to_host_ns(interval_ns))
+        inner = counters.read(server)
+        text = f"observing for {format_time_s(duration_ns / 1e9)}"
+        with self.progress.step(text), self.journal.step("observe"):
+            try:
+                _wait(tracer, self.clock.to_host_ns(duration_ns) / 1e9, self.progress)
+            except KeyboardInterrupt:
+                interrupted = True
+        with ignore_interrupts(self.progress.note):
+            inner_after = counters.read(server)
+            output, problems = tracer.end()
+            around = Around((outer, counters.read(server)), (inner, inner_after))
+            after = served.read(server).of(self.wanted, new=True)
+        (self.run_dir.raw / "trace-observed.json").write_text(output)
+        trace = parse_trace(output, observed=True)
+        problems = [*problems, *trace.problems]
+        return Looked(trace, around, before, after, interval_ns, tuple(problems), interrupted)
+
+
+def support_of(server: Host, zfs: ZfsVersion) -> support.TracingSupport:
+    """The tracer for this server. Raises HostError where its file systems could not be told apart."""
+    tracing = support.find_tracing(server, zfs)
+    why = tracing.reason or tracing.why_no_places
+    if not why and server.run(["test", "-r", _TYPES], check=False).returncode:
+        why = f"the kernel of {server.name} has no {_TYPES}"
+    if why:
+        raise HostError(
+            f"{server.name} cannot be observed: {why}",
+            "`hsp host check` shows what the tracer needs; nothing was changed",
+        )
+    return replace(tracing, program=support.program(zfs, observe=True))
+
+
+@contextmanager
+def _traced(
+    server: Host,
+    directory: str,
+    clock: Clock,
+    interval_ns: int,
+    tracing: support.TracingSupport,
+    journal: Journal,
+) -> Iterator[Tracer]:
+    place = TracerFiles(directory)
+    mounts = nfsd_tracer.will_mount(server)
+    undo.register(journal, _SERVER, server, host_undos.UndoTracer(directory=directory, mounts=mounts))
+    process = nfsd_tracer.start(server, place, clock, [interval_ns], tracing)
+    tracer = Tracer(server, place, process)
+    try:
+        yield tracer
+    finally:
+        try:
+            tracer.stop()
+        except HostLost:
+            pass  # what is left there is in the journal
+
+
+def _wait(tracer: Tracer, duration_s: float, progress: Progress) -> None:
+    begun = time.monotonic()
+    while (passed := time.monotonic() - begun) < duration_s and tracer.running():
+        progress.update(passed / duration_s)
+        time.sleep(min(_POLL_S, duration_s - passed))
+
+
+def _phase(looked: Looked, server: str, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
+    """The entry of the phase, and the rows of each file system: its name stands for the host."""
+    trace, (known, problems) = looked.trace, looked.before.joined(looked.after)
+    origin_ns = trace.snapshots[0].at_ns if trace.snapshots else 0
+    grid = IntervalGrid(origin_ns, origin_ns, clock.to_host_ns(looked.interval_ns), clock)
+    frames: list[pl.DataFrame] = []
+    extremes: list[Extreme] = []
+    sums: list[Sum] = []
+    tiers: dict[tuple[str, str], int] = {}
+    for name, places in _names(trace, known).items():
+        part, logs = only(trace, places), known.logs.get(pool_of(name), frozenset())
+        try:
+            cells = histograms.server_cells(part, grid, logs)
+        except ValueError as error:
+            problems.append(f"the tracer's counts of {name} cannot be used: {error}")
+            continue
+        frames.append(histograms.frame(cells, PHASE, "nfs-server", name))
+        extremes += histograms.server_extremes(part, logs, name)
+        sums += histograms.server_sums(part, logs, name)
+        for key, count in histograms.totals(cells).items():
+            tiers[key] = tiers.get(key, 0) + count
+    ends_ns = [snapshot.at_ns for snapshot in trace.snapshots]
+    end_ns = clock.from_host_ns(max(ends_ns, default=origin_ns) - origin_ns)
+    last_ns = max((int(each["time_ns"].max() or 0) for each in frames if each.height), default=0)  # type: ignore[arg-type]
+    checks = [
+        each.model_copy(update={"instrument": "observed"})
+        for each in counters.checks(looked.around, trace, tiers)
+    ]
+    return Phase(
+        name=PHASE, title=f"Observed: {server}", tiers=tuple(sorted({tier for _, tier in tiers})),
+        interval_ns=looked.interval_ns, client_ios=0,
+        server_ios=sum(count for (op, _), count in tiers.items() if op != "commit"),
+        lost_events=trace.lost_events, checks=tuple(checks), extremes=tuple(extremes), sums=tuple(sums),
+        problems=problems_of("tier-tracer", (*looked.problems, *problems)),
+        start_ns=0, end_ns=max(end_ns, last_ns + looked.interval_ns),
+    ), frames  # fmt: skip
+
+
+def _names(trace: Trace, known: Served) -> dict[str, set[int]]:
+    """Places by the name of their file system; without those that are not of ZFS."""
+    found: dict[str, set[int]] = {}
+    for place in places_of(trace):
+        if name := known.file_systems.get(place):
+            found.setdefault(name, set()).add(place)
+    return found
+
+
+def places_of(trace: Trace) -> set[int]:
+    last = trace.snapshots[-1].counts if trace.snapshots else {}
+    return {place_of(key) for key in last}
+
+
+def only(trace: Trace, places: set[int]) -> Trace:
+    """The requests to these places."""
+
+    def kept(of: Mapping[Class, Value]) -> dict[Class, Value]:
+        return {key: value for key, value in of.items() if place_of(key) in places}
+
+    return replace(
+        trace,
+        snapshots=[Snapshot(each.at_ns, kept(each.counts)) for each in trace.snapshots],
+        lowest=kept(trace.lowest),
+        highest=kept(trace.highest),
+        sums=kept(trace.sums),
+    )
+
+
+def _observed(looked: Looked) -> Observed:
+    known, _ = looked.before.joined(looked.after)
+    last = looked.trace.snapshots[-1].counts if looked.trace.snapshots else {}
+    counts: dict[int, int] = {}
+    for key, bins in last.items():
+        counts[place_of(key)] = counts.get(place_of(key), 0) + sum(bins.values())
+    others = sum(counts.get(place, 0) for place in known.others)
+    strange = sum(n for place, n in counts.items() if place != FAILED and place not in known.file_systems)
+    return Observed(
+        pools=tuple(
+            ObservedPool(name=name, log_vdevs=tuple(sorted(ids))) for name, ids in known.logs.items()
+        ),
+        file_systems=tuple(sorted(_names(looked.trace, known))),
+        elsewhere=strange - others,
+        others=others,
+        failed=counts.get(FAILED, 0),
+    )
+
+
+def _tear_down(journal: Journal, server: Host, run_id: str) -> list[Leftover]:
+    names = {_SERVER: server.name}
+    left = journal.teardown(
+        lambda item, kinds: undo.undo(item, {_SERVER: server}, kinds, run_id, lost=set()),
+        lambda item: undo.by_hand(item, names, run_id),
+    )
+    if journal.settled:
+        registry.leave(run_id)
+    return left
+
+
+def refuse_duration(duration_ns: int) -> None:
+    """Raises ConfigError."""
+    if duration_ns < _LEAST_INTERVAL_NS:
+        raise ConfigError(
+            f"--for {duration_ns / 1e9:g}s is too short", "give a second or more, such as 10min"
+        )

@@ -1,0 +1,111 @@
+"""What a server has: its mounted ZFS file systems, and which vdevs of its pools are log devices.
+
+Sources: /proc/self/mountinfo (proc(5)), `zpool list -v` (zpool-list(8)), the labels of log devices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from kit.core.errors import ConfigError, HostError
+from kit.hosts.base import Host
+from kit.zfs.zil import log_vdev_ids
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+# Places of requests that are of no ZFS file system: place_of_request.bt.
+FAILED, ELSEWHERE = 0, (1 << 17) - 1
+# In a message.
+_MOST_NAMED = 12
+_CLASSES = frozenset({"logs", "cache", "special", "dedup", "spare", "spares"})
+
+
+@dataclass(frozen=True)
+class Served:
+    """`file_systems`: names of datasets by minor number; `logs`: ids of log vdevs by pool.
+
+    `others`: as `file_systems`, of those that were not asked for.
+    """
+
+    file_systems: Mapping[int, str]
+    logs: Mapping[str, frozenset[int]]
+    others: Mapping[int, str] = field(default_factory=dict)
+
+    def of(self, wanted: Collection[str], *, new: bool = False) -> Served:
+        """With these pools and datasets, and all below them, alone; with all if there are none.
+
+        Raises ConfigError for one that is not there, unless `new`: it may have gone meanwhile.
+        """
+        if not wanted:
+            return self
+        mine = {
+            minor: name
+            for minor, name in self.file_systems.items()
+            if any(name == each or name.startswith((f"{each}/", f"{each}@")) for each in wanted)
+        }
+        for each in wanted:
+            if not new and not any(name == each or name.startswith(f"{each}/") for name in mine.values()):
+                there = ", ".join(sorted(set(self.file_systems.values()))[:_MOST_NAMED]) or "none"
+                raise ConfigError(f"no file system of {each} is mounted", f"mounted are: {there}")
+        rest = {minor: name for minor, name in self.file_systems.items() if minor not in mine}
+        return replace(self, file_systems=mine, others=rest)
+
+    def joined(self, later: Served) -> tuple[Served, list[str]]:
+        """Both together, and what of it is not the same any more, as sentences.
+
+        A number may have another file system later: the requests before and after are not told apart.
+        """
+        problems = [
+            f"{name} was unmounted meanwhile, and {now} has its number: their I/Os are not told apart"
+            for minor, name in self.file_systems.items()
+            if (now := later.file_systems.get(minor, name)) != name
+        ]
+        for pool in self.logs.keys() & later.logs.keys():
+            if self.logs[pool] != later.logs[pool]:
+                problems.append(
+                    f"the log devices of {pool} changed meanwhile: which of them answered is not known"
+                )
+        both = {**self.file_systems, **later.file_systems}
+        return Served(both, {**self.logs, **later.logs}, {**self.others, **later.others}), problems
+
+
+def pool_of(dataset: str) -> str:
+    return re.split("[/@]", dataset, maxsplit=1)[0]
+
+
+def read(server: Host) -> Served:
+    """Read both. Raises HostError."""
+    mounts = server.run(["cat", "/proc/self/mountinfo"]).stdout
+    pools = server.run(["zpool", "list", "-H", "-o", "name"]).stdout.split()
+    logs = {}
+    for pool in pools:
+        devices = log_devices(server.run(["zpool", "list", "-v", "-H", "-P", pool]).stdout)
+        logs[pool] = log_vdev_ids(server, devices)
+    return Served(file_systems(mounts), logs)
+
+
+def file_systems(mountinfo: str) -> dict[int, str]:
+    """Datasets by minor number. Raises HostError for lines that are none of mountinfo."""
+    found: dict[int, str] = {}
+    for line in mountinfo.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, source = before.split(" "), after.split(" ")
+        if not separator or len(fields) < 3 or len(source) < 2:
+            raise HostError(f"/proc/self/mountinfo has the line {line[:80]!r}", "is /proc mounted?")
+        major, _, minor = fields[2].partition(":")
+        if source[0] == "zfs" and major == "0":
+            found[int(minor)] = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), source[1])
+    return found
+
+
+def log_devices(listing: str) -> tuple[str, ...]:
+    """Paths of the log devices, from `zpool list -v -H -P`: each class of vdevs has a line before its own."""
+    devices, section = [], ""
+    for line in listing.splitlines():
+        name = line.strip().split("\t", 1)[0].split(" ", 1)[0]
+        if name in _CLASSES:
+            section = name
+        elif section == "logs" and name.startswith("/"):
+            devices.append(name)
+    return tuple(devices)

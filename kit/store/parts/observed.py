@@ -1,0 +1,38 @@
+"""What an observed server has: the key `observed` of manifest.json."""
+
+from __future__ import annotations
+
+from kit.store.stored import Count, Many, Nanoseconds, Stored
+
+
+class ObservedPool(Stored):
+    """`log_vdevs`: ids of its log devices; empty: its log blocks lie on its data vdevs."""
+
+    name: str
+    log_vdevs: Many[Count] = ()
+
+
+class Observed(Stored):
+    """`elsewhere`: requests of file systems that are not of ZFS; `others`: of ZFS, that were not asked for;
+    `failed`: that failed before their file was known. None of these are among the I/Os of the run."""
+
+    pools: Many[ObservedPool] = ()
+    file_systems: Many[str] = ()
+    elsewhere: Count = 0
+    others: Count = 0
+    failed: Count = 0
+
+
+class ObservedRow(Stored):
+    """Requests of one file system, op and tier. `waited_ns`: the sum of their latencies at the server.
+
+    `share`, `waited_share`: of the I/Os and of the waiting of the whole observation, of 1.
+    """
+
+    file_system: str
+    op: str
+    tier: str
+    ios: Count
+    share: float
+    waited_ns: Nanoseconds
+    waited_share: float

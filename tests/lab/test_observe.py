@@ -1,0 +1,81 @@
+"""`hsp observe` on a pool and an export that the kit did not make, under a load that it does not run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.hoststate import differences, state_of
+from tests.lab.rig import Bed, Rig
+
+PROTECTS = ("kit/observe", "kit/trace", "reports/features/observed")
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
+
+# As an administrator makes them: one pool with a log device, one without.
+_MAKE = """\
+set -e
+zpool create -f -O recordsize=4k -m /tank tank "$1" log "$2"
+zpool create -f -O recordsize=4k -m /plain plain "$3"
+zfs create tank/home
+for path in /tank/home /plain; do
+  exportfs -o rw,no_root_squash,insecure,fsid=$((n += 1)) "127.0.0.1:$path"
+done
+mkdir -p /mnt/home /mnt/plain
+mount -t nfs -o vers=3,proto=tcp,nolock,noac 127.0.0.1:/tank/home /mnt/home
+mount -t nfs -o vers=3,proto=tcp,nolock,noac 127.0.0.1:/plain /mnt/plain
+"""
+_UNMAKE = """\
+umount -f /mnt/home /mnt/plain; rmdir /mnt/home /mnt/plain
+exportfs -u 127.0.0.1:/tank/home; exportfs -u 127.0.0.1:/plain
+zpool destroy tank; zpool destroy plain
+"""
+_FIO = (
+    "fio --output-format=json --ioengine=psync --bs=512 --size=1m --number_ios={n} --randrepeat=1 "
+    "--name=a --filename=/mnt/home/a --rw=randwrite --sync=dsync --new_group "
+    "--name=b --filename=/mnt/plain/b --rw=randwrite --sync=dsync"
+)
+_WRITES = 150
+
+
+@pytest.fixture(scope="module")
+def served(rig: Rig) -> Iterator[Rig]:
+    nodes = [rig.nodes[name] for name in ("vd6", "vd1", "vd7")]
+    rig.host.run(["sh", "-c", _MAKE, "sh", *nodes], deadline_s=300)
+    try:
+        yield rig
+    finally:
+        rig.host.run(["sh", "-c", _UNMAKE], deadline_s=300, check=False)
+
+
+def test_each_pool_has_its_own_tiers_and_the_counts_are_those_of_the_load(
+    served: Rig, tmp_path: Path
+) -> None:
+    bed = Bed(served, tmp_path, {"data": ("vd0",)})
+    before = state_of(served.host)
+    done: list[subprocess.CompletedProcess[str]] = []
+    words = ["observe", "--testbed", os.fspath(bed.path), "--for", "40s", *bed.results]
+    watching = threading.Thread(target=lambda: done.append(bed.hsp(*words)))
+    watching.start()
+    journal = tmp_path / "observe" / "latest"
+    end = time.monotonic() + 300
+    while not any('"observe"' in each.read_text() for each in tmp_path.glob("observe/2*/journal.jsonl")):
+        assert watching.is_alive() and time.monotonic() < end
+        time.sleep(0.5)
+    load = json.loads(served.host.run(["sh", "-c", _FIO.format(n=_WRITES)], deadline_s=300).stdout)
+    watching.join()
+    (finished,) = done
+    print(finished.stdout, finished.stderr)
+    assert finished.returncode == 0, finished.stderr
+    summary = json.loads((journal / "summary.json").read_text())
+    assert summary["verdict"] == "valid", summary["reasons"]
+    rows = {(row["file_system"], row["op"], row["tier"]): row["ios"] for row in summary["observed"]}
+    issued = {job["jobname"]: job["write"]["total_ios"] for job in load["jobs"]}
+    assert rows["tank/home", "write", "slog"] >= issued["a"] and rows["plain", "write", "pool"] >= issued["b"]
+    assert not differences(before, state_of(served.host))
