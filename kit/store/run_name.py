@@ -11,6 +11,7 @@ from pathlib import Path
 from kit.core.errors import ConfigError
 from kit.core.seed import RUN_ID
 from kit.core.text import safe_text
+from kit.store.json_file import read_json
 
 _MOST_NAMED = 5
 _SERIES = "series-"
@@ -18,8 +19,11 @@ NO_RUNS = "`hsp demo` makes one; --results names another place"
 _RUN_ID = re.compile(f"(?:{_SERIES})?{RUN_ID}")
 
 
-def find_run(name: str | None, results: Path) -> Path:
-    """The directory of a run or series. Raises ConfigError where it is not told which."""
+def find_run(name: str | None, results: Path, *, alone: bool = False) -> Path:
+    """The directory of a run or series. Raises ConfigError where it is not told which.
+
+    The latest of a workload that sweeps is the series, not the run that it measured last, unless `alone`.
+    """
     path = Path(name or "")
     if name and ("/" in name or os.path.lexists(path)):
         return path
@@ -29,7 +33,7 @@ def find_run(name: str | None, results: Path) -> Path:
             raise ConfigError(f"no runs in {results}", NO_RUNS)
         return known[max(known, key=_time)]
     if found := _of_workload(results / name):
-        return found
+        return found if alone else _series_of(found) or found
     begun = sorted(each for each in known if name in (each[: len(name)], _time(each)[: len(name)]))
     if len(begun) == 1:
         return known[begun[0]]
@@ -79,6 +83,18 @@ def _of_workload(folder: Path) -> Path | None:
     if latest.is_symlink():
         return latest
     return max(filter(_has_id, _folders(folder)), key=lambda each: _time(each.name), default=None)
+
+
+def _series_of(run: Path) -> Path | None:
+    """The series that the run is one of, if it lies beside it."""
+    try:
+        # `latest` is a link, by the name of a run beside it.
+        run = run.parent / os.readlink(run) if run.is_symlink() else run
+        series = run.parent / str(read_json(run / "plan.json")["series"]["id"])
+    except (OSError, ConfigError, KeyError, TypeError):
+        return None
+    is_series = series.name.startswith(_SERIES) and _has_id(series)
+    return series if is_series and series.is_dir() else None
 
 
 def _time(name: str) -> str:

@@ -203,7 +203,7 @@ def test_from_two_names_of_drives_to_a_sheet(site: Site, before: States) -> None
         done = site.hsp(*words, *more, cwd=folder, own=own)
         print(words, done.returncode, done.stdout[-4000:], done.stderr[-4000:])
         assert done.returncode in ((0, 1, EXIT_UNKNOWN) if words[0] == "sheet" else (0,)), done.stderr
-    assert "virtio" in done.stdout.lower() and "qemu-nvme" in done.stdout.lower()
+    assert "\n- ssd: " in done.stdout and "\n- qemu-nvme-ctrl: " in done.stdout
     assert changes(site, before) == []
 
 

@@ -95,7 +95,7 @@ def show(
     without_text = "text" not in result.kinds
     refuse_unused(context, {"checks" if checks else mode: True, "a result without text": without_text})
     check_target(junit)
-    paths = [find_run(name, results) for name in runs or [""]]
+    paths = [find_run(name, results, alone=live) for name in runs or [""]]
     if checks:
         loaded("kit.cli.stored.check").check(paths, known, result, junit, all_)
     elif len(paths) > 1:
