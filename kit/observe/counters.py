@@ -25,7 +25,7 @@ _ZIL = "/proc/spl/kstat/zfs/zil"
 
 
 @dataclass(frozen=True)
-class Counters:
+class ServerCounters:
     """Cumulative values. `calls`: of nfsd, by op; `threads`: of nfsd."""
 
     calls: dict[str, int]
@@ -38,8 +38,8 @@ class Counters:
 class Around:
     """`outer` was read before the begin of the tracer and after its end, `inner` after it and before that."""
 
-    outer: tuple[Counters, Counters]
-    inner: tuple[Counters, Counters]
+    outer: tuple[ServerCounters, ServerCounters]
+    inner: tuple[ServerCounters, ServerCounters]
 
     def calls(self, op: str) -> tuple[int, int]:
         """The fewest and the most requests of the op that the tracer can have seen."""
@@ -49,14 +49,14 @@ class Around:
         return max(0, low - threads if low < high else low), high + (threads if low < high else 0)
 
 
-def read(server: Host) -> Counters:
+def read(server: Host) -> ServerCounters:
     """Read the counters. Raises HostError if one is missing."""
     output = server.run(["tail", "-v", "-n", "+1", NFSD, _THREADS, _ARCSTATS, _ZIL], check=False).stdout
     try:
         files = split_tail(output)
         _, calls = nfsd_counts(files[NFSD])
         threads = int(files[_THREADS].strip() or 0)
-        return Counters(calls, threads, parse_kstat(files[_ARCSTATS]), parse_kstat(files[_ZIL]))
+        return ServerCounters(calls, threads, parse_kstat(files[_ARCSTATS]), parse_kstat(files[_ZIL]))
     except (KeyError, ValueError, IndexError) as error:
         raise HostError(
             f"the counters of the NFS server and of OpenZFS of {server.name} cannot be read ({error!r})",

@@ -21,10 +21,13 @@ from kit.core.signals import ignore_interrupts
 from kit.core.units import format_time_s, utc_now
 from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import read_identity
+from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import histograms
 from kit.instruments.histograms import IntervalGrid
 from kit.observe import counters, served
 from kit.observe.counters import Around
+from kit.observe.guard import guarded
+from kit.observe.looking import LookingHost
 from kit.observe.served import FAILED, Served, pool_of
 from kit.recovery import host_undos, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover
@@ -83,6 +86,8 @@ def observe(
     Raises KitError, also after what was seen until then is stored.
     """
     run_id, started = run_dir.path.name, time.monotonic()
+    recorder = Recorder(run_dir.raw / "commands.jsonl")
+    server = LookingHost(RecordedHost(server, recorder), work_directory.path_of(run_id))
     record = RunRecord(_manifest(run_id, server, clock, command))
     frames: list[pl.DataFrame] = []
     failure: KitError | None = None
@@ -106,6 +111,7 @@ def observe(
             empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
             tables.write_latency(run_dir, pl.concat([empty, *frames]))
             json_file.write_json(run_dir.path / "manifest.json", record.manifest.as_json())
+    recorder.close()
     if failure:
         raise failure
     return left
@@ -113,11 +119,12 @@ def observe(
 
 def _manifest(run_id: str, server: Host, clock: Clock, command: list[str]) -> Manifest:
     return Manifest.model_validate({
-        "format": FORMAT, "run": run_id, "workload": "observe", "title": f"What {server.name} serves",
+        "format": FORMAT, "run": run_id, "workload": "observe",
+        "title": f"What {server.name} serves, and from where",
         "started_utc": utc_now(), "command": tuple(command),
         "clock": StoredClock.model_validate(clock, from_attributes=True),
         "testbed": Testbed(name=server.name, server=server.name, emulated=clock.kind != "real"),
-        "versions": {"hsp": __version__}, "observed": Observed(),
+        "versions": {"hsp": __version__}, "load": "the load of its own clients", "observed": Observed(),
     })  # fmt: skip
 
 
@@ -142,13 +149,17 @@ class _Observation:
             self.record.add_versions(manifests.server_versions(server, zfs, tracing))
             before = served.read(server).of(self.wanted)
         directory = work_directory.path_of(run_id)
-        with self.journal.step("make work directory", path=directory):
-            undo.register(self.journal, _SERVER, server, host_undos.WorkDirectory(path=directory))
-            work_directory.create(server, run_id, token)
+        mounts = nfsd_tracer.will_mount(server)
         interval_ns = max(_LEAST_INTERVAL_NS, duration_ns // _MOST_INTERVALS)
         with ExitStack() as stack:
+            stack.enter_context(guarded(server, directory, mounts=mounts))
+            with self.journal.step("make work directory", path=directory):
+                undo.register(self.journal, _SERVER, server, host_undos.WorkDirectory(path=directory))
+                work_directory.create(server, run_id, token)
             with self.progress.step("starting the tracer"), self.journal.step("start the tracer"):
-                made = _traced(server, directory, self.clock, interval_ns, tracing, self.journal)
+                action = host_undos.UndoTracer(directory=directory, mounts=mounts)
+                undo.register(self.journal, _SERVER, server, action)
+                made = _traced(server, directory, self.clock, interval_ns, tracing)
                 tracer = stack.enter_context(made)
             return self._under(tracer, before, interval_ns, duration_ns)
 
@@ -189,18 +200,10 @@ def support_of(server: Host, zfs: ZfsVersion) -> support.TracingSupport:
 
 @contextmanager
 def _traced(
-    server: Host,
-    directory: str,
-    clock: Clock,
-    interval_ns: int,
-    tracing: support.TracingSupport,
-    journal: Journal,
+    server: Host, directory: str, clock: Clock, interval_ns: int, tracing: support.TracingSupport
 ) -> Iterator[Tracer]:
     place = TracerFiles(directory)
-    mounts = nfsd_tracer.will_mount(server)
-    undo.register(journal, _SERVER, server, host_undos.UndoTracer(directory=directory, mounts=mounts))
-    process = nfsd_tracer.start(server, place, clock, [interval_ns], tracing)
-    tracer = Tracer(server, place, process)
+    tracer = Tracer(server, place, nfsd_tracer.start(server, place, clock, [interval_ns], tracing))
     try:
         yield tracer
     finally:
@@ -246,7 +249,7 @@ def _phase(looked: Looked, server: str, clock: Clock) -> tuple[Phase, list[pl.Da
         for each in counters.checks(looked.around, trace, tiers)
     ]
     return Phase(
-        name=PHASE, title=f"Observed: {server}", tiers=tuple(sorted({tier for _, tier in tiers})),
+        name=PHASE, title="All requests to ZFS over NFS", tiers=tuple(sorted({tier for _, tier in tiers})),
         interval_ns=looked.interval_ns, client_ios=0,
         server_ios=sum(count for (op, _), count in tiers.items() if op != "commit"),
         lost_events=trace.lost_events, checks=tuple(checks), extremes=tuple(extremes), sums=tuple(sums),

@@ -24,11 +24,13 @@ sleep infinity &
 held=$!
 echo $$ >"$1.part" && mv "$1.part" "$1" && wait
 """
-_WAIT = 'until test -e "$1"; do sleep 0.1; done'
+# $1: the file of warnings, then the command.
+RUN = 'warnings=$1; shift; exec env "$@" 2>"$warnings"'
+WAIT = 'until test -e "$1"; do sleep 0.1; done'
 # First ends the command that bpftrace waits for, so that bpftrace ends normally. Then ends all processes with
 # the program of this directory in their command line (not attached yet, or under sudo): TERM, then KILL.
 # The brackets keep this command from finding itself.
-_END_LEFT = (
+END_LEFT = (
     "found() { grep -l -- \"$1/nfsd[.]bt\" /proc/[0-9]*/cmdline 2>/dev/null | tr -dc '0-9\\n'; }; "
     'held=$(cat "$1/trace-ready" 2>/dev/null) && grep -q -F -- "$1/hold" "/proc/$held/cmdline" 2>/dev/null '
     '&& kill -s TERM "$held"; '
@@ -119,7 +121,7 @@ def command(
     """argv of a tracer for phases with these intervals (ns of the experiment)."""
     return [
         # Other users than root run a shell with sudo, which drops the variables of its caller.
-        "sh", "-c", 'warnings=$1; shift; exec env "$@" 2>"$warnings"', "sh", place.warnings,
+        "sh", "-c", RUN, "sh", place.warnings,
         f"BPFTRACE_AVAILABLE_FUNCTIONS_TEST={place.functions}",
         f"{tracing.map_keys_variable}={MAP_KEYS}",
         # Printing must not delay requests.
@@ -184,7 +186,7 @@ def _wait_ready(server: Host, place: TracerFiles, process: Process) -> None:
     """Wait with one command on the server. With a command per poll, the guest's sshd sometimes missed a
     wake-up (see kit.hosts.ssh, nudge_s).
     """
-    waiting = server.start(["sh", "-c", _WAIT, "sh", place.ready])
+    waiting = server.start(["sh", "-c", WAIT, "sh", place.ready])
     end = time.monotonic() + _READY_DEADLINE_S
     while waiting.running():
         if not process.running():
@@ -311,4 +313,4 @@ def end_left(server: Host, directory: str) -> None:
 
 def end_left_command(directory: str) -> list[str]:
     """argv of `end_left`."""
-    return ["sh", "-c", _END_LEFT, "sh", directory]
+    return ["sh", "-c", END_LEFT, "sh", directory]

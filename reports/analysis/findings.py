@@ -322,7 +322,8 @@ def _covers(outlier: PhaseFinding, stall: PhaseFinding) -> bool:
 def _overlaps(run: _Run) -> list[tuple[str, PhaseFinding]]:
     """Tiers with I/Os in another tier's band, most I/Os first, and what is said of them."""
     made = []
-    for entry in run.summary.bands:
+    # Of an observed server pools may have the same bands.
+    for entry in () if run.summary.observed else run.summary.bands:
         place = (entry.phase, entry.layer, entry.op)
         try:
             listed = [(each, each.count / each.total) for each in misplaced(entry)]

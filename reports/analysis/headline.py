@@ -171,7 +171,9 @@ def matched(summary: Summary) -> str:
     of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
     others = (summary.accounting.client_ios or 0) - of_clients
     parts = [f"{at_server:,} of {of_clients:,} I/Os matched"] if at_server and of_clients else []
-    if parts and at_server != of_clients:
+    if at_server and not of_clients:
+        parts = [f"{at_server:,} reads and writes (tracer = counters of the NFS server)"]
+    elif parts and at_server != of_clients:
         parts = [f"{at_server:,} I/Os at the server, {of_clients:,} of the clients"]
     if others:
         counters = "device counters" if not over_nfs and summary.rows_of(DEVICE) else "counters of the server"

@@ -7,6 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 from kit.store.checks.ids import IDS, STORED_IDS, SUM_IDS, UNKNOWN_ID, CheckId
 from kit.store.checks.outcome import Outcome, Verdict
 
+# What an observation does not do: a load of its own, on pools and devices that the kit has set up.
+_OF_LOADS = frozenset({
+    "ARC-ZIL-COUNTERS", "ARRAY", "CLIENT-SERVER-IOS", "CLIENTS-ALIKE", "CLOCK-OFFSETS", "FAULT-EVENTS",
+    "HOST-HEALTH", "INJECTED-FAULTS", "LATE-CLIENTS", "LOAD", "MOUNT-STATISTICS", "NO-AGEING", "NOT-MEASURED",
+    "PRECONDITION", "PROPERTIES", "READ-HISTORY", "RESOURCE-USE", "SCHEDULE", "SCRUB", "SERVER-ACTIVITY",
+    "SETTINGS-CHANGED", "UNTRACED", "WARM-UP",
+})  # fmt: skip
+
 
 def verdict_of(outcomes: Sequence[Outcome]) -> Verdict:
     """What is unknown by its nature or for too few I/Os alone can still show an unmet requirement."""
@@ -44,6 +52,8 @@ def _of_the_run(rest: Sequence[CheckId], seen: Collection[str], asked: Collectio
             continue
         if "IMPORTED" in seen and not each.of_imports:
             yield Outcome.absent(each.id, "not available", "an import has one count alone")
+        elif "observed" in asked and each.id in _OF_LOADS:
+            yield Outcome.absent(each.id, "not available", "a server in use was observed, without a load")
         elif "APPLIANCE" in seen and each.traced:
             yield Outcome.absent(each.id, "not available", "the server could not be looked into")
         elif each.asked_by and each.asked_by not in asked:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kit.core.units import format_latency
-from kit.store.labels import ios_words
+from kit.store.labels import op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.observed import ObservedRow
@@ -32,6 +32,19 @@ def describe(manifest: Manifest) -> list[ObservedRow]:
     return sorted(rows, key=lambda row: -row.waited_ns)
 
 
+# Who answers, by tier.
+_WHO = {
+    "dram": "DRAM (ARC) answers",
+    "l2arc": "The SSD cache (L2ARC) answers",
+    "disk": "Disks answer",
+    "slog": "The log device (SLOG) answers",
+    "pool": "The log on the data disks (no SLOG) answers",
+    "shared": "I/Os that other requests had begun answer",
+    "indirect": "Disks, after a block of metadata, answer",
+    "direct": "Disks, past the ARC, answer",
+}
+
+
 def answer(summary: Summary) -> Iterator[str]:
     """What made clients wait longest, over all file systems."""
     waited: Counter[tuple[str, str]] = Counter()
@@ -42,13 +55,16 @@ def answer(summary: Summary) -> Iterator[str]:
     if not waited:
         return
     (op, tier), waited_ns = waited.most_common(1)[0]
-    part, all_ios, all_ns = ios[op, tier], ios.total(), waited.total()
-    what = ios_words(op, tier)
+    part = ios[op, tier]
     yield (
-        f"{what[:1].upper()}{what[1:]} are {100 * part / all_ios:.1f} % of the I/Os and "
-        f"{100 * waited_ns / all_ns:.1f} % of the time that clients waited for the server: "
+        f"{_WHO.get(tier, tier)} {_percent(part / ios.total())} of the I/Os ({op_name(op)}), and clients "
+        f"spend {_percent(waited_ns / waited.total())} of their waiting on them: "
         f"{format_latency(waited_ns / part / 1e3)} each, in the mean."
     )
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.1f} %"
 
 
 def lines(summary: Summary) -> Iterator[str]:
@@ -58,7 +74,7 @@ def lines(summary: Summary) -> Iterator[str]:
         waited[row.file_system] += row.waited_ns
     all_ns = waited.total() or 1
     for name, waited_ns in waited.most_common(_MOST_LINES) if len(waited) > 1 else ():
-        yield f"{name}: {100 * waited_ns / all_ns:.1f} % of the waiting"
+        yield f"{name}: {_percent(waited_ns / all_ns)} of the waiting"
 
 
 def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:

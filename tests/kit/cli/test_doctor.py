@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from kit.cli import doctor as command
+from kit.cli.host import check as command
 from kit.cli.main import app
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import EXIT_HOST, EXIT_OK, ConfigError

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import reports
-from kit.cli import clean, doctor, host_disks, lab, new, run, slog
+from kit.cli import clean, lab, new, run, slog
+from kit.cli.host import check, disks
 from kit.cli.main import TARGETS, command_of
 from kit.cli.stored import watch
 from kit.cli.usage import UNUSED
@@ -83,7 +84,7 @@ MODES: list[tuple[str | None, str]] = [
     ("images of the lab", "clean --cache"),
     (None, "lab up"),
     ("the lab's image", "lab up --build"),
-    ("devices of this machine", "lab up --here host_disks.toml"),
+    ("devices of this machine", "lab up --here disks.toml"),
     ("a fault other than stall", "lab fault log0 error --sectors 1+1"),
     ("a fault other than error", "lab fault log0 stall --for 1ms"),
     ("a fault other than stall", "lab fault log0 heal"),
@@ -158,24 +159,24 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     for module, names in (
         (run, ("once", "repeat", "measure_sweep")), (lab, ("_boot", "_build", "prune_cache")),
-        (watch, ("watch",)), (slog, ("measure_each",)), (host_disks, ("wipe",)),
+        (watch, ("watch",)), (slog, ("measure_each",)), (disks, ("wipe",)),
     ):  # fmt: skip
         for name in names:
             monkeypatch.setattr(module, name, record(name, [] if module is slog else 0))
     disk = Wipe(Checked(DeviceSpec("/dev/x"), DISKS[0].node, ()), (), (("wipefs", "/dev/x"),), ())
-    monkeypatch.setattr(host_disks, "plan_wipe", lambda *_: disk)
+    monkeypatch.setattr(disks, "plan_wipe", lambda *_: disk)
     unknown = tuple(Reason(Code.UNDETERMINED, probe, "") for probe in ("lsof", "mdadm"))
-    monkeypatch.setattr(host_disks, "list_devices", lambda _: (*DISKS, replace(DISKS[0], reasons=unknown)))
-    monkeypatch.setattr(host_disks, "Locks", lambda *_: nullcontext())
-    for module in (host_disks, lab):
-        monkeypatch.setattr(module, "open_server" if module is host_disks else "open_host", opened)
+    monkeypatch.setattr(disks, "list_devices", lambda _: (*DISKS, replace(DISKS[0], reasons=unknown)))
+    monkeypatch.setattr(disks, "Locks", lambda *_: nullcontext())
+    for module in (disks, lab):
+        monkeypatch.setattr(module, "open_server" if module is disks else "open_host", opened)
     testbed = ROOT / "kit" / "lab" / "testbed.toml"
     monkeypatch.setattr(run, "sources", lambda _: (ROOT / "workloads" / "top-speeds.toml", testbed, ()))
     monkeypatch.setattr(run.resuming, "agree", record("agree"))
     report = make_report((), [Finding("nas", "swap", "ok", "none")])
     for name in ("_diagnose_lab", "_diagnose"):
-        monkeypatch.setattr(doctor, name, record(name, report))
-    monkeypatch.setattr(doctor, "targets_of", record("targets_of", []))
+        monkeypatch.setattr(check, name, record(name, report))
+    monkeypatch.setattr(check, "targets_of", record("targets_of", []))
     monkeypatch.setattr("kit.cli.emulated_device.serve", record("serve"))
     monkeypatch.setattr(new, "open_server", lambda testbed: record("server")(testbed) or HOST)
     monkeypatch.setattr(new_testbed, "list_devices", lambda host: (*SSDS, *DISKS))

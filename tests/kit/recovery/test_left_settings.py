@@ -85,7 +85,7 @@ def test_each_command_that_contacts_the_server_says_it(
     def refuse(*_: object, **__: object) -> None:
         raise KitError("not contacted here")
 
-    for module in ("kit.setup.remote_site", "kit.cli.doctor"):
+    for module in ("kit.setup.remote_site", "kit.cli.host.check"):
         monkeypatch.setattr(f"{module}.open_host", refuse)
     more = (*serials, "--results", os.fspath(tmp_path / "elsewhere")) if command[0] == "run" else ()
     done = hsp_here(*command, "--testbed", os.fspath(bed), *more)

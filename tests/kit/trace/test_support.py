@@ -56,7 +56,7 @@ class Server(ScriptedHost):
     def answer(self, command: Command) -> Answer:
         argv = command.argv
         if command.started:
-            return self.waiting if argv[2] == nfsd_tracer._WAIT else self.process
+            return self.waiting if argv[2] == nfsd_tracer.WAIT else self.process
         if argv[:2] == ("test", "-d"):
             return int(bool(self.no_tracepoint) and argv[2].endswith(self.no_tracepoint))
         if argv[0] == "grep":
@@ -205,7 +205,7 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
 ) -> None:
     server = Server()
     nfsd_tracer.start(server, nfsd_tracer.TracerFiles("/run/hsp/x"), clock, intervals_ns, FULL)
-    [argv] = [c.argv for c in server.commands if c.started and c.argv[2] != nfsd_tracer._WAIT]
+    [argv] = [c.argv for c in server.commands if c.started and c.argv[2] != nfsd_tracer.WAIT]
     assert argv[-3:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
     assert argv[at + 1 : at + 3] == ("-f", "json")

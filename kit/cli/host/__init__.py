@@ -1,0 +1,1 @@
+"""`hsp host`: machines of a testbed, their disks and old labels on these."""

@@ -1,0 +1,60 @@
+"""What an observation may do on a server: a closed list."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.core.errors import SafetyRefusal
+from kit.observe.guard import command
+from kit.observe.looking import LookingHost, is_read
+from kit.trace import nfsd_tracer
+from tests.fakes import ScriptedHost
+
+OWN = "/run/hsp/20261121T053000Z-ab12cd"
+
+
+@pytest.fixture
+def host() -> LookingHost:
+    return LookingHost(ScriptedHost(name="nas"), OWN)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["cat", "/proc/self/mountinfo"], ["tail", "-v", "-n", "+1", "/proc/net/rpc/nfsd", "/proc/uptime"],
+        ["zpool", "list", "-v", "-H", "-P", "tank"], ["zdb", "-l", "/dev/disk/by-id/nvme-a-part1"],
+        ["grep", "--extended-regexp", r" (arc_read|dmu_sync)(\s|$)", "/proc/kallsyms"],
+        ["kill", "-TERM", "758"], ["umount", nfsd_tracer.TRACING],
+        ["install", "-d", "-m", "0700", OWN], ["tee", f"{OWN}/token"],
+        ["rm", "-r", "-f", "--one-file-system", "--", OWN], command(OWN, mounts=True),
+        nfsd_tracer.end_left_command(OWN),
+    ],
+)  # fmt: skip
+def test_it_reads_and_writes_into_its_own_directory(host: LookingHost, argv: list[str]) -> None:
+    host._check(argv)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["zpool", "create", "tank", "/dev/sda"], ["zpool", "list", "-v", "-H", "-P", "tank", "destroy"],
+        ["zpool", "destroy", "tank"], ["zfs", "set", "sync=disabled", "tank"], ["exportfs", "-ra"],
+        ["sh", "-c", "echo 1 >/sys/module/zfs/parameters/zfs_arc_max"], ["sh", "-c", "rm -rf /", "sh", OWN],
+        ["tee", "/sys/module/zfs/parameters/zfs_arc_max"], ["rm", "-r", "-f", "--", "/tank"],
+        ["rm", "-r", "-f", "--", f"{OWN}/../other"], ["rm", "-f", f"{OWN}/a", "/etc/exports"],
+        ["cat", "/etc/shadow"], ["cat", "/proc/../etc/shadow"], ["umount", "/tank"], ["kill", "-KILL", "1"],
+        ["kill", "-TERM", "-1"], ["fio", "x"], ["systemctl", "restart", "nfs-server"], ["rm"],
+        ["cat", "/proc/uptime", "/etc/shadow"], ["cat"],
+    ],
+)  # fmt: skip
+def test_nothing_else_is_sent(host: LookingHost, argv: list[str]) -> None:
+    for send in (host.run, host.start):
+        with pytest.raises(SafetyRefusal, match="an observation changes nothing on the server"):
+            send(argv)
+    assert not is_read(argv)
+
+
+def test_files_go_into_its_own_directory_alone(host: LookingHost) -> None:
+    for path in ("/etc/exports", "/run/hsp/other/file", f"{OWN}x/file", f"{OWN}/../file"):
+        with pytest.raises(SafetyRefusal):
+            host.put(b"", path)

@@ -1,0 +1,109 @@
+"""An observed server: what made its clients wait, and whether it is judged by what it can be judged by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kit.store.latency import Latency
+from kit.store.tables import LATENCY_SCHEMA
+from reports.analysis import summary as summaries
+from reports.analysis.headline import headline
+from tests.reports import synthetic
+
+S = 10**9
+
+
+def rows_of(host: str, op: str, tier: str, us: int, ios: int, at_s: int = 45) -> pl.DataFrame:
+    low, high = us * 1000, us * 1000 + 1000
+    row = {"time_ns": at_s * S, "phase": "observed", "layer": "nfs-server", "host": host, "op": op,
+           "tier": tier, "lo_ns": low, "hi_ns": high, "count": ios}  # fmt: skip
+    return pl.DataFrame([row], schema=LATENCY_SCHEMA)
+
+
+def check(id_: str, count: int, **more: Any) -> dict[str, Any]:
+    return {"id": id_, "name": id_.lower(), "source": "counters", "expected": count, "found": count,
+            "tolerance": 0, "ok": True, "instrument": "observed", **more}  # fmt: skip
+
+
+LOADS = [
+    ("tank/home", "read", "dram", 20, 880), ("tank/home", "read", "disk", 5000, 100),
+    ("plain", "read", "disk", 5000, 20), ("plain", "write", "pool", 8000, 0),
+]  # fmt: skip
+
+
+def observed(**changes: Any) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """A server with two pools; 12 % of its reads wait for disks."""
+    loads = [load for load in LOADS if load[4]]
+    sums = [{"layer": "nfs-server", "host": host, "op": op, "tier": tier, "ios": ios,
+             "sum_ns": ios * (us * 1000 + 500)} for host, op, tier, us, ios in loads]  # fmt: skip
+    reads = sum(load[4] for load in loads)
+    disk = sum(load[4] for load in loads if load[2] == "disk")
+    phase = {
+        "name": "observed", "interval_ns": S, "client_ios": 0, "server_ios": reads, "lost_events": 0,
+        "start_ns": 0, "end_ns": 60 * S, "sums": sums, "tiers": ["disk", "dram"],
+        "checks": [
+            check("NFS-CALLS", reads, op="read"), check("NFS-CALLS", 0, op="write"),
+            check("NFS-CALLS", 0, op="commit"), check("ARC-MISSES", disk), check("L2ARC-HITS", 0),
+            check("ZIL-COMMITS", 0),
+        ],
+    }  # fmt: skip
+    manifest = {
+        "format": 1, "run": "20261121T053000Z-ab12cd", "workload": "observe", "title": "What nas serves",
+        "started_utc": "2026-11-21T05:30:00Z", "clock": {"kind": "real", "dilation": 1}, "ended": True,
+        "testbed": {"name": "nas", "server": "nas", "emulated": False}, "wall_s": 70.0,
+        "load": "the load of its own clients", "phases": [phase],
+        "observed": {"pools": [{"name": "tank", "log_vdevs": [1]}, {"name": "plain"}],
+                     "file_systems": ["plain", "tank/home"], "elsewhere": 7, "failed": 1},
+    }  # fmt: skip
+    phase |= changes.pop("phase", {})
+    return pl.concat([rows_of(*load) for load in loads]), manifest | changes
+
+
+def summary_of(frame: pl.DataFrame, manifest: dict[str, Any]) -> Any:
+    return summaries.summarise(Latency.of(frame), synthetic.parsed(manifest))
+
+
+def test_the_first_line_says_who_costs_the_most_time() -> None:
+    frame, manifest = observed()
+    summary = summary_of(frame, manifest)
+    assert summary.verdict == "valid", summary.reasons
+    said = headline(frame, synthetic.parsed(manifest), summary)
+    assert said.sentence == (
+        "Disks answer 12.0 % of the I/Os (reads), and clients spend 97.1 % of their waiting on them: "
+        "5 ms each, in the mean."
+    )
+    assert said.evidence[0].startswith(
+        "Complete: 1,000 reads and writes (tracer = counters of the NFS server)"
+    )
+    rows = [(row.file_system, row.tier, row.ios) for row in summary.observed]
+    assert rows == [("tank/home", "disk", 100), ("plain", "disk", 20), ("tank/home", "dram", 880)]
+    assert any("7 requests were to file systems that are not of ZFS" in note for note in summary.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "id_"),
+    [
+        ({"lost_events": 3}, "LOST-EVENTS"), ({"server_ios": 999}, "STORED-IOS"),
+        ({"problems": [{"code": "tier-tracer", "text": "the tracer died"}]}, "TIER-TRACER"),
+        ({"checks": []}, "MANIFEST-VALUES"), ({"start_ns": 46 * S}, "PHASE-TIMES"),
+    ],
+)  # fmt: skip
+def test_what_does_not_close_makes_it_unknown(changes: dict[str, Any], id_: str) -> None:
+    summary = summary_of(*observed(phase=changes))
+    assert summary.verdict == "unknown"
+    assert id_ in {each.id for each in summary.causes}, summary.reasons
+
+
+def test_a_file_system_that_the_manifest_does_not_have_is_a_contradiction() -> None:
+    frame, manifest = observed()
+    manifest["observed"]["file_systems"] = ["tank/home"]
+    assert summary_of(frame, manifest).verdict == "unknown"
+
+
+def test_a_load_of_the_kit_is_not_judged() -> None:
+    outcomes = {each.id: each for each in summary_of(*observed()).outcomes}
+    assert outcomes["LOAD"].state == outcomes["WARM-UP"].state == "not available"
+    assert outcomes["LOST-EVENTS"].state == "ok"
