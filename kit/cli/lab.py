@@ -262,6 +262,8 @@ def fault(
 
 def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
     """Words of a command of emulation/server/commands.c, in experiment time. Pure. Raises ConfigError."""
+    if fault == "stall" and not duration:
+        raise ConfigError("a stall needs --for, how long it lasts", "for example: --for 50ms")
     if fault == "stall":
         return ["stall", str(duration_ns("--for", duration))]
     if fault == "error":

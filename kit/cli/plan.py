@@ -63,7 +63,7 @@ def plan_command(
     Examples:
       hsp plan top-speeds
       hsp plan top-speeds --testbed nas.toml --commands
-      hsp plan candidates --build today
+      hsp plan candidates --build base --commands
     """
     side = Side.of(workload, testbed, (*(sets or ()), *as_set(length)))
     planned = side.sweep(only or (), quick=quick)

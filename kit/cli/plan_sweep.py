@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,25 +67,29 @@ def sweep_lines(planned: SweepPlan) -> Iterator[str]:
     yield ""
     for name, axis in planned.sweep.axes.items():
         phases = f", in {', '.join(axis.phases)}" if axis.phases else ""
-        needs = {"phase": "a phase a value", "build": "a pool a value", "nothing": "phases of the workload"}
+        needs = {
+            "phase": "a phase for each value", "build": "a new pool for each value",
+            "nothing": "phases of the workload",
+        }  # fmt: skip
         yield f"  {name}: {', '.join(axis.keys)} = {', '.join(axis.values)} ({needs[axis.kind]}{phases})"
     yield ""
     cells = {(cell.name, cell.phase) for cell in planned.cells}
     measured = f"{counted(len(planned.cells), 'measurement')} of {counted(len(cells), 'cell')}"
     yield f"{measured}, {counted(len(planned.builds), 'build')}:"
+    width = max((len(cell.in_run) for cell in planned.cells), default=0)
     for build, times_s in zip(planned.builds, build_seconds(planned), strict=True):
         yield f"  {build.name}: {duration_text(*times_s)}"
         for name in _of_no_cell(build):
-            yield f"    {name:41} no cell, measured once"
+            yield f"    {name:{width}} no cell, measured once"
         for cell in build.cells:
             again = " (once more: has anything drifted?)" if cell.again else ""
-            yield f"    {cell.in_run:41} {cell.name}{again}"
+            yield f"    {cell.in_run:{width}} {cell.name}{again}"
     for skipped in planned.skipped:
         yield f"  skipped: {skipped.phase} {name_of(skipped.at)}: {skipped.reason}"
     yield ""
     yield from commands.words(commands.of_all(each.plan for each in planned.builds))
     yield from kept_lines(first)
-    yield "`hsp plan WORKLOAD --build NAME` shows the commands of one of them"
+    yield f"`--build {shlex.quote(planned.builds[0].name)} --commands` shows the commands of one of them"
 
 
 def effort_lines(planned: SweepPlan) -> Iterator[str]:
@@ -102,9 +107,10 @@ def effort_lines(planned: SweepPlan) -> Iterator[str]:
     if sizes:
         total = format_decimal_bytes(sum(sizes.values()))
         yield f"{total} are written before anything is measured, by all builds:"
+    width = max(map(len, sizes), default=0)
     for device, size_bytes in sizes.items():
         rated = f", {shares[device]:.3%} of its rated endurance" if device in shares else ""
-        yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
+        yield f"  {device:{width}} {format_decimal_bytes(size_bytes)}{rated}"
 
 
 def files_of(plan: Plan) -> list[dict[str, str]]:

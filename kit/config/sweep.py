@@ -379,10 +379,9 @@ def with_sets(source: WorkloadSource, sets: Sequence[str]) -> WorkloadSource:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or class_of(key) not in ("phase", "build") or key.startswith("use."):
             settable = [each for each in known_keys() if each != "phase" and not each.startswith("use.")]
-            raise ConfigError(
-                f"--set {printable(text)}: expected KEY=VALUE, {nearest(key, settable, 'keys')}",
-                "for example: --set job.bs=4k",
-            )
+            what = f"there is no key '{printable(key)}'" if equals else "expected KEY=VALUE"
+            near = nearest(key, settable, "keys")
+            raise ConfigError(f"--set {printable(text)}: {what}, {near}", "for example: --set job.bs=4k")
         source = with_value(source, key, _parsed(value), (Path(f"--set {text}"), 1))
     return source
 

@@ -59,7 +59,8 @@ def _same_order(a: list[ComparedRun], b: list[ComparedRun]) -> str | None:
         return None
     before, after = ("A", "B") if first == {True} else ("B", "A")
     return (
-        f"The phases were always in this order: {before}, then {after}: what its place does looks the same."
+        f"The phases were always in this order: {before}, then {after}. An effect of the order would "
+        "look like a difference."
     )
 
 

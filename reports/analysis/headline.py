@@ -306,7 +306,8 @@ def _listed(lines: Sequence[HeadlineRow]) -> str:
     listed = []
     for line in known[:_MOST_MODES]:
         phase = f" ({line.phase})" if often[line.row.op, line.name] > 1 else ""
-        source = "" if line.row.tier == "all" else f" from {line.name}"
+        word = "from" if line.row.op == "read" else "to"
+        source = "" if line.row.tier == "all" else f" {word} {line.name}"
         listed.append(f"{op_name(line.row.op)}{source}{phase} {line.p50}")
     more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
     return f"Median latency: {', '.join(listed)}{more}." if listed else "Too few I/Os for a median."

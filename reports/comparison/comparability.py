@@ -153,7 +153,9 @@ def refuse_unknown(across: Sequence[str], keys: Sequence[str]) -> None:
             near = difflib.get_close_matches(prefix, dict.fromkeys(parts), n=3)
             raise ConfigError(
                 f"--across {prefix}: the runs have no such key",
-                f"did you mean: {', '.join(near)}" if near else "a key is named as the refusal names it",
+                f"did you mean: {', '.join(near)}"
+                if near
+                else "without it, `hsp compare` names the keys that differ",
             )
 
 

@@ -162,7 +162,7 @@ class _Candidate:
     def need_unknown(self) -> Decided:
         also = [f"Not known either: {each}." for each in self.missing[1:]]
         told = f"Cannot tell: {self.missing[0]}."
-        return Decided("cannot-tell", told, (*also, *self.seen), has="something you need")
+        return Decided("cannot-tell", told, (*also, *self.seen), has="a need")
 
     def worse(self) -> Decided:
         words, gains = self.against.words, self.against.told("shorter")

@@ -85,7 +85,8 @@ def histories(outcomes: Sequence[Mapping[str, Stand]], names: Sequence[str]) -> 
 def _words(judged: Sequence[tuple[int, State]], names: Sequence[str]) -> str:
     """Such as "new at X, known at Y, mended at Z": each turn, and what it was at first."""
     first, before = judged[0]
-    words = [] if before == "met" else [f"{before} since {names[first]}, the first"]
+    told = "the first" if first == 0 else "the first that tells"
+    words = [] if before == "met" else [f"{before} since {names[first]}, {told}"]
     for i, now in judged[1:]:
         if now != before:
             verbs = {"met": "mended", "known": "known"}

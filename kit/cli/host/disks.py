@@ -91,6 +91,6 @@ def wipe_command(
 def _find(plan: Testbed, name: str, testbed: Path) -> Device:
     real = {device.name: device for device in plan.device if device.is_real}
     if name not in real:
-        known = ", ".join(real) or "none"
-        raise ConfigError(f"{testbed}: there is no real device '{name}'", f"it has: {known}")
+        known = f"it has: {', '.join(real)}" if real else "none of its devices has a path and a serial number"
+        raise ConfigError(f"{testbed}: there is no real device '{name}'", known)
     return real[name]

@@ -64,7 +64,8 @@ class ListedRun:
 def list_command(
     context: typer.Context,
     kind: Annotated[
-        Literal["runs", "workloads", "presets", "baselines", "labs"], typer.Argument(help="Of what.")
+        Literal["runs", "workloads", "presets", "baselines", "labs"],
+        typer.Argument(help="Of what: runs, workloads, presets, baselines, labs."),
     ] = "runs",
     number: Annotated[
         int | None, typer.Option("--number", "-n", min=1, metavar="N", help="Only the newest N runs.")
@@ -200,8 +201,10 @@ def _row(run: ListedRun) -> tuple[str, ...]:
     state = "damaged" if run.problem else judged
     on_terminal = sys.stdout.isatty()
     when = _age(run.started_utc) if on_terminal else run.started_utc or ""
-    text = run.problem or _p50s(run.rows) or run.sentence or ""
-    return (state.upper(), run.workload, when, text, run.run if on_terminal and not run.problem else run.path)
+    # On a terminal it stands below the table.
+    problem = "see below" if on_terminal and run.problem else run.problem
+    text = problem or _p50s(run.rows) or run.sentence or ""
+    return (state.upper(), run.workload, when, text, run.run if on_terminal else run.path)
 
 
 def _age(started_utc: str | None) -> str:

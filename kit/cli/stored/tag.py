@@ -34,7 +34,7 @@ def tag(
         raise ConfigError(f"{run}: a baseline is a whole run", "leave the phase out")
     if not stored.trusted:
         raise MeasurementUnknown(
-            f"{run} is unknown: {' '.join(stored.summary.reasons)}",
+            f"{stored.directory} is unknown: {' '.join(stored.summary.reasons)}",
             "nothing can be compared with it: choose another run",
         )
     made = set_baseline(results, name, stored.directory, utc_now())

@@ -192,7 +192,7 @@ def _share(told: PowerLossResult) -> str:
     if not told.bound:
         return ""
     low, high = f"{100 * told.bound.low:.1f}", f"{100 * told.bound.high:.1f} %"
-    share = f"{low} to {high}" if told.moments_with_loss else f"Below {high}"
+    share = f"{low} to {high}" if told.moments_with_loss else f"Fewer than {high}"
     return f"{share} of power losses like these lose data (95 %)."
 
 

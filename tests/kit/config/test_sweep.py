@@ -164,7 +164,7 @@ def test_set_changes_a_key_of_every_phase(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["job.bs", "name=x", "use.log=1", "=4k", "phase=read"])
 def test_set_of_another_key_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "w.toml").write_text(HEAD)
-    with pytest.raises(ConfigError, match="expected KEY=VALUE"):
+    with pytest.raises(ConfigError, match=r"expected KEY=VALUE|there is no key"):
         with_sets(read_source(tmp_path / "w.toml"), [text])
 
 

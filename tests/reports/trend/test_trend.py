@@ -194,7 +194,11 @@ def test_a_known_failure_is_no_failure_and_a_new_one_is():
     new = {"outcomes": {"EXPECT:a": Stand("known", "slow"), "SUMS:read": Stand("failed", "open")}}
     trend = trend_of([point(1), point(2, **known), point(3, **new)])
     first, second = trend.checks
-    assert (first.words, first.failing, first.known) == ("known since run2, the first", False, True)
+    assert (first.words, first.failing, first.known) == (
+        "known since run2, the first that tells",
+        False,
+        True,
+    )
     assert (second.words, second.failing) == ("new at run3", True)
     root = ET.fromstring(trend_table.junit(trend, None))
     kinds = {case.get("name"): [part.tag for part in case] for case in root.iter("testcase")}

@@ -52,7 +52,7 @@ def test_everything_kept_and_what_twenty_power_losses_say() -> None:
     assert kept in judged.kept and judged.told and judged.told.looked_at == 60
     like = "each at most 20 ms after the first write, with at most 504 KiB written until then, 1 device, one "
     assert like + "session" in judged.kept
-    assert "Below 13.9 %" in judged.kept
+    assert "Fewer than 13.9 %" in judged.kept
     assert "lost 9 of 12 records looked for (50 ack" in judged.kept
     assert judged.told and judged.told.proven == 20 and judged.told.control and judged.told.control.lost == 9
     bound = judged.told.bound
@@ -132,7 +132,7 @@ def test_the_summary_is_invalid_unknown_or_tells_the_bound() -> None:
         return dict(synthetic.summarise(synthetic.latency(), manifest))
 
     kept = found(losses(*[moment()] * 20))
-    assert kept["verdict"] == "valid" and "Below 13.9 %" in kept["reasons"][0]
+    assert kept["verdict"] == "valid" and "Fewer than 13.9 %" in kept["reasons"][0]
     assert found(losses(moment(old=1)))["verdict"] == "invalid"
     unknown = found(losses(moment(proof=[])))
     assert unknown["verdict"] == "unknown" and "not proven" in unknown["reasons"][0]
@@ -179,4 +179,4 @@ def test_ci_has_a_case_with_the_bound(power_losses: PowerLoss, id_: str, outcome
     assert outcome in [part.tag for case in cases for part in case]
     if outcome == "system-out":
         (text,) = suite.iterfind("testcase/system-out")
-        assert "Below 13.9 % of power losses like these lose data" in (text.text or "")
+        assert "Fewer than 13.9 % of power losses like these lose data" in (text.text or "")
