@@ -92,6 +92,7 @@ _ADVICE = """\
 wwid=$(lsblk -dno WWN,SERIAL | awk '$2 == "TWINSER" {print $1; exit}')
 printf 'blacklist {\\n wwid "3%s"\\n}\\n' "${wwid#0x}" >/etc/multipath.conf
 systemctl reload multipathd; multipath -f mpatha || true
+udevadm trigger --settle --subsystem-match=block
 """
 
 
@@ -222,7 +223,11 @@ def users(site: Site) -> Iterator[None]:
         make_user(machine, role)
     yield
     for machine in site.machines.values():
-        machine.sh("rm /etc/sudoers.d/hsp && userdel --remove hsp 2>/dev/null")
+        # What systemd runs for a user who was logged in ends with that user alone.
+        machine.sh("rm /etc/sudoers.d/hsp; loginctl terminate-user hsp || true; pkill -KILL -u hsp || true")
+        machine.sh(
+            "for n in 1 2 3 4 5 6 7 8; do userdel --remove hsp 2>/dev/null && exit; sleep 1; done; false"
+        )
 
 
 def test_an_ordinary_user_with_the_documented_lines_runs_the_main_job(
@@ -237,7 +242,7 @@ def test_an_ordinary_user_with_the_documented_lines_runs_the_main_job(
     done = site.hsp("run", "top-speeds", *words)
     print(done.stderr[-6000:], done.stdout[-3000:])
     summary = json.loads(done.stdout)
-    causes = {each["id"] for each in summary["outcomes"] if each["makes"] != "valid"}
+    causes = {each["id"] for each in summary["outcomes"] if each.get("makes") in ("unknown", "invalid")}
     # A smoke run of an emulated machine may be too short; nothing else may be wrong with it.
     assert done.returncode == 0 or (done.returncode, causes) == (EXIT_UNKNOWN, {"FEW-IOS"}), summary[
         "reasons"
