@@ -15,7 +15,7 @@ import polars as pl
 
 from kit import __version__
 from kit.core.clock import Clock
-from kit.core.errors import ConfigError, HostError, KitError, error_text
+from kit.core.errors import ConfigError, HostError, KitError, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 from kit.core.units import format_time_s, utc_now
@@ -29,7 +29,7 @@ from kit.observe.counters import Around
 from kit.observe.guard import guarded
 from kit.observe.looking import LookingHost
 from kit.observe.served import FAILED, Served, pool_of
-from kit.recovery import host_undos, registry, undo, work_directory
+from kit.recovery import clean, host_undos, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover
 from kit.setup import manifest as manifests
 from kit.setup.record import RunRecord
@@ -49,8 +49,9 @@ from kit.zfs.openzfs_version import ZfsVersion
 Value = TypeVar("Value")
 PHASE = "observed"
 _SERVER = "server"
-# Of the report's columns; a longer observation has longer intervals.
-_MOST_INTERVALS = 600
+# The tracer prints all its counts after each, into the memory of the server; a longer observation has longer
+# ones. With 200 file systems that are in use it is some 250 MB.
+_MOST_INTERVALS = 240
 _LEAST_INTERVAL_NS = 1_000_000_000
 _POLL_S = 0.2
 # The types that the program needs are those of the kernel (BPF type format).
@@ -100,6 +101,8 @@ def observe(
             looked = around.look(entry.token, duration_ns)
             phase, frames = _phase(looked, server.name, clock)
             record.fill(observed=_observed(looked), phases=(phase,))
+            if looked.interrupted:
+                record.add_notes("Ctrl-C ended the observation before its time.")
         except KitError as error:
             failure = error
             record.add_problems("error", error_text(error))
@@ -315,6 +318,16 @@ def _tear_down(journal: Journal, server: Host, run_id: str) -> list[Leftover]:
     if journal.settled:
         registry.leave(run_id)
     return left
+
+
+def refuse_others(server: Host) -> None:
+    """One tracer of the kit at a time: its marks reach all of them. Raises SafetyRefusal, HostError."""
+    if runs := work_directory.left_by(server):
+        raise SafetyRefusal(
+            f"{server.name} is measured or observed by {', '.join(runs)}, or that run was killed there "
+            f"({work_directory.ROOT})",
+            clean.advice(runs[0]),
+        )
 
 
 def refuse_duration(duration_ns: int) -> None:
