@@ -43,8 +43,9 @@ def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str
 
 
 def place(phase: str, layer: str, op: str, tier: str) -> str:
-    """Such as "write-slog, NFS server: writes log SSD (SLOG)"."""
-    of = "" if tier == "all" else f" {tier_name(tier)}"
+    """Such as "write-slog, NFS server: writes to log SSD (SLOG)"."""
+    word = "from" if op == "read" else "to"
+    of = "" if tier == "all" else f" {word} {tier_name(tier)}"
     return f"{phase}, {layer_name(layer)}: {op_name(op)}{of}"
 
 
