@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from kit.core.errors import ConfigError, HostError
+from kit.core.proc_path import unescape
 from kit.hosts.base import Host
 from kit.zfs.zil import log_vdev_ids
 
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 # Places of requests that are of no ZFS file system: place_of_request.bt.
 FAILED, ELSEWHERE = 0, (1 << 17) - 1
 # In a message.
@@ -95,7 +95,7 @@ def file_systems(mountinfo: str) -> dict[int, str]:
             raise HostError(f"/proc/self/mountinfo has the line {line[:80]!r}", "is /proc mounted?")
         major, _, minor = fields[2].partition(":")
         if source[0] == "zfs" and major == "0":
-            found[int(minor)] = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), source[1])
+            found[int(minor)] = unescape(source[1])
     return found
 
 

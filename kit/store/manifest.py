@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.core.clock import ClockKind
+from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known_failures import Known
 from kit.store.format import FORMAT, Format
@@ -444,4 +445,9 @@ def read_manifest(run: RunDir) -> Manifest:
     path = run.path / "manifest.json"
     if not os.path.lexists(path):
         refuse_no_run(run.path)
+        if run.journal.exists():
+            raise ConfigError(
+                f"{run.path} has no result: the run has not ended, or was killed before it could store one",
+                "`hsp list` shows runs with results; `hsp clean` undoes what a run that was killed has left",
+            )
     return Manifest.from_json(read_versioned(path), path)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shlex
 import shutil
 import time
 from dataclasses import dataclass
@@ -110,12 +109,6 @@ def refuse_no_run(path: Path) -> None:
         inside = sorted(path.iterdir())
     except OSError:
         return
-    if any(each.name == "journal.jsonl" for each in inside):
-        name = shlex.quote(os.fspath(path))
-        raise ConfigError(
-            f"{path} has no result: the run has not ended, or was killed before it could store one",
-            f"`hsp run --resume {name}` goes on, `hsp clean {name}` undoes what is left; see `hsp list`",
-        )
     newest = _newest(path) or next(filter(None, map(_newest, inside)), None)
     if newest:
         raise ConfigError(f"{path} holds runs, and is not a run", f"name one of them, such as {newest}")

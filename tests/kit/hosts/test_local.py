@@ -315,10 +315,10 @@ def test_output_does_not_replace_a_file(host: LocalHost, tmp_path: Path) -> None
 
 _KIT = """\
 import sys
-from kit.hosts import local, settings
+from kit.hosts import file_settings, local
 from kit.hosts.local import LocalHost
 host, how, word = LocalHost(), sys.argv[1], sys.argv[2:]
-settings.run_own(host, word) if how == "own" else host.run(word)
+file_settings.run_own(host, word) if how == "own" else host.run(word)
 print(local._watcher._process.pid, flush=True)
 host.run(["sleep", "1000"], deadline_s=1000)
 """
