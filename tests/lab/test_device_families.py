@@ -188,7 +188,7 @@ def test_stripes_are_beside_what_their_drives_do_alone(devices: Finished) -> Non
     alone = phases(devices)["alone-ssd0"]
     assert len(alone["in_order_ns"]) == alone["client_ios"] > 100
     notes = devices.summary["notes"]
-    assert any(note.startswith("Stripes of 3 drives, one request at a time: ") for note in notes), notes
+    assert any(note.startswith("A stripe over 3 drives, one request at a time: ") for note in notes), notes
     report = (devices.run / "report.html").read_text()
     assert "Stripes by number of drives" in report and "raid0: how busy each drive is" in report
 
