@@ -326,9 +326,8 @@ def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iter
 
 
 _APART = (
-    "the kit uses no multipath disks: blacklist it in /etc/multipath.conf, `systemctl reload multipathd`, "
-    "flush it with `multipath -f`, disconnect all but one of its paths, and let udev look again "
-    "(`udevadm trigger --settle --subsystem-match=block`); then name that disk by its link"
+    "the kit uses no multipath disks: blacklist it in /etc/multipath.conf, flush it with `multipath -f`, "
+    "disconnect all but one of its paths, `udevadm trigger --settle`; then name that disk by its link"
 )
 
 

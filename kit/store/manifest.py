@@ -13,7 +13,6 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.core.clock import ClockKind
-from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known_failures import Known
 from kit.store.format import FORMAT, Format
@@ -24,7 +23,7 @@ from kit.store.parts.import_source import UNKNOWN, ImportSource
 from kit.store.parts.machine import HostFinding, Warmup
 from kit.store.parts.observed import Observed
 from kit.store.phase import Event, Phase, Problem
-from kit.store.run_directory import RunDir, refuse_no_run
+from kit.store.run_directory import RunDir, refuse_no_result
 from kit.store.stored import (
     Count,
     Json,
@@ -444,10 +443,5 @@ def read_manifest(run: RunDir) -> Manifest:
     """manifest.json, checked. Raises ConfigError."""
     path = run.path / "manifest.json"
     if not os.path.lexists(path):
-        refuse_no_run(run.path)
-        if run.journal.exists():
-            raise ConfigError(
-                f"{run.path} has no result: the run has not ended, or was killed before it could store one",
-                "`hsp list` shows runs with results; `hsp clean` undoes what a run that was killed has left",
-            )
+        refuse_no_result(run)
     return Manifest.from_json(read_versioned(path), path)

@@ -114,6 +114,16 @@ def refuse_no_run(path: Path) -> None:
         raise ConfigError(f"{path} holds runs, and is not a run", f"name one of them, such as {newest}")
 
 
+def refuse_no_result(run: RunDir) -> None:
+    """As `refuse_no_run`; raises ConfigError, too, for a run that has stored no result."""
+    refuse_no_run(run.path)
+    if run.journal.exists():
+        raise ConfigError(
+            f"{run.path} has no result: the run has not ended, or was killed before it could store one",
+            "`hsp list` shows runs with results; `hsp clean` undoes what a run that was killed has left",
+        )
+
+
 def _newest(path: Path) -> Path | None:
     """The newest run directory directly in `path`."""
     try:

@@ -15,7 +15,7 @@ from reports.analysis.answer import is_told
 from reports.analysis.headline import Headline, HeadlineRow, matched, two_digits
 from reports.features.all import FEATURES
 
-_HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "inside", "")
+_HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "share", "")
 _WITHHELD = "n too small"
 _MOST_BANDS = 8
 

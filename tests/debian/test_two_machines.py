@@ -92,7 +92,7 @@ _ADVICE = """\
 wwid=$(lsblk -dno WWN,SERIAL | awk '$2 == "TWINSER" {print $1; exit}')
 printf 'blacklist {\\n wwid "3%s"\\n}\\n' "${wwid#0x}" >/etc/multipath.conf
 systemctl reload multipathd; multipath -f mpatha || true
-udevadm trigger --settle --subsystem-match=block
+udevadm trigger --settle
 """
 
 

@@ -110,7 +110,7 @@ def test_a_run_without_any_published_range_says_so_once() -> None:
     sentence = "No published range: measured with 512 B, this phase has 4 KiB."
     assert result.headline.unpublished == (sentence,)
     lines = list(result_lines(read, result.headline, 100))
-    assert lines.count(sentence) == 1 and not any("published:" in line or "inside" in line for line in lines)
+    assert lines.count(sentence) == 1 and not any("published:" in line or " share" in line for line in lines)
     html = synthetic.report_page.render(rows, parsed, result)
     assert f'<p class="soft">{sentence}</p>' in html
     assert '<th>Published</th><th class="n">Inside it</th>' not in html and ">Published: Brendan" not in html
