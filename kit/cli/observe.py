@@ -13,16 +13,15 @@ from kit.cli.options import JsonOption, ResultsOption, duration_ns
 from kit.config.address import HostAddress, parse_address
 from kit.config.testbed import read_testbed
 from kit.core.clock import Clock
-from kit.core.errors import EXIT_HOST, ConfigError, HostError
+from kit.core.errors import EXIT_HOST, ConfigError
 from kit.core.output import emit_json, say
-from kit.core.own_file import own_directory
 from kit.core.progress import Progress
 from kit.hosts.connect import open_host
 from kit.observe.observe import observe as observe_server
 from kit.observe.observe import refuse_duration, refuse_others
-from kit.recovery import registry
+from kit.session.measure import new_run
 from kit.session.presentation import code_of, print_result
-from kit.store import json_file, run_directory
+from kit.store import run_directory
 
 _NAME = "observe"
 
@@ -30,7 +29,9 @@ _NAME = "observe"
 def observe(
     host: Annotated[
         str | None,
-        typer.Argument(metavar="[USER@]HOST", help="The server, as `ssh` is told it. Without: this machine."),
+        typer.Argument(
+            metavar="[USER@]HOST", help="The server, as in `ssh [USER@]HOST`. Without: this machine."
+        ),
     ] = None,
     testbed: Annotated[
         Path | None, typer.Option("--testbed", metavar="FILE", help="The server of this testbed instead.")
@@ -64,7 +65,8 @@ def observe(
         server = open_host(address, config)
     with server:
         refuse_others(server)
-        run_dir = _run_dir(results, str(address), config)
+        plan = {"hosts": {"server": str(address)}, "ssh_config": config}
+        run_dir = new_run(results, _NAME, plan)
         command = ["hsp", *sys.argv[1:]]
         wanted = tuple(dataset or ())
         left = observe_server(server, Clock("real"), run_dir, span_ns, command, progress, wanted)
@@ -78,21 +80,6 @@ def observe(
     for each in left:
         say(each.problem)
     raise typer.Exit(EXIT_HOST if left else code_of(analysed.summary))
-
-
-def _run_dir(results: Path, address: str, ssh_config: str | None) -> run_directory.RunDir:
-    """A new run directory, with what `hsp clean` needs to know. Raises HostError."""
-    try:
-        own_directory(results)
-        run_dir = run_directory.create_run(results, _NAME)
-        plan = {"hosts": {"server": address}, "ssh_config": ssh_config}
-        json_file.write_json(run_dir.path / "plan.json", plan)
-        registry.remember(run_dir.path.name, run_dir.path)
-    except OSError as error:
-        raise HostError(
-            f"{error.filename or results}: {error.strerror}", "choose another place with --results"
-        ) from error
-    return run_dir
 
 
 def _server(host: str | None, testbed: Path | None) -> tuple[HostAddress, str | None]:

@@ -23,8 +23,8 @@ from kit.store.parts.resource_use import ArcUse
 from kit.store.phase import Check, Missing
 from kit.zfs.openzfs_version import ZfsVersion
 
-_ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
-_ZIL = "/proc/spl/kstat/zfs/zil"
+ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
+ZIL = "/proc/spl/kstat/zfs/zil"
 _KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
 
 # Reads of the pool's own metadata and unfinished log blocks make small differences: at most 11 of 5945 in the
@@ -134,8 +134,8 @@ class ArcZilCounters(Instrument):
 
 def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
     """Read the counters. `objset` is the dataset's objsetid."""
-    arc = server.run(["cat", _ARCSTATS]).stdout
-    path, source = _ZIL, "ZIL of all pools"
+    arc = server.run(["cat", ARCSTATS]).stdout
+    path, source = ZIL, "ZIL of all pools"
     if zfs.has_zil_by_dataset:
         path, source = f"/proc/spl/kstat/zfs/{pool}/objset-0x{objset:x}", "ZIL"
     zil = server.run(["cat", path]).stdout

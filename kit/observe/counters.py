@@ -12,16 +12,13 @@ from dataclasses import dataclass
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import parse_kstat
+from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, parse_kstat
 from kit.instruments.base import minus, split_tail
 from kit.instruments.server_activity import NFSD, nfsd_counts
+from kit.nfs.server_threads import THREADS
 from kit.store.labels import LOGGED
 from kit.store.phase import Check
 from kit.trace.output import Trace
-
-_THREADS = "/proc/fs/nfsd/threads"
-_ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
-_ZIL = "/proc/spl/kstat/zfs/zil"
 
 
 @dataclass(frozen=True)
@@ -51,16 +48,17 @@ class Around:
 
 def read(server: Host) -> ServerCounters:
     """Read the counters. Raises HostError if one is missing."""
-    output = server.run(["tail", "-v", "-n", "+1", NFSD, _THREADS, _ARCSTATS, _ZIL], check=False).stdout
+    output = server.run(["tail", "-v", "-n", "+1", NFSD, ARCSTATS, ZIL], check=False).stdout
+    # Only root may read it, and `cat` is among the sudo lines.
+    threads = server.run(["cat", THREADS], check=False).stdout.strip()
     try:
         files = split_tail(output)
         _, calls = nfsd_counts(files[NFSD])
-        threads = int(files[_THREADS].strip() or 0)
-        return ServerCounters(calls, threads, parse_kstat(files[_ARCSTATS]), parse_kstat(files[_ZIL]))
+        return ServerCounters(calls, int(threads), parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL]))
     except (KeyError, ValueError, IndexError) as error:
         raise HostError(
             f"the counters of the NFS server and of OpenZFS of {server.name} cannot be read ({error!r})",
-            f"is nfsd running, and are {NFSD} and {_ARCSTATS} readable?",
+            f"is nfsd running, and are {NFSD} and {ARCSTATS} readable?",
         ) from error
 
 

@@ -35,7 +35,9 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("umount", re.escape(nfsd_tracer.TRACING)),
 )
 # In its own directory.
-_OWN = frozenset({"cat", "install", "mkdir", "rm", "tee", "find"})
+_OWN = frozenset({"cat", "install", "mkdir", "rm", "tee"})
+# What `install` may name besides: the directory above, which it makes, and an empty file.
+_BESIDE = (work_directory.ROOT, "/dev/null")
 _SCRIPTS = frozenset({
     GUARD, nfsd_tracer.RUN, nfsd_tracer.WAIT, nfsd_tracer.BEGIN, nfsd_tracer.END, nfsd_tracer.END_LEFT,
 })  # fmt: skip
@@ -67,14 +69,17 @@ class LookingHost(WrappedHost):
 
     def _is_in_own(self, argv: Sequence[str]) -> bool:
         """Whether each path of the command is in the directory of the observation."""
-        if argv[:2] == ["sh", "-c"] or tuple(argv[:2]) == ("sh", "-c"):
+        if tuple(argv[:2]) == ("sh", "-c"):
             return len(argv) > 4 and argv[2] in _SCRIPTS and self._is_own(argv[4])
-        paths = [word for word in argv[1:] if word.startswith("/")]
-        return argv[0] in _OWN and bool(paths) and all(map(self._is_own, paths))
+        # Options and modes of files; every other word is a path.
+        paths = [word for word in argv[1:] if not re.fullmatch("-.*|[0-7]{4}", word)]
+        beside = _BESIDE if argv[0] == "install" else ()
+        own = (path in beside or self._is_own(path) for path in paths)
+        return argv[0] in _OWN and bool(paths) and all(own)
 
     def _is_own(self, path: str) -> bool:
         inside = path == self._directory or path.startswith(f"{self._directory}/")
-        return ".." not in path.split("/") and (inside or path in (work_directory.ROOT, "/dev/null"))
+        return inside and ".." not in path.split("/")
 
 
 def is_read(argv: Sequence[str]) -> bool:

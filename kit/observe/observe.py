@@ -99,7 +99,7 @@ def observe(
             journal.know_host(_SERVER, read_identity(server))
             around = _Observation(server, clock, run_dir, journal, record, progress, wanted)
             looked = around.look(entry.token, duration_ns)
-            phase, frames = _phase(looked, server.name, clock)
+            phase, frames = _phase(looked, clock)
             record.fill(observed=_observed(looked), phases=(phase,))
             if looked.interrupted:
                 record.add_notes("Ctrl-C ended the observation before its time.")
@@ -223,7 +223,7 @@ def _wait(tracer: Tracer, duration_s: float, progress: Progress) -> None:
         time.sleep(min(_POLL_S, duration_s - passed))
 
 
-def _phase(looked: Looked, server: str, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
+def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
     """The entry of the phase, and the rows of each file system: its name stands for the host."""
     trace, (known, problems) = looked.trace, looked.before.joined(looked.after)
     origin_ns = trace.snapshots[0].at_ns if trace.snapshots else 0

@@ -14,8 +14,8 @@ from kit.core.proc_path import unescape
 from kit.hosts.base import Host
 from kit.zfs.zil import log_vdev_ids
 
-# Places of requests that are of no ZFS file system: place_of_request.bt.
-FAILED, ELSEWHERE = 0, (1 << 17) - 1
+# The place of requests that failed before their file was known: place_of_request.bt.
+FAILED = 0
 # In a message.
 _MOST_NAMED = 12
 _CLASSES = frozenset({"logs", "cache", "special", "dedup", "spare", "spares"})
@@ -54,10 +54,10 @@ class Served:
     def joined(self, later: Served) -> tuple[Served, list[str]]:
         """Both together, and what of it is not the same any more, as sentences.
 
-        A number may have another file system later: the requests before and after are not told apart.
+        A number may have another file system later: the requests before and after cannot be told apart.
         """
         problems = [
-            f"{name} was unmounted meanwhile, and {now} has its number: their I/Os are not told apart"
+            f"{name} was unmounted meanwhile, and {now} has its number: their I/Os cannot be told apart"
             for minor, name in self.file_systems.items()
             if (now := later.file_systems.get(minor, name)) != name
         ]

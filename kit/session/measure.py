@@ -193,17 +193,21 @@ def _steps(plan: Plan) -> int:
 
 
 def _create_run(plan: Plan, request: Request) -> run_directory.RunDir:
-    results = request.results
+    given: dict[str, Any] = {} if request.seed is None else {"seed": request.seed}
+    if request.series:
+        given["series"] = request.series.as_json()
+    if request.observer_effect:
+        given["observer_effect"] = True
+    return new_run(request.results, plan.workload.name, {**plan.as_json(), **given})
+
+
+def new_run(results: Path, name: str, plan: dict[str, Any]) -> run_directory.RunDir:
+    """A run directory below `results`/`name` with this plan.json, known to this machine. Raises HostError."""
     try:
         own_directory(results)
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
-        run_dir = run_directory.create_run(results, plan.workload.name)
-        given: dict[str, Any] = {} if request.seed is None else {"seed": request.seed}
-        if request.series:
-            given["series"] = request.series.as_json()
-        if request.observer_effect:
-            given["observer_effect"] = True
-        json_file.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
+        run_dir = run_directory.create_run(results, name)
+        json_file.write_json(run_dir.path / "plan.json", plan)
         registry.remember(run_dir.path.name, run_dir.path)
     except OSError as error:
         raise HostError(

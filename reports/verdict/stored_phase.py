@@ -207,7 +207,7 @@ def _times(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
         elif ended < event.time_ns:
             yield f"the event {event.kind} ends before it begins"
     if ios.times_ns and observed:
-        # Nobody need use the server when an observation begins or ends.
+        # The server may be idle when an observation begins or ends.
         interval, times = phase.interval_ns, (start, *ios.times_ns)
         if any((other - one) % interval for one, other in pairwise(times)):
             yield f"interval_ns is {interval}, its counts are of other intervals"

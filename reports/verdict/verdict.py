@@ -88,7 +88,7 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
         end_ns = last + phase.interval_ns
         late_ns = phase.end_ns - end_ns
         if manifest.observed and phase.start_ns <= first and last <= phase.end_ns:
-            continue  # Nobody need use the server when an observation begins or ends.
+            continue  # The server may be idle when an observation begins or ends.
         if first < phase.start_ns or not 0 <= late_ns <= max(
             _LATE_INTERVALS * phase.interval_ns, end_ns - first
         ):
@@ -166,7 +166,7 @@ def _observed_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
         yield Outcome.failed("COUNTS-MISSING", text, name)
     binned = sum(r.count for r in rows if r.phase == name and r.layer == SERVER and r.op != "commit")
     if not server:
-        yield Outcome.failed("NO-IO", "nobody has read or written on ZFS over NFS meanwhile.", name)
+        yield Outcome.failed("NO-IO", "no client read or wrote on ZFS over NFS meanwhile.", name)
     elif binned != server:
         text = f"latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
         yield Outcome.failed("STORED-IOS", text, name)

@@ -25,6 +25,7 @@ def host() -> LookingHost:
         ["zpool", "list", "-v", "-H", "-P", "tank"], ["zdb", "-l", "/dev/disk/by-id/nvme-a-part1"],
         ["grep", "--extended-regexp", r" (arc_read|dmu_sync)(\s|$)", "/proc/kallsyms"],
         ["kill", "-TERM", "758"], ["umount", nfsd_tracer.TRACING],
+        ["install", "-d", "-m", "0711", "/run/hsp"], ["install", "-m", "0600", "/dev/null", f"{OWN}/token"],
         ["install", "-d", "-m", "0700", OWN], ["tee", f"{OWN}/token"],
         ["rm", "-r", "-f", "--one-file-system", "--", OWN], command(OWN, mounts=True),
         nfsd_tracer.end_left_command(OWN),
@@ -44,6 +45,9 @@ def test_it_reads_and_writes_into_its_own_directory(host: LookingHost, argv: lis
         ["rm", "-r", "-f", "--", f"{OWN}/../other"], ["rm", "-f", f"{OWN}/a", "/etc/exports"],
         ["cat", "/etc/shadow"], ["cat", "/proc/../etc/shadow"], ["umount", "/tank"], ["kill", "-KILL", "1"],
         ["kill", "-TERM", "-1"], ["fio", "x"], ["systemctl", "restart", "nfs-server"], ["rm"],
+        ["rm", "-r", "-f", "--", "/run/hsp"], ["tee", "/dev/null"], ["rm", OWN, "etc"], ["install"],
+        ["find", OWN, "-delete"],
+        ["install", "-m", "0600", "/dev/null", "/etc/exports"],
         ["cat", "/proc/uptime", "/etc/shadow"], ["cat"],
     ],
 )  # fmt: skip
