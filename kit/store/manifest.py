@@ -24,6 +24,7 @@ from kit.store.parts.machine import HostFinding, Warmup
 from kit.store.parts.observed import Observed
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_result
+from kit.store.run_kind import RunKind
 from kit.store.stored import (
     Count,
     Json,
@@ -415,6 +416,19 @@ class Manifest(Stored):
     import_: Annotated[Import | None, Field(alias="import")] = None
     events: Many[Event] = ()
     wall_s: Positive | None = None
+
+    @property
+    def kind(self) -> RunKind:
+        if self.import_:
+            return RunKind.IMPORT
+        if self.observed:
+            return RunKind.OBSERVED
+        return RunKind.APPLIANCE if self.appliance else RunKind.HOSTS
+
+    @property
+    def served(self) -> set[str]:
+        """What the I/Os at the server are stored by: its name, or the file systems of an observed server."""
+        return set(self.observed.file_systems) if self.observed else {str(self.testbed.server)}
 
     @property
     def traced(self) -> bool:

@@ -33,7 +33,7 @@ def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
     Where a parameter switches FLUSH off, a write cache that is not known may be volatile.
     """
     properties = (manifest.dataset.properties if manifest.dataset else None) or {}
-    if manifest.import_ or manifest.appliance or properties.get("sync") == "disabled":
+    if not manifest.kind.value.sees_server or properties.get("sync") == "disabled":
         return
     off = _switched_off(manifest)
     for phase in manifest.phases:

@@ -59,7 +59,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
         yield f"{count} of its checks {id_} {'is' if count == 1 else 'are'} missing"
     yield from _instruments(phase)
     yield from _devices(phase)
-    yield from _of_its_ios(phase, ios, observed=manifest.observed is not None)
+    yield from _of_its_ios(phase, ios, drives_load=manifest.kind.value.drives_load)
     yield from _out_of(phase, ios)
     yield from _subjects(phase)
     yield from _machines(phase)
@@ -121,10 +121,11 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     parts = _whole_parts(phase)
     for machine in phase.machines:
         need += Counter({"CLOCK-STEP": 1, "THERMAL": 1}) if machine.host else Counter()
-    if manifest.observed:
+    known = manifest.kind.value
+    if not known.drives_load:
         return need + Counter({"NFS-CALLS": 3, "ARC-MISSES": 1, "L2ARC-HITS": 1, "ZIL-COMMITS": 1})
     # Clients without a mount of the kernel's count no calls.
-    if phase.on_devices or manifest.appliance or not manifest.testbed.server:
+    if phase.on_devices or not known.sees_server or not manifest.testbed.server:
         return need
     need += Counter(dict.fromkeys(("TRIM", "DIRECT-IO", "CPU-STEAL"), parts))
     if phase.target is None:
@@ -192,7 +193,7 @@ def _failed(phase: Phase) -> int:
     return max((check.found for check in phase.checks if check.id == "L2ARC-ERRORS"), default=0)
 
 
-def _of_its_ios(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
+def _of_its_ios(phase: Phase, ios: Counted, *, drives_load: bool) -> Iterator[str]:
     """Whether the sums are of the I/Os that the phase has."""
     if phase.forces is not None or phase.schedule is not None or phase.target is not None:
         return
@@ -201,6 +202,13 @@ def _of_its_ios(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
     if not ios.of(SERVER) or phase.parts:
         return
     expected = {check.id: check.expected for check in phase.checks}
+    for id_, count in _by_tier(phase, ios, drives_load=drives_load).items():
+        if expected.get(id_, count) != count:
+            yield f"the check {id_} is of {expected[id_]} I/Os, latency.parquet has {count}"
+
+
+def _by_tier(phase: Phase, ios: Counted, *, drives_load: bool) -> dict[str, int]:
+    """What the counters of the kernel must be of, by the tiers of the tracer."""
     reads = {tier: ios.of(SERVER, op="read", tiers=(tier,)) for tier in ("dram", "l2arc", "disk", "indirect")}
     written = [(tier, n) for (layer, _, op, tier), n in ios.ios.items() if layer == SERVER and op != "read"]
     exact = {
@@ -208,15 +216,13 @@ def _of_its_ios(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
         "ARC-MISSES": reads["l2arc"] + reads["disk"] + reads["indirect"],
         "ZIL-COMMITS": sum(n for tier, n in written if tier != "dram"),
     }
-    if observed:
+    if not drives_load:
         # Asynchronous writes have the tier of a block that they had to read.
         exact["ZIL-COMMITS"] = sum(n for tier, n in written if tier in LOGGED)
     elif not written and (phase.block_bytes or 0) <= _SPLICE_BYTES:
         # With writes, and reads in pieces, ARC hits are not requests.
         exact["ARC-HITS"] = reads["dram"]
-    for id_, count in exact.items():
-        if expected.get(id_, count) != count:
-            yield f"the check {id_} is of {expected[id_]} I/Os, latency.parquet has {count}"
+    return exact
 
 
 def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:

@@ -67,7 +67,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     yield from _exact(phase, ios)
     yield from _clients(phase)
     yield from _parts(phase)
-    yield from _times(phase, ios, observed=manifest.observed is not None)
+    yield from _times(phase, ios, may_idle=not manifest.kind.value.drives_load)
     yield from _sizes(phase)
     yield from _loads(manifest, phase, ios)
     yield from _split(phase, ios)
@@ -89,11 +89,20 @@ def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
 
 def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
     names, server = {row.host for row in phase.clients}, str(manifest.testbed.server)
-    served = set(manifest.observed.file_systems) if manifest.observed else {server}
-    known: dict[str, set[str]] = {CLIENT: names, DEVICE: names, SERVER: served}
+    known: dict[str, set[str]] = {CLIENT: names, DEVICE: names, SERVER: manifest.served}
     for layer, hosts in known.items():
         if strange := {host for at, host, *_ in ios.ios if at == layer} - hosts:
             yield f"latency.parquet has I/Os of {layer} {min(strange)}, which the manifest does not have"
+    yield from _issuers(manifest, phase, names, server)
+    stored = DEVICE if phase.on_devices else CLIENT
+    if ios.of(stored):
+        for row in phase.clients:
+            if (held := ios.of(stored, host=row.host)) != row.ios:
+                yield f"clients says {row.ios} I/Os of {row.host}, latency.parquet has {held}"
+
+
+def _issuers(manifest: Manifest, phase: Phase, names: set[str], server: str) -> Iterator[str]:
+    """Whether the testbed has the hosts and devices that issued I/Os, `names`."""
     devices = {str(each.name) for each in manifest.testbed.devices} | {_ARRAY}
     clients = manifest.testbed.clients
     if phase.on_devices and (strange := names - devices):
@@ -104,11 +113,6 @@ def _hosts(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
         yield f"the load in the dataset is of {min(names)}, the server is {server}"
     if phase.target and phase.server_ios is not None:
         yield f"server_ios is {phase.server_ios}, and no server answered the load"
-    stored = DEVICE if phase.on_devices else CLIENT
-    if ios.of(stored):
-        for row in phase.clients:
-            if (held := ios.of(stored, host=row.host)) != row.ios:
-                yield f"clients says {row.ios} I/Os of {row.host}, latency.parquet has {held}"
 
 
 def _exact(phase: Phase, ios: Counted) -> Iterator[str]:
@@ -195,7 +199,8 @@ def _parts(phase: Phase) -> Iterator[str]:
         yield "parts overlap, or are outside of the phase"
 
 
-def _times(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
+def _times(phase: Phase, ios: Counted, *, may_idle: bool) -> Iterator[str]:
+    """`may_idle`: a server that the kit did not load may have no I/O when the phase begins or ends."""
     start, end = phase.start_ns, phase.end_ns
     if start < 0 or end < start:
         yield f"it is from {start} to {end} ns"
@@ -206,8 +211,7 @@ def _times(phase: Phase, ios: Counted, *, observed: bool) -> Iterator[str]:
             yield f"the event {event.kind} at {event.time_ns} ns is outside of it"
         elif ended < event.time_ns:
             yield f"the event {event.kind} ends before it begins"
-    if ios.times_ns and observed:
-        # The server may be idle when an observation begins or ends.
+    if ios.times_ns and may_idle:
         interval, times = phase.interval_ns, (start, *ios.times_ns)
         if any((other - one) % interval for one, other in pairwise(times)):
             yield f"interval_ns is {interval}, its counts are of other intervals"

@@ -23,7 +23,7 @@ _EARLY = timedelta(seconds=2)
 
 def contradictions(manifest: Manifest, latency: Latency) -> Iterator[Outcome]:
     """Outcomes of a run that nothing else makes unknown. An import has one count alone."""
-    if manifest.import_:
+    if not manifest.kind.value.counts_twice:
         return
     for text in itertools.islice(_of_the_run(manifest), _MOST_SHOWN):
         yield Outcome.failed(MANIFEST_VALUES, f"manifest.json contradicts itself: {text}.")

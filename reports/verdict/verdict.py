@@ -11,6 +11,7 @@ from kit.store.checks.outcome import Outcome, Tally
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
+from kit.store.run_kind import RunKind
 from kit.store.summary import Row
 from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance
@@ -44,10 +45,10 @@ def accounting(
         made.append(Outcome.ok("DEVICE-DRAM"))
     if not manifest.ended:
         made.append(Outcome.failed("NOT-ENDED", _NOT_ENDED))
-    if manifest.import_:
+    kind = manifest.kind
+    if kind is RunKind.IMPORT:
         made.insert(0, Outcome.unknown("IMPORTED", IMPORTED))
-    else:
-        # An import has no second count: there is no accounting to judge.
+    if kind.value.counts_twice:
         for phase in phases:
             outcomes = [*_of_phase(manifest, phase, rows)]
             made += outcomes
@@ -57,7 +58,7 @@ def accounting(
         made += contradictions(manifest, latency) if whole else ()
     if not phases:
         made.append(Outcome.failed("NO-PHASES", "The run has no phases."))
-    if manifest.appliance:
+    if kind is RunKind.APPLIANCE:
         closes = not any(each.decides for each in (*found, *made))
         made.insert(0, Outcome.unknown("APPLIANCE", appliance.verdict_reason(phases, closes)))
     return [*made, *_gaps(manifest, latency.intervals, aged), *flush_outcomes(manifest)]
@@ -65,19 +66,23 @@ def accounting(
 
 def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[Outcome]:
     """Parts of a run that are not as a run stores them. An import has none of them."""
-    if manifest.import_:
+    if not manifest.kind.value.counts_twice:
         return
     if manifest.clock is None:
         text = "The manifest lacks the clock: it is not known what a second of this run is."
         yield Outcome.failed("NO-CLOCK", text)
-    no_clients = manifest.observed is not None or (
-        bool(manifest.phases) and all(phase.target for phase in manifest.phases)
-    )
+    local = bool(manifest.phases) and all(phase.target for phase in manifest.phases)
+    no_clients = local or not manifest.kind.value.drives_load
     if not (manifest.testbed.server and (manifest.testbed.clients or no_clients)):
         yield Outcome.failed("NO-HOSTS", "The manifest lacks the server or the clients of the testbed.")
     if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
         text = "Devices were preconditioned, and ageing.parquet, which shows it, is missing or empty."
         yield Outcome.failed("NO-AGEING", text)
+    yield from _late(manifest, intervals)
+
+
+def _late(manifest: Manifest, intervals: pl.DataFrame) -> Iterator[Outcome]:
+    """Phases whose time is not that of their I/Os."""
     spans = intervals.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
     seen = {phase: (first, last) for phase, first, last in spans.iter_rows()}
     for phase in manifest.phases:
@@ -87,8 +92,9 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
         first, last = seen[phase.name]
         end_ns = last + phase.interval_ns
         late_ns = phase.end_ns - end_ns
-        if manifest.observed and phase.start_ns <= first and last <= phase.end_ns:
-            continue  # The server may be idle when an observation begins or ends.
+        may_idle = not manifest.kind.value.drives_load
+        if may_idle and phase.start_ns <= first and last <= phase.end_ns:
+            continue
         if first < phase.start_ns or not 0 <= late_ns <= max(
             _LATE_INTERVALS * phase.interval_ns, end_ns - first
         ):
@@ -135,9 +141,9 @@ def _of_phase(manifest: Manifest, phase: Phase, rows: Sequence[Row]) -> Iterator
     if phase.target:
         layer = DEVICE if phase.on_devices else CLIENT
         return _load_trouble(phase, rows, layer, "fio")
-    if manifest.appliance:
+    if not manifest.kind.value.sees_server:
         return _load_trouble(phase, rows, CLIENT, "the clients")
-    if manifest.observed:
+    if not manifest.kind.value.drives_load:
         return _observed_trouble(phase, rows)
     return _phase_trouble(phase, rows)
 

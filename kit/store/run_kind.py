@@ -1,0 +1,28 @@
+"""Kinds of runs, and what the kit can know of each. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True)
+class Known:
+    """`drives_load`: the kit's own clients issued the I/Os, and their counts are in the phases.
+
+    `counts_twice`: two instruments counted the same I/Os, so that there are sums to judge.
+    `sees_server`: the kit read the pool, the counters and the tracer of the server.
+    """
+
+    drives_load: bool = True
+    counts_twice: bool = True
+    sees_server: bool = True
+
+
+class RunKind(Enum):
+    """Who issued the I/Os, and who counted them."""
+
+    HOSTS = Known()
+    APPLIANCE = Known(sees_server=False)
+    OBSERVED = Known(drives_load=False)
+    IMPORT = Known(drives_load=False, counts_twice=False, sees_server=False)
