@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import reports
-from kit.cli.options import JsonOption, ResultsOption, duration_ns
+from kit.cli.options import JsonOption, LiveOption, ResultsOption, duration_ns
 from kit.config.address import HostAddress, parse_address
 from kit.config.testbed import read_testbed
 from kit.core.clock import Clock
@@ -19,7 +19,9 @@ from kit.core.progress import Progress
 from kit.hosts.connect import open_host
 from kit.observe.observe import observe as observe_server
 from kit.observe.observe import refuse_duration, refuse_others
-from kit.session.measure import new_run
+from kit.recovery.journal import Journal
+from kit.session.live.terminal import LiveView
+from kit.session.measure import is_shown, new_run
 from kit.session.presentation import code_of, print_result
 from kit.store import run_directory
 
@@ -45,6 +47,7 @@ def observe(
             "--dataset", metavar="NAME", help="Only this pool or dataset, and all below it. Repeatable."
         ),
     ] = None,
+    live: LiveOption = False,
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
 ) -> None:
@@ -54,7 +57,7 @@ def observe(
 
     Examples:
       sudo hsp observe                 this server, 10 minutes
-      hsp observe root@nas --for 1h
+      hsp observe root@nas --for 1h --live
       hsp observe root@nas --dataset tank/home
     """
     span_ns = duration_ns("--for", for_)
@@ -69,10 +72,14 @@ def observe(
         run_dir = new_run(results, _NAME, plan)
         command = ["hsp", *sys.argv[1:]]
         wanted = tuple(dataset or ())
-        left = observe_server(server, Clock("real"), run_dir, span_ns, command, progress, wanted)
-    run_directory.point_latest(run_dir)
-    with progress.step("drawing the report"):
-        analysed = reports.analyse(run_dir)
+        if live and is_shown(progress, json_output=json_output):
+            progress.show_below(LiveView(run_dir))
+        # It is held until the report is there: who looks at the run waits for that.
+        with Journal(run_dir.journal) as journal:
+            run_directory.point_latest(run_dir)
+            left = observe_server(server, Clock("real"), run_dir, span_ns, command, progress, journal, wanted)
+            with progress.step("drawing the report"):
+                analysed = reports.analyse(run_dir)
     if json_output:
         emit_json(analysed.summary.as_json())
     else:

@@ -24,6 +24,10 @@ safety = partial(typer.Option, rich_help_panel=SAFETY)
 sweep = partial(typer.Option, rich_help_panel="Sweep")
 _PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%?")
 
+LiveOption = Annotated[
+    bool,
+    typer.Option("--live", help="Show each phase while it runs, on a terminal and for `hsp show --live`."),
+]
 JsonOption = Annotated[bool, output("--json", help="JSON on stdout, and nothing else there.")]
 EraseSerialOption = Annotated[
     list[str] | None,

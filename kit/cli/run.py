@@ -104,10 +104,6 @@ ObserverOption = Annotated[
         help="After the phases, measure what the tracer adds to reads from DRAM: some minutes.",
     ),
 ]
-LiveOption = Annotated[
-    bool,
-    typer.Option("--live", help="Show each phase while it runs, on a terminal and for `hsp show --live`."),
-]
 
 
 def demo(
@@ -119,7 +115,7 @@ def demo(
     junit: options.JunitOption = None,
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
-    live: LiveOption = False,
+    live: options.LiveOption = False,
 ) -> None:
     """Run the 2009 'top speeds' experiment on the built-in emulator.
 
@@ -174,7 +170,7 @@ def run(
     known: options.KnownOption = None,
     seed: options.SeedOption = None,
     age_again: options.AgeAgainOption = False,
-    live: LiveOption = False,
+    live: options.LiveOption = False,
 ) -> None:
     """Run a workload on a testbed.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from kit.core.errors import SafetyRefusal
 from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host, Process
 from kit.hosts.recorded import WrappedHost
+from kit.observe import served
 from kit.observe.guard import GUARD
 from kit.recovery import work_directory
 from kit.trace import nfsd_tracer
@@ -30,6 +31,7 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("zpool", "list", "-H", "-o", "name"),
     ("zpool", "list", "-v", "-H", "-P", "[A-Za-z0-9][A-Za-z0-9_.: -]*"),
     ("zdb", "-l", "/.+"),
+    served.SYNC,
     # The process that the tracer waits for; what the kernel mounted for the tracer.
     ("kill", "-TERM", "[0-9]+"),
     ("umount", re.escape(nfsd_tracer.TRACING)),
@@ -39,7 +41,8 @@ _OWN = frozenset({"cat", "install", "mkdir", "rm", "tee"})
 # What `install` may name besides: the directory above, which it makes, and an empty file.
 _BESIDE = (work_directory.ROOT, "/dev/null")
 _SCRIPTS = frozenset({
-    GUARD, nfsd_tracer.RUN, nfsd_tracer.WAIT, nfsd_tracer.BEGIN, nfsd_tracer.END, nfsd_tracer.END_LEFT,
+    GUARD, nfsd_tracer.RUN, nfsd_tracer.WAIT, nfsd_tracer.BEGIN, nfsd_tracer.FOLLOW, nfsd_tracer.END_FOLLOWED,
+    nfsd_tracer.END_LEFT,
 })  # fmt: skip
 
 

@@ -28,18 +28,19 @@ from kit.observe import counters, served
 from kit.observe.counters import Around
 from kit.observe.guard import guarded
 from kit.observe.looking import LookingHost
-from kit.observe.served import FAILED, Served, pool_of
+from kit.observe.served import FAILED, Served
 from kit.recovery import clean, host_undos, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover
 from kit.setup import manifest as manifests
 from kit.setup.record import RunRecord
-from kit.store import json_file, tables
+from kit.store import json_file, tables, under_way
 from kit.store.format import FORMAT
 from kit.store.manifest import Clock as StoredClock
 from kit.store.manifest import Manifest, Testbed
 from kit.store.parts.observed import Observed, ObservedPool
 from kit.store.phase import Extreme, Phase, Sum, problems_of
 from kit.store.run_directory import RunDir
+from kit.store.under_way import Place, UnderWay
 from kit.trace import nfsd_tracer, support
 from kit.trace.nfsd_tracer import Tracer, TracerFiles
 from kit.trace.output import Class, Snapshot, Trace, parse_trace, place_of
@@ -49,8 +50,7 @@ from kit.zfs.openzfs_version import ZfsVersion
 Value = TypeVar("Value")
 PHASE = "observed"
 _SERVER = "server"
-# The tracer prints all its counts after each, into the memory of the server; a longer observation has longer
-# ones. With 200 file systems that are in use it is some 250 MB.
+# The tracer prints all its counts after each; a longer observation has longer ones.
 _MOST_INTERVALS = 240
 _LEAST_INTERVAL_NS = 1_000_000_000
 _POLL_S = 0.2
@@ -78,11 +78,13 @@ def observe(
     duration_ns: int,
     command: list[str],
     progress: Progress,
+    journal: Journal,
     wanted: Collection[str] = (),
 ) -> list[Leftover]:
     """Observe and store; returns what could not be undone. An interrupt ends the observation early.
 
-    `wanted`: names of pools or datasets; requests to others are counted together. Empty: all.
+    `journal`: of the run, held until its report is there. `wanted`: names of pools or datasets; requests to
+    others are counted together. Empty: all.
 
     Raises KitError, also after what was seen until then is stored.
     """
@@ -92,28 +94,27 @@ def observe(
     record = RunRecord(_manifest(run_id, server, clock, command))
     frames: list[pl.DataFrame] = []
     failure: KitError | None = None
-    with Journal(run_dir.journal) as journal:
-        entry = registry.enter(run_id, run_dir.path)
-        journal.begin(run_id, "", registry.digest(entry.token))
-        try:
-            journal.know_host(_SERVER, read_identity(server))
-            around = _Observation(server, clock, run_dir, journal, record, progress, wanted)
-            looked = around.look(entry.token, duration_ns)
-            phase, frames = _phase(looked, clock)
-            record.fill(observed=_observed(looked), phases=(phase,))
-            if looked.interrupted:
-                record.add_notes("Ctrl-C ended the observation before its time.")
-        except KitError as error:
-            failure = error
-            record.add_problems("error", error_text(error))
-        finally:
-            with ignore_interrupts(progress.note), progress.step("removing the tracer"):
-                left = _tear_down(journal, server, run_id)
-            record.add_problems("not-undone", *(each.problem for each in left))
-            record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
-            empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
-            tables.write_latency(run_dir, pl.concat([empty, *frames]))
-            json_file.write_json(run_dir.path / "manifest.json", record.manifest.as_json())
+    entry = registry.enter(run_id, run_dir.path)
+    journal.begin(run_id, "", registry.digest(entry.token))
+    try:
+        journal.know_host(_SERVER, read_identity(server))
+        around = _Observation(server, clock, run_dir, journal, record, progress, wanted)
+        looked = around.look(entry.token, duration_ns)
+        phase, frames = _phase(looked, clock)
+        record.fill(observed=_observed(looked), phases=(phase,))
+        if looked.interrupted:
+            record.add_notes("Ctrl-C ended the observation before its time.")
+    except KitError as error:
+        failure = error
+        record.add_problems("error", error_text(error))
+    finally:
+        with ignore_interrupts(progress.note), progress.step("removing the tracer"):
+            left = _tear_down(journal, server, run_id)
+        record.add_problems("not-undone", *(each.problem for each in left))
+        record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
+        empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
+        tables.write_latency(run_dir, pl.concat([empty, *frames]))
+        json_file.write_json(run_dir.path / "manifest.json", record.manifest.as_json())
     recorder.close()
     if failure:
         raise failure
@@ -168,8 +169,10 @@ class _Observation:
 
     def _under(self, tracer: Tracer, before: Served, interval_ns: int, duration_ns: int) -> Looked:
         server, outer, interrupted = self.server, counters.read(self.server), False
-        tracer.begin(self.clock.to_host_ns(interval_ns))
+        output = self.run_dir.raw / "trace-observed.json"
+        tracer.begin(self.clock.to_host_ns(interval_ns), output)
         inner = counters.read(server)
+        self._tell_under_way(before, interval_ns, duration_ns)
         text = f"observing for {format_time_s(duration_ns / 1e9)}"
         with self.progress.step(text), self.journal.step("observe"):
             try:
@@ -178,13 +181,25 @@ class _Observation:
                 interrupted = True
         with ignore_interrupts(self.progress.note):
             inner_after = counters.read(server)
-            output, problems = tracer.end()
+            problems = tracer.follow_end(output)
             around = Around((outer, counters.read(server)), (inner, inner_after))
             after = served.read(server).of(self.wanted, new=True)
-        (self.run_dir.raw / "trace-observed.json").write_text(output)
-        trace = parse_trace(output, observed=True)
+        trace = parse_trace(output.read_text(errors="replace"), observed=True)
         problems = [*problems, *trace.problems]
         return Looked(trace, around, before, after, interval_ns, tuple(problems), interrupted)
+
+    def _tell_under_way(self, before: Served, interval_ns: int, duration_ns: int) -> None:
+        """For those who look at the observation while it goes on."""
+        places = [
+            Place(number=number, log_vdevs=None if logs is None else tuple(sorted(logs)))
+            for number, name in before.file_systems.items()
+            for logs in [before.log_vdevs(name)]
+        ]
+        under_way.write(self.run_dir, UnderWay(
+            phase=PHASE, part=1, duration_ns=duration_ns, interval_ns=interval_ns, clock=self.clock.kind,
+            dilation=self.clock.dilation, trace="trace-observed.json", log_vdevs=None, clients=(),
+            places=tuple(places),
+        ))  # fmt: skip
 
 
 def support_of(server: Host, zfs: ZfsVersion) -> support.TracingSupport:
@@ -233,7 +248,7 @@ def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
     sums: list[Sum] = []
     tiers: dict[tuple[str, str], int] = {}
     for name, places in _names(trace, known).items():
-        part, logs = only(trace, places), known.logs.get(pool_of(name), frozenset())
+        part, logs = only(trace, places), known.log_vdevs(name)
         try:
             cells = histograms.server_cells(part, grid, logs)
         except ValueError as error:

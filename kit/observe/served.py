@@ -18,6 +18,7 @@ from kit.zfs.zil import log_vdev_ids
 FAILED = 0
 # In a message.
 _MOST_NAMED = 12
+SYNC = ("zfs", "get", "-H", "-t", "filesystem", "-o", "name,value", "sync")
 _CLASSES = frozenset({"logs", "cache", "special", "dedup", "spare", "spares"})
 
 
@@ -25,12 +26,19 @@ _CLASSES = frozenset({"logs", "cache", "special", "dedup", "spare", "spares"})
 class Served:
     """`file_systems`: names of datasets by minor number; `logs`: ids of log vdevs by pool.
 
-    `others`: as `file_systems`, of those that were not asked for.
+    `unsynced`: datasets with sync=disabled. `others`: as `file_systems`, of those that were not asked for.
     """
 
     file_systems: Mapping[int, str]
     logs: Mapping[str, frozenset[int]]
+    unsynced: frozenset[str] = frozenset()
     others: Mapping[int, str] = field(default_factory=dict)
+
+    def log_vdevs(self, name: str) -> frozenset[int] | None:
+        """Of the pool of this file system; None with sync=disabled, as kit.trace.tier has it."""
+        if name.partition("@")[0] in self.unsynced:
+            return None
+        return self.logs.get(pool_of(name), frozenset())
 
     def of(self, wanted: Collection[str], *, new: bool = False) -> Served:
         """With these pools and datasets, and all below them, alone; with all if there are none.
@@ -67,7 +75,12 @@ class Served:
                     f"the log devices of {pool} changed meanwhile: which of them answered is not known"
                 )
         both = {**self.file_systems, **later.file_systems}
-        return Served(both, {**self.logs, **later.logs}, {**self.others, **later.others}), problems
+        for name in sorted(self.unsynced ^ later.unsynced):
+            if name in self.file_systems.values() and name in later.file_systems.values():
+                problems.append(f"sync of {name} was changed meanwhile: which writes waited is not known")
+        return Served(
+            both, {**self.logs, **later.logs}, self.unsynced | later.unsynced, {**self.others, **later.others}
+        ), problems
 
 
 def pool_of(dataset: str) -> str:
@@ -75,14 +88,14 @@ def pool_of(dataset: str) -> str:
 
 
 def read(server: Host) -> Served:
-    """Read both. Raises HostError."""
+    """Read all. Raises HostError."""
     mounts = server.run(["cat", "/proc/self/mountinfo"]).stdout
     pools = server.run(["zpool", "list", "-H", "-o", "name"]).stdout.split()
     logs = {}
     for pool in pools:
         devices = log_devices(server.run(["zpool", "list", "-v", "-H", "-P", pool]).stdout)
         logs[pool] = log_vdev_ids(server, devices)
-    return Served(file_systems(mounts), logs)
+    return Served(file_systems(mounts), logs, unsynced(server.run(list(SYNC)).stdout))
 
 
 def file_systems(mountinfo: str) -> dict[int, str]:
@@ -97,6 +110,12 @@ def file_systems(mountinfo: str) -> dict[int, str]:
         if source[0] == "zfs" and major == "0":
             found[int(minor)] = unescape(source[1])
     return found
+
+
+def unsynced(listing: str) -> frozenset[str]:
+    """Datasets with sync=disabled, from the output of SYNC."""
+    rows = (line.split("\t") for line in listing.splitlines())
+    return frozenset(name for name, *values in rows if values == ["disabled"])
 
 
 def log_devices(listing: str) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def once(side: Side, request: Request) -> int:
         place = prepare(plan, request, progress)
         if begun:
             clean_first(begun, request, progress)
-        show = request.live and _is_shown(request, progress)
+        show = request.live and is_shown(progress, json_output=request.json_output)
         measured = measure(plan, place, request, progress, begun, show=show)
     # First: standard output may have no room.
     write_junit(request.junit, measured.summary)
@@ -103,9 +103,9 @@ def going_on(run_dir: run_directory.RunDir, plan: Plan) -> Iterator[ResumedRun]:
         yield ResumedRun(run_dir, read_earlier(run_dir, plan), journal)
 
 
-def _is_shown(request: Request, progress: Progress) -> bool:
+def is_shown(progress: Progress, *, json_output: bool) -> bool:
     """Whether there is a live view; says in one line why not."""
-    why = why_off(quiet=TERMINAL.quiet, json_output=request.json_output)
+    why = why_off(quiet=TERMINAL.quiet, json_output=json_output)
     if why:
         progress.note(f"--live: no view here ({why}); `hsp show RUN --live` shows the run in a browser")
     return not why

@@ -21,11 +21,22 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~%-]{0,250}$")
 """A file in raw/: no path."""
 
 
+class Place(Stored):
+    """A file system of an observed server, by its number (kit.trace.output.place_of).
+
+    `log_vdevs`: as of UnderWay.
+    """
+
+    number: Count
+    log_vdevs: tuple[Count, ...] | None
+
+
 class UnderWay(Stored):
     """`interval_ns` and `duration_ns` of the experiment; times in the files pass `dilation` times slower.
 
     `position` of `phases`, from 1. `trace`: the tracer's output; None without a tracer, then `clients` have
     the counts. `log_vdevs`: ids of the pool's log vdevs; None with sync=disabled (kit.trace.tier).
+    `places`: of an observed server, each with its own; requests to others are left out.
     """
 
     phase: Annotated[str, Field(max_length=250)]
@@ -37,6 +48,7 @@ class UnderWay(Stored):
     trace: FileName | None
     log_vdevs: tuple[Count, ...] | None
     clients: Many[FileName]
+    places: Many[Place] = ()
 
 
 def path_in(run_dir: RunDir) -> Path:

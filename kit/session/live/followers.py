@@ -12,8 +12,8 @@ from kit.load.fio_bins import lower_edge
 from kit.load.fio_windows import OPS, column_of
 from kit.session.live.counts import LiveCounts
 from kit.session.live.growing_file import GrowingFile
-from kit.store.under_way import UnderWay
-from kit.trace.output import Snapshot, Trace, differences, read_line
+from kit.store.under_way import Place, UnderWay
+from kit.trace.output import Snapshot, Trace, differences, place_of, read_line
 from kit.trace.tier import tier_of
 
 _MOST_PROBLEMS = 5
@@ -36,9 +36,13 @@ class TraceFollower:
     """The output of the tracer (kit.trace.output), an interval at a time."""
 
     def __init__(self, path: Path, under_way: UnderWay) -> None:
-        self._file, self._trace = GrowingFile(path), Trace()
+        self._file, self._trace = GrowingFile(path), Trace(observed=bool(under_way.places))
         self._dilation = under_way.dilation
-        self._log_vdevs = None if under_way.log_vdevs is None else frozenset(under_way.log_vdevs)
+        # A run has no places: all its requests are of 0.
+        places = under_way.places or (Place(number=0, log_vdevs=under_way.log_vdevs),)
+        self._log_vdevs = {
+            each.number: None if each.log_vdevs is None else frozenset(each.log_vdevs) for each in places
+        }
         self._begin_ns: int | None = None
         self.problems: list[str] = []
 
@@ -86,9 +90,9 @@ class TraceFollower:
         # A mark is printed a little late.
         interval = max((change.at_ns - self._begin_ns - interval_ns // 2) // interval_ns, 0)
         counts.seen(interval)
-        for (op, seen, vdev), bins in change.counts.items():
-            if bins:
-                counts.add(interval, (op, tier_of(op, seen, vdev, self._log_vdevs)), bins)
+        for key, bins in change.counts.items():
+            if bins and (place := place_of(key)) in self._log_vdevs:
+                counts.add(interval, (key[0], tier_of(*key, self._log_vdevs[place])), bins)
 
 
 class ClientFollower:

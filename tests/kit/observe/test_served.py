@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.observe.served import Served, file_systems, log_devices, pool_of
+from kit.observe.served import Served, file_systems, log_devices, pool_of, unsynced
 
 MOUNTINFO = """\
 22 27 0:20 / /sys rw,nosuid shared:7 - sysfs sysfs rw
@@ -58,3 +58,15 @@ def test_only_what_is_asked_for_and_all_below_it() -> None:
     with pytest.raises(ConfigError) as refused:
         served.of(["tank/b"])
     assert refused.value.hint == "mounted are: other, tank, tank/a, tank/ab"
+
+
+def test_where_sync_is_disabled_no_write_waits_for_a_log() -> None:
+    found = unsynced("tank\tstandard\ntank/a b\tdisabled\nplain\talways\n")
+    logs = {"tank": frozenset({1}), "plain": frozenset[int]()}
+    served = Served({45: "tank", 46: "tank/a b", 47: "plain"}, logs, found)
+    assert [served.log_vdevs(name) for name in ("tank", "tank/a b", "tank/a b@s", "plain")] == [
+        {1}, None, None, set()
+    ]  # fmt: skip
+    both, problems = served.joined(Served(served.file_systems, logs))
+    assert problems == ["sync of tank/a b was changed meanwhile: which writes waited is not known"]
+    assert both.log_vdevs("tank/a b") is None and served.joined(served)[1] == []

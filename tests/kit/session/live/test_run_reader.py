@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +11,9 @@ from kit.session.live.counts import LiveCounts
 from kit.session.live.run_reader import RunReader
 from kit.store.latency import MAX_COLUMNS
 from kit.store.under_way import path_in
-from tests.kit.session.live.rig import READ, SECOND, WHOLE, going_on
+from tests.kit.session.live.rig import DATA, READ, SECOND, WHOLE, going_on
+
+WRITES = (DATA / "trace-write-slog.json").read_text()
 
 
 def test_a_trace_that_grows_in_pieces_gives_what_the_whole_gives(tmp_path):
@@ -32,6 +35,18 @@ def test_a_trace_that_grows_in_pieces_gives_what_the_whole_gives(tmp_path):
     assert sum(line.share for line in lines) == pytest.approx(1)
     assert phase.counts.frame()["count"].sum() == sum(line.ios for line in lines)
     journal.close()
+
+
+def test_of_an_observed_server_each_file_system_has_its_own_log(tmp_path):
+    places = tuple({"number": n, "log_vdevs": logs} for n, logs in ((45, (1,)), (46, ()), (47, None)))
+    for place, expected in ((45, {("write", "slog")}), (46, {("write", "pool")}), (48, set())):
+        run, journal = going_on(tmp_path / str(place), places=places, log_vdevs=None)
+        # The recorded trace as of requests to this file system (place_of_request.bt).
+        moved = re.sub(r'"(\d+),(\d+)"', lambda k, at=place: f'"{int(k[1]) | at << 22},{k[2]}"', WRITES)
+        (run.raw / "read-trace.json").write_text(moved)
+        phase = RunReader(run).poll()
+        assert phase.ended and set(phase.counts.totals) == expected and not phase.problems
+        journal.close()
 
 
 def test_a_run_goes_on_while_its_journal_is_locked(tmp_path):
