@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
+from kit.core.errors import EXIT_UNKNOWN
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.rig import Bed, Rig
@@ -20,37 +23,72 @@ from tests.lab.test_faults import wait_for
 PROTECTS = ("kit/observe", "kit/trace", "reports/features/observed")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
-# As an administrator makes them: one pool with a log device, one without.
+# As an administrator makes them: disks that take 4 ms, a log device of 1 ms; a pool with and one without log.
+# The files are there, and an import later the ARC has nothing of them.
 _MAKE = """\
 set -e
-zpool create -f -O recordsize=4k -m /tank tank "$1" log "$2"
-zpool create -f -O recordsize=4k -m /plain plain "$3"
-zfs create tank/home
-for path in /tank/home /plain; do
-  exportfs -o rw,no_root_squash,insecure,fsid=$((n += 1)) "127.0.0.1:$path"
-done
-mkdir -p /mnt/home /mnt/plain
-mount -t nfs -o vers=3,proto=tcp,nolock,noac 127.0.0.1:/tank/home /mnt/home
-mount -t nfs -o vers=3,proto=tcp,nolock,noac 127.0.0.1:/plain /mnt/plain
+modprobe null_blk nr_devices=0
+device() {
+  at=/sys/kernel/config/nullb/$1; mkdir $at; cd $at
+  echo 1 >memory_backed; echo 128 >size; echo 2 >irqmode; echo $2 >completion_nsec; echo 1 >power
+}
+device hspdisk 4000000; device hspother 4000000; device hsplog 1000000; cd /
+echo 1 >/sys/module/zfs/parameters/zfs_prefetch_disable
+zpool create -f -O recordsize=4k -O compression=off -O atime=off -m /tank tank /dev/hspdisk log /dev/hsplog
+zpool create -f -O recordsize=4k -m /plain plain /dev/hspother
+zfs create tank/home; zfs create -o sync=disabled tank/unsynced
+fio --name=fill --filename=/tank/home/read --rw=write --bs=128k --size=1m --end_fsync=1 >/dev/null
+zpool export tank; zpool import -d /dev tank
+mkdir -p /mnt
 """
+# $1: the path, $2: its fsid.
+_SERVE = """\
+set -e
+exportfs -o "rw,no_root_squash,insecure,fsid=$2" "127.0.0.1:$1"; mkdir -p "/mnt$1"
+mount -t nfs -o vers=3,proto=tcp,nolock,noac "127.0.0.1:$1" "/mnt$1"
+"""
+_SERVED = ("/tank/home", "/tank/unsynced", "/plain")
 _UNMAKE = """\
-umount -f /mnt/home /mnt/plain; rmdir /mnt/home /mnt/plain
-exportfs -u 127.0.0.1:/tank/home; exportfs -u 127.0.0.1:/plain
+umount -f /mnt/tank/* /mnt/plain; rmdir /mnt/tank/* /mnt/tank /mnt/plain; exportfs -ua
 zpool destroy tank; zpool destroy plain
+echo 0 >/sys/module/zfs/parameters/zfs_prefetch_disable
+for at in /sys/kernel/config/nullb/*/; do echo 0 >"$at/power"; rmdir "$at"; done; modprobe -r null_blk
 """
-_FIO = (
-    "fio --output-format=json --ioengine=psync --bs=512 --size=1m --number_ios={n} --randrepeat=1 "
-    "--name=a --filename=/mnt/home/a --rw=randwrite --sync=dsync --new_group "
-    "--name=b --filename=/mnt/plain/b --rw=randwrite --sync=dsync"
+# 512-byte writes by O_DSYNC of this many, in this file.
+_WRITE = (
+    "fio --ioengine=psync --bs=512 --size=1m --rw=randwrite --sync=dsync --name=w --number_ios={n} "
+    "--filename=/mnt{path}/w >/dev/null"
 )
-_WRITES = 150
+_READ = (
+    "cd /tmp && fio --ioengine=psync --direct=1 --bs=512 --size=1m --rw=randread --randseed=7 --name=r "
+    "--number_ios={n} --filename=/mnt/tank/home/read --write_iolog=iolog >/dev/null && "
+    "grep -E ' read ' iolog; rm iolog"
+)
+_WRITES, _READS, _RECORD_BYTES = 100, 400, 4096
+_DISK_NS, _LOG_NS = 4_000_000, 1_000_000
+
+
+def serve(rig: Rig, path: str, fsid: int) -> None:
+    rig.host.run(["sh", "-c", _SERVE, "sh", path, str(fsid)], deadline_s=300)
+
+
+def write(rig: Rig, path: str, n: int = _WRITES) -> None:
+    rig.host.run(["sh", "-c", _WRITE.format(n=n, path=path)], deadline_s=300)
+
+
+def read(rig: Rig) -> tuple[int, int]:
+    """How many reads, and how many different records of the file they are of, by fio's own log."""
+    lines = rig.host.run(["sh", "-c", _READ.format(n=_READS)], deadline_s=300).stdout.splitlines()
+    offsets = [int(line.split()[-2]) for line in lines]
+    return len(offsets), len({offset // _RECORD_BYTES for offset in offsets})
 
 
 @pytest.fixture(scope="module")
 def served(rig: Rig) -> Iterator[Rig]:
-    nodes = [rig.nodes[name] for name in ("vd6", "vd1", "vd7")]
-    rig.host.run(["sh", "-c", _MAKE, "sh", *nodes], deadline_s=300)
+    rig.host.run(["sh", "-c", _MAKE], deadline_s=300)
     try:
+        for number, path in enumerate(_SERVED, start=1):
+            serve(rig, path, number)
         yield rig
     finally:
         rig.host.run(["sh", "-c", _UNMAKE], deadline_s=300, check=False)
@@ -65,29 +103,94 @@ def has_begun(results: Path, step: str) -> bool:
     return any(f'"{step}"' in each.read_text() for each in results.glob("observe/2*/journal.jsonl"))
 
 
-def test_each_pool_has_its_own_tiers_and_the_counts_are_those_of_the_load(
-    served: Rig, tmp_path: Path
-) -> None:
-    bed = Bed(served, tmp_path, {"data": ("vd0",)})
+class Observation:
+    """`hsp observe` of the rig until the block ends: Ctrl-C, as a person ends it."""
+
+    def __init__(self, rig: Rig, folder: Path) -> None:
+        self._words = ["observe", "--testbed", os.fspath(Bed(rig, folder, {"data": ("vd0",)}).path)]
+        self._words += ["--for", "1h", "--results", os.fspath(folder)]
+        self._folder = folder
+        self.code = -1
+
+    def __enter__(self) -> Observation:
+        self._process = subprocess.Popen([sys.executable, "-m", "kit.cli", *self._words], cwd=ROOT)
+        wait_for(lambda: has_begun(self._folder, "observe") or self._ended, 300, "the observation")
+        assert not self._ended
+        return self
+
+    @property
+    def _ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self.code = self._process.wait(300)
+
+    @property
+    def run(self) -> Path:
+        return self._folder / "observe" / "latest"
+
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.run / "summary.json").read_text())
+        return found
+
+    def rows(self) -> dict[tuple[str, str], dict[str, int]]:
+        """I/Os by tier, of each file system and op."""
+        made: dict[tuple[str, str], dict[str, int]] = {}
+        for row in self.summary()["observed"]:
+            made.setdefault((row["file_system"], row["op"]), {})[row["tier"]] = row["ios"]
+        return made
+
+
+def misplaced(run: Path) -> int:
+    """I/Os whose tier is not that of their latency, by what the devices take at least."""
+    least = {"disk": _DISK_NS, "indirect": _DISK_NS, "pool": _DISK_NS, "slog": _LOG_NS}
+    latency = pl.read_parquet(run / "latency.parquet").select("tier", "lo_ns", "hi_ns", "count")
+    return sum(
+        count
+        for tier, low_ns, high_ns, count in latency.iter_rows()
+        if high_ns < least.get(tier, 0) or (tier == "dram" and low_ns >= _LOG_NS)
+    )
+
+
+def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: Rig, tmp_path: Path) -> None:
+    """Beside a scrub; a file system is made and exported, and nfsd restarted meanwhile."""
     before = state_of(served.host)
-    done: list[subprocess.CompletedProcess[str]] = []
-    words = ["observe", "--testbed", os.fspath(bed.path), "--for", "25s", *bed.results]
-    watching = threading.Thread(target=lambda: done.append(bed.hsp(*words)))
-    watching.start()
-    journal = tmp_path / "observe" / "latest"
-    wait_for(lambda: has_begun(tmp_path, "observe") or not watching.is_alive(), 300, "the observation")
-    load = json.loads(served.host.run(["sh", "-c", _FIO.format(n=_WRITES)], deadline_s=300).stdout)
-    watching.join()
-    (finished,) = done
-    print(finished.stdout, finished.stderr)
-    assert finished.returncode == 0, finished.stderr
-    summary = json.loads((journal / "summary.json").read_text())
-    assert summary["verdict"] == "valid", summary["reasons"]
-    rows = {(row["file_system"], row["op"], row["tier"]): row["ios"] for row in summary["observed"]}
-    issued = {job["jobname"]: job["write"]["total_ios"] for job in load["jobs"]}
-    written = {key: ios for key, ios in rows.items() if key[1] == "write"}
-    assert written == {("tank/home", "write", "slog"): issued["a"], ("plain", "write", "pool"): issued["b"]}
+    with Observation(served, tmp_path) as seen:
+        served.host.run(["zpool", "scrub", "tank"])
+        reads, records = read(served)
+        for path in _SERVED:
+            write(served, path)
+        served.host.run(["sh", "-c", "zfs create tank/late && rpc.nfsd 0 && rpc.nfsd 4"])
+        serve(served, "/tank/late", 9)
+        write(served, "/tank/late")
+    served.host.run(
+        ["sh", "-c", "umount /mnt/tank/late && exportfs -u 127.0.0.1:/tank/late && rmdir /mnt/tank/late"]
+    )
+    served.host.run(["zfs", "destroy", "tank/late"])
+    summary, rows = seen.summary(), seen.rows()
+    assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
+    writes = {name: tiers for (name, op), tiers in rows.items() if op == "write"}
+    assert writes == {
+        "tank/home": {"slog": _WRITES}, "tank/late": {"slog": _WRITES}, "plain": {"pool": _WRITES},
+        "tank/unsynced": {"dram": _WRITES},
+    }  # fmt: skip
+    found = rows["tank/home", "read"]
+    assert found.get("disk", 0) + found.get("indirect", 0) == records
+    assert found["dram"] == reads - records == _READS - records
+    assert misplaced(seen.run) <= 0.01 * (_READS + 4 * _WRITES)
     assert not changed(before, served)
+
+
+def test_a_log_device_that_is_removed_meanwhile_makes_it_unknown(served: Rig, tmp_path: Path) -> None:
+    with Observation(served, tmp_path) as seen:
+        write(served, "/tank/home", 20)
+        served.host.run(["zpool", "remove", "tank", "/dev/hsplog"])
+        write(served, "/tank/home", 20)
+    served.host.run(["zpool", "add", "-f", "tank", "log", "/dev/hsplog"])
+    summary = seen.summary()
+    assert (seen.code, summary["verdict"]) == (EXIT_UNKNOWN, "unknown")
+    assert any("log devices of tank changed meanwhile" in text for text in summary["reasons"])
 
 
 @pytest.mark.parametrize("moment", ["make work directory", "start the tracer", "observe"])
