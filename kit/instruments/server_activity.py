@@ -39,6 +39,10 @@ STEAL_SHARE = 0.01
 DECISIVE_PROPERTIES = ("recordsize", "sync", "logbias", "primarycache", "secondarycache")
 
 
+Span = tuple[int, int, str, str]
+"""Begin and end on the server's clock, in ns; kind and text of an event."""
+
+
 @dataclass(frozen=True)
 class Txg:
     """A synced transaction group: begin and end of its sync on the server's clock, in ns."""
@@ -184,7 +188,7 @@ def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool
         calls=calls,
         iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in pools},
         scans={name: scan for name, scan in scans.items() if scan},
-        txgs=tuple(_txgs(files[f"{_KSTATS}/{pool}/txgs"])),
+        txgs=tuple(txgs_of(files[f"{_KSTATS}/{pool}/txgs"])),
         # user nice system idle iowait irq softirq steal; user includes guest time.
         cpu_ticks=sum(ticks[:8]),
         steal_ticks=ticks[7],
@@ -204,8 +208,11 @@ def nfsd_counts(text: str) -> tuple[dict[str, int], dict[str, int]]:
     return {"read": lines["io"][0], "write": lines["io"][1]}, calls
 
 
-def _txgs(text: str) -> Iterator[Txg]:
-    """The committed txgs (state C): birth, then the times open, quiescing, waiting and syncing."""
+def txgs_of(text: str) -> Iterator[Txg]:
+    """The committed txgs (state C): birth, then the times open, quiescing, waiting and syncing.
+
+    Raises StopIteration for a file without its heading, ValueError, KeyError.
+    """
     rows = [line.split() for line in text.splitlines()]
     start = next(number for number, row in enumerate(rows) if row[:2] == ["txg", "birth"])
     for row in rows[start + 1 :]:
@@ -310,21 +317,26 @@ def _word(scan: Scan) -> str:
 
 def events(before: ServerConditions, after: ServerConditions, measured: MeasuredPhase) -> list[Event]:
     """Syncs of txgs and scrubs in the phase. Times of a scrub have a resolution of a second."""
-    spans = [
-        (txg.begin_ns, txg.end_ns, "txg", f"txg {txg.number}: sync, {txg.written_bytes} bytes")
-        for txg in after.txgs
-    ]
     booted_s = after.wall_s - after.uptime_ns // 1_000_000_000
-    for pool, scan in after.scans.items():
-        end_ns = after.uptime_ns if scan.running else (scan.end_s - booted_s) * 1_000_000_000
-        kind = "scrub" if scan.function == "ERRORSCRUB" else _word(scan)
-        spans.append(((scan.start_s - booted_s) * 1_000_000_000, end_ns, kind, f"{kind} of the pool {pool}"))
+    spans = (*map(txg_span, after.txgs), *scan_spans(after.scans, booted_s, after.uptime_ns))
     at = measured.experiment_ns
     return [
         Event(time_ns=at(begin_ns), end_ns=at(end_ns), kind=kind, text=text)
         for begin_ns, end_ns, kind, text in spans
         if end_ns >= before.uptime_ns and begin_ns <= after.uptime_ns
     ]
+
+
+def txg_span(txg: Txg, pool: str = "") -> Span:
+    return txg.begin_ns, txg.end_ns, "txg", f"txg {txg.number}{pool}: sync, {txg.written_bytes} bytes"
+
+
+def scan_spans(scans: Mapping[str, Scan], booted_s: int, now_ns: int) -> Iterator[Span]:
+    """Of scrubs and the like of each pool. `booted_s`: seconds since 1970; `now_ns`: since then."""
+    for pool, scan in scans.items():
+        end_ns = now_ns if scan.running else (scan.end_s - booted_s) * 1_000_000_000
+        kind = "scrub" if scan.function == "ERRORSCRUB" else _word(scan)
+        yield (scan.start_s - booted_s) * 1_000_000_000, end_ns, kind, f"{kind} of the pool {pool}"
 
 
 def property_problems(properties: dict[str, str], tiers: set[str]) -> list[str]:

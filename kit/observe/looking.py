@@ -16,8 +16,9 @@ from kit.observe import served
 from kit.observe.guard import GUARD
 from kit.recovery import work_directory
 from kit.trace import nfsd_tracer
+from kit.zfs import scrub_status
 
-_FILE = r"/(?:proc|sys)(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_.-]+)+|/etc/machine-id"
+_FILE = r"/(?:proc|sys)(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_.: -]+)+|/etc/machine-id"
 # Words of a command, each a whole match; the last one may be repeated where it ends with "...".
 _READS: tuple[tuple[str, ...], ...] = (
     ("cat", f"{_FILE}", "..."),
@@ -32,6 +33,8 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("zpool", "list", "-v", "-H", "-P", "[A-Za-z0-9][A-Za-z0-9_.: -]*"),
     ("zdb", "-l", "/.+"),
     served.SYNC,
+    scrub_status.STATUS_JSON,
+    ("sh", "-c", re.escape(scrub_status.STATUS_TEXT)),
     # The process that the tracer waits for; what the kernel mounted for the tracer.
     ("kill", "-TERM", "[0-9]+"),
     ("umount", re.escape(nfsd_tracer.TRACING)),

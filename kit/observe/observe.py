@@ -25,6 +25,7 @@ from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import histograms
 from kit.instruments.histograms import IntervalGrid
 from kit.observe import counters, served
+from kit.observe.activity import EVERY_S, Activity
 from kit.observe.counters import Around
 from kit.observe.guard import guarded
 from kit.observe.looking import LookingHost
@@ -38,7 +39,7 @@ from kit.store.format import FORMAT
 from kit.store.manifest import Clock as StoredClock
 from kit.store.manifest import Manifest, Testbed
 from kit.store.parts.observed import Observed, ObservedPool
-from kit.store.phase import Extreme, Phase, Sum, problems_of
+from kit.store.phase import Event, Extreme, Phase, Sum, problems_of
 from kit.store.run_directory import RunDir
 from kit.store.under_way import Place, UnderWay
 from kit.trace import nfsd_tracer, support
@@ -68,6 +69,7 @@ class Looked:
     after: Served
     interval_ns: int
     problems: tuple[str, ...]
+    events: tuple[Event, ...]
     interrupted: bool = False
 
 
@@ -102,6 +104,7 @@ def observe(
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock)
         record.fill(observed=_observed(looked), phases=(phase,))
+        record.add_notes(*(f"Meanwhile: {each.text}." for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
             record.add_notes("Ctrl-C ended the observation before its time.")
     except KitError as error:
@@ -165,9 +168,12 @@ class _Observation:
                 undo.register(self.journal, _SERVER, server, action)
                 made = _traced(server, directory, self.clock, interval_ns, tracing)
                 tracer = stack.enter_context(made)
-            return self._under(tracer, before, interval_ns, duration_ns)
+            return self._under(tracer, zfs, before, interval_ns, duration_ns)
 
-    def _under(self, tracer: Tracer, before: Served, interval_ns: int, duration_ns: int) -> Looked:
+    def _under(
+        self, tracer: Tracer, zfs: ZfsVersion, before: Served, interval_ns: int, duration_ns: int
+    ) -> Looked:
+        activity = Activity(self.server, before.logs)
         server, outer, interrupted = self.server, counters.read(self.server), False
         output = self.run_dir.raw / "trace-observed.json"
         tracer.begin(self.clock.to_host_ns(interval_ns), output)
@@ -176,7 +182,7 @@ class _Observation:
         text = f"observing for {format_time_s(duration_ns / 1e9)}"
         with self.progress.step(text), self.journal.step("observe"):
             try:
-                _wait(tracer, self.clock.to_host_ns(duration_ns) / 1e9, self.progress)
+                _wait(tracer, self.clock.to_host_ns(duration_ns) / 1e9, self.progress, activity)
             except KeyboardInterrupt:
                 interrupted = True
         with ignore_interrupts(self.progress.note):
@@ -184,9 +190,12 @@ class _Observation:
             problems = tracer.follow_end(output)
             around = Around((outer, counters.read(server)), (inner, inner_after))
             after = served.read(server).of(self.wanted, new=True)
+            activity.look()
         trace = parse_trace(output.read_text(errors="replace"), observed=True)
         problems = [*problems, *trace.problems]
-        return Looked(trace, around, before, after, interval_ns, tuple(problems), interrupted)
+        at_ns = [each.at_ns for each in trace.snapshots] or [0]
+        events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))
+        return Looked(trace, around, before, after, interval_ns, tuple(problems), events, interrupted)
 
     def _tell_under_way(self, before: Served, interval_ns: int, duration_ns: int) -> None:
         """For those who look at the observation while it goes on."""
@@ -231,10 +240,13 @@ def _traced(
             pass  # what is left there is in the journal
 
 
-def _wait(tracer: Tracer, duration_s: float, progress: Progress) -> None:
-    begun = time.monotonic()
+def _wait(tracer: Tracer, duration_s: float, progress: Progress, activity: Activity) -> None:
+    begun, due_s = time.monotonic(), EVERY_S
     while (passed := time.monotonic() - begun) < duration_s and tracer.running():
         progress.update(passed / duration_s)
+        if passed > due_s:
+            due_s = passed + EVERY_S
+            activity.look()
         time.sleep(min(_POLL_S, duration_s - passed))
 
 
@@ -271,7 +283,7 @@ def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
         interval_ns=looked.interval_ns, client_ios=0,
         server_ios=sum(count for (op, _), count in tiers.items() if op != "commit"),
         lost_events=trace.lost_events, checks=tuple(checks), extremes=tuple(extremes), sums=tuple(sums),
-        problems=problems_of("tier-tracer", (*looked.problems, *problems)),
+        problems=problems_of("tier-tracer", (*looked.problems, *problems)), events=looked.events,
         start_ns=0, end_ns=max(end_ns, last_ns + looked.interval_ns),
     ), frames  # fmt: skip
 

@@ -45,7 +45,8 @@ _FUNCTIONS = {
     **dict.fromkeys(("error scrub", "scrubbed"), "ERRORSCRUB"),
 }
 # As text for a shell: sudo does not keep the caller's environment.
-_STATUS = "LC_ALL=C TZ=UTC exec zpool status"
+STATUS_TEXT = "LC_ALL=C TZ=UTC exec zpool status"
+STATUS_JSON = ("zpool", "status", "-j", "--json-int")
 WORDS = {
     "SCRUB": "scrub",
     "RESILVER": "resilver",
@@ -73,8 +74,8 @@ def read(server: Host, zfs: ZfsVersion) -> dict[str, Scan | None]:
     """The last scan of each pool, None if there was none. Raises HostError."""
     try:
         if zfs.has_json:
-            return from_json(json.loads(server.run(["zpool", "status", "-j", "--json-int"]).stdout))
-        return from_text(server.run(["sh", "-c", _STATUS]).stdout)
+            return from_json(json.loads(server.run(list(STATUS_JSON)).stdout))
+        return from_text(server.run(["sh", "-c", STATUS_TEXT]).stdout)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise HostError(
             f"{server.name}: the output of `zpool status` of OpenZFS {zfs.text} is not understood: {error}",
