@@ -16,7 +16,11 @@ def test_syncs_of_all_pools_and_scrubs_are_marks_in_the_time_of_the_observation(
     # `plain` went while it was observed.
     txgs = {"/proc/spl/kstat/zfs/tank/txgs": f"31 1 0x01\n{TXGS}"}
     head = "tail -v -n +1"
-    answers = {f"{head} /proc/uptime": tail(times), f"{head} /proc/spl": tail(txgs), "zpool status": _JSON}
+    answers = {
+        f"{head} /proc/uptime": tail(times),
+        f"{head} /proc/spl/kstat/zfs/tank/txgs": tail(txgs),
+        "zpool status": _JSON,
+    }
     activity = Activity(ScriptedHost(answers), ("tank", "plain"))
     activity.look()
     activity.look()
