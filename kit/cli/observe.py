@@ -17,6 +17,7 @@ from kit.core.errors import EXIT_HOST, ConfigError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
 from kit.hosts.connect import open_host
+from kit.observe import by_hand
 from kit.observe.observe import observe as observe_server
 from kit.observe.observe import refuse_duration, refuse_others
 from kit.recovery.journal import Journal
@@ -48,6 +49,14 @@ def observe(
         ),
     ] = None,
     live: LiveOption = False,
+    program: Annotated[
+        str | None,
+        typer.Option(
+            "--program",
+            metavar="VERSION",
+            help="Print the tracer for this OpenZFS, to run it by hand where hsp cannot be.",
+        ),
+    ] = None,
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
 ) -> None:
@@ -59,7 +68,11 @@ def observe(
       sudo hsp observe                 this server, 10 minutes
       hsp observe root@nas --for 1h --live
       hsp observe root@nas --dataset tank/home
+      hsp observe --program 2.3 >nfsd.bt
     """
+    if program is not None:
+        sys.stdout.write(by_hand.program(program))
+        return
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
     address, config = _server(host, testbed)

@@ -18,6 +18,7 @@ from kit.core.errors import EXIT_UNKNOWN
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.rig import Bed, Rig
+from tests.lab.template import hsp
 from tests.lab.test_faults import wait_for
 
 PROTECTS = ("kit/observe", "kit/trace", "reports/features/observed")
@@ -41,23 +42,25 @@ fio --name=fill --filename=/tank/home/read --rw=write --bs=128k --size=1m --end_
 zpool export tank; zpool import -d /dev tank
 mkdir -p /mnt
 """
-# $1: the path, $2: its fsid.
-_SERVE = """\
+# $1: the path, $2: its fsid. In a file: `zfs create` makes `exportfs -ra`, which forgets others.
+_EXPORTS = "/etc/exports.d/observed.exports"
+_SERVE = f"""\
 set -e
-exportfs -o "rw,no_root_squash,insecure,fsid=$2" "127.0.0.1:$1"; mkdir -p "/mnt$1"
+mkdir -p /etc/exports.d "/mnt$1"
+echo "$1 127.0.0.1(rw,no_root_squash,insecure,no_subtree_check,fsid=$2)" >>{_EXPORTS}; exportfs -ra
 mount -t nfs -o vers=3,proto=tcp,nolock,noac "127.0.0.1:$1" "/mnt$1"
 """
 _SERVED = ("/tank/home", "/tank/unsynced", "/plain")
-_UNMAKE = """\
-umount -f /mnt/tank/* /mnt/plain; rmdir /mnt/tank/* /mnt/tank /mnt/plain; exportfs -ua
+_UNMAKE = f"""\
+umount -f /mnt/tank/* /mnt/plain; rmdir /mnt/tank/* /mnt/tank /mnt/plain; rm {_EXPORTS}; exportfs -ra
 zpool destroy tank; zpool destroy plain
 echo 0 >/sys/module/zfs/parameters/zfs_prefetch_disable
 for at in /sys/kernel/config/nullb/*/; do echo 0 >"$at/power"; rmdir "$at"; done; modprobe -r null_blk
 """
 # 512-byte writes by O_DSYNC of this many, in this file.
 _WRITE = (
-    "fio --ioengine=psync --bs=512 --size=1m --rw=randwrite --sync=dsync --name=w --number_ios={n} "
-    "--filename=/mnt{path}/w >/dev/null"
+    "fio --ioengine=psync --direct=1 --bs=512 --size=1m --rw=randwrite --sync=dsync --name=w "
+    "--number_ios={n} --filename=/mnt{path}/w >/dev/null"
 )
 _READ = (
     "cd /tmp && fio --ioengine=psync --direct=1 --bs=512 --size=1m --rw=randread --randseed=7 --name=r "
@@ -95,8 +98,9 @@ def served(rig: Rig) -> Iterator[Rig]:
 
 
 def changed(before: State, served: Rig) -> list[str]:
-    """But for what nfsd has in its caches, which it forgets by itself."""
-    return [text for text in differences(before, state_of(served.host)) if not text.startswith("nfsd's")]
+    """But for what nfsd has in its caches, which it forgets by itself, and the test's own new file system."""
+    found = differences(before, state_of(served.host))
+    return [text for text in found if not text.startswith("nfsd's") and "/tank/late" not in text]
 
 
 def has_begun(results: Path, step: str) -> bool:
@@ -164,10 +168,6 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
         served.host.run(["sh", "-c", "zfs create tank/late && rpc.nfsd 0 && rpc.nfsd 4"])
         serve(served, "/tank/late", 9)
         write(served, "/tank/late")
-    served.host.run(
-        ["sh", "-c", "umount /mnt/tank/late && exportfs -u 127.0.0.1:/tank/late && rmdir /mnt/tank/late"]
-    )
-    served.host.run(["zfs", "destroy", "tank/late"])
     summary, rows = seen.summary(), seen.rows()
     assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
     writes = {name: tiers for (name, op), tiers in rows.items() if op == "write"}
@@ -204,3 +204,26 @@ def test_nothing_is_left_on_the_server_after_a_kill(served: Rig, tmp_path: Path,
     process.kill()
     process.wait()
     wait_for(lambda: not changed(before, served), 120, "the guard")
+
+
+def test_a_trace_taken_by_hand_is_imported(served: Rig, tmp_path: Path) -> None:
+    """By the lines that `hsp observe --program` prints, in a shell of the server."""
+    host = served.host
+    done = hsp(["observe", "--program", host.run(["cat", "/sys/module/zfs/version"]).stdout.strip()], 60)
+    lines = [line.removeprefix(" *   ") for line in done.stdout.splitlines() if line.startswith(" *   ")]
+    host.run(["mkdir", "/tmp/by-hand"])
+    host.put(done.stdout.encode(), "/tmp/by-hand/nfsd.bt")
+    load = _WRITE.format(n=_WRITES, path="/tank/home")
+    script = "\n".join(lines[:3]).replace("sleep 600", load)
+    host.run(["bash", "-c", f"set -m; cd /tmp/by-hand; {script}"], deadline_s=300)
+    ids = host.run(["sh", "-c", lines[3].replace("POOL", "tank").partition("#")[0]]).stdout.split()
+    log = ids[ids.index("is_log:") - 1]
+    (tmp_path / "trace.json").write_bytes(host.get("/tmp/by-hand/trace.json"))
+    host.run(["rm", "-r", "/tmp/by-hand"])
+    made = hsp(
+        ["import", os.fspath(tmp_path / "trace.json"), "--log-vdev", log, "--results", os.fspath(tmp_path)],
+        120,
+    )
+    assert made.returncode == 0, made.stderr
+    summary = json.loads((tmp_path / "import" / "latest" / "summary.json").read_text())
+    assert {(row["op"], row["tier"]): row["count"] for row in summary["rows"]} == {("write", "slog"): _WRITES}
