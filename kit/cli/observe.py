@@ -45,10 +45,16 @@ def observe(
             "--dataset", metavar="NAME", help="Only this pool or dataset, and all below it. Repeatable."
         ),
     ] = None,
+    local: Annotated[
+        bool,
+        typer.Option(
+            "--local", help="All programs of the server, such as databases, in the place of NFS clients."
+        ),
+    ] = False,
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
 ) -> None:
-    """Look at an NFS server that is in use: which tier answers, and what that costs its clients.
+    """Look at a server that is in use: which tier answers NFS clients or programs, and what that costs.
 
     Changes nothing there: no pool, export, load or setting. Needs root there, or sudo.
 
@@ -56,6 +62,7 @@ def observe(
       sudo hsp observe                 this server, 10 minutes
       hsp observe root@nas --for 1h
       hsp observe root@nas --dataset tank/home
+      hsp observe root@db --local
     """
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
@@ -69,7 +76,8 @@ def observe(
         run_dir = new_run(results, _NAME, plan)
         command = ["hsp", *sys.argv[1:]]
         wanted = tuple(dataset or ())
-        left = observe_server(server, Clock("real"), run_dir, span_ns, command, progress, wanted)
+        clock = Clock("real")
+        left = observe_server(server, clock, run_dir, span_ns, command, progress, wanted, local=local)
     run_directory.point_latest(run_dir)
     with progress.step("drawing the report"):
         analysed = reports.analyse(run_dir)

@@ -13,6 +13,7 @@ from kit.core.errors import SafetyRefusal
 from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host, Process
 from kit.hosts.recorded import WrappedHost
 from kit.observe.guard import GUARD
+from kit.observe.local import FIND_CALLS
 from kit.recovery import work_directory
 from kit.trace import nfsd_tracer
 
@@ -30,6 +31,7 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("zpool", "list", "-H", "-o", "name"),
     ("zpool", "list", "-v", "-H", "-P", "[A-Za-z0-9][A-Za-z0-9_.: -]*"),
     ("zdb", "-l", "/.+"),
+    tuple(map(re.escape, FIND_CALLS)),
     # The process that the tracer waits for; what the kernel mounted for the tracer.
     ("kill", "-TERM", "[0-9]+"),
     ("umount", re.escape(nfsd_tracer.TRACING)),

@@ -1,4 +1,4 @@
-"""What the tracer counts besides of the calls of any process (local_begin.bt): by process, and without I/O."""
+"""What the tracer counts besides of the calls of any process (local_begin.bt): by process, without I/O."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def inconsistencies(
     missed = local.of(MISSED)
     if missed or local.unfinished > _FOLLOWED:
         yield (
-            f"the tracer missed the end of {missed} calls, and {local.unfinished} had not ended at its end: the "
-            "kernel follows few calls at a time (kretprobe, twice the CPUs)"
+            f"the tracer missed the end of {missed} calls, and {local.unfinished} had not ended at its own "
+            "end: the kernel follows few calls at a time (kretprobe, twice the CPUs)"
         )
     without = sum(started.values()) - sum(done.values()) - sum(map(local.of, (EMPTY, FAILED, MISSED)))
     if without > local.unfinished:

@@ -91,9 +91,7 @@ class Trace:
     local: LocalCounts | None = None
 
 
-def parse_trace(
-    text: str, map_size: int = MAP_KEYS, *, observed: bool = False, local: bool = False
-) -> Trace:
+def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False, local: bool = False) -> Trace:
     """Read the output of one phase. Never raises for its content: damage becomes a problem.
 
     `map_size`: keys that a map of the tracer has room for. `observed`: the program counts by file system.

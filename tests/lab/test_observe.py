@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kit.observe import local
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.rig import Bed, Rig
@@ -65,29 +68,83 @@ def has_begun(results: Path, step: str) -> bool:
     return any(f'"{step}"' in each.read_text() for each in results.glob("observe/2*/journal.jsonl"))
 
 
-def test_each_pool_has_its_own_tiers_and_the_counts_are_those_of_the_load(
-    served: Rig, tmp_path: Path
-) -> None:
-    bed = Bed(served, tmp_path, {"data": ("vd0",)})
+def observed(served: Rig, folder: Path, load: str, *words: str) -> tuple[Any, Any]:
+    """Summary of an observation, and what fio in the guest says of the load under it."""
+    bed = Bed(served, folder, {"data": ("vd0",)})
     before = state_of(served.host)
     done: list[subprocess.CompletedProcess[str]] = []
-    words = ["observe", "--testbed", os.fspath(bed.path), "--for", "25s", *bed.results]
-    watching = threading.Thread(target=lambda: done.append(bed.hsp(*words)))
+    argv = ["observe", "--testbed", os.fspath(bed.path), *words, *bed.results]
+    watching = threading.Thread(target=lambda: done.append(bed.hsp(*argv)))
     watching.start()
-    journal = tmp_path / "observe" / "latest"
-    wait_for(lambda: has_begun(tmp_path, "observe") or not watching.is_alive(), 300, "the observation")
-    load = json.loads(served.host.run(["sh", "-c", _FIO.format(n=_WRITES)], deadline_s=300).stdout)
+    wait_for(lambda: has_begun(folder, "observe") or not watching.is_alive(), 300, "the observation")
+    issued = json.loads(served.host.run(["sh", "-c", load], deadline_s=300).stdout)
     watching.join()
     (finished,) = done
     print(finished.stdout, finished.stderr)
     assert finished.returncode == 0, finished.stderr
-    summary = json.loads((journal / "summary.json").read_text())
+    summary = json.loads((folder / "observe" / "latest" / "summary.json").read_text())
     assert summary["verdict"] == "valid", summary["reasons"]
+    assert not changed(before, served)
+    return summary, {job["jobname"]: job for job in issued["jobs"]}
+
+
+def test_each_pool_has_its_own_tiers_and_the_counts_are_those_of_the_load(
+    served: Rig, tmp_path: Path
+) -> None:
+    summary, jobs = observed(served, tmp_path, _FIO.format(n=_WRITES), "--for", "25s")
     rows = {(row["file_system"], row["op"], row["tier"]): row["ios"] for row in summary["observed"]}
-    issued = {job["jobname"]: job["write"]["total_ios"] for job in load["jobs"]}
+    issued = {name: job["write"]["total_ios"] for name, job in jobs.items()}
     written = {key: ios for key, ios in rows.items() if key[1] == "write"}
     assert written == {("tank/home", "write", "slog"): issued["a"], ("plain", "write", "pool"): issued["b"]}
-    assert not changed(before, served)
+
+
+# What is read lies there before; fio itself must not write it.
+_LAY = """\
+zfs create -o primarycache=metadata tank/cold
+for file in /tank/home/warm /tank/cold/cold; do dd if=/dev/urandom of=$file bs=4k count=256 status=none; done
+zpool sync tank plain
+"""
+_LOCAL_FIO = (
+    "fio --output-format=json --ioengine=psync --bs=4k --size=1m --number_ios={n} --randrepeat=1 --invalidate=0 "
+    "--name=log --filename=/tank/home/log --rw=randwrite --sync=dsync "
+    "--name=nolog --stonewall --filename=/plain/nolog --rw=randwrite --sync=dsync "
+    "--name=forced --stonewall --filename=/tank/home/forced --rw=randwrite --fdatasync=1 "
+    "--name=warm --stonewall --filename=/tank/home/warm --rw=randread "
+    "--name=cold --stonewall --filename=/tank/cold/cold --rw=randread"
+)
+_UNLAY = "zfs destroy tank/cold; rm -f /tank/home/warm /tank/home/log /tank/home/forced /plain/nolog"
+
+
+def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_openzfs(
+    served: Rig, tmp_path: Path
+) -> None:
+    served.host.run(["sh", "-ec", _LAY], deadline_s=300)
+    try:
+        before = local.read(served.host)
+        summary, jobs = observed(served, tmp_path, _LOCAL_FIO.format(n=_WRITES), "--local", "--for", "30s")
+        after = local.read(served.host)
+    finally:
+        served.host.run(["sh", "-c", _UNLAY], deadline_s=300, check=False)
+    rows = {(row["file_system"], row["op"], row["tier"]): row["ios"] for row in summary["observed"]}
+    assert {row["program"] for row in summary["observed"]} == {"fio"}
+    done = {
+        (name, op): job[op]["total_ios"] for name, job in jobs.items() for op in ("read", "write", "sync")
+    }
+    assert rows == {
+        ("tank/home", "write", "slog"): done["log", "write"],
+        ("plain", "write", "pool"): done["nolog", "write"],
+        ("tank/home", "write", "dram"): done["forced", "write"],
+        ("tank/home", "fsync", "slog"): done["forced", "sync"],
+        ("tank/home", "read", "dram"): done["warm", "read"],
+        ("tank/cold", "read", "disk"): done["cold", "read"],
+    }
+    counted = {key: change for key in after.calls if (change := after.calls[key] - before.calls.get(key, 0))}
+    moved = Counter[tuple[str, str]]()
+    for (name, op, _), ios in rows.items():
+        moved[name, op] += ios if op != "fsync" else 0
+    assert counted == {key: ios for key, ios in moved.items() if ios}
+    forced = sum(ios for (_, _, tier), ios in rows.items() if tier in ("slog", "pool"))
+    assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] == forced
 
 
 @pytest.mark.parametrize("moment", ["make work directory", "start the tracer", "observe"])

@@ -6,6 +6,7 @@ import pytest
 
 from kit.core.errors import SafetyRefusal
 from kit.observe.guard import command
+from kit.observe.local import FIND_CALLS
 from kit.observe.looking import LookingHost, is_read
 from kit.trace import nfsd_tracer
 from tests.fakes import ScriptedHost
@@ -24,7 +25,7 @@ def host() -> LookingHost:
         ["cat", "/proc/self/mountinfo"], ["tail", "-v", "-n", "+1", "/proc/net/rpc/nfsd", "/proc/uptime"],
         ["zpool", "list", "-v", "-H", "-P", "tank"], ["zdb", "-l", "/dev/disk/by-id/nvme-a-part1"],
         ["grep", "--extended-regexp", r" (arc_read|dmu_sync)(\s|$)", "/proc/kallsyms"],
-        ["kill", "-TERM", "758"], ["umount", nfsd_tracer.TRACING],
+        list(FIND_CALLS), ["kill", "-TERM", "758"], ["umount", nfsd_tracer.TRACING],
         ["install", "-d", "-m", "0711", "/run/hsp"], ["install", "-m", "0600", "/dev/null", f"{OWN}/token"],
         ["install", "-d", "-m", "0700", OWN], ["tee", f"{OWN}/token"],
         ["rm", "-r", "-f", "--one-file-system", "--", OWN], command(OWN, mounts=True),
@@ -46,7 +47,8 @@ def test_it_reads_and_writes_into_its_own_directory(host: LookingHost, argv: lis
         ["cat", "/etc/shadow"], ["cat", "/proc/../etc/shadow"], ["umount", "/tank"], ["kill", "-KILL", "1"],
         ["kill", "-TERM", "-1"], ["fio", "x"], ["systemctl", "restart", "nfs-server"], ["rm"],
         ["rm", "-r", "-f", "--", "/run/hsp"], ["tee", "/dev/null"], ["rm", OWN, "etc"], ["install"],
-        ["find", OWN, "-delete"],
+        ["find", OWN, "-delete"], [*FIND_CALLS, "-delete"],
+        [word.replace("grep", "rm").replace("-HE", "-rf") for word in FIND_CALLS],
         ["install", "-m", "0600", "/dev/null", "/etc/exports"],
         ["cat", "/proc/uptime", "/etc/shadow"], ["cat"],
     ],
