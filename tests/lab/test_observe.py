@@ -105,7 +105,8 @@ for file in /tank/home/warm /tank/cold/cold; do dd if=/dev/urandom of=$file bs=4
 zpool sync tank plain
 """
 _LOCAL_FIO = (
-    "fio --output-format=json --ioengine=psync --bs=4k --size=1m --number_ios={n} --randrepeat=1 --invalidate=0 "
+    "fio --output-format=json --ioengine=psync --bs=4k --size=1m --number_ios={n} --randrepeat=1 "
+    "--invalidate=0 "
     "--name=log --filename=/tank/home/log --rw=randwrite --sync=dsync "
     "--name=nolog --stonewall --filename=/plain/nolog --rw=randwrite --sync=dsync "
     "--name=forced --stonewall --filename=/tank/home/forced --rw=randwrite --fdatasync=1 "
