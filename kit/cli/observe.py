@@ -46,10 +46,7 @@ def observe(
         ),
     ] = None,
     local: Annotated[
-        bool,
-        typer.Option(
-            "--local", help="All programs of the server, such as databases, in the place of NFS clients."
-        ),
+        bool, typer.Option("--local", help="Its own programs, in place of NFS clients.")
     ] = False,
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
