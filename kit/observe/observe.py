@@ -208,7 +208,7 @@ def support_of(server: Host, zfs: ZfsVersion, *, local: bool) -> support.Tracing
             f"{server.name} cannot be observed: {why}",
             "`hsp host check` shows what the tracer needs; nothing was changed",
         )
-    return replace(tracing, program=support.program(zfs, observe=True, local=local))
+    return replace(tracing, program=support.program(zfs, observe=not local, local=local))
 
 
 @contextmanager
