@@ -57,10 +57,13 @@ def observe(
             help="Print the tracer for this OpenZFS, to run it by hand where hsp cannot be.",
         ),
     ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Its own programs, in place of NFS clients.")
+    ] = False,
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
 ) -> None:
-    """Look at an NFS server that is in use: which tier answers, and what that costs its clients.
+    """Look at a server that is in use: which tier answers NFS clients or programs, and what that costs.
 
     Changes nothing there: no pool, export, load or setting. Needs root there, or sudo.
 
@@ -69,6 +72,7 @@ def observe(
       hsp observe root@nas --for 1h --live
       hsp observe root@nas --dataset tank/home
       hsp observe --program 2.3 >nfsd.bt
+      hsp observe root@db --local
     """
     if program is not None:
         sys.stdout.write(by_hand.program(program))
@@ -90,7 +94,9 @@ def observe(
         # It is held until the report is there: who looks at the run waits for that.
         with Journal(run_dir.journal) as journal:
             run_directory.point_latest(run_dir)
-            left = observe_server(server, Clock("real"), run_dir, span_ns, command, progress, journal, wanted)
+            left = observe_server(
+                server, Clock("real"), run_dir, span_ns, command, progress, journal, wanted, local=local
+            )
             with progress.step("drawing the report"):
                 analysed = reports.analyse(run_dir)
     if json_output:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
@@ -16,7 +17,7 @@ from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, parse_kstat
 from kit.instruments.base import minus, split_tail
 from kit.instruments.server_activity import NFSD, nfsd_counts
 from kit.nfs.server_threads import THREADS
-from kit.store.labels import LOGGED
+from kit.store.labels import LOGGED, SYNCS
 from kit.store.phase import Check
 from kit.trace.output import Trace
 
@@ -31,19 +32,32 @@ class ServerCounters:
     zil: dict[str, int]
 
 
+class KernelCounters(Protocol):
+    """Of ARC and ZIL."""
+
+    @property
+    def arc(self) -> dict[str, int]: ...
+    @property
+    def zil(self) -> dict[str, int]: ...
+
+
+C = TypeVar("C", bound=KernelCounters)
+
+
 @dataclass(frozen=True)
-class Around:
+class Around(Generic[C]):
     """`outer` was read before the begin of the tracer and after its end, `inner` after it and before that."""
 
-    outer: tuple[ServerCounters, ServerCounters]
-    inner: tuple[ServerCounters, ServerCounters]
+    outer: tuple[C, C]
+    inner: tuple[C, C]
 
-    def calls(self, op: str) -> tuple[int, int]:
-        """The fewest and the most requests of the op that the tracer can have seen."""
-        low, high = (b.calls[op] - a.calls[op] for a, b in (self.inner, self.outer))
-        threads = max(each.threads for each in (*self.outer, *self.inner))
-        # With nothing under way both ends are the same number.
-        return max(0, low - threads if low < high else low), high + (threads if low < high else 0)
+
+def calls_of(around: Around[ServerCounters], op: str) -> tuple[int, int]:
+    """The fewest and the most requests of the op that the tracer can have seen."""
+    low, high = (b.calls[op] - a.calls[op] for a, b in (around.inner, around.outer))
+    threads = max(each.threads for each in (*around.outer, *around.inner))
+    # With nothing under way both ends are the same number.
+    return max(0, low - threads if low < high else low), high + (threads if low < high else 0)
 
 
 def read(server: Host) -> ServerCounters:
@@ -62,17 +76,21 @@ def read(server: Host) -> ServerCounters:
         ) from error
 
 
-def checks(around: Around, trace: Trace, tiers: Mapping[tuple[str, str], int]) -> Iterator[Check]:
-    """The tracer's counts against the counters. `tiers`: of requests to ZFS, by (op, tier).
-
-    Others use the server, too: of ARC, L2ARC and ZIL the counters must have as much as the tracer, or more.
-    """
+def checks(
+    around: Around[ServerCounters], trace: Trace, tiers: Mapping[tuple[str, str], int]
+) -> Iterator[Check]:
+    """The tracer's counts against the counters. `tiers`: of requests to ZFS, by (op, tier)."""
     for op in ("read", "write", "commit"):
-        low, high = around.calls(op)
+        low, high = calls_of(around, op)
         seen = trace.started.get(op, 0)
         found = min(max(seen, low), high)
         name, source = f"NFS {op.upper()} calls", f"{NFSD} proc3, proc4ops"
         yield Check.of_counts("NFS-CALLS", name, source, seen, found, op=op)
+    yield from kernel_checks(around, tiers)
+
+
+def kernel_checks(around: Around[C], tiers: Mapping[tuple[str, str], int]) -> Iterator[Check]:
+    """Of ARC, L2ARC and ZIL the counters have as much as the tracer, or more: others use the server, too."""
     arc = minus(around.outer[1].arc, around.outer[0].arc)
     zil = minus(around.outer[1].zil, around.outer[0].zil)
     for id_, name, seen, counter, found in (
@@ -82,7 +100,7 @@ def checks(around: Around, trace: Trace, tiers: Mapping[tuple[str, str], int]) -
         ("L2ARC-HITS", "reads from L2ARC, at least", _of(tiers, "read", "l2arc"), "arcstats l2_hits",
          arc.get("l2_hits", 0)),
         ("ZIL-COMMITS", "synchronous writes, at least",
-         _of(tiers, "write", *LOGGED) + _of(tiers, "commit", *LOGGED),
+         sum(_of(tiers, op, *LOGGED) for op in ("write", *SYNCS)),
          "zil zil_commit_count", zil.get("zil_commit_count", 0)),
     ):  # fmt: skip
         yield Check.of_counts(id_, name, counter, seen, min(seen, found))

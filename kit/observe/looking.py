@@ -14,6 +14,7 @@ from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host, Process
 from kit.hosts.recorded import WrappedHost
 from kit.observe import served
 from kit.observe.guard import GUARD
+from kit.observe.local import FIND_CALLS
 from kit.recovery import work_directory
 from kit.trace import nfsd_tracer
 from kit.zfs import scrub_status
@@ -35,6 +36,7 @@ _READS: tuple[tuple[str, ...], ...] = (
     served.SYNC,
     scrub_status.STATUS_JSON,
     ("sh", "-c", re.escape(scrub_status.STATUS_TEXT)),
+    tuple(map(re.escape, FIND_CALLS)),
     # The process that the tracer waits for; what the kernel mounted for the tracer.
     ("kill", "-TERM", "[0-9]+"),
     ("umount", re.escape(nfsd_tracer.TRACING)),

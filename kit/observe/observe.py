@@ -6,10 +6,10 @@ Nothing of the server is changed: the tracer's files lie in /run/hsp until its e
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import histograms
 from kit.instruments.histograms import IntervalGrid
 from kit.observe import counters, served
+from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
 from kit.observe.counters import Around
 from kit.observe.guard import guarded
@@ -36,10 +37,11 @@ from kit.setup import manifest as manifests
 from kit.setup.record import RunRecord
 from kit.store import json_file, tables, under_way
 from kit.store.format import FORMAT
+from kit.store.labels import SYNCS
 from kit.store.manifest import Clock as StoredClock
 from kit.store.manifest import Manifest, Testbed
 from kit.store.parts.observed import Observed, ObservedPool
-from kit.store.phase import Event, Extreme, Phase, Sum, problems_of
+from kit.store.phase import Check, Event, Extreme, Missing, Phase, Sum, problems_of
 from kit.store.run_directory import RunDir
 from kit.store.under_way import Place, UnderWay
 from kit.trace import nfsd_tracer, support
@@ -64,7 +66,7 @@ class Looked:
     """What the tracer saw, and the server before and after it. `problems`: of the tracer, as sentences."""
 
     trace: Trace
-    around: Around
+    around: Around[Any]
     before: Served
     after: Served
     interval_ns: int
@@ -82,25 +84,28 @@ def observe(
     progress: Progress,
     journal: Journal,
     wanted: Collection[str] = (),
+    *,
+    local: bool = False,
 ) -> list[Leftover]:
     """Observe and store; returns what could not be undone. An interrupt ends the observation early.
 
     `journal`: of the run, held until its report is there. `wanted`: names of pools or datasets; requests to
-    others are counted together. Empty: all.
+    others are counted together. Empty: all. `local`: calls of all processes
+    of the server, in the place of the requests of NFS clients.
 
     Raises KitError, also after what was seen until then is stored.
     """
     run_id, started = run_dir.path.name, time.monotonic()
     recorder = Recorder(run_dir.raw / "commands.jsonl")
     server = LookingHost(RecordedHost(server, recorder), work_directory.path_of(run_id))
-    record = RunRecord(_manifest(run_id, server, clock, command))
+    record = RunRecord(_manifest(run_id, server, clock, command, local=local))
     frames: list[pl.DataFrame] = []
     failure: KitError | None = None
     entry = registry.enter(run_id, run_dir.path)
     journal.begin(run_id, "", registry.digest(entry.token))
     try:
         journal.know_host(_SERVER, read_identity(server))
-        around = _Observation(server, clock, run_dir, journal, record, progress, wanted)
+        around = _Observation(server, clock, run_dir, journal, record, progress, wanted, local)
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock)
         record.fill(observed=_observed(looked), phases=(phase,))
@@ -124,14 +129,16 @@ def observe(
     return left
 
 
-def _manifest(run_id: str, server: Host, clock: Clock, command: list[str]) -> Manifest:
+def _manifest(run_id: str, server: Host, clock: Clock, command: list[str], *, local: bool) -> Manifest:
+    does, whose = ("does on ZFS", "programs") if local else ("serves", "clients")
     return Manifest.model_validate({
         "format": FORMAT, "run": run_id, "workload": "observe",
-        "title": f"What {server.name} serves, and from where",
+        "title": f"What {server.name} {does}, and from where",
         "started_utc": utc_now(), "command": tuple(command),
         "clock": StoredClock.model_validate(clock, from_attributes=True),
         "testbed": Testbed(name=server.name, server=server.name, emulated=clock.kind != "real"),
-        "versions": {"hsp": __version__}, "load": "the load of its own clients", "observed": Observed(),
+        "versions": {"hsp": __version__}, "load": f"the load of its own {whose}",
+        "observed": Observed(local=local),
     })  # fmt: skip
 
 
@@ -146,13 +153,14 @@ class _Observation:
     record: RunRecord
     progress: Progress
     wanted: Collection[str]
+    local: bool
 
     def look(self, token: str, duration_ns: int) -> Looked:
         """From the first look at the server until the tracer has ended."""
         server, run_id = self.server, self.run_dir.path.name
         with self.progress.step(f"looking at {server.name}"):
             zfs = openzfs_version.read(server)
-            tracing = support_of(server, zfs)
+            tracing = support_of(server, zfs, local=self.local)
             self.record.add_versions(manifests.server_versions(server, zfs, tracing))
             before = served.read(server).of(self.wanted)
         directory = work_directory.path_of(run_id)
@@ -174,10 +182,12 @@ class _Observation:
         self, tracer: Tracer, zfs: ZfsVersion, before: Served, interval_ns: int, duration_ns: int
     ) -> Looked:
         activity = Activity(self.server, before.logs)
-        server, outer, interrupted = self.server, counters.read(self.server), False
+        server, interrupted = self.server, False
+        read: Callable[[Host], Any] = local_calls.read if self.local else counters.read
+        outer = read(server)
         output = self.run_dir.raw / "trace-observed.json"
         tracer.begin(self.clock.to_host_ns(interval_ns), output)
-        inner = counters.read(server)
+        inner = read(server)
         self._tell_under_way(before, interval_ns, duration_ns)
         text = f"observing for {format_time_s(duration_ns / 1e9)}"
         with self.progress.step(text), self.journal.step("observe"):
@@ -186,12 +196,12 @@ class _Observation:
             except KeyboardInterrupt:
                 interrupted = True
         with ignore_interrupts(self.progress.note):
-            inner_after = counters.read(server)
+            inner_after = read(server)
             problems = tracer.follow_end(output)
-            around = Around((outer, counters.read(server)), (inner, inner_after))
+            around = Around((outer, read(server)), (inner, inner_after))
             after = served.read(server).of(self.wanted, new=True)
             activity.look()
-        trace = parse_trace(output.read_text(errors="replace"), observed=True)
+        trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.local)
         problems = [*problems, *trace.problems]
         at_ns = [each.at_ns for each in trace.snapshots] or [0]
         events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))
@@ -207,13 +217,13 @@ class _Observation:
         under_way.write(self.run_dir, UnderWay(
             phase=PHASE, part=1, duration_ns=duration_ns, interval_ns=interval_ns, clock=self.clock.kind,
             dilation=self.clock.dilation, trace="trace-observed.json", log_vdevs=None, clients=(),
-            places=tuple(places),
+            places=tuple(places), local=self.local,
         ))  # fmt: skip
 
 
-def support_of(server: Host, zfs: ZfsVersion) -> support.TracingSupport:
+def support_of(server: Host, zfs: ZfsVersion, *, local: bool) -> support.TracingSupport:
     """The tracer for this server. Raises HostError where its file systems could not be told apart."""
-    tracing = support.find_tracing(server, zfs)
+    tracing = support.find_tracing(server, zfs, local=local)
     why = tracing.reason or tracing.why_no_places
     if not why and server.run(["test", "-r", _TYPES], check=False).returncode:
         why = f"the kernel of {server.name} has no {_TYPES}"
@@ -222,7 +232,7 @@ def support_of(server: Host, zfs: ZfsVersion) -> support.TracingSupport:
             f"{server.name} cannot be observed: {why}",
             "`hsp host check` shows what the tracer needs; nothing was changed",
         )
-    return replace(tracing, program=support.program(zfs, observe=True))
+    return replace(tracing, program=support.program(zfs, observe=not local, local=local))
 
 
 @contextmanager
@@ -274,18 +284,25 @@ def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
     ends_ns = [snapshot.at_ns for snapshot in trace.snapshots]
     end_ns = clock.from_host_ns(max(ends_ns, default=origin_ns) - origin_ns)
     last_ns = max((int(each["time_ns"].max() or 0) for each in frames if each.height), default=0)  # type: ignore[arg-type]
-    checks = [
-        each.model_copy(update={"instrument": "observed"})
-        for each in counters.checks(looked.around, trace, tiers)
-    ]
+    made = [*_checks(looked, known, tiers)]
+    checks = [each.model_copy(update={"instrument": "observed"}) for each in made if isinstance(each, Check)]
+    what = "reads, writes and fsyncs of files of ZFS" if trace.local else "requests to ZFS over NFS"
     return Phase(
-        name=PHASE, title="All requests to ZFS over NFS", tiers=tuple(sorted({tier for _, tier in tiers})),
+        name=PHASE, title=f"All {what}", tiers=tuple(sorted({tier for _, tier in tiers})),
         interval_ns=looked.interval_ns, client_ios=0,
-        server_ios=sum(count for (op, _), count in tiers.items() if op != "commit"),
-        lost_events=trace.lost_events, checks=tuple(checks), extremes=tuple(extremes), sums=tuple(sums),
+        server_ios=sum(count for (op, _), count in tiers.items() if op not in SYNCS),
+        lost_events=trace.lost_events, checks=tuple(checks),
+        unavailable=tuple(each for each in made if isinstance(each, Missing)),
+        extremes=tuple(extremes), sums=tuple(sums),
         problems=problems_of("tier-tracer", (*looked.problems, *problems)), events=looked.events,
         start_ns=0, end_ns=max(end_ns, last_ns + looked.interval_ns),
     ), frames  # fmt: skip
+
+
+def _checks(looked: Looked, known: Served, tiers: Mapping[tuple[str, str], int]) -> Iterator[Check | Missing]:
+    if looked.trace.local:
+        return local_calls.checks(looked.around, looked.trace, _names(looked.trace, known), tiers)
+    return counters.checks(looked.around, looked.trace, tiers)
 
 
 def _names(trace: Trace, known: Served) -> dict[str, set[int]]:
@@ -325,14 +342,15 @@ def _observed(looked: Looked) -> Observed:
         counts[place_of(key)] = counts.get(place_of(key), 0) + sum(bins.values())
     others = sum(counts.get(place, 0) for place in known.others)
     strange = sum(n for place, n in counts.items() if place != FAILED and place not in known.file_systems)
+    own = local_calls.observed(looked.trace, known) if looked.trace.local else {}
     return Observed(
+        **{"failed": counts.get(FAILED, 0), **own},
         pools=tuple(
             ObservedPool(name=name, log_vdevs=tuple(sorted(ids))) for name, ids in known.logs.items()
         ),
         file_systems=tuple(sorted(_names(looked.trace, known))),
         elsewhere=strange - others,
         others=others,
-        failed=counts.get(FAILED, 0),
     )
 
 

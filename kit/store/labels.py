@@ -15,7 +15,9 @@ LAYER_NAMES = {CLIENT: "clients", SERVER: "NFS server", "vdev": "vdevs", DEVICE:
 LAYERS = tuple(LAYER_NAMES)
 # Of who issued the I/Os: fio.
 ISSUERS = (CLIENT, DEVICE)
-OPS = ("read", "write", "commit")
+OPS = ("read", "write", "commit", "fsync")
+# They make safe what was written before, and move no data: COMMITs of NFS, and those of programs.
+SYNCS = ("commit", "fsync")
 # `indirect` is a request that had to read an indirect block or a dnode from a device
 # first; `shared` waited for an I/O that another thread had issued.
 TIERS = ("dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct", "all")
@@ -53,7 +55,7 @@ NAMES = {
 _SHORT = {"dram": "DRAM", "l2arc": "L2ARC", "slog": "SLOG"}
 # Of all that was measured in the built-in lab.
 EMULATED = "Emulated lab, not your hardware"
-_OPS = {"read": "reads", "write": "writes", "commit": "commits"}
+_OPS = {"read": "reads", "write": "writes", "commit": "commits", "fsync": "fsyncs"}
 # An SSD tier, the op it serves and the tier that answers without it.
 BELOW = {"l2arc": ("read", "disk"), "slog": ("write", "pool")}
 

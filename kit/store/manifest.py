@@ -422,7 +422,7 @@ class Manifest(Stored):
         if self.import_:
             return RunKind.IMPORT
         if self.observed:
-            return RunKind.OBSERVED
+            return RunKind.LOCAL if self.observed.local else RunKind.OBSERVED
         return RunKind.APPLIANCE if self.appliance else RunKind.HOSTS
 
     @property

@@ -36,7 +36,7 @@ class UnderWay(Stored):
 
     `position` of `phases`, from 1. `trace`: the tracer's output; None without a tracer, then `clients` have
     the counts. `log_vdevs`: ids of the pool's log vdevs; None with sync=disabled (kit.trace.tier).
-    `places`: of an observed server, each with its own; requests to others are left out.
+    `places`: of an observed server, each with its own; requests to others are left out. `local`: of any process.
     """
 
     phase: Annotated[str, Field(max_length=250)]
@@ -49,6 +49,7 @@ class UnderWay(Stored):
     log_vdevs: tuple[Count, ...] | None
     clients: Many[FileName]
     places: Many[Place] = ()
+    local: bool = False
 
 
 def path_in(run_dir: RunDir) -> Path:

@@ -14,7 +14,9 @@ from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.store.parts.split import Part
+from kit.trace import local as local_calls
 from kit.trace import split
+from kit.trace.local import LocalCounts
 from kit.trace.support import MAP_KEYS
 
 _LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
@@ -64,7 +66,7 @@ class Trace:
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
     monotonic clock. `damaged`: those of the problems that are of a line, by its number.
 
-    `observed`: classes have a file system.
+    `observed`: classes have a file system. `local`: of calls of any process, in the place of NFS requests.
     """
 
     phase: int = 0
@@ -86,14 +88,21 @@ class Trace:
     problems: list[str] = field(default_factory=list)
     damaged: dict[int, str] = field(default_factory=dict)
     observed: bool = False
+    local: LocalCounts | None = None
 
 
-def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False) -> Trace:
+def new_trace(*, observed: bool = False, local: bool = False) -> Trace:
+    """Before the first line. `observed`, `local`: as for parse_trace."""
+    return Trace(observed=observed or local, local=LocalCounts() if local else None)
+
+
+def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False, local: bool = False) -> Trace:
     """Read the output of one phase. Never raises for its content: damage becomes a problem.
 
     `map_size`: keys that a map of the tracer has room for. `observed`: the program counts by file system.
+    `local`: it counts calls of any process (local_begin.bt).
     """
-    trace = Trace(observed=observed)
+    trace = new_trace(observed=observed, local=local)
     for number, line in enumerate(text.splitlines(), start=1):
         read_line(trace, number, line)
     if not trace.phase:
@@ -122,7 +131,7 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
             _read_mark(trace, match)
         elif match := _FED.fullmatch(data):
             trace.feeds_ns = tuple(sorted((*trace.feeds_ns, _time_ns(match[1]))))
-    elif kind == "map":
+    elif kind in ("map", "stats"):
         for name, content in data.items():
             _read_map(trace, name, content)
     elif kind == "lost_events":
@@ -162,6 +171,18 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
             _read_counts(trace, own)
         else:
             _read_extremes(trace, own)
+    elif trace.local:
+        _read_local(trace, trace.local, name, content)
+
+
+def _read_local(trace: Trace, local: LocalCounts, name: str, content: dict[str, Any]) -> None:
+    trace.map_keys = max(trace.map_keys, len(content))
+    if name == "@begin":
+        local.unfinished = len(content)
+    elif name == "@programs":
+        for program, seen, calls, sum_ns in local_calls.read_programs(content):
+            if _phase_of(seen) == trace.phase:
+                local.programs[program, _class(trace, seen)] = _whole(calls), _whole(sum_ns)
 
 
 def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
@@ -176,19 +197,23 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     for seen, number, value in entries:
         _whole(value)
         if number in totals:
-            totals[number][_class(seen, observed=trace.observed)[0]] = value
+            op = _class(trace, seen)[0]
+            totals[number][op] = _whole(totals[number].get(op, 0) + value)
         elif number == _SUM:
-            sums[_class(seen, observed=trace.observed)] = value
+            sums[_class(trace, seen)] = value
         elif number == _LOG_BLOCKS:
-            op, _, vdev = _class(seen, observed=trace.observed)
+            op, _, vdev = _class(trace, seen)
             blocks[vdev] = _whole(blocks.get(vdev, 0) + value)
             of_commits += value if op == "commit" else 0
         elif number in split.PARTS or number == split.UNJOINED:
-            split.add(parts, unjoined, _class(seen, observed=trace.observed), number, value)
+            split.add(parts, unjoined, _class(trace, seen), number, value)
+        elif trace.local and number in local_calls.KEYS:
+            key = _class(trace, seen)
+            trace.local.add(number, key[0], place_of(key), value)
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
-            counts.setdefault(_class(seen, observed=trace.observed), {})[number] = value
+            counts.setdefault(_class(trace, seen), {})[number] = value
     # Sums of them are 64 bits wide, too.
     _whole(sum(sum(bins.values()) for bins in counts.values()))
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
@@ -212,9 +237,9 @@ def _read_extremes(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
         if which not in (0, 1) or _whole(value) > _LONGEST_NS:
             raise ValueError("invalid extreme")
         if which:
-            trace.lowest[_class(seen, observed=trace.observed)] = _LONGEST_NS - value
+            trace.lowest[_class(trace, seen)] = _LONGEST_NS - value
         else:
-            trace.highest[_class(seen, observed=trace.observed)] = value
+            trace.highest[_class(trace, seen)] = value
 
 
 def _whole(value: Any) -> int:
@@ -236,13 +261,14 @@ def _phase_of(seen: int) -> int:
     return seen >> _PHASE_SHIFT & _PHASE_MASK
 
 
-def _class(seen: int, *, observed: bool) -> Class:
-    if seen < 0 or seen >> 63 or (not observed and seen & _PLACE):
+def _class(trace: Trace, seen: int) -> Class:
+    if seen < 0 or seen >> 63 or (not trace.observed and seen & _PLACE):
         raise ValueError("invalid class")
     bits = seen & ((1 << _PHASE_SHIFT) - 1)
     op = bits & (_WRITE | _COMMIT)
     place = seen >> _LOW_SHIFT & _LOW_MASK | seen >> _HIGH_SHIFT << 10
-    return _OPS[op], bits - op | place << _LOW_SHIFT, seen >> _VDEV_SHIFT & _VDEV_MASK
+    name = "fsync" if trace.local and op == _COMMIT else _OPS[op]
+    return name, bits - op | place << _LOW_SHIFT, seen >> _VDEV_SHIFT & _VDEV_MASK
 
 
 def place_of(key: Class) -> int:
@@ -256,11 +282,12 @@ def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
         yield f"the tracer lost {trace.lost_events} events"
     if trace.map_keys >= map_size:
         yield f"a map of the tracer was full: {trace.map_keys} of {map_size} keys; new ones were not counted"
-    for op, count in trace.started.items():
-        done = trace.done.get(op, 0)
-        if done != count:
-            yield f"the tracer saw {count} {op} requests start and {done} end"
     last = trace.snapshots[-1].counts if trace.snapshots else {}
+    if trace.local:
+        ios = {key: sum(bins.values()) for key, bins in last.items()}
+        yield from local_calls.inconsistencies(trace.local, trace.started, trace.done, ios)
+    else:
+        yield from _unended(trace)
     if trace.ended and not last and any(snapshot.counts for snapshot in trace.snapshots):
         yield "the tracer's last counts are missing"
     for op, count in trace.done.items():
@@ -271,6 +298,13 @@ def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
     for key, parts in trace.parts.items():
         if sum(parts.values()) != trace.sums.get(key):
             yield f"the parts of {key} are {sum(parts.values())} ns, its latencies {trace.sums.get(key)} ns"
+
+
+def _unended(trace: Trace) -> Iterator[str]:
+    for op, count in trace.started.items():
+        done = trace.done.get(op, 0)
+        if done != count:
+            yield f"the tracer saw {count} {op} requests start and {done} end"
 
 
 def _wrong_sums(sums: dict[Class, int], counts: dict[Class, Counts]) -> Iterator[str]:

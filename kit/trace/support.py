@@ -22,7 +22,7 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE) (\S+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
 _TRACEPOINT_HEAD = re.compile(r"^tracepoint:nfsd:", re.MULTILINE)
@@ -45,11 +45,19 @@ class Program:
         return tuple(f"{a}/{b}" for a, b in sorted(set(_TRACEPOINT.findall(self.text))))
 
 
-def program(zfs: ZfsVersion, *, writes: bool = True, split: bool = False, observe: bool = False) -> Program:
+def program(
+    zfs: ZfsVersion,
+    *,
+    writes: bool = True,
+    split: bool = False,
+    observe: bool = False,
+    local: bool = False,
+) -> Program:
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
     `split`: with the probes that say where the time of a request goes (split.bt), which need 2.2 or later.
-    `observe`: requests are counted by file system, too, of a server that serves several.
+    `observe`: requests are counted by file system, too, of a server that serves several. `local`: calls of
+    any process are counted, by file system and process (local_begin.bt), in the place of nfsd's requests.
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
@@ -57,7 +65,8 @@ def program(zfs: ZfsVersion, *, writes: bool = True, split: bool = False, observ
     names += ["direct.bt"] if zfs.has_direct_io else []
     names += ["writes.bt"] if writes or split else []
     names += ["split.bt", "split_writes.bt"] if split else []
-    kinds = {"INCLUDE", *(["SPLIT"] if split else []), *(["OBSERVE"] if observe else [])}
+    kinds = {"INCLUDE", "LOCAL" if local else "NFSD"}
+    kinds |= {kind for kind, asked in (("SPLIT", split), ("OBSERVE", observe)) if asked}
     return Program("".join(_text(name, kinds) for name in names))
 
 
@@ -116,9 +125,14 @@ class TracingSupport:
         return _before(self.bpftrace, version)
 
 
-def find_tracing(server: Host, zfs: ZfsVersion, trace: str = "auto") -> TracingSupport:
-    """Whether this server can be traced. `trace`: auto or none, from the testbed. Raises only HostLost."""
-    whole = program(zfs)
+def find_tracing(
+    server: Host, zfs: ZfsVersion, trace: str = "auto", *, local: bool = False
+) -> TracingSupport:
+    """Whether this server can be traced. `trace`: auto or none, from the testbed; `local`: as of `program`.
+
+    Raises only HostLost.
+    """
+    whole = program(zfs, local=local)
     if trace == "none":
         return TracingSupport("none", whole, reason='the testbed has trace = "none"', asked_for=True)
     result = server.run(["bpftrace", "--version"], check=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from kit.core.units import format_latency, format_latency_range
-from kit.store.labels import BELOW, op_name, tier_name
+from kit.store.labels import BELOW, SYNCS, op_name, tier_name
 from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
 from kit.store.tables import DEVICE, SERVER
@@ -172,7 +172,8 @@ def matched(summary: Summary) -> str:
     others = (summary.accounting.client_ios or 0) - of_clients
     parts = [f"{at_server:,} of {of_clients:,} I/Os matched"] if at_server and of_clients else []
     if at_server and not of_clients:
-        parts = [f"{at_server:,} reads and writes (tracer = counters of the NFS server)"]
+        of = "datasets" if any(row.program for row in summary.observed) else "the NFS server"
+        parts = [f"{at_server:,} reads and writes (tracer = counters of {of})"]
     elif parts and at_server != of_clients:
         parts = [f"{at_server:,} I/Os at the server, {of_clients:,} of the clients"]
     if others:
@@ -191,7 +192,7 @@ def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     for row in rows:
         # A few COMMITs are all of their operation, and little of the phase.
         share = min(row.share, row.count / (ios[row.phase, row.layer] or 1))
-        is_expected = row.tier in expected.get(row.phase, ()) and row.op != "commit"
+        is_expected = row.tier in expected.get(row.phase, ()) and row.op not in SYNCS
         if share >= _LEAST_SHARE or row.published or is_expected:
             yield row
 
@@ -322,7 +323,8 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
     if len(layers) > 1:
         at = "the layer that stands beside each phase"
     else:
-        at = {SERVER: "the NFS server", DEVICE: "the devices"}.get("".join(layers), "the clients")
+        server = "the NFS server" if manifest.kind.value.serves_nfs else "the file system"
+        at = {SERVER: server, DEVICE: "the devices"}.get("".join(layers), "the clients")
     more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
     what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
     return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Median latency at {at}."

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from kit.store.labels import SYNCS
 from kit.store.latency import Latency
 from kit.store.phase import Phase
 from kit.store.tables import CLIENT, SERVER
@@ -59,7 +60,7 @@ def timeline(latency: Latency, phase: Phase, together: int = 1) -> Timeline:
     rows = latency.cells.filter(
         (pl.col("phase") == phase.name)
         & pl.col("layer").is_in([SERVER, CLIENT])
-        & (pl.col("op") != "commit")
+        & ~pl.col("op").is_in(SYNCS)
         & (pl.col("count") > 0)
     ).with_columns(column=(pl.col("time_ns") - phase.start_ns) // width)
     rows = rows.filter((pl.col("column") >= 0) & (pl.col("column") < count))

@@ -34,7 +34,7 @@ _ZERO = frozenset({
 })  # fmt: skip
 _COUNTERS = ("arc-zil-counters", "observed")
 _INSTRUMENTS = {
-    "ARC-": _COUNTERS, "L2ARC-": _COUNTERS, "ZIL-": _COUNTERS,
+    "DATASET-": ("observed",), "ARC-": _COUNTERS, "L2ARC-": _COUNTERS, "ZIL-": _COUNTERS,
     "NFS-": ("server-activity", "mount-statistics", "observed"), "TRIM": ("server-activity",),
     "DIRECT-IO": ("server-activity",), "OTHER-POOL": ("server-activity",), "CPU-STEAL": ("server-activity",),
     "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
@@ -61,6 +61,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     yield from _devices(phase)
     yield from _of_its_ios(phase, ios, drives_load=manifest.kind.value.drives_load)
     yield from _out_of(phase, ios)
+    yield from _of_programs(manifest, phase, ios)
     yield from _subjects(phase)
     yield from _machines(phase)
     yield from _samples(phase)
@@ -123,7 +124,8 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
         need += Counter({"CLOCK-STEP": 1, "THERMAL": 1}) if machine.host else Counter()
     known = manifest.kind.value
     if not known.drives_load:
-        return need + Counter({"NFS-CALLS": 3, "ARC-MISSES": 1, "L2ARC-HITS": 1, "ZIL-COMMITS": 1})
+        calls = {"NFS-CALLS": 3} if known.serves_nfs else {"DATASET-CALLS": 2 * len(manifest.served)}
+        return need + Counter({**calls, "ARC-MISSES": 1, "L2ARC-HITS": 1, "ZIL-COMMITS": 1})
     # Clients without a mount of the kernel's count no calls.
     if phase.on_devices or not known.sees_server or not manifest.testbed.server:
         return need
@@ -241,6 +243,23 @@ def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
         size = phase.block_bytes_by_op.get(op, phase.block_bytes) if name == "bytes" else 1
         if size is not None and (total := sum(check.expected for check in mine)) != held * size:
             yield f"its checks {id_} are of {total} {name} of {op}s, the clients had {held * size}"
+
+
+def _of_programs(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+    """Whether each call of an observed machine is of a process, and held against a dataset's counter."""
+    if manifest.observed is None or not manifest.observed.local:
+        return
+    of_programs: Counter[tuple[str, str, str, str]] = Counter()
+    for each in manifest.observed.programs:
+        of_programs[SERVER, each.file_system, each.op, each.tier] += each.ios
+    if of_programs != Counter({key: count for key, count in ios.ios.items() if key[0] == SERVER}):
+        yield f"the processes have {of_programs.total()} calls, latency.parquet has {ios.of(SERVER)}"
+    without = {(each.name, each.op) for each in phase.unavailable if each.id == "DATASET-CALLS"}
+    for op, counter in (("read", "reads"), ("write", "writes")):
+        names = {name for name in manifest.served if (f"{counter} of {name}", op) not in without}
+        total = sum(each.expected for each in phase.checks if (each.id, each.op) == ("DATASET-CALLS", op))
+        if total != (held := sum(ios.of(SERVER, op=op, host=name) for name in names)):
+            yield f"its checks DATASET-CALLS are of {total} {counter}, latency.parquet has {held}"
 
 
 def _out_of(phase: Phase, ios: Counted) -> Iterator[str]:

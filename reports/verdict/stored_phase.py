@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import polars as pl
 
+from kit.store.labels import SYNCS
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import ClientRow, Phase
@@ -79,7 +80,7 @@ def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
         yield f"op is {phase.op}, its I/Os are {' and '.join(sorted(seen))}"
     if phase.block_bytes_by_op and phase.op and set(phase.block_bytes_by_op) != _UNITED[phase.op]:
         yield f"op is {phase.op}, block_bytes_by_op is of {' and '.join(sorted(phase.block_bytes_by_op))}"
-    served = {op for (layer, _, op, _), count in ios.ios.items() if count and layer == SERVER} - {"commit"}
+    served = {op for (layer, _, op, _), count in ios.ios.items() if count and layer == SERVER} - {*SYNCS}
     if phase.op and served - _UNITED[phase.op]:
         yield f"op is {phase.op}, the server's I/Os are {' and '.join(sorted(served))}"
     traced = phase.target is None and SERVER in ios.layers()

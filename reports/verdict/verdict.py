@@ -8,6 +8,7 @@ import polars as pl
 
 from kit.store.checks.ids import SUM_IDS, UNKNOWN_ID, id_of_problem
 from kit.store.checks.outcome import Outcome, Tally
+from kit.store.labels import SYNCS
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
@@ -144,7 +145,7 @@ def _of_phase(manifest: Manifest, phase: Phase, rows: Sequence[Row]) -> Iterator
     if not manifest.kind.value.sees_server:
         return _load_trouble(phase, rows, CLIENT, "the clients")
     if not manifest.kind.value.drives_load:
-        return _observed_trouble(phase, rows)
+        return _observed_trouble(phase, rows, nfs=manifest.kind.value.serves_nfs)
     return _phase_trouble(phase, rows)
 
 
@@ -161,7 +162,7 @@ def _load_trouble(phase: Phase, rows: Sequence[Row], layer: str, issuer: str) ->
     yield from _sums(phase)
 
 
-def _observed_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
+def _observed_trouble(phase: Phase, rows: Sequence[Row], *, nfs: bool) -> Iterator[Outcome]:
     """What does not close between the tracer, the counters of the server and the counts."""
     name, server = phase.name, phase.server_ios
     yield from _problems(phase.problems, name)
@@ -170,9 +171,10 @@ def _observed_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
     if server is None or phase.lost_events is None:
         text = "the manifest lacks the server's I/Os or the lost trace events."
         yield Outcome.failed("COUNTS-MISSING", text, name)
-    binned = sum(r.count for r in rows if r.phase == name and r.layer == SERVER and r.op != "commit")
+    binned = sum(r.count for r in rows if r.phase == name and r.layer == SERVER and r.op not in SYNCS)
     if not server:
-        yield Outcome.failed("NO-IO", "no client read or wrote on ZFS over NFS meanwhile.", name)
+        who = "client read or wrote on ZFS over NFS" if nfs else "program read or wrote files of ZFS"
+        yield Outcome.failed("NO-IO", f"no {who} meanwhile.", name)
     elif binned != server:
         text = f"latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
         yield Outcome.failed("STORED-IOS", text, name)

@@ -25,7 +25,8 @@ def test_the_tables_are_those_of_the_program() -> None:
 
 def test_each_id_is_one_that_code_gives_and_the_reverse() -> None:
     problems = {id_of_problem(code) for code in get_args(ProblemCode)}
-    sums = {*_used(*sorted((ROOT / "kit" / "instruments").rglob("*.py")), ROOT / "kit" / "run" / "parts.py")}
+    makers = [path for room in ("instruments", "observe") for path in (ROOT / "kit" / room).rglob("*.py")]
+    sums = {*_used(*makers, ROOT / "kit" / "run" / "parts.py")}
     assert sums == SUM_IDS
     judges = [*sorted((ROOT / "reports").rglob("*.py")), ROOT / "kit" / "session" / "rejudged.py"]
     assert {*_used(*judges), *problems, *sums, UNKNOWN_ID} == IDS.keys()

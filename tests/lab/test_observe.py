@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import polars as pl
 import pytest
 
 from kit.core.errors import EXIT_UNKNOWN
+from kit.observe import local
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.rig import Bed, Rig
@@ -107,17 +109,21 @@ def has_begun(results: Path, step: str) -> bool:
     return any(f'"{step}"' in each.read_text() for each in results.glob("observe/2*/journal.jsonl"))
 
 
+def start(argv: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "kit.cli", *argv], cwd=ROOT, text=True)
+
+
 class Observation:
     """`hsp observe` of the rig until the block ends: Ctrl-C, as a person ends it."""
 
-    def __init__(self, rig: Rig, folder: Path) -> None:
+    def __init__(self, rig: Rig, folder: Path, *words: str) -> None:
         self._words = ["observe", "--testbed", os.fspath(Bed(rig, folder, {"data": ("vd0",)}).path)]
-        self._words += ["--for", "1h", "--results", os.fspath(folder)]
+        self._words += ["--for", "1h", "--results", os.fspath(folder), *words]
         self._folder = folder
         self.code = -1
 
     def __enter__(self) -> Observation:
-        self._process = subprocess.Popen([sys.executable, "-m", "kit.cli", *self._words], cwd=ROOT)
+        self._process = start(self._words)
         wait_for(lambda: has_begun(self._folder, "observe") or self._ended, 300, "the observation")
         assert not self._ended
         return self
@@ -182,6 +188,58 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
     assert not changed(before, served)
 
 
+# What is read lies there before; fio itself must not write it.
+_LAY = """\
+zfs create -o primarycache=metadata tank/cold
+dd if=/dev/urandom of=/tank/home/warm bs=1M count=1 status=none
+dd if=/dev/urandom of=/tank/cold/cold bs=1M count=16 status=none
+zpool sync tank plain
+"""
+_LOCAL_FIO = (
+    "fio --output-format=json --ioengine=psync --bs=4k --size=1m --number_ios={n} --randrepeat=1 "
+    "--invalidate=0 "
+    "--name=log --filename=/tank/home/log --rw=randwrite --sync=dsync "
+    "--name=nolog --stonewall --filename=/plain/nolog --rw=randwrite --sync=dsync "
+    "--name=forced --stonewall --filename=/tank/home/forced --rw=randwrite --fdatasync=1 "
+    "--name=warm --stonewall --filename=/tank/home/warm --rw=randread "
+    "--name=cold --stonewall --filename=/tank/cold/cold --size=16m --rw=randread"
+)
+_UNLAY = "zfs destroy tank/cold; rm -f /tank/home/warm /tank/home/log /tank/home/forced /plain/nolog"
+
+
+def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_openzfs(
+    served: Rig, tmp_path: Path
+) -> None:
+    served.host.run(["sh", "-ec", _LAY], deadline_s=300)
+    try:
+        before = local.read(served.host)
+        with Observation(served, tmp_path, "--local") as seen:
+            said = served.host.run(["sh", "-c", _LOCAL_FIO.format(n=_WRITES)], deadline_s=300).stdout
+        after = local.read(served.host)
+    finally:
+        served.host.run(["sh", "-c", _UNLAY], deadline_s=300, check=False)
+    summary, jobs = seen.summary(), {job["jobname"]: job for job in json.loads(said)["jobs"]}
+    assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
+    rows = {(row["file_system"], row["op"], row["tier"]): row["ios"] for row in summary["observed"]}
+    assert {row["program"] for row in summary["observed"]} == {"fio"}
+    done = {(name, op): job[op]["total_ios"] for name, job in jobs.items() for op in ("read", "write")}
+    assert rows == {
+        ("tank/home", "write", "slog"): done["log", "write"],
+        ("plain", "write", "pool"): done["nolog", "write"],
+        ("tank/home", "write", "dram"): done["forced", "write"],
+        ("tank/home", "fsync", "slog"): jobs["forced"]["sync"]["lat_ns"]["N"],
+        ("tank/home", "read", "dram"): done["warm", "read"],
+        ("tank/cold", "read", "disk"): done["cold", "read"],
+    }
+    counted = {key: change for key in after.calls if (change := after.calls[key] - before.calls.get(key, 0))}
+    moved = Counter[tuple[str, str]]()
+    for (name, op, _), ios in rows.items():
+        moved[name, op] += ios if op != "fsync" else 0
+    assert counted == {key: ios for key, ios in moved.items() if ios}
+    forced = sum(ios for (_, _, tier), ios in rows.items() if tier in ("slog", "pool"))
+    assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] == forced
+
+
 def test_a_log_device_that_is_removed_meanwhile_makes_it_unknown(served: Rig, tmp_path: Path) -> None:
     with Observation(served, tmp_path) as seen:
         write(served, "/tank/home", 20)
@@ -198,7 +256,7 @@ def test_nothing_is_left_on_the_server_after_a_kill(served: Rig, tmp_path: Path,
     bed = Bed(served, tmp_path, {"data": ("vd0",)})
     before = state_of(served.host)
     words = ["observe", "--testbed", os.fspath(bed.path), "--for", "1h", *bed.results]
-    process = subprocess.Popen([sys.executable, "-m", "kit.cli", *words], cwd=ROOT)
+    process = start(words)
     wait_for(lambda: has_begun(tmp_path, moment) or process.poll() is not None, 300, moment)
     assert process.poll() is None
     process.kill()

@@ -26,7 +26,7 @@ from kit.core.terminal import terminal_width
 from kit.core.units import format_latency
 from kit.recovery.clean import is_made
 from kit.store.baselines import read_baselines, run_of_baseline
-from kit.store.labels import short_name, verdict_name
+from kit.store.labels import SYNCS, short_name, verdict_name
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
 from kit.store.run_name import run_folders
@@ -222,7 +222,7 @@ def _age(started_utc: str | None) -> str:
 
 def _medians(summary: Summary) -> tuple[dict[str, Any], ...]:
     keys = ("phase", "op", "tier", "p50_us")
-    known = (row for row in summary.main_rows if row.p50_us is not None and row.op != "commit")
+    known = (row for row in summary.main_rows if row.p50_us is not None and row.op not in SYNCS)
     return tuple({key: getattr(row, key) for key in keys} for row in known)
 
 

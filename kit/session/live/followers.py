@@ -13,7 +13,7 @@ from kit.load.fio_windows import OPS, column_of
 from kit.session.live.counts import LiveCounts
 from kit.session.live.growing_file import GrowingFile
 from kit.store.under_way import Place, UnderWay
-from kit.trace.output import Snapshot, Trace, differences, place_of, read_line
+from kit.trace.output import Snapshot, differences, new_trace, place_of, read_line
 from kit.trace.tier import tier_of
 
 _MOST_PROBLEMS = 5
@@ -36,7 +36,10 @@ class TraceFollower:
     """The output of the tracer (kit.trace.output), an interval at a time."""
 
     def __init__(self, path: Path, under_way: UnderWay) -> None:
-        self._file, self._trace = GrowingFile(path), Trace(observed=bool(under_way.places))
+        self._file, self._trace = (
+            GrowingFile(path),
+            new_trace(observed=bool(under_way.places), local=under_way.local),
+        )
         self._dilation = under_way.dilation
         # A run has no places: all its requests are of 0.
         places = under_way.places or (Place(number=0, log_vdevs=under_way.log_vdevs),)

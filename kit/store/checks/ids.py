@@ -230,6 +230,10 @@ _PHASE = (
 )  # fmt: skip
 _SUMS = (
     CheckId(
+        "DATASET-CALLS", "Reads and writes of a dataset, by its kstat and the tracer.",
+        "Look for `zfs rewrite`, and for more calls at a time than twice the CPUs.",
+    ),
+    CheckId(
         "NFS-CALLS", "READs, WRITEs of NFS = I/Os of fio.", "Look for other clients, and client caches.",
     ),
     CheckId("NFS-BYTES", "Bytes of NFS = I/Os x block size.", "Look at rsize, wsize and the job's bs."),

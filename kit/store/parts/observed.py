@@ -12,9 +12,31 @@ class ObservedPool(Stored):
     log_vdevs: Many[Count] = ()
 
 
+class ProgramCalls(Stored):
+    """Calls of the processes of one name to one file system, by op and tier; `waited_ns`: their latencies."""
+
+    program: str
+    file_system: str
+    op: str
+    tier: str
+    ios: Count
+    waited_ns: Nanoseconds
+
+
 class Observed(Stored):
     """`elsewhere`: requests of file systems that are not of ZFS; `others`: of ZFS, that were not asked for;
-    `failed`: that failed before their file was known. None of these are among the I/Os of the run."""
+    `failed`: that failed before their file was known. None of these are among the I/Os of the run.
+
+    `local`: not the requests of NFS clients, but the calls of all processes of the server, by `programs`.
+    Then `elsewhere` are of file systems without a known name, and `failed` all that failed. Left out are
+    also `empty` calls, that moved no byte, `mapped` pages that were read or written, and `unfinished` calls.
+    """
+
+    local: bool = False
+    programs: Many[ProgramCalls] = ()
+    empty: Count = 0
+    mapped: Count = 0
+    unfinished: Count = 0
 
     pools: Many[ObservedPool] = ()
     file_systems: Many[str] = ()
@@ -26,6 +48,7 @@ class Observed(Stored):
 class ObservedRow(Stored):
     """Requests of one file system, op and tier. `waited_ns`: the sum of their latencies at the server.
 
+    `program`: name of the processes whose calls they are; "" for requests of NFS clients.
     `share`, `waited_share`: of the I/Os and of the waiting of the whole observation, of 1.
     """
 
@@ -36,3 +59,4 @@ class ObservedRow(Stored):
     share: float
     waited_ns: Nanoseconds
     waited_share: float
+    program: str = ""

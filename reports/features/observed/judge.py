@@ -1,4 +1,4 @@
-"""Of an observed server: by file system, op and tier the I/Os and how long they waited."""
+"""Of an observed server: by file system, program, op and tier the I/Os and how long they waited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kit.core.units import format_latency
 from kit.store.labels import op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.parts.observed import ObservedRow
+from kit.store.parts.observed import Observed, ObservedRow, ProgramCalls
 from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.features.feature import Feature, Judged
@@ -20,6 +20,8 @@ _MOST_LINES = 6
 
 def describe(manifest: Manifest) -> list[ObservedRow]:
     """From the exact sums; those that made clients wait longest come first."""
+    if manifest.observed and manifest.observed.local:
+        return _of_programs(manifest.observed.programs)
     sums = [each for phase in manifest.phases for each in phase.sums if each.layer == SERVER]
     all_ios, all_ns = sum(each.ios for each in sums), sum(each.sum_ns for each in sums)
     rows = [
@@ -28,6 +30,17 @@ def describe(manifest: Manifest) -> list[ObservedRow]:
             waited_ns=each.sum_ns, waited_share=each.sum_ns / all_ns if all_ns else 0.0,
         )
         for each in sums if each.ios
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -row.waited_ns)
+
+
+def _of_programs(calls: Sequence[ProgramCalls]) -> list[ObservedRow]:
+    all_ios, all_ns = sum(each.ios for each in calls), sum(each.waited_ns for each in calls)
+    rows = [
+        ObservedRow(
+            **dict(each), share=each.ios / all_ios, waited_share=each.waited_ns / all_ns if all_ns else 0.0
+        )
+        for each in calls if each.ios
     ]  # fmt: skip
     return sorted(rows, key=lambda row: -row.waited_ns)
 
@@ -45,8 +58,33 @@ _WHO = {
 }
 
 
+# What a program waits for.
+_WAITS = {
+    "dram": "are answered by DRAM (ARC)",
+    "l2arc": "wait for the SSD cache (L2ARC)",
+    "disk": "wait for disks",
+    "slog": "wait for the log device (SLOG)",
+    "pool": "wait for the log on the data disks (no SLOG)",
+    "shared": "wait for I/Os that other calls had begun",
+    "indirect": "wait for disks, after a block of metadata",
+    "direct": "wait for disks, past the ARC",
+}
+
+
+def _programs_answer(row: ObservedRow) -> str:
+    """Such as "fsyncs of postgres on tank/db wait for the log device (SLOG): 93.1 % of all waiting, ..."."""
+    return (
+        f"{op_name(row.op)} of {row.program} on {row.file_system} {_WAITS.get(row.tier, row.tier)}: "
+        f"{_percent(row.waited_share)} of all waiting, {format_latency(row.waited_ns / row.ios / 1e3)} each, "
+        "in the mean."
+    )
+
+
 def answer(summary: Summary) -> Iterator[str]:
-    """What made clients wait longest, over all file systems."""
+    """What made clients wait longest, over all file systems; of programs, which waited longest for what."""
+    if summary.observed and summary.observed[0].program:
+        yield _programs_answer(summary.observed[0])
+        return
     waited: Counter[tuple[str, str]] = Counter()
     ios: Counter[tuple[str, str]] = Counter()
     for row in summary.observed:
@@ -68,10 +106,10 @@ def _percent(part: float) -> str:
 
 
 def lines(summary: Summary) -> Iterator[str]:
-    """The file systems whose requests waited longest."""
+    """The programs that waited longest, or the file systems whose requests did."""
     waited: Counter[str] = Counter()
     for row in summary.observed:
-        waited[row.file_system] += row.waited_ns
+        waited[row.program or row.file_system] += row.waited_ns
     all_ns = waited.total() or 1
     for name, waited_ns in waited.most_common(_MOST_LINES) if len(waited) > 1 else ():
         yield f"{name}: {_percent(waited_ns / all_ns)} of the waiting"
@@ -81,6 +119,8 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
     """Requests of other file systems are said, and those that failed."""
     if manifest.observed is None:
         return Judged({})
+    if manifest.observed.local:
+        return Judged({"observed": describe(manifest)}, notes=[*_local_notes(manifest.observed)])
     notes = []
     if other := manifest.observed.elsewhere:
         notes.append(f"{other:,} requests were to file systems that are not of ZFS: they are left out.")
@@ -89,6 +129,23 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
     if others := manifest.observed.others:
         notes.append(f"{others:,} requests were to other datasets than those asked for: they are left out.")
     return Judged({"observed": describe(manifest)}, notes=notes)
+
+
+def _local_notes(observed: Observed) -> Iterator[str]:
+    """What is not among the I/Os of programs."""
+    for count, what in (
+        (
+            observed.elsewhere,
+            "calls were to file systems that are not mounted for this login, as of containers",
+        ),
+        (observed.others, "calls were to other datasets than those asked for"),
+        (observed.failed, "calls failed"),
+        (observed.empty, "reads and writes moved no byte, as at the end of a file"),
+        (observed.mapped, "reads and writes were of pages of mapped files"),
+        (observed.unfinished, "calls had not ended at the end"),
+    ):
+        if count:
+            yield f"{count:,} {what}: they are left out."
 
 
 FEATURE = Feature(judge, answer, lines)

@@ -6,6 +6,7 @@ import pytest
 
 from kit.core.errors import SafetyRefusal
 from kit.observe.guard import command
+from kit.observe.local import FIND_CALLS
 from kit.observe.looking import LookingHost, is_read
 from kit.trace import nfsd_tracer
 from tests.fakes import ScriptedHost
@@ -24,6 +25,7 @@ def host() -> LookingHost:
         ["cat", "/proc/self/mountinfo"], ["tail", "-v", "-n", "+1", "/proc/net/rpc/nfsd", "/proc/uptime"],
         ["zpool", "list", "-v", "-H", "-P", "tank"], ["zdb", "-l", "/dev/disk/by-id/nvme-a-part1"],
         ["grep", "--extended-regexp", r" (arc_read|dmu_sync)(\s|$)", "/proc/kallsyms"],
+        list(FIND_CALLS),
         ["zfs", "get", "-H", "-t", "filesystem", "-o", "name,value", "sync"],
         nfsd_tracer.follow_command(nfsd_tracer.TracerFiles(OWN), 12),
         ["kill", "-TERM", "758"], ["umount", nfsd_tracer.TRACING],
@@ -50,7 +52,8 @@ def test_it_reads_and_writes_into_its_own_directory(host: LookingHost, argv: lis
         ["cat", "/etc/shadow"], ["cat", "/proc/../etc/shadow"], ["umount", "/tank"], ["kill", "-KILL", "1"],
         ["kill", "-TERM", "-1"], ["fio", "x"], ["systemctl", "restart", "nfs-server"], ["rm"],
         ["rm", "-r", "-f", "--", "/run/hsp"], ["tee", "/dev/null"], ["rm", OWN, "etc"], ["install"],
-        ["find", OWN, "-delete"],
+        ["find", OWN, "-delete"], [*FIND_CALLS, "-delete"],
+        [word.replace("grep", "rm").replace("-HE", "-rf") for word in FIND_CALLS],
         ["install", "-m", "0600", "/dev/null", "/etc/exports"],
         ["cat", "/proc/uptime", "/etc/shadow"], ["cat"],
     ],

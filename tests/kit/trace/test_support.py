@@ -14,6 +14,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import CommandResult
 from kit.store.manifest import Tracing as StoredTracing
+from kit.trace import local as local_calls
 from kit.trace import nfsd_tracer, output, split, support
 from kit.trace.support import TracingSupport, find_tracing
 from kit.zfs import openzfs_version
@@ -114,8 +115,9 @@ def test_a_load_without_writes_has_no_probes_that_only_they_need() -> None:
 def test_the_program_has_two_parameters_and_nothing_that_only_some_bpftrace_know() -> None:
     assert set(re.findall(r"\$\d+", code(EVERY_TEXT))) == {"$1", "$2"}
     assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - $begin)") == 2
-    # split*.bt is for bpftrace 0.23 and later.
-    everywhere = "".join(path.read_text() for path in FILES if not path.name.startswith("split"))
+    # split*.bt and local*.bt are for bpftrace 0.23 and later.
+    newer = ("split", "local")
+    everywhere = "".join(path.read_text() for path in FILES if not path.name.startswith(newer))
     assert not re.search(r"\bdelete\(|\bconfig\b|\bhist\(|\blet\b", code(everywhere))
 
 
@@ -329,6 +331,21 @@ def test_a_tracer_that_never_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HostError, match="not ready within"):
         start(server)
     assert server.process.signals == ["INT"]
+
+
+@pytest.mark.parametrize("version", ZFS)
+def test_only_begins_and_ends_differ_between_requests_of_nfsd_and_calls_of_programs(version: str) -> None:
+    nfsd, local = (support.program(ZFS[version], local=local) for local in (False, True))
+    calls = {"zpl_iter_read", "zpl_iter_write", "zpl_fsync"}
+    beside = {"zfs_getpage", "zfs_putpage", "zfs_read", "zfs_write"}
+    assert set(local.functions) - set(nfsd.functions) == calls | beside
+    assert set(nfsd.functions) - set(local.functions) == {"nfsd_commit"}
+    assert nfsd.tracepoints and not local.tracepoints
+    text = code(local.text)
+    assert not re.search(r"\b(NFSD|LOCAL|INCLUDE|OBSERVE)\b", text + code(nfsd.text))
+    assert set(re.findall(r"@\w+", text)) == set(re.findall(r"(?<=clear\()@\w+", text))
+    keys = {int(key) for key in re.findall(r"\(uint64\)(4\d{3})\b", text)}
+    assert keys == {4000, 4002, 4003, *local_calls.KEYS}
 
 
 SPLIT = support.program(NEW, split=True)

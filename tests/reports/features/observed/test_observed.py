@@ -103,6 +103,73 @@ def test_a_file_system_that_the_manifest_does_not_have_is_a_contradiction() -> N
     assert summary_of(frame, manifest).verdict == "unknown"
 
 
+CALLS = [
+    ("postgres", "tank/db", "fsync", "slog", 412, 100), ("postgres", "tank/db", "write", "dram", 20, 300),
+    ("cat", "plain", "read", "disk", 2000, 1),
+]  # fmt: skip
+
+
+def of_programs() -> tuple[pl.DataFrame, dict[str, Any]]:
+    """A database that waits for its log device."""
+    _, manifest = observed()
+    phase = manifest["phases"][0]
+    waited = [(*call, call[5] * (call[4] * 1000 + 500)) for call in CALLS]
+    phase["sums"] = [
+        {"layer": "nfs-server", "host": host, "op": op, "tier": tier, "ios": ios, "sum_ns": sum_ns}
+        for _, host, op, tier, _, ios, sum_ns in waited
+    ]  # fmt: skip
+    calls = {("tank/db", "read"): 0, ("tank/db", "write"): 300, ("plain", "read"): 1, ("plain", "write"): 0}
+    phase["checks"] = [
+        *(check("DATASET-CALLS", n, op=op, name=f"{op}s of {name}") for (name, op), n in calls.items()),
+        check("ARC-MISSES", 1), check("L2ARC-HITS", 0), check("ZIL-COMMITS", 100),
+    ]  # fmt: skip
+    phase |= {"server_ios": 301, "tiers": ["disk", "dram", "slog"]}
+    programs = [
+        {"program": name, "file_system": host, "op": op, "tier": tier, "ios": ios, "waited_ns": sum_ns}
+        for name, host, op, tier, _, ios, sum_ns in waited
+    ]  # fmt: skip
+    manifest["observed"] = {
+        "local": True, "programs": programs, "file_systems": ["plain", "tank/db"], "mapped": 5, "empty": 2,
+    }  # fmt: skip
+    return pl.concat([rows_of(*call[1:]) for call in CALLS]), manifest
+
+
+def test_the_first_line_says_what_a_program_waits_for() -> None:
+    frame, manifest = of_programs()
+    summary = summary_of(frame, manifest)
+    assert summary.verdict == "valid", summary.reasons
+    said = headline(frame, synthetic.parsed(manifest), summary)
+    assert said.sentence == (
+        "fsyncs of postgres on tank/db wait for the log device (SLOG): 83.5 % of all waiting, 412 µs each, "
+        "in the mean."
+    )
+    assert said.evidence[0].startswith("Complete: 301 reads and writes (tracer = counters of datasets)")
+    assert [(row.program, row.op, row.ios) for row in summary.observed] == [
+        ("postgres", "fsync", 100), ("postgres", "write", 300), ("cat", "read", 1),
+    ]  # fmt: skip
+    assert [note for note in summary.notes if "left out" in note] == [
+        "2 reads and writes moved no byte, as at the end of a file: they are left out.",
+        "5 reads and writes were of pages of mapped files: they are left out.",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["no checks", "another count", "a program less", "no reads"])
+def test_programs_that_do_not_add_up_are_unknown(damage: str) -> None:
+    frame, manifest = of_programs()
+    made = manifest["phases"][0]["checks"]
+    if damage == "no checks":
+        made[:] = made[4:]
+    elif damage == "another count":
+        made[1] |= {"expected": 299, "found": 299}
+    elif damage == "a program less":
+        manifest["observed"]["programs"].pop()
+    else:
+        manifest["phases"][0]["server_ios"] = 0
+    summary = summary_of(frame, manifest)
+    assert summary.verdict == "unknown"
+    assert {each.id for each in summary.causes} & {"MANIFEST-VALUES", "NO-IO"}, summary.reasons
+
+
 def test_a_load_of_the_kit_is_not_judged() -> None:
     outcomes = {each.id: each for each in summary_of(*observed()).outcomes}
     assert outcomes["LOAD"].state == outcomes["WARM-UP"].state == "not available"
