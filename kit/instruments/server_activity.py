@@ -208,6 +208,12 @@ def nfsd_counts(text: str) -> tuple[dict[str, int], dict[str, int]]:
     return {"read": lines["io"][0], "write": lines["io"][1]}, calls
 
 
+def nfsd_totals(text: str) -> dict[str, int]:
+    """All calls of NFSv3 and all operations of NFSv4, from /proc/net/rpc/nfsd. Raises ValueError."""
+    rows = [line.split() for line in text.splitlines() if line]
+    return {row[0]: sum(map(int, row[2:])) for row in rows if row[0] in ("proc3", "proc4ops")}
+
+
 def txgs_of(text: str) -> Iterator[Txg]:
     """The committed txgs (state C): birth, then the times open, quiescing, waiting and syncing.
 

@@ -8,14 +8,14 @@ by nfsd before the tracer sees it start, each thread has one at most.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, parse_kstat
 from kit.instruments.base import minus, split_tail
-from kit.instruments.server_activity import NFSD, nfsd_counts
+from kit.instruments.server_activity import NFSD, nfsd_counts, nfsd_totals
 from kit.nfs.server_threads import THREADS
 from kit.store.labels import LOGGED, SYNCS
 from kit.store.phase import Check
@@ -24,12 +24,13 @@ from kit.trace.output import Trace
 
 @dataclass(frozen=True)
 class ServerCounters:
-    """Cumulative values. `calls`: of nfsd, by op; `threads`: of nfsd."""
+    """Cumulative values. `calls`: of nfsd, by op; `totals`: see nfsd_totals; `threads`: of nfsd."""
 
     calls: dict[str, int]
     threads: int
     arc: dict[str, int]
     zil: dict[str, int]
+    totals: dict[str, int] = field(default_factory=dict)
 
 
 class KernelCounters(Protocol):
@@ -53,8 +54,13 @@ class Around(Generic[C]):
 
 
 def calls_of(around: Around[ServerCounters], op: str) -> tuple[int, int]:
-    """The fewest and the most requests of the op that the tracer can have seen."""
-    low, high = (b.calls[op] - a.calls[op] for a, b in (around.inner, around.outer))
+    """The fewest and the most requests of the op, or of a key of `totals`, that the tracer can have seen."""
+
+    def change(ends: tuple[ServerCounters, ServerCounters]) -> int:
+        before, after = ({**each.calls, **each.totals} for each in ends)
+        return after.get(op, 0) - before.get(op, 0)
+
+    low, high = change(around.inner), change(around.outer)
     threads = max(each.threads for each in (*around.outer, *around.inner))
     # With nothing under way both ends are the same number.
     return max(0, low - threads if low < high else low), high + (threads if low < high else 0)
@@ -68,7 +74,8 @@ def read(server: Host) -> ServerCounters:
     try:
         files = split_tail(output)
         _, calls = nfsd_counts(files[NFSD])
-        return ServerCounters(calls, int(threads), parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL]))
+        kstats = parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL])
+        return ServerCounters(calls, int(threads), *kstats, nfsd_totals(files[NFSD]))
     except (KeyError, ValueError, IndexError) as error:
         raise HostError(
             f"the counters of the NFS server and of OpenZFS of {server.name} cannot be read ({error!r})",
@@ -81,12 +88,19 @@ def checks(
 ) -> Iterator[Check]:
     """The tracer's counts against the counters. `tiers`: of requests to ZFS, by (op, tier)."""
     for op in ("read", "write", "commit"):
-        low, high = calls_of(around, op)
-        seen = trace.started.get(op, 0)
-        found = min(max(seen, low), high)
-        name, source = f"NFS {op.upper()} calls", f"{NFSD} proc3, proc4ops"
-        yield Check.of_counts("NFS-CALLS", name, source, seen, found, op=op)
+        seen, name, source = trace.started.get(op, 0), f"NFS {op.upper()} calls", f"{NFSD} proc3, proc4ops"
+        yield Check.of_counts("NFS-CALLS", name, source, seen, _between(around, op, seen), op=op)
+    for key, version, what in (("proc3", "NFSv3", "calls"), ("proc4ops", "NFSv4", "operations")):
+        seen = sum(n for name, (n, _) in trace.operations.items() if name.startswith(version))
+        found = _between(around, key, seen)
+        yield Check.of_counts("NFS-OPERATIONS", f"all {version} {what}", f"{NFSD} {key}", seen, found)
     yield from kernel_checks(around, tiers)
+
+
+def _between(around: Around[ServerCounters], key: str, seen: int) -> int:
+    """What the tracer has `seen` if it can be, else the nearest count that can be."""
+    low, high = calls_of(around, key)
+    return min(max(seen, low), high)
 
 
 def kernel_checks(around: Around[C], tiers: Mapping[tuple[str, str], int]) -> Iterator[Check]:

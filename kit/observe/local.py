@@ -16,17 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.core.errors import HostError
-from kit.core.text import safe_text
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, parse_kstat
 from kit.instruments.base import split_tail
 from kit.observe import counters
-from kit.observe.served import Served
-from kit.store.parts.observed import ProgramCalls
 from kit.store.phase import Check, Missing
 from kit.trace.local import BESIDE, EMPTY, FAILED, LATE, MAPPED, LocalCounts
 from kit.trace.output import Trace, place_of
-from kit.trace.tier import tier_of
 
 _KSTATS = "/proc/spl/kstat/zfs"
 FIND_CALLS = (
@@ -38,9 +34,6 @@ _VALUE = re.compile(
     rf"^({_KSTATS}/.+/objset-0x[0-9a-f]+):(dataset_name|reads|writes) +[0-9]+ +(.*)$", re.MULTILINE
 )
 _COUNTERS = {"read": "reads", "write": "writes"}
-# Rows of processes in the manifest; the rest are together.
-_MOST_ROWS = 1000
-OTHERS = "(others)"
 
 
 @dataclass(frozen=True)
@@ -111,33 +104,10 @@ def checks(
     yield from counters.kernel_checks(around, tiers)
 
 
-def observed(trace: Trace, known: Served) -> dict[str, Any]:
+def observed(trace: Trace) -> dict[str, Any]:
     """Values of kit.store.parts.observed.Observed."""
     counts = trace.local or LocalCounts()
     return {
-        "local": True, "programs": programs(trace, known), "failed": counts.of(FAILED),
+        "local": True, "failed": counts.of(FAILED),
         "empty": counts.of(EMPTY), "mapped": counts.of(MAPPED), "unfinished": counts.unfinished,
     }  # fmt: skip
-
-
-def programs(trace: Trace, known: Served) -> tuple[ProgramCalls, ...]:
-    """Calls by process, file system, op and tier: those that waited longest first."""
-    found: dict[tuple[str, str, str, str], tuple[int, int]] = {}
-    for (program, key), (calls, waited_ns) in (trace.local or LocalCounts()).programs.items():
-        if not (name := known.file_systems.get(place_of(key))):
-            continue
-        op, seen, vdev = key
-        tier = tier_of(op, seen, vdev, known.log_vdevs(name))
-        row = (safe_text(program), name, op, tier)
-        before = found.get(row, (0, 0))
-        found[row] = before[0] + calls, before[1] + waited_ns
-    ordered = sorted(found.items(), key=lambda item: -item[1][1])
-    together: dict[tuple[str, str, str, str], tuple[int, int]] = {}
-    for number, ((program, *rest), (calls, waited_ns)) in enumerate(ordered):
-        row = (program if number < _MOST_ROWS else OTHERS, *rest)  # type: ignore[assignment]
-        before = together.get(row, (0, 0))
-        together[row] = before[0] + calls, before[1] + waited_ns
-    return tuple(
-        ProgramCalls(program=program, file_system=name, op=op, tier=tier, ios=calls, waited_ns=waited_ns)
-        for (program, name, op, tier), (calls, waited_ns) in together.items()
-    )

@@ -24,7 +24,7 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import histograms
 from kit.instruments.histograms import IntervalGrid
-from kit.observe import counters, served
+from kit.observe import callers, counters, served
 from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
 from kit.observe.counters import Around
@@ -342,9 +342,11 @@ def _observed(looked: Looked) -> Observed:
         counts[place_of(key)] = counts.get(place_of(key), 0) + sum(bins.values())
     others = sum(counts.get(place, 0) for place in known.others)
     strange = sum(n for place, n in counts.items() if place != FAILED and place not in known.file_systems)
-    own = local_calls.observed(looked.trace, known) if looked.trace.local else {}
+    own = local_calls.observed(looked.trace) if looked.trace.local else {}
     return Observed(
         **{"failed": counts.get(FAILED, 0), **own},
+        callers=callers.rows(looked.trace, known),
+        operations=callers.operations(looked.trace),
         pools=tuple(
             ObservedPool(name=name, log_vdevs=tuple(sorted(ids))) for name, ids in known.logs.items()
         ),

@@ -36,7 +36,8 @@ class UnderWay(Stored):
 
     `position` of `phases`, from 1. `trace`: the tracer's output; None without a tracer, then `clients` have
     the counts. `log_vdevs`: ids of the pool's log vdevs; None with sync=disabled (kit.trace.tier).
-    `places`: of an observed server, each with its own; requests to others are left out. `local`: of any process.
+    `places`: of an observed server, each with its own; requests to others are left out.
+    `local`: the trace is of calls of any process.
     """
 
     phase: Annotated[str, Field(max_length=250)]

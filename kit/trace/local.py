@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-# (op, seen, vdev), as kit.trace.output has it.
-Class = tuple[str, int, int]
 
 EMPTY, FAILED, MAPPED, BESIDE, MISSED, LATE = range(4004, 4010)
 """Keys of @counts, see local_begin.bt."""
@@ -22,12 +17,10 @@ _FOLLOWED = 10
 class LocalCounts:
     """`apart`: of each of KEYS the counts by (op, file system); the last that was printed counts.
 
-    `programs`: calls and the sum of their ns, by name of the process and class. `unfinished`: calls that had
-    not ended at the end of the phase.
+    `unfinished`: calls that had not ended at the end of the phase.
     """
 
     apart: dict[int, dict[tuple[str, int], int]] = field(default_factory=dict)
-    programs: dict[tuple[str, Class], tuple[int, int]] = field(default_factory=dict)
     unfinished: int = 0
 
     def add(self, number: int, op: str, place: int, value: int) -> None:
@@ -39,21 +32,8 @@ class LocalCounts:
         return sum(n for (what, where), n in found if op in (None, what) and place in (None, where))
 
 
-def read_programs(content: Mapping[str, Any]) -> Iterator[tuple[str, int, int, int]]:
-    """Name, @seen, calls and sum of ns of each entry of @programs. Raises ValueError, KeyError, TypeError."""
-    for key, value in content.items():
-        # A name may have commas.
-        name, _, seen = key.rpartition(",")
-        yield name, int(seen), value["count"], value["total"]
-
-
-def inconsistencies(
-    local: LocalCounts, started: Mapping[str, int], done: Mapping[str, int], ios: Mapping[Class, int]
-) -> Iterator[str]:
-    """Each call that started must have ended, or have been under way at the end; each is of a process.
-
-    `ios`: of the phase, by class.
-    """
+def inconsistencies(local: LocalCounts, started: Mapping[str, int], done: Mapping[str, int]) -> Iterator[str]:
+    """Each call that started must have ended, or have been under way at the end."""
     for op, count in started.items():
         ended = done.get(op, 0) + local.of(EMPTY, op) + local.of(FAILED, op) + local.of(MISSED, op)
         if ended > count:
@@ -67,8 +47,3 @@ def inconsistencies(
     without = sum(started.values()) - sum(done.values()) - sum(map(local.of, (EMPTY, FAILED, MISSED)))
     if without > local.unfinished:
         yield f"the tracer lost {without - local.unfinished} calls: a map was full"
-    counted: Counter[Class] = Counter()
-    for (_, key), (calls, _) in local.programs.items():
-        counted[key] += calls
-    if counted != Counter(ios):
-        yield f"the processes have {counted.total()} of {sum(ios.values())} calls: a map was full"

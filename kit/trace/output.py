@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.store.parts.split import Part
+from kit.trace import callers, split
 from kit.trace import local as local_calls
-from kit.trace import split
 from kit.trace.local import LocalCounts
 from kit.trace.support import MAP_KEYS
 
@@ -66,7 +67,9 @@ class Trace:
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
     monotonic clock. `damaged`: those of the problems that are of a line, by its number.
 
-    `observed`: classes have a file system. `local`: of calls of any process, in the place of NFS requests.
+    `observed`: classes have a file system; `callers`: number and sum of ns by client and class;
+    `operations`: the same by name, of all of the NFS server. `local`: of calls of any process, in the place
+    of NFS requests; callers are names of processes.
     """
 
     phase: int = 0
@@ -89,6 +92,8 @@ class Trace:
     damaged: dict[int, str] = field(default_factory=dict)
     observed: bool = False
     local: LocalCounts | None = None
+    callers: dict[tuple[str, Class], tuple[int, int]] = field(default_factory=dict)
+    operations: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def new_trace(*, observed: bool = False, local: bool = False) -> Trace:
@@ -171,18 +176,25 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
             _read_counts(trace, own)
         else:
             _read_extremes(trace, own)
-    elif trace.local:
-        _read_local(trace, trace.local, name, content)
+    elif trace.observed:
+        _read_observed(trace, name, content)
 
 
-def _read_local(trace: Trace, local: LocalCounts, name: str, content: dict[str, Any]) -> None:
+def _read_observed(trace: Trace, name: str, content: dict[str, Any]) -> None:
     trace.map_keys = max(trace.map_keys, len(content))
-    if name == "@begin":
-        local.unfinished = len(content)
-    elif name == "@programs":
-        for program, seen, calls, sum_ns in local_calls.read_programs(content):
-            if _phase_of(seen) == trace.phase:
-                local.programs[program, _class(trace, seen)] = _whole(calls), _whole(sum_ns)
+    if name == "@begin" and trace.local:
+        trace.local.unfinished = len(content)
+    elif name in ("@calls", "@operations"):
+        for key, calls, sum_ns in callers.read_stats(content):
+            trace.operations[callers.operation(name, key)] = _whole(calls), _whole(sum_ns)
+    elif name == "@callers":
+        for key, calls, sum_ns in callers.read_stats(content):
+            # The name of a process may have commas.
+            who, _, seen = key.rpartition(",")
+            if not trace.local:
+                who = callers.client(*map(int, who.split(",")))
+            if _phase_of(int(seen)) == trace.phase:
+                trace.callers[who, _class(trace, int(seen))] = _whole(calls), _whole(sum_ns)
 
 
 def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
@@ -284,8 +296,7 @@ def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
         yield f"a map of the tracer was full: {trace.map_keys} of {map_size} keys; new ones were not counted"
     last = trace.snapshots[-1].counts if trace.snapshots else {}
     if trace.local:
-        ios = {key: sum(bins.values()) for key, bins in last.items()}
-        yield from local_calls.inconsistencies(trace.local, trace.started, trace.done, ios)
+        yield from local_calls.inconsistencies(trace.local, trace.started, trace.done)
     else:
         yield from _unended(trace)
     if trace.ended and not last and any(snapshot.counts for snapshot in trace.snapshots):
@@ -295,9 +306,22 @@ def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
         if trace.ended and counted != count:
             yield f"the tracer's histograms hold {counted} of {count} {op} requests: a map was full"
     yield from _wrong_sums(trace.sums, last)
+    if trace.observed and trace.complete:
+        yield from _uncalled(trace, last)
     for key, parts in trace.parts.items():
         if sum(parts.values()) != trace.sums.get(key):
             yield f"the parts of {key} are {sum(parts.values())} ns, its latencies {trace.sums.get(key)} ns"
+
+
+def _uncalled(trace: Trace, counts: dict[Class, Counts]) -> Iterator[str]:
+    """Each request is of a client, or of a process."""
+    counted: Counter[Class] = Counter()
+    for (_, key), (calls, _) in trace.callers.items():
+        counted[key] += calls
+    ios = {key: sum(bins.values()) for key, bins in counts.items()}
+    if counted != Counter(ios):
+        who = "processes" if trace.local else "clients"
+        yield f"the {who} have {counted.total()} of {sum(ios.values())} requests: a map was full"
 
 
 def _unended(trace: Trace) -> Iterator[str]:

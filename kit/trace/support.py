@@ -56,7 +56,7 @@ def program(
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
     `split`: with the probes that say where the time of a request goes (split.bt), which need 2.2 or later.
-    `observe`: requests are counted by file system, too, of a server that serves several. `local`: calls of
+    `observe`: requests are counted by file system and client, too, and all operations. `local`: calls of
     any process are counted, by file system and process (local_begin.bt), in the place of nfsd's requests.
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
@@ -65,6 +65,7 @@ def program(
     names += ["direct.bt"] if zfs.has_direct_io else []
     names += ["writes.bt"] if writes or split else []
     names += ["split.bt", "split_writes.bt"] if split else []
+    names += ["operations.bt"] if observe else []
     kinds = {"INCLUDE", "LOCAL" if local else "NFSD"}
     kinds |= {kind for kind, asked in (("SPLIT", split), ("OBSERVE", observe)) if asked}
     return Program("".join(_text(name, kinds) for name in names))

@@ -61,7 +61,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     yield from _devices(phase)
     yield from _of_its_ios(phase, ios, drives_load=manifest.kind.value.drives_load)
     yield from _out_of(phase, ios)
-    yield from _of_programs(manifest, phase, ios)
+    yield from _of_callers(manifest, phase, ios)
     yield from _subjects(phase)
     yield from _machines(phase)
     yield from _samples(phase)
@@ -124,8 +124,7 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
         need += Counter({"CLOCK-STEP": 1, "THERMAL": 1}) if machine.host else Counter()
     known = manifest.kind.value
     if not known.drives_load:
-        calls = {"NFS-CALLS": 3} if known.serves_nfs else {"DATASET-CALLS": 2 * len(manifest.served)}
-        return need + Counter({**calls, "ARC-MISSES": 1, "L2ARC-HITS": 1, "ZIL-COMMITS": 1})
+        return need + _of_an_observation(manifest)
     # Clients without a mount of the kernel's count no calls.
     if phase.on_devices or not known.sees_server or not manifest.testbed.server:
         return need
@@ -144,6 +143,14 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     elif phase.target is None:
         need["TIERS-TRACED"] = need["SERVER-LATENCY"] = 1
     return need
+
+
+def _of_an_observation(manifest: Manifest) -> Counter[str]:
+    if manifest.kind.value.serves_nfs:
+        calls = {"NFS-CALLS": 3, "NFS-OPERATIONS": 2}
+    else:
+        calls = {"DATASET-CALLS": 2 * len(manifest.served)}
+    return Counter({**calls, "ARC-MISSES": 1, "L2ARC-HITS": 1, "ZIL-COMMITS": 1})
 
 
 def _asynchronous(phase: Phase) -> bool:
@@ -245,15 +252,18 @@ def _nfs(phase: Phase, ios: Counted, id_: str, name: str) -> Iterator[str]:
             yield f"its checks {id_} are of {total} {name} of {op}s, the clients had {held * size}"
 
 
-def _of_programs(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
-    """Whether each call of an observed machine is of a process, and held against a dataset's counter."""
-    if manifest.observed is None or not manifest.observed.local:
+def _of_callers(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
+    """Whether each I/O of an observed server is of a client or process; calls: and of a dataset's counter."""
+    if manifest.observed is None:
         return
-    of_programs: Counter[tuple[str, str, str, str]] = Counter()
-    for each in manifest.observed.programs:
-        of_programs[SERVER, each.file_system, each.op, each.tier] += each.ios
-    if of_programs != Counter({key: count for key, count in ios.ios.items() if key[0] == SERVER}):
-        yield f"the processes have {of_programs.total()} calls, latency.parquet has {ios.of(SERVER)}"
+    of_callers: Counter[tuple[str, str, str, str]] = Counter()
+    for each in manifest.observed.callers:
+        of_callers[SERVER, each.file_system, each.op, each.tier] += each.ios
+    if of_callers != Counter({key: count for key, count in ios.ios.items() if key[0] == SERVER}):
+        who = "processes" if manifest.observed.local else "clients"
+        yield f"the {who} have {of_callers.total()} I/Os, latency.parquet has {ios.of(SERVER)}"
+    if not manifest.observed.local:
+        return
     without = {(each.name, each.op) for each in phase.unavailable if each.id == "DATASET-CALLS"}
     for op, counter in (("read", "reads"), ("write", "writes")):
         names = {name for name in manifest.served if (f"{counter} of {name}", op) not in without}

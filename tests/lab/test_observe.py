@@ -181,6 +181,12 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
         "tank/home": {"slog": _WRITES}, "tank/late": {"slog": _WRITES}, "plain": {"pool": _WRITES},
         "tank/unsynced": {"dram": _WRITES},
     }  # fmt: skip
+    assert {row["client"] for row in summary["observed"]} == {"127.0.0.1"}
+    operations = json.loads((seen.run / "manifest.json").read_text())["observed"]["operations"]
+    calls = {each["name"]: each["calls"] for each in operations}
+    assert (
+        calls["NFSv3 READ"] == _READS and calls["NFSv3 WRITE"] == 4 * _WRITES and calls["NFSv3 CREATE"] == 4
+    )
     found = rows["tank/home", "read"]
     assert found.get("disk", 0) + found.get("indirect", 0) == records
     assert found["dram"] == reads - records == _READS - records

@@ -234,6 +234,10 @@ _SUMS = (
         "Look for `zfs rewrite`, and for more calls at a time than twice the CPUs.",
     ),
     CheckId(
+        "NFS-OPERATIONS", "All calls and operations of an observed NFS server, by nfsd and the tracer.",
+        "Look for the tracer's lost events.",
+    ),
+    CheckId(
         "NFS-CALLS", "READs, WRITEs of NFS = I/Os of fio.", "Look for other clients, and client caches.",
     ),
     CheckId("NFS-BYTES", "Bytes of NFS = I/Os x block size.", "Look at rsize, wsize and the job's bs."),

@@ -12,10 +12,13 @@ class ObservedPool(Stored):
     log_vdevs: Many[Count] = ()
 
 
-class ProgramCalls(Stored):
-    """Calls of the processes of one name to one file system, by op and tier; `waited_ns`: their latencies."""
+class CallerRow(Stored):
+    """Requests of one client, or calls of the processes of one name, to one file system, by op and tier.
 
-    program: str
+    `waited_ns`: the sum of their latencies.
+    """
+
+    caller: str
     file_system: str
     op: str
     tier: str
@@ -23,17 +26,27 @@ class ProgramCalls(Stored):
     waited_ns: Nanoseconds
 
 
+class Operation(Stored):
+    """Of an NFS server, such as `NFSv3 LOOKUP`; `waited_ns`: the sum of the latencies of all `calls`."""
+
+    name: str
+    calls: Count
+    waited_ns: Nanoseconds
+
+
 class Observed(Stored):
     """`elsewhere`: requests of file systems that are not of ZFS; `others`: of ZFS, that were not asked for;
     `failed`: that failed before their file was known. None of these are among the I/Os of the run.
 
-    `local`: not the requests of NFS clients, but the calls of all processes of the server, by `programs`.
+    `callers`: what each client waited for; `operations`: all of the NFS server.
+    `local`: not the requests of NFS clients, but the calls of all processes of the server, by name.
     Then `elsewhere` are of file systems without a known name, and `failed` all that failed. Left out are
     also `empty` calls, that moved no byte, `mapped` pages that were read or written, and `unfinished` calls.
     """
 
     local: bool = False
-    programs: Many[ProgramCalls] = ()
+    callers: Many[CallerRow] = ()
+    operations: Many[Operation] = ()
     empty: Count = 0
     mapped: Count = 0
     unfinished: Count = 0
@@ -48,7 +61,7 @@ class Observed(Stored):
 class ObservedRow(Stored):
     """Requests of one file system, op and tier. `waited_ns`: the sum of their latencies at the server.
 
-    `program`: name of the processes whose calls they are; "" for requests of NFS clients.
+    `client`: its address; `program`: name of the processes whose calls they are, with `hsp observe --local`.
     `share`, `waited_share`: of the I/Os and of the waiting of the whole observation, of 1.
     """
 
@@ -59,4 +72,5 @@ class ObservedRow(Stored):
     share: float
     waited_ns: Nanoseconds
     waited_share: float
+    client: str = ""
     program: str = ""

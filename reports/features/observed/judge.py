@@ -1,4 +1,4 @@
-"""Of an observed server: by file system, program, op and tier the I/Os and how long they waited."""
+"""Of an observed server: by client or program, file system, op and tier the I/Os and their waiting."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from kit.core.units import format_latency
 from kit.store.labels import op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.parts.observed import Observed, ObservedRow, ProgramCalls
+from kit.store.parts.observed import Observed, ObservedRow
 from kit.store.summary import Row, Summary
-from kit.store.tables import SERVER
 from reports.features.feature import Feature, Judged
 
 # Rows for the terminal.
 _MOST_LINES = 6
+_SUMS = ("ios", "share", "waited_ns", "waited_share")
 
 
-def describe(manifest: Manifest) -> list[ObservedRow]:
-    """From the exact sums; those that made clients wait longest come first."""
-    if manifest.observed and manifest.observed.local:
-        return _of_programs(manifest.observed.programs)
-    sums = [each for phase in manifest.phases for each in phase.sums if each.layer == SERVER]
-    all_ios, all_ns = sum(each.ios for each in sums), sum(each.sum_ns for each in sums)
-    rows = [
-        ObservedRow(
-            file_system=each.host, op=each.op, tier=each.tier, ios=each.ios, share=each.ios / all_ios,
-            waited_ns=each.sum_ns, waited_share=each.sum_ns / all_ns if all_ns else 0.0,
-        )
-        for each in sums if each.ios
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: -row.waited_ns)
-
-
-def _of_programs(calls: Sequence[ProgramCalls]) -> list[ObservedRow]:
+def describe(observed: Observed) -> list[ObservedRow]:
+    """Those that waited longest come first."""
+    calls = observed.callers
     all_ios, all_ns = sum(each.ios for each in calls), sum(each.waited_ns for each in calls)
     rows = [
         ObservedRow(
-            **dict(each), share=each.ios / all_ios, waited_share=each.waited_ns / all_ns if all_ns else 0.0
+            **{"program" if observed.local else "client": each.caller},
+            file_system=each.file_system, op=each.op, tier=each.tier, ios=each.ios, share=each.ios / all_ios,
+            waited_ns=each.waited_ns, waited_share=each.waited_ns / all_ns if all_ns else 0.0,
         )
         for each in calls if each.ios
     ]  # fmt: skip
     return sorted(rows, key=lambda row: -row.waited_ns)
+
+
+def together(rows: Sequence[ObservedRow], *names: str) -> list[ObservedRow]:
+    """Rows that are alike but for these fields are one; those that waited longest come first."""
+    found: dict[tuple[str, ...], ObservedRow] = {}
+    for row in rows:
+        one = row.model_copy(update=dict.fromkeys(names, ""))
+        key = (one.client, one.program, one.file_system, one.op, one.tier)
+        if key in found:
+            sums = {name: getattr(found[key], name) + getattr(row, name) for name in _SUMS}
+            one = one.model_copy(update=sums)
+        found[key] = one
+    return sorted(found.values(), key=lambda row: -row.waited_ns)
 
 
 # Who answers, by tier.
@@ -85,20 +86,12 @@ def answer(summary: Summary) -> Iterator[str]:
     if summary.observed and summary.observed[0].program:
         yield _programs_answer(summary.observed[0])
         return
-    waited: Counter[tuple[str, str]] = Counter()
-    ios: Counter[tuple[str, str]] = Counter()
-    for row in summary.observed:
-        waited[row.op, row.tier] += row.waited_ns
-        ios[row.op, row.tier] += row.ios
-    if not waited:
-        return
-    (op, tier), waited_ns = waited.most_common(1)[0]
-    part = ios[op, tier]
-    yield (
-        f"{_WHO.get(tier, tier)} {_percent(part / ios.total())} of the I/Os ({op_name(op)}), and clients "
-        f"spend {_percent(waited_ns / waited.total())} of their waiting on them: "
-        f"{format_latency(waited_ns / part / 1e3)} each, in the mean."
-    )
+    for row in together(summary.observed, "client", "file_system")[:1]:
+        yield (
+            f"{_WHO.get(row.tier, row.tier)} {_percent(row.share)} of the I/Os ({op_name(row.op)}), and "
+            f"clients spend {_percent(row.waited_share)} of their waiting on them: "
+            f"{format_latency(row.waited_ns / row.ios / 1e3)} each, in the mean."
+        )
 
 
 def _percent(part: float) -> str:
@@ -120,7 +113,7 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
     if manifest.observed is None:
         return Judged({})
     if manifest.observed.local:
-        return Judged({"observed": describe(manifest)}, notes=[*_local_notes(manifest.observed)])
+        return Judged({"observed": describe(manifest.observed)}, notes=[*_local_notes(manifest.observed)])
     notes = []
     if other := manifest.observed.elsewhere:
         notes.append(f"{other:,} requests were to file systems that are not of ZFS: they are left out.")
@@ -128,7 +121,7 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
         notes.append(f"{failed:,} requests failed before the server knew their file: they are left out.")
     if others := manifest.observed.others:
         notes.append(f"{others:,} requests were to other datasets than those asked for: they are left out.")
-    return Judged({"observed": describe(manifest)}, notes=notes)
+    return Judged({"observed": describe(manifest.observed)}, notes=notes)
 
 
 def _local_notes(observed: Observed) -> Iterator[str]:

@@ -1,19 +1,26 @@
-"""The page's table of an observed server."""
+"""The page's tables of an observed server."""
 
 from __future__ import annotations
 
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
+from reports.features.observed.judge import together
 from reports.features.section import Section
 
-# Of programs; those that waited longest.
+# Of a table; those that waited longest.
 _MOST_ROWS = 60
 
 
-def section(_: Manifest, summary: Summary) -> Section | None:
-    """Of an observed server."""
-    if not summary.observed:
+def section(manifest: Manifest, summary: Summary) -> Section | None:
+    """Of an observed server: what its clients waited for, or its own programs."""
+    if not manifest.observed or not summary.observed:
         return None
-    if summary.observed[0].program:
-        return Section("observed", "By program", "observed/programs.html.j2", {"most_rows": _MOST_ROWS})
-    return Section("observed", "By file system", "observed/observed.html.j2")
+    values: dict[str, object] = {"most_rows": _MOST_ROWS}
+    if manifest.observed.local:
+        return Section("observed", "By program", "observed/programs.html.j2", values)
+    values["tables"] = [
+        ("by file system", "file_system", together(summary.observed, "client")),
+        ("by client", "client", together(summary.observed, "file_system")),
+    ]
+    values["operations"] = manifest.observed.operations
+    return Section("observed", "By file system and client", "observed/observed.html.j2", values)

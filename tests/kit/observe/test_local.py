@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kit.observe import local
 from kit.observe.counters import Around
-from kit.observe.local import LocalCounters, checks, parse_calls, programs
-from kit.observe.served import Served
+from kit.observe.local import LocalCounters, checks, parse_calls
 from kit.store.phase import Check, Missing
 from kit.trace.local import BESIDE, FAILED, LATE, MAPPED, LocalCounts
 from kit.trace.output import Snapshot, Trace
@@ -77,20 +75,3 @@ def test_a_dataset_without_counters_is_said() -> None:
     made = [*checks(around, traced(1), {"tank@s": {45}, "tank/new": {46}}, {})]
     missing = [each.why for each in made if isinstance(each, Missing)]
     assert [why.split()[1] for why in missing] == ["snapshot", "snapshot", "counters", "counters"]
-
-
-def test_processes_by_tier_and_the_least_are_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_MOST_ROWS", 2)
-    fsync, write = ("fsync", PLACE | 64 | 128, 3), ("write", PLACE | 64 | 128, 0)
-    read, strange = ("read", PLACE, 0), ("read", 99 << 22, 0)
-    counted = {
-        ("postgres", fsync): (10, 9000), ("fio", write): (5, 800), ("cat", read): (4, 40),
-        ("ls", read): (1, 2), ("elsewhere", strange): (7, 99_999),
-    }  # fmt: skip
-    known = Served({45: "tank/db"}, {"tank": frozenset({3})})
-    rows = programs(Trace(local=LocalCounts(programs=counted)), known)
-    assert [(row.program, row.op, row.tier, row.ios, row.waited_ns) for row in rows] == [
-        ("postgres", "fsync", "slog", 10, 9000),
-        ("fio", "write", "pool", 5, 800),
-        (local.OTHERS, "read", "dram", 5, 42),
-    ]

@@ -41,7 +41,7 @@ def trace_of(
             said("phase 1 100"), said("end 900"),
             printed("map", "@begin", {str(tid): 5 for tid in range(under_way)}),
             printed("map", "@counts", whole), printed("map", "@highest", {}),
-            printed("stats", "@programs", of), said("ended 1"),
+            printed("stats", "@callers", of), said("ended 1"),
         ]),
         local=True,
     )  # fmt: skip
@@ -50,7 +50,7 @@ def trace_of(
 def test_calls_have_file_system_op_and_process() -> None:
     trace = trace_of()
     assert trace.problems == [] and trace.local
-    found = {(name, key[0], place_of(key)): value for (name, key), value in trace.local.programs.items()}
+    found = {(name, key[0], place_of(key)): value for (name, key), value in trace.callers.items()}
     assert found == {("postgres", "read", 45): (3, 435), ("a,b", "fsync", 1024 + 45): (1, 355)}
     assert trace.started == trace.done == {"read": 3, "fsync": 1}
 
@@ -73,8 +73,8 @@ def test_what_is_no_io_is_counted_apart() -> None:
         ({"counts": {f"{READS},4000": 2}}, "the tracer saw 2 calls of read start and 3 end"),
         ({"counts": {f"{READS},4000": 4, f"{READS},{MISSED}": 1}}, "the tracer missed the end of 1 calls"),
         ({"counts": {f"{READS},4000": 14}, "under_way": 11}, "the kernel follows few calls at a time"),
-        ({"programs": {}}, "the processes have 0 of 4 calls: a map was full"),
-        ({"programs": {f"fio,{READS}": {"count": 4, "total": 9}}}, "the processes have 4 of 4 calls"),
+        ({"programs": {}}, "the processes have 0 of 4 requests: a map was full"),
+        ({"programs": {f"fio,{READS}": {"count": 4, "total": 9}}}, "the processes have 4 of 4 requests"),
         ({"programs": {f"fio,{READS}": {"count": -1, "total": 9}}}, "is damaged"),
         ({"programs": {"fio": {"count": 1, "total": 9}}}, "is damaged"),
         ({"programs": {f"fio,{READS}": 7}}, "is damaged"),

@@ -46,17 +46,20 @@ def observed(**changes: Any) -> tuple[pl.DataFrame, dict[str, Any]]:
         "start_ns": 0, "end_ns": 60 * S, "sums": sums, "tiers": ["disk", "dram"],
         "checks": [
             check("NFS-CALLS", reads, op="read"), check("NFS-CALLS", 0, op="write"),
-            check("NFS-CALLS", 0, op="commit"), check("ARC-MISSES", disk), check("L2ARC-HITS", 0),
+            check("NFS-CALLS", 0, op="commit"), check("NFS-OPERATIONS", reads), check("NFS-OPERATIONS", 0),
+            check("ARC-MISSES", disk), check("L2ARC-HITS", 0),
             check("ZIL-COMMITS", 0),
         ],
     }  # fmt: skip
+    callers = [{"caller": "10.0.0.5", "file_system": each["host"], "op": each["op"], "tier": each["tier"],
+                "ios": each["ios"], "waited_ns": each["sum_ns"]} for each in sums]  # fmt: skip
     manifest = {
         "format": 1, "run": "20261121T053000Z-ab12cd", "workload": "observe", "title": "What nas serves",
         "started_utc": "2026-11-21T05:30:00Z", "clock": {"kind": "real", "dilation": 1}, "ended": True,
         "testbed": {"name": "nas", "server": "nas", "emulated": False}, "wall_s": 70.0,
         "load": "the load of its own clients", "phases": [phase],
         "observed": {"pools": [{"name": "tank", "log_vdevs": [1]}, {"name": "plain"}],
-                     "file_systems": ["plain", "tank/home"], "elsewhere": 7, "failed": 1},
+                     "file_systems": ["plain", "tank/home"], "elsewhere": 7, "failed": 1, "callers": callers},
     }  # fmt: skip
     phase |= changes.pop("phase", {})
     return pl.concat([rows_of(*load) for load in loads]), manifest | changes
@@ -125,11 +128,11 @@ def of_programs() -> tuple[pl.DataFrame, dict[str, Any]]:
     ]  # fmt: skip
     phase |= {"server_ios": 301, "tiers": ["disk", "dram", "slog"]}
     programs = [
-        {"program": name, "file_system": host, "op": op, "tier": tier, "ios": ios, "waited_ns": sum_ns}
+        {"caller": name, "file_system": host, "op": op, "tier": tier, "ios": ios, "waited_ns": sum_ns}
         for name, host, op, tier, _, ios, sum_ns in waited
     ]  # fmt: skip
     manifest["observed"] = {
-        "local": True, "programs": programs, "file_systems": ["plain", "tank/db"], "mapped": 5, "empty": 2,
+        "local": True, "callers": programs, "file_systems": ["plain", "tank/db"], "mapped": 5, "empty": 2,
     }  # fmt: skip
     return pl.concat([rows_of(*call[1:]) for call in CALLS]), manifest
 
@@ -162,7 +165,7 @@ def test_programs_that_do_not_add_up_are_unknown(damage: str) -> None:
     elif damage == "another count":
         made[1] |= {"expected": 299, "found": 299}
     elif damage == "a program less":
-        manifest["observed"]["programs"].pop()
+        manifest["observed"]["callers"].pop()
     else:
         manifest["phases"][0]["server_ios"] = 0
     summary = summary_of(frame, manifest)

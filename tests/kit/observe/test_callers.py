@@ -1,0 +1,73 @@
+"""Requests of an observed server by client, calls by process, and all operations."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kit.observe import callers
+from kit.observe.served import Served
+from kit.trace.callers import client, operation
+from kit.trace.output import Trace, parse_trace
+from tests.kit.observe.test_local import PLACE
+
+
+def test_processes_by_tier_and_the_least_are_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers, "_MOST_ROWS", 2)
+    fsync, write = ("fsync", PLACE | 64 | 128, 3), ("write", PLACE | 64 | 128, 0)
+    read, strange = ("read", PLACE, 0), ("read", 99 << 22, 0)
+    counted = {
+        ("postgres", fsync): (10, 9000), ("fio", write): (5, 800), ("cat", read): (4, 40),
+        ("ls", read): (1, 2), ("elsewhere", strange): (7, 99_999),
+    }  # fmt: skip
+    known = Served({45: "tank/db"}, {"tank": frozenset({3})})
+    rows = callers.rows(Trace(callers=counted), known)
+    assert [(row.caller, row.op, row.tier, row.ios, row.waited_ns) for row in rows] == [
+        ("postgres", "fsync", "slog", 10, 9000),
+        ("fio", "write", "pool", 5, 800),
+        (callers.OTHERS, "read", "dram", 5, 42),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "address"),
+    [
+        (0, 0x0100007F, "127.0.0.1"), (0, 0x0B00090A, "10.9.0.11"), (0x80FE, 0x0100 << 48, "fe80::1"),
+        (0, 0x0100007FFFFF0000, "127.0.0.1"), (0, 1 << 56, "::1"),
+    ],
+)  # fmt: skip
+def test_an_address_is_as_it_is_in_memory(high: int, low: int, address: str) -> None:
+    assert client(high, low) == address
+
+
+def test_operations_have_the_names_of_their_protocol() -> None:
+    assert operation("@calls", "1") == "NFSv3 GETATTR" and operation("@calls", "17") == "NFSv3 READDIRPLUS"
+    assert operation("@operations", "OP_SEQUENCE") == "NFSv4 SEQUENCE"
+    for key in ("x", "OP_", "OP_a b", "<b>"):
+        with pytest.raises(ValueError):
+            operation("@operations", key)
+
+
+def test_clients_and_operations_are_read_and_must_add_up() -> None:
+    home = 1 << 11 | 45 << 22
+
+    def trace(calls: int) -> Trace:
+        maps = {
+            "map": {"@counts": {f"{home},4000": 3, f"{home},100": 3, f"{home},4002": 435}},
+            "stats": {"@callers": {f"0,16777343,{home}": {"count": calls, "total": 435}}},
+        }
+        lines = [{"type": "printf", "data": f"hsp-trace {text}\n"} for text in ("phase 1 100", "end 900")]
+        lines += [{"type": kind, "data": content} for kind, content in maps.items()]
+        lines += [{"type": "stats", "data": {"@calls": {"4": {"count": 7, "total": 70}}}}]
+        lines += [{"type": "stats", "data": {"@operations": {"OP_GETATTR": {"count": 2, "total": 90}}}}]
+        lines += [{"type": "printf", "data": "hsp-trace ended 1\n"}]
+        return parse_trace("\n".join(map(json.dumps, lines)), observed=True)
+
+    whole = trace(3)
+    assert whole.problems == []
+    assert {who: value for (who, _), value in whole.callers.items()} == {"127.0.0.1": (3, 435)}
+    assert [(each.name, each.calls, each.waited_ns) for each in callers.operations(whole)] == [
+        ("NFSv4 GETATTR", 2, 90), ("NFSv3 ACCESS", 7, 70),
+    ]  # fmt: skip
+    assert trace(2).problems == ["the clients have 2 of 3 requests: a map was full"]
