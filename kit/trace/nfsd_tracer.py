@@ -175,7 +175,7 @@ def start(
     # find_tracing has checked the functions. bpftrace would search them in the list of all traceable
     # functions, which takes 14 s on an emulated CPU. This list replaces it (a test hook of bpftrace;
     # versions without the hook ignore it).
-    names = "".join(f"{name}\n" for name in tracing.program.functions)
+    names = "".join(f"{name}\n" for name in tracing.program.traceable)
     server.put(names.encode(), place.functions)
     process = server.start(command(place, clock, intervals_ns, tracing))
     _wait_ready(server, place, process)

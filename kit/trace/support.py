@@ -24,6 +24,7 @@ _RAW_TRACEPOINTS = (0, 23)
 MIN_SPLIT_BPFTRACE = (0, 23)
 _INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
+_FENTRY = re.compile(r"^f(?:entry|exit):(\w+):(\w+)$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
 _TRACEPOINT_HEAD = re.compile(r"^tracepoint:nfsd:", re.MULTILINE)
 _VERSION = re.compile(r"v(\d{1,4})\.(\d{1,4})")
@@ -39,6 +40,12 @@ class Program:
     @property
     def functions(self) -> tuple[str, ...]:
         return tuple(sorted(set(_KPROBE.findall(self.text))))
+
+    @property
+    def traceable(self) -> tuple[str, ...]:
+        """Its functions, as /sys/kernel/tracing/available_filter_functions has them."""
+        of_modules = {f"{function} [{module}]" for module, function in _FENTRY.findall(self.text)}
+        return (*self.functions, *sorted(of_modules))
 
     @property
     def tracepoints(self) -> tuple[str, ...]:
