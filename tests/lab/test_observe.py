@@ -46,7 +46,7 @@ _FIO = (
     "--name=a --filename=/mnt/home/a --rw=randwrite --sync=dsync --new_group "
     "--name=b --filename=/mnt/plain/b --rw=randwrite --sync=dsync"
 )
-_WRITES = 150
+_WRITES, _SERVED = 150, 5
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def observed(served: Rig, folder: Path, load: str, *words: str) -> tuple[Any, An
     argv = ["observe", "--testbed", os.fspath(bed.path), "--for", "1h", *words, *bed.results]
     with start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watching:
         wait_for(lambda: has_begun(folder, "observe") or watching.poll() is not None, 300, "the observation")
-        issued = json.loads(served.host.run(["sh", "-c", load], deadline_s=300).stdout)
+        issued = json.loads(served.host.run(["sh", "-ec", load], deadline_s=300).stdout)
         watching.send_signal(signal.SIGINT)
         said, _ = watching.communicate(timeout=300)
     print(said)
@@ -105,18 +105,23 @@ _LAY = """\
 zfs create -o primarycache=metadata tank/cold
 dd if=/dev/urandom of=/tank/home/warm bs=1M count=1 status=none
 dd if=/dev/urandom of=/tank/cold/cold bs=1M count=16 status=none
+dd if=/dev/urandom of=/tank/home/served bs=1M count=1 status=none
 zpool sync tank plain
 """
-_LOCAL_FIO = (
+_LOCAL_LOAD = (
+    # Its last read is at the end of the file. Then a client of NFS.
+    "dd if=/tank/home/warm of=/dev/null bs=64k status=none; "
+    "dd if=/dev/zero of=/mnt/home/served bs=512 count={nfs} conv=notrunc oflag=dsync status=none; "
     "fio --output-format=json --ioengine=psync --bs=4k --size=1m --number_ios={n} --randrepeat=1 "
     "--invalidate=0 "
     "--name=log --filename=/tank/home/log --rw=randwrite --sync=dsync "
     "--name=nolog --stonewall --filename=/plain/nolog --rw=randwrite --sync=dsync "
     "--name=forced --stonewall --filename=/tank/home/forced --rw=randwrite --fdatasync=1 "
     "--name=warm --stonewall --filename=/tank/home/warm --rw=randread "
-    "--name=cold --stonewall --filename=/tank/cold/cold --size=16m --rw=randread"
+    "--name=cold --stonewall --filename=/tank/cold/cold --size=16m --rw=randread "
+    "--name=mapped --stonewall --ioengine=mmap --filename=/tank/cold/cold --size=16m --rw=randread"
 )
-_UNLAY = "zfs destroy tank/cold; rm -f /tank/home/warm /tank/home/log /tank/home/forced /plain/nolog"
+_UNLAY = "zfs destroy tank/cold; cd /tank/home && rm -f warm served log forced /plain/nolog"
 
 
 def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_openzfs(
@@ -125,28 +130,33 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
     served.host.run(["sh", "-ec", _LAY], deadline_s=300)
     try:
         before = local.read(served.host)
-        summary, jobs = observed(served, tmp_path, _LOCAL_FIO.format(n=_WRITES), "--local")
+        load = _LOCAL_LOAD.format(n=_WRITES, nfs=_SERVED)
+        summary, jobs = observed(served, tmp_path, load, "--local")
         after = local.read(served.host)
     finally:
         served.host.run(["sh", "-c", _UNLAY], deadline_s=300, check=False)
-    rows = {(row["file_system"], row["op"], row["tier"]): row["ios"] for row in summary["observed"]}
-    assert {row["program"] for row in summary["observed"]} == {"fio"}
+    keys = ("program", "file_system", "op", "tier")
+    rows = {tuple(row[key] for key in keys): row["ios"] for row in summary["observed"]}
     done = {(name, op): job[op]["total_ios"] for name, job in jobs.items() for op in ("read", "write")}
-    print(jobs["forced"]["sync"])
     assert rows == {
-        ("tank/home", "write", "slog"): done["log", "write"],
-        ("plain", "write", "pool"): done["nolog", "write"],
-        ("tank/home", "write", "dram"): done["forced", "write"],
-        ("tank/home", "fsync", "slog"): jobs["forced"]["sync"]["lat_ns"]["N"],
-        ("tank/home", "read", "dram"): done["warm", "read"],
-        ("tank/cold", "read", "disk"): done["cold", "read"],
+        ("fio", "tank/home", "write", "slog"): done["log", "write"],
+        ("fio", "plain", "write", "pool"): done["nolog", "write"],
+        ("fio", "tank/home", "write", "dram"): done["forced", "write"],
+        ("fio", "tank/home", "fsync", "slog"): jobs["forced"]["sync"]["lat_ns"]["N"],
+        ("fio", "tank/home", "read", "dram"): done["warm", "read"],
+        ("fio", "tank/cold", "read", "disk"): done["cold", "read"],
+        ("dd", "tank/home", "read", "dram"): (1 << 20) // (64 << 10),
+        ("nfsd", "tank/home", "write", "slog"): _SERVED,
     }
-    counted = {key: change for key in after.calls if (change := after.calls[key] - before.calls.get(key, 0))}
-    moved = Counter[tuple[str, str]]()
-    for (name, op, _), ios in rows.items():
+    manifest = json.loads((tmp_path / "observe" / "latest" / "manifest.json").read_text())
+    apart = manifest["observed"]
+    assert apart["empty"] == 1 and apart["mapped"] >= done["mapped", "read"] == _WRITES
+    moved = Counter({("tank/cold", "read"): apart["mapped"]})
+    for (_, name, op, _), ios in rows.items():
         moved[name, op] += ios if op != "fsync" else 0
-    assert counted == {key: ios for key, ios in moved.items() if ios}
-    forced = sum(ios for (_, _, tier), ios in rows.items() if tier in ("slog", "pool"))
+    changes = {key: value - before.calls.get(key, 0) for key, value in after.calls.items()}
+    assert {key: change for key, change in changes.items() if change} == moved
+    forced = sum(ios for (*_, tier), ios in rows.items() if tier in ("slog", "pool"))
     assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] == forced
 
 
