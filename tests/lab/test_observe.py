@@ -79,8 +79,10 @@ def observed(served: Rig, folder: Path, load: str, *words: str) -> tuple[Any, An
     argv = ["observe", "--testbed", os.fspath(bed.path), "--for", "1h", *words, *bed.results]
     with start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watching:
         wait_for(lambda: has_begun(folder, "observe") or watching.poll() is not None, 300, "the observation")
-        issued = json.loads(served.host.run(["sh", "-ec", load], deadline_s=300).stdout)
-        watching.send_signal(signal.SIGINT)
+        try:
+            issued = json.loads(served.host.run(["sh", "-ec", load], deadline_s=300).stdout)
+        finally:
+            watching.send_signal(signal.SIGINT)
         said, _ = watching.communicate(timeout=300)
     print(said)
     assert watching.returncode == 0, said
