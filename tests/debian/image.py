@@ -21,8 +21,8 @@ KERNEL = "amd64"
 # Beside the packages of the lab's guest.
 _PACKAGES = (
     "chrony", "cron", "dbus", "e2fsprogs", "ethtool", "hdparm", "iputils-ping", "libpam-systemd",
-    "multipath-tools", "nfs-ganesha", "nfs-ganesha-vfs", "nftables", "rpcbind", "sdparm", "sg3-utils",
-    "systemd-sysv", "unattended-upgrades", "xfsprogs", "zfs-zed",
+    "multipath-tools", "nfs-ganesha", "nfs-ganesha-vfs", "nftables", "postgresql", "rpcbind", "sdparm",
+    "sg3-utils", "systemd-sysv", "unattended-upgrades", "xfsprogs", "zfs-zed",
 )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ chroot "$root" systemctl enable systemd-networkd
 for unit in nfs-ganesha.service multipathd.service multipathd.socket apt-daily.timer apt-daily-upgrade.timer; do
     chroot "$root" systemctl disable "$unit"
 done
+# A test makes its own cluster of PostgreSQL.
+rm -rf "${root:?}"/etc/postgresql/* "${root:?}"/var/lib/postgresql/*
 chroot "$root" ssh-keygen -A
 
 mkdir "$root/hsp-out"

@@ -69,7 +69,7 @@ _READ = (
     "--number_ios={n} --filename=/mnt/tank/home/read --write_iolog=iolog >/dev/null && "
     "grep -E ' read ' iolog; rm iolog"
 )
-_WRITES, _READS, _RECORD_BYTES = 100, 400, 4096
+_WRITES, _READS, _OF_NFS, _RECORD_BYTES = 100, 400, 5, 4096
 _DISK_NS, _LOG_NS = 4_000_000, 1_000_000
 
 
@@ -199,18 +199,23 @@ _LAY = """\
 zfs create -o primarycache=metadata tank/cold
 dd if=/dev/urandom of=/tank/home/warm bs=1M count=1 status=none
 dd if=/dev/urandom of=/tank/cold/cold bs=1M count=16 status=none
+dd if=/dev/urandom of=/tank/home/served bs=1M count=1 status=none
 zpool sync tank plain
 """
-_LOCAL_FIO = (
+_LOCAL_LOAD = (
+    # Its last read is at the end of the file. Then a client of NFS.
+    "dd if=/tank/home/warm of=/dev/null bs=64k status=none; "
+    "dd if=/dev/zero of=/mnt/tank/home/served bs=512 count={nfs} conv=notrunc oflag=dsync status=none; "
     "fio --output-format=json --ioengine=psync --bs=4k --size=1m --number_ios={n} --randrepeat=1 "
     "--invalidate=0 "
     "--name=log --filename=/tank/home/log --rw=randwrite --sync=dsync "
     "--name=nolog --stonewall --filename=/plain/nolog --rw=randwrite --sync=dsync "
     "--name=forced --stonewall --filename=/tank/home/forced --rw=randwrite --fdatasync=1 "
     "--name=warm --stonewall --filename=/tank/home/warm --rw=randread "
-    "--name=cold --stonewall --filename=/tank/cold/cold --size=16m --rw=randread"
+    "--name=cold --stonewall --filename=/tank/cold/cold --size=16m --rw=randread "
+    "--name=mapped --stonewall --ioengine=mmap --filename=/tank/cold/cold --size=16m --rw=randread"
 )
-_UNLAY = "zfs destroy tank/cold; rm -f /tank/home/warm /tank/home/log /tank/home/forced /plain/nolog"
+_UNLAY = "zfs destroy tank/cold; cd /tank/home && rm -f warm served log forced /plain/nolog"
 
 
 def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_openzfs(
@@ -220,29 +225,36 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
     try:
         before = local.read(served.host)
         with Observation(served, tmp_path, "--local") as seen:
-            said = served.host.run(["sh", "-c", _LOCAL_FIO.format(n=_WRITES)], deadline_s=300).stdout
+            said = served.host.run(
+                ["sh", "-c", _LOCAL_LOAD.format(n=_WRITES, nfs=_OF_NFS)], deadline_s=300
+            ).stdout
         after = local.read(served.host)
     finally:
         served.host.run(["sh", "-c", _UNLAY], deadline_s=300, check=False)
     summary, jobs = seen.summary(), {job["jobname"]: job for job in json.loads(said)["jobs"]}
     assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
-    rows = {(row["file_system"], row["op"], row["tier"]): row["ios"] for row in summary["observed"]}
-    assert {row["program"] for row in summary["observed"]} == {"fio"}
+    keys = ("program", "file_system", "op", "tier")
+    rows = {tuple(row[key] for key in keys): row["ios"] for row in summary["observed"]}
     done = {(name, op): job[op]["total_ios"] for name, job in jobs.items() for op in ("read", "write")}
     assert rows == {
-        ("tank/home", "write", "slog"): done["log", "write"],
-        ("plain", "write", "pool"): done["nolog", "write"],
-        ("tank/home", "write", "dram"): done["forced", "write"],
-        ("tank/home", "fsync", "slog"): jobs["forced"]["sync"]["lat_ns"]["N"],
-        ("tank/home", "read", "dram"): done["warm", "read"],
-        ("tank/cold", "read", "disk"): done["cold", "read"],
+        ("fio", "tank/home", "write", "slog"): done["log", "write"],
+        ("fio", "plain", "write", "pool"): done["nolog", "write"],
+        ("fio", "tank/home", "write", "dram"): done["forced", "write"],
+        ("fio", "tank/home", "fsync", "slog"): jobs["forced"]["sync"]["lat_ns"]["N"],
+        ("fio", "tank/home", "read", "dram"): done["warm", "read"],
+        ("fio", "tank/cold", "read", "disk"): done["cold", "read"],
+        ("dd", "tank/home", "read", "dram"): (1 << 20) // (64 << 10),
+        ("nfsd", "tank/home", "write", "slog"): _OF_NFS,
     }
-    counted = {key: change for key in after.calls if (change := after.calls[key] - before.calls.get(key, 0))}
-    moved = Counter[tuple[str, str]]()
-    for (name, op, _), ios in rows.items():
+    manifest = json.loads((tmp_path / "observe" / "latest" / "manifest.json").read_text())
+    apart = manifest["observed"]
+    assert apart["empty"] == 1 and apart["mapped"] >= done["mapped", "read"] == _WRITES
+    moved = Counter({("tank/cold", "read"): apart["mapped"]})
+    for (_, name, op, _), ios in rows.items():
         moved[name, op] += ios if op != "fsync" else 0
-    assert counted == {key: ios for key, ios in moved.items() if ios}
-    forced = sum(ios for (_, _, tier), ios in rows.items() if tier in ("slog", "pool"))
+    changes = {key: value - before.calls.get(key, 0) for key, value in after.calls.items()}
+    assert {key: change for key, change in changes.items() if change} == moved
+    forced = sum(ios for (*_, tier), ios in rows.items() if tier in ("slog", "pool"))
     assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] == forced
 
 
