@@ -18,8 +18,9 @@ _OWN = re.compile(
     r"/tmp/systemd-private|/var/tmp/systemd-private|/run/sudo|/(systemd|lib/systemd)/|^\(sd-pam|cgroup|"
     r"credential|/sbin/agetty|/usr/sbin/CRON|/run/nfsdcld|nfsd.fh|sshd|apt|/etc/mtab|/etc/(sub[ug]id|passwd|shadow|group|gshadow)-|ssh|binfmt_misc"
 )
-# Of a tmpfs: they follow from the memory that a boot has left.
+# They follow from the memory that a boot has left: of a tmpfs, and what the module sets when it is loaded.
 _SIZES = re.compile(r",size=\d+k|,nr_inodes=\d+")
+_FROM_MEMORY = re.compile(r"/zfs_(dedup_log_mem_max|dirty_data_max(_max)?|wrlog_data_max):|^c_(min|max) ")
 _UNITS = (
     "chrony", "zfs-zed", "zfs-import-cache", "zfs-import.target", "zfs-share", "nfs-server", "rpcbind",
 )  # fmt: skip
@@ -35,7 +36,7 @@ def settled_state(machine: Machine) -> State:
     """As tests.lab.hoststate.state_of, without what a machine with systemd changes by itself."""
     found = state_of(machine)  # type: ignore[arg-type]
     kept = {
-        name: {_SIZES.sub("", line) for line in lines if not _OWN.search(line)}
+        name: {_SIZES.sub("", line) for line in lines if not (_OWN.search(line) or _FROM_MEMORY.search(line))}
         for name, lines in found.items()
     }
     kept["disks"] = _by_link(kept["disks"])
