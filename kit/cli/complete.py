@@ -15,6 +15,7 @@ from typing import Any
 import typer
 
 from kit.core.errors import ConfigError
+from kit.core.units import commas
 from kit.store.run_name import NO_RUNS, find_run, stored_ids
 
 _KIT = Path(__file__).parents[1]
@@ -76,7 +77,7 @@ def _some(names: list[str]) -> str:
     if len(text) <= _MOST_TEXT:
         return text
     shown = text[:_MOST_TEXT].rpartition(", ")[0]
-    return f"{shown}, and {len(names) - shown.count(', ') - 1:,} more"
+    return f"{shown}, and {commas(len(names) - shown.count(', ') - 1)} more"
 
 
 def _results(context: typer.Context) -> Path:

@@ -91,6 +91,11 @@ class Commands(TyperGroup):
         """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
         try:
             return super().invoke(ctx)
+        except typer.TyperException as error:
+            # One of an option without its value does not know its command.
+            if getattr(error, "ctx", None) is None and not hasattr(error, "command"):
+                error.command = f"{ctx.command_path} {ctx.invoked_subcommand}"  # type: ignore[attr-defined]
+            raise
         except KeyboardInterrupt as interrupt:
             by = f" ({interrupt})" if str(interrupt) else ""
             if not self.prefix:

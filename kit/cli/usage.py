@@ -99,7 +99,7 @@ def refusal_of(error: BaseException) -> ConfigError | None:
         return None
     context = getattr(error, "ctx", None)
     text = getattr(error, "format_message", lambda: str(error))().replace("Value error, ", "")
-    command = context.command_path if context else "hsp"
+    command = context.command_path if context else getattr(error, "command", "hsp")
     close = [f"did you mean {each}? " for each in (getattr(error, "possibilities", None) or [])[:1]]
     said = f"{text[:1].lower()}{text[1:]}".partition(" (Possible options:")[0].partition(". Choose from:")[0]
     hint = f"{''.join(close)}`{command} --help` shows how"

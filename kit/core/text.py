@@ -6,6 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from kit.core.units import commas
+
 # C0, DEL, C1, what turns the direction of writing, what some programs take for an end of line, and halves of
 # surrogate pairs, which no encoding can write.
 _CONTROLS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
@@ -83,6 +85,12 @@ def listed(texts: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def some(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first `most` of them, and how many more there are: "a, b and 7 more"."""
+    more = f" and {commas(len(texts) - most)} more" if len(texts) > most else ""
+    return f"{separator.join(texts[:most])}{more}"
+
+
 def counted(number: int, noun: str) -> str:
     """With the noun in the singular or with an s, such as "1 build"."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{commas(number)} {noun}{'s' * (number != 1)}"

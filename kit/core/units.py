@@ -104,8 +104,18 @@ def format_duration_ns(duration_ns: int) -> str:
     return f"{whole}{fraction}{unit}"
 
 
+def format_duration_s(duration_s: float) -> str:
+    """A duration for people, in two units at most: "800 ms", "36 s", "1 min 55 s", "7 h 27 min"."""
+    if duration_s < 59.95:
+        return format_latency(duration_s * 1e6)
+    minutes, seconds = divmod(round(duration_s), 60)
+    hours, left = divmod(minutes, 60)
+    parts = ((hours, "h"), (left, "min")) if hours else ((minutes, "min"), (seconds, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number)
+
+
 def format_time_s(time_s: float) -> str:
-    """Seconds for people; from two minutes on as h:mm:ss."""
+    """A moment of a run for people, in seconds; from two minutes on as h:mm:ss."""
     if time_s < 120:
         return f"{time_s:.3g} s"
     minutes, rest = divmod(round(time_s), 60)
@@ -184,6 +194,23 @@ def _latency_unit(value_us: float) -> tuple[float, str]:
 def format_percent(part: float, digits: int = 0) -> str:
     """A part of 1: "34 %"."""
     return f"{100 * part:.{digits}f} %"
+
+
+def commas(count: float) -> str:
+    """A count for people: "4519" is "4,519"."""
+    return f"{count:,.0f}"
+
+
+def format_factor(ratio: float) -> str:
+    """A ratio for people, as a factor: "1.29 times"."""
+    return f"{three_digits(ratio)} times"
+
+
+def format_change(ratio: float, more: str = "more", less: str = "less") -> str:
+    """A ratio for people, as a change in percent: "29.1 % more"; from twice or half on as a factor."""
+    if not 0.5 < ratio < 2:
+        return format_factor(ratio)
+    return f"{three_digits(abs(100 * (ratio - 1)))} % {more if ratio > 1 else less}"
 
 
 def three_digits(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.text import safe_text
-from kit.core.units import format_binary_bytes, format_decimal_bytes, format_percent, three_digits
+from kit.core.units import commas, format_binary_bytes, format_decimal_bytes, format_percent, three_digits
 from kit.store.manifest import Device
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
@@ -104,7 +104,7 @@ def _lost(bad: Sequence[PowerLossResult], asked: bool) -> SheetValue:
     lost, cuts = sum(told.lost for told in bad), sum(told.moments for told in bad)
     with_loss = sum(told.moments_with_loss for told in bad)
     return SheetValue(
-        text=f"no: lost {lost:,} of {_records(bad)}", value=lost, met=False if asked else None,
+        text=f"no: lost {commas(lost)} of {_records(bad)}", value=lost, met=False if asked else None,
         note=f"in {with_loss} of {_losses(cuts)} of a drive of this model",
     )  # fmt: skip
 
@@ -130,7 +130,7 @@ def _losses(count: int) -> str:
 
 def _records(told: Sequence[PowerLossResult]) -> str:
     """Those that no later one had replaced."""
-    return f"{sum(each.looked_at for each in told):,} records that were looked for"
+    return f"{commas(sum(each.looked_at for each in told))} records that were looked for"
 
 
 def wear_lines(facts: DriveFacts) -> Iterator[Line]:
@@ -211,7 +211,7 @@ def _years(facts: DriveFacts, role: str, per_day: float | None, how: str, is_wor
         # Less than all day is less wear: only that it suffices can be told.
         met = met or None
     if years > _LONG_YEARS:
-        return SheetValue(text=f"more than {_LONG_YEARS:,.0f}", met=met, note=note)
+        return SheetValue(text=f"more than {commas(_LONG_YEARS)}", met=met, note=note)
     return SheetValue(text=three_digits(years), value=years, met=met, note=note)
 
 
@@ -261,7 +261,7 @@ def _per_us(facts: DriveFacts, role: str, price: tuple[float, str] | None) -> Sh
     if (saved := ends[1] - ends[0]) <= 0:
         return SheetValue(text="saves nothing", note=f"against {other.phase} without the device")
     return _money(
-        price and price[0] / saved, price, f"{saved:,.0f} µs saved, against {other.phase} without one"
+        price and price[0] / saved, price, f"{commas(saved)} µs saved, against {other.phase} without one"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, three_digits
+from kit.core.units import commas, format_latency, three_digits
 from reports.sheet.evidence import ENOUGH_RUNS, ServedLatency
 from reports.sheet.facts import APART, DriveFacts
 from reports.statistics.ratios import RatioRange, ratio
@@ -82,7 +82,7 @@ def _tells(role: str, mine: ServedLatency, other: ServedLatency) -> str:
     if mine.fresh or other.fresh:
         return "aged drives"
     if not all("p99" in each.of_runs for each in (mine, other)):
-        return f"at least {sample_needed(0.99):,} {WHAT[role]} in each run"
+        return f"at least {commas(sample_needed(0.99))} {WHAT[role]} in each run"
     if mine.cpu_bound or other.cpu_bound:
         return "a load at which no CPU is the limit"
     few = min(mine.runs, other.runs) < ENOUGH_RUNS

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kit.core.text import counted
-from kit.core.units import format_latency
+from kit.core.units import commas, format_latency
 from kit.store.labels import ios_words, layer_name, op_name, tier_name
 from kit.store.summary import Range
 from reports.statistics.change_points import ALPHA
@@ -44,7 +44,7 @@ def _short(key: Key) -> str:
 def value_text(key: Key, value: float) -> str:
     """A value of a line with its unit."""
     if key[4] == RATE:
-        return f"{value:,.0f} I/O/s" if value >= 10 else f"{value:.3g} I/O/s"
+        return f"{commas(value)} I/O/s" if value >= 10 else f"{value:.3g} I/O/s"
     return f"{value / 1e6:.3g} MB/s" if key[4] == BYTES else format_latency(value)
 
 
@@ -122,7 +122,11 @@ def sentences(trend: Trend) -> list[str]:
 
 def remarks(trend: Trend) -> list[str]:
     """Marks without a change point, runs that are apart, and what is left open."""
-    return [*_marks(trend), *_apart(trend), *_left_open(trend)]
+    one = (
+        f"All {len(trend.points)} runs have one version, as far as it was recorded, so they stand by time: "
+        "an axis of versions needs a run of another version."
+    )
+    return [*([one] if trend.one_version else ()), *_marks(trend), *_apart(trend), *_left_open(trend)]
 
 
 def _rise(trend: Trend, line: TrendLine) -> str:

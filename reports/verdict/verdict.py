@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
+from kit.core.text import some
 from kit.store.checks.ids import SUM_IDS, UNKNOWN_ID, id_of_problem
 from kit.store.checks.outcome import Outcome, Tally
 from kit.store.latency import Latency
@@ -223,10 +224,9 @@ def _faults(phase: Phase) -> Iterator[Outcome]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
     texts = [each.fault.what for each in phase.events if each.fault and not each.fault.declared]
     if texts:
-        more = f", and {len(texts) - _NAMED_FAULTS} more" if len(texts) > _NAMED_FAULTS else ""
         text = (
             "faults were injected into emulated devices until the end of this phase: "
-            f"{', '.join(texts[:_NAMED_FAULTS])}{more}."
+            f"{some(texts, _NAMED_FAULTS)}."
         )
         yield Outcome.failed("INJECTED-FAULTS", text, phase.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import format_latency
+from kit.core.units import commas, format_latency
 from kit.store.labels import op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -83,11 +83,11 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
         return Judged({})
     notes = []
     if other := manifest.observed.elsewhere:
-        notes.append(f"{other:,} requests were to file systems that are not of ZFS: they are left out.")
+        notes.append(f"{commas(other)} requests were to file systems that are not of ZFS: left out.")
     if failed := manifest.observed.failed:
-        notes.append(f"{failed:,} requests failed before the server knew their file: they are left out.")
+        notes.append(f"{commas(failed)} requests failed before the server knew their file: left out.")
     if others := manifest.observed.others:
-        notes.append(f"{others:,} requests were to other datasets than those asked for: they are left out.")
+        notes.append(f"{commas(others)} requests were to other datasets than those asked for: left out.")
     return Judged({"observed": describe(manifest)}, notes=notes)
 
 
