@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from kit.core.errors import ConfigError
-from kit.core.units import commas
+from kit.core.text import commas
 from kit.store.run_name import NO_RUNS, find_run, stored_ids
 
 _KIT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.core.text import counted
-from kit.core.units import format_size_bytes
+from kit.core.units import format_decimal_bytes, format_size_bytes
 from kit.emulation.served import ServedDevices
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
@@ -101,10 +101,10 @@ def prune_cache(dry_run: bool, json_output: bool) -> None:
     if json_output:
         emit_json({"dry_run": dry_run, "bytes": pruned.used_bytes, "removed": removed, "kept": kept})
     else:
-        verb = "would remove" if dry_run else "removed"
-        lines = [f"{verb}: {item['path']} ({item['what']}, {item['bytes']} bytes)" for item in removed]
+        verb, size = "would remove" if dry_run else "removed", format_decimal_bytes
+        lines = [f"{verb}: {each.path} ({each.what}, {size(each.used_bytes)})" for each in pruned.removed]
         lines += [f"kept: {path} ({reason})" for path, reason in kept.items()]
-        emit_text([*lines, f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}"])
+        emit_text([*lines, f"{size(pruned.used_bytes)} {'would be freed' if dry_run else 'freed'}"])
     if pruned.failed:
         failed = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
         raise HostError(

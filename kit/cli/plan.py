@@ -27,13 +27,13 @@ from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.table import Row, TextTable
 from kit.core.terminal import terminal_width
-from kit.core.text import counted
+from kit.core.text import commas, counted
 from kit.core.units import (
-    commas,
     format_binary_bytes,
     format_decimal_bytes,
     format_duration_s,
-    format_iec, format_percent,
+    format_iec,
+    format_percent,
 )  # fmt: skip
 from kit.doctor.checks import OF_RUN
 from kit.lab import expected_duration
@@ -225,10 +225,8 @@ def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None
         rates = f"{fast} if devices take 1 GB/s, {slow} if they take 100 MB/s"
         return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
     anew = f" ({format_duration_s(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
-    return [
-        f"time on this machine: about {format_duration_s(aged_s)}{anew}{expected_duration.pace_words()}",
-        "",
-    ]
+    about = f"{format_duration_s(aged_s)}{anew}{expected_duration.pace_words()}"
+    return [f"time on this machine: about {about}", ""]
 
 
 def _commands(commands: list[dict[str, Any]]) -> list[str]:

@@ -6,8 +6,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from kit.core.units import commas
-
 # C0, DEL, C1, what turns the direction of writing, what some programs take for an end of line, and halves of
 # surrogate pairs, which no encoding can write.
 _CONTROLS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
@@ -83,6 +81,11 @@ def listed(texts: Sequence[str]) -> str:
     """Such as "a pool, an export and 9 settings"."""
     *others, last = texts
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def commas(count: float) -> str:
+    """A count for people: "4519" is "4,519". Here and not among units, which take long to import."""
+    return f"{count:,.0f}"
 
 
 def some(texts: Sequence[str], most: int, separator: str = ", ") -> str:

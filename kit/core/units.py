@@ -16,6 +16,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from kit.core.text import commas as commas  # one of the formats for people
+
 NS_PER_UNIT: Mapping[str, int] = {
     "ns": 1,
     "us": 10**3,
@@ -196,21 +198,17 @@ def format_percent(part: float, digits: int = 0) -> str:
     return f"{100 * part:.{digits}f} %"
 
 
-def commas(count: float) -> str:
-    """A count for people: "4519" is "4,519"."""
-    return f"{count:,.0f}"
-
-
-def format_factor(ratio: float) -> str:
+def format_factor(ratio: float, digits: int = 3) -> str:
     """A ratio for people, as a factor: "1.29 times"."""
-    return f"{three_digits(ratio)} times"
+    exact = f"{ratio:#.{digits}g}".rstrip(".") if digits > 2 else f"{ratio:.{digits}g}"
+    return f"{commas(ratio) if ratio >= 10 ** (digits - 1) else exact} times"
 
 
-def format_change(ratio: float, more: str = "more", less: str = "less") -> str:
-    """A ratio for people, as a change in percent: "29.1 % more"; from twice or half on as a factor."""
-    if not 0.5 < ratio < 2:
-        return format_factor(ratio)
-    return f"{three_digits(abs(100 * (ratio - 1)))} % {more if ratio > 1 else less}"
+def format_change(ratio: float, more: str = "", less: str = "", as_: str = "") -> str:
+    """A ratio for people as a change: "29.1 % longer", and from twice or half on "2.5 times as long"."""
+    if not 0.5 <= ratio < 2:
+        return f"{format_factor(ratio)} {as_}".rstrip()
+    return f"{three_digits(abs(100 * (ratio - 1)))} % {more if ratio > 1 else less}".rstrip()
 
 
 def three_digits(value: float) -> str:

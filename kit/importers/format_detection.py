@@ -15,8 +15,7 @@ import polars as pl
 
 from kit import __version__
 from kit.core.errors import ConfigError
-from kit.core.text import some
-from kit.core.units import commas
+from kit.core.text import commas, some
 from kit.importers import (
     diskinfo,
     fio_histogram_log,

@@ -25,7 +25,7 @@ from decimal import Decimal
 import numpy as np
 
 from kit.core.errors import ConfigError
-from kit.core.text import counted, some
+from kit.core.text import commas, counted, some
 from kit.importers.base import OPS, Format, Options, Reading, only_kind
 from kit.importers.histogram_accumulator import Account, Accumulator, IntArray
 from kit.importers.source import Source
@@ -234,7 +234,7 @@ def _inexact(file: Histograms) -> Iterator[str]:
     if rounded := sum(table.rounded for table in file.tables):
         yield f"{rounded} rows have counts rounded by zpool; use zpool iostat -wp"
     if last := sum(sum(row) for table in file.tables for row in table.rows[BUCKETS - 1 :]):
-        yield f"{last} I/Os are in the last bin, which has no upper edge"
+        yield f"{commas(last)} I/Os are in the last bin, which has no upper edge"
     if file.kind != "since-load":
         yield (
             f"the {len(file.tables)} reports of intervals hold I/Os per second without fractions: each row "

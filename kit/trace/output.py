@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
+from kit.core.text import commas
 from kit.store.parts.split import Part
 from kit.trace import split
 from kit.trace.support import MAP_KEYS
@@ -253,20 +254,21 @@ def place_of(key: Class) -> int:
 def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
     """Each request that started must end, each that ended must be counted, and no event may be lost."""
     if trace.lost_events:
-        yield f"the tracer lost {trace.lost_events} events"
+        yield f"the tracer lost {commas(trace.lost_events)} events"
     if trace.map_keys >= map_size:
         yield f"a map of the tracer was full: {trace.map_keys} of {map_size} keys; new ones were not counted"
     for op, count in trace.started.items():
         done = trace.done.get(op, 0)
         if done != count:
-            yield f"the tracer saw {count} {op} requests start and {done} end"
+            yield f"the tracer saw {commas(count)} {op} requests start and {commas(done)} end"
     last = trace.snapshots[-1].counts if trace.snapshots else {}
     if trace.ended and not last and any(snapshot.counts for snapshot in trace.snapshots):
         yield "the tracer's last counts are missing"
     for op, count in trace.done.items():
         counted = sum(sum(counts.values()) for key, counts in last.items() if key[0] == op)
         if trace.ended and counted != count:
-            yield f"the tracer's histograms hold {counted} of {count} {op} requests: a map was full"
+            held = f"{commas(counted)} of {commas(count)}"
+            yield f"the tracer's histograms hold {held} {op} requests: a map was full"
     yield from _wrong_sums(trace.sums, last)
     for key, parts in trace.parts.items():
         if sum(parts.values()) != trace.sums.get(key):

@@ -123,7 +123,7 @@ def _tails(tier: str, row: Sequence[int], owners: Sequence[str | None], bands: S
     told = []
     for each in _misplaced(tier, row, owners, [(band.from_ns / 1e3, band.to_ns / 1e3) for band in bands]):
         at = f"{each.from_us:.4g}-{each.to_us:.4g} us"
-        text = f"{each.count} of {each.total} I/Os of {tier} ({each.count / each.total:.2%}) "
+        text = f"{commas(each.count)} of {commas(each.total)} I/Os of {tier} ({each.count / each.total:.2%}) "
         text += f"lie inside a band of {each.owner} ({at})"
         told.append(f"{text}: its {each.beyond} is there or beyond." if each.beyond else f"{text}.")
     return told

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.text import safe_text
-from kit.core.units import commas, format_binary_bytes, format_iec, format_latency
+from kit.core.text import commas, safe_text
+from kit.core.units import format_binary_bytes, format_iec, format_latency
 from kit.store.manifest import Device, DramProbe, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import polars as pl
 
-from kit.core.text import some
-from kit.core.units import commas, format_latency, format_latency_range, format_time_s
+from kit.core.text import commas, some
+from kit.core.units import format_factor, format_latency, format_latency_range, format_time_s
 from kit.store.labels import op_name, tier_name
 from kit.store.latency import Latency
 from kit.store.manifest import Device, Manifest
@@ -274,12 +274,10 @@ def _outlier(run: _Run, row: Row, p99_us: float) -> PhaseFinding:
         if phase:
             during = run.overlapping(phase, time_ns - hi_ns, time_ns + phase.interval_ns)
     p99, longest = f"the p99 ({format_latency(p99_us)})", format_latency(row.max_us)
-    took = f"took {longest}, {commas(row.max_us / p99_us)} times {p99}{during}"
     if count > 1:
-        took = (
-            f"took {format_latency_range(low_us, row.max_us)}, at least {commas(low_us / p99_us)} times {p99}"
-        )
-        took += during
+        longest = f"{format_latency_range(low_us, row.max_us)}, at least"
+    factor = format_factor((low_us if count > 1 else row.max_us) / p99_us, 2)
+    took = f"took {longest}{',' * (count == 1)} {factor} {p99}{during}"
     made = run.finding("outlier", "", place, far, (low_us, row.max_us), row.tier)
     if count > 1 and phase and made.to_s - made.from_s < _A_PART * (phase.end_ns - phase.start_ns) / 1e9:
         took += f", from {format_time_s(made.from_s)} to {format_time_s(made.to_s)}"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.text import some
-from kit.core.units import commas, format_latency, format_latency_range
+from kit.core.text import commas, some
+from kit.core.units import format_factor, format_latency, format_latency_range
 from kit.store.labels import BELOW, op_name, tier_name
 from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
@@ -260,11 +260,7 @@ def _compared(line: HeadlineRow, phase: str) -> str:
 
 def _times(ratio: float) -> str:
     """How many times longer; 1.1 times as long is not 1.1 times longer."""
-    return f"{two_digits(ratio)} times {'longer' if ratio >= 2 else 'as long'}"
-
-
-def two_digits(ratio: float) -> str:
-    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
+    return f"{format_factor(ratio, 2)} {'longer' if ratio >= 2 else 'as long'}"
 
 
 def _modes(summary: Summary) -> str:

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kit.core.text import safe_text
-from kit.core.units import commas, format_binary_bytes
+from kit.core.text import commas, safe_text
+from kit.core.units import format_binary_bytes
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 

@@ -6,16 +6,16 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kit.core.table import LEAST_WIDTH, Row, TextTable
-from kit.core.text import NO_BREAK, prose
-from kit.core.units import commas, format_latency, format_latency_range
-from kit.store.labels import EMULATED, short_name, tier_name
+from kit.core.text import NO_BREAK, commas, prose
+from kit.core.units import format_factor, format_latency, format_latency_range
+from kit.store.labels import EMULATED, tier_name
 from kit.store.summary import Summary
 from reports.analysis import resource_use
 from reports.analysis.answer import is_told
-from reports.analysis.headline import Headline, HeadlineRow, matched, two_digits
+from reports.analysis.headline import Headline, HeadlineRow, matched
 from reports.features.all import FEATURES
 
-_HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "share", "")
+_HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "share", "against\nthe SSD")
 _WITHHELD = "n too small"
 _MOST_BANDS = 8
 
@@ -99,7 +99,7 @@ def _cells(line: HeadlineRow, with_op: bool) -> tuple[str, ...]:
         f" {name}", commas(row.count), _percentile(row.p50_us), _percentile(row.p99_us),
         _range(row.range_us), _range(row.published.range_us) if row.published else "",
         "" if line.inside is None else f"{100 * line.inside:.0f} %",
-        f"{two_digits(line.times_of[1])}x {short_name(line.times_of[0], row.op)}" if line.times_of else "",
+        format_factor(line.times_of[1], 2) if line.times_of else "",
     )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Set
 from operator import attrgetter
 
 from kit.core.table import Row, TextTable
-from kit.core.text import prose, safe_text
-from kit.core.units import commas, format_latency
+from kit.core.text import commas, prose, safe_text
+from kit.core.units import format_latency
 from kit.store.labels import EMULATED, op_name, tier_name, verdict_name
 from kit.store.parts.comparison import ComparedRatio, ComparedSeries
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
@@ -23,7 +23,7 @@ from reports.series.sync_methods import sync_table
 from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
 from reports.statistics.ratios import is_too_wide
 
-_HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "to base", "verdict")
+_HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "times base", "verdict")
 _NUMBERS = range(2, 7)
 _COMPARED = ("cell", "phase", "layer", "op", "tier")
 _RATIO_HEAD = ("cells", "phase", "op", "tier", "figure", "A", "B", "B/A")
@@ -127,7 +127,7 @@ def _latency(value_us: float | None) -> str:
 
 
 def _ratio(ratio: Ratio | None) -> str:
-    return "" if ratio is None else f"x {_span(ratio.ratio, ratio.interval, ratio.range, 2)}"
+    return "" if ratio is None else _span(ratio.ratio, ratio.interval, ratio.range, 2)
 
 
 def _span(ratio: float, interval: Range | None, known: Range | None, digits: int) -> str:

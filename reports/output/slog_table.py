@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kit.core.table import Row, TextTable
 from kit.core.text import safe_text
-from kit.core.units import format_size_bytes, three_digits
+from kit.core.units import format_factor, format_size_bytes, three_digits
 from kit.store.labels import EMULATED
 from kit.store.parts.forces import Latencies
 from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THREADS, SlogTest
@@ -107,7 +107,8 @@ def _identity(test: SlogTest) -> str:
 def _state(test: SlogTest) -> str:
     state = test.state
     if state.kind == "aged":
-        filled = f"aged: {state.filled_bytes / test.device.size_bytes:.3g} times its capacity was written"
+        times = format_factor(state.filled_bytes / test.device.size_bytes, 2)
+        filled = f"aged: {times} its capacity was written"
         return f"{filled} (in run {state.aged_in})" if state.aged_in else filled
     return f"fresh: purged with {state.purge}" if state.kind == "fresh" else "as it was found"
 

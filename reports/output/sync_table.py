@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 from kit.core.table import Row, TextTable
-from kit.core.text import prose, safe_text
-from kit.core.units import commas, three_digits
+from kit.core.text import commas, prose, safe_text
+from kit.core.units import three_digits
 from reports.series.sync_methods import SyncCell, SyncRow, SyncTable
 
 _FIGURES = ("ops/s", "µs/op", "p50", "p99")

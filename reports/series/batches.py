@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.units import commas, format_latency, format_percent
+from kit.core.units import commas, format_factor, format_latency, format_percent
 from kit.store.series import Series, SeriesAxis, SeriesCell
 from kit.store.summary import ForcesRow
 from reports.series.view import bytes_rate_of, cells_of
@@ -59,7 +59,7 @@ class Batches:
             f"record of {self.record_bytes} bytes: a line that holds all {len(self.points)} batches "
             f"{'' if held else 'not even '}within {within}. "
             f"With {last[0]} records a force instead of {first[0]}, {commas(last[2])} records a second are "
-            f"safe instead of {commas(first[2])}: {last[2] / first[2]:.1f} times as many"
+            f"safe instead of {commas(first[2])}: {format_factor(last[2] / first[2])} as many"
         )
         if self.device_bytes_per_s:
             share = first[2] * self.record_bytes / self.device_bytes_per_s

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from kit.core.units import format_latency, format_percent
+from kit.core.units import format_factor, format_latency, format_percent
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
 from reports.sheet.facts import DriveFacts
@@ -315,9 +315,7 @@ def _slow(
         text = f"p99 of {WHAT[role]} is {format_latency(us)}{where}, you need at most {format_latency(limit)}"
         found.append((us / limit, text))
     found.sort(reverse=True)
-    first = [
-        (factor, f"Too slow by \N{MULTIPLICATION SIGN} {factor:.1f}: {text}.") for factor, text in found[:1]
-    ]
+    first = [(factor, f"{format_factor(factor)} too slow: {text}.") for factor, text in found[:1]]
     return [*first, *found[1:]]
 
 

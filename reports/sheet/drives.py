@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.text import safe_text
-from kit.core.units import commas, format_binary_bytes, format_decimal_bytes, format_percent, three_digits
+from kit.core.text import commas, safe_text
+from kit.core.units import (
+    format_binary_bytes,
+    format_decimal_bytes,
+    format_factor,
+    format_percent,
+    three_digits,
+)  # fmt: skip
 from kit.store.manifest import Device
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
@@ -182,11 +188,11 @@ def _per_day(facts: DriveFacts, role: str) -> tuple[float | None, str, bool]:
         if not factors:
             return None, "no run counted its bytes while clients wrote", False
         if min(sums) < 1:
-            text = f"{three_digits(min(sums))} times what clients wrote reached log devices"
+            text = f"{format_factor(min(sums))} what clients wrote reached log devices"
             return None, f"{text}: less than all, so other devices have the rest", False
         factor, measured = max(factors)
         by_clients = f"{format_decimal_bytes(asked)} a day by clients"
-        how = f"{by_clients}, {three_digits(factor)} times that on the device; {measured}"
+        how = f"{by_clients}, {format_factor(factor)} that on the device; {measured}"
         return asked * factor, how, False
     if not rates:
         return None, "no run counted its bytes", False

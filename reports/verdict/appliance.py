@@ -28,9 +28,7 @@ def verdict_reason(phases: Sequence[Phase], closes: bool) -> str:
         return UNSEEN
     ios = sum(phase.client_ios for phase in phases)
     if not all(checks):
-        return (
-            f"{UNSEEN} Whether all {commas(ios)} I/Os of the clients reached the server is not known either."
-        )
+        return f"{UNSEEN} Whether all {commas(ios)} I/Os of clients reached the server is not known either."
     return (
         f"{UNSEEN} What the clients can tell closes: "
         f"each of their {commas(ios)} I/Os was one call that it answered."

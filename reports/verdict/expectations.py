@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import commas, format_beside, format_latency, format_latency_range
+from kit.core.units import commas, format_beside, format_factor, format_latency, format_latency_range
 from kit.store.checks.ids import id_of_expectation
 from kit.store.checks.outcome import Outcome
 from kit.store.labels import ios_words
@@ -332,7 +332,7 @@ def _percentile(name: str, limit: float, by: _Judged) -> Limit:
         return _made(name, limit, found, f"{ios}: no I/O that could have a {words}; limit {at_most}.")
     if found is None:
         withheld = (
-            f"{words} of {ios} is withheld: {commas(row.count)} I/Os, {commas(sample_needed(q))} are needed"
+            f"{words} of {ios} is withheld: {commas(row.count)} of {commas(sample_needed(q))} I/Os needed"
         )
         return _made(name, limit, found, f"{withheld}; limit {at_most}.", None)
     low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
@@ -428,8 +428,8 @@ def _ratio(name: str, limit: float, by: _Judged) -> Limit:
             known = _ratio_range(by, figure)
             ok, words = _holds(name, limit, known)
             reason = (
-                f"{figure} of {ios} is {found:.4g} times that of {label} ({format_latency(mine)} and "
-                f"{format_latency(theirs)}), limit {words} {limit:g} times."
+                f"{figure} of {ios} is {format_factor(found, 4)} that of {label} ({format_latency(mine)} and "
+                f"{format_latency(theirs)}), limit {words} {format_factor(limit, 2)}."
             )
             if ok is None:
                 reason = f"unknown: {reason[:-1]}; {_leaves_open(known)}."

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kit.core.units import commas
+from kit.core.text import commas
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Device, Manifest, Vdev
 from kit.store.parts.resource_use import DeviceUse

@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 import typer
 
 import reports
-from kit.core.units import commas
 from kit.cli.options import JsonOption, ResultsOption, duration_ns
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
+from kit.core.text import commas
 from kit.importers import format_detection as importing
 from kit.importers.base import Options
 from kit.importers.format_detection import BY_NAME

@@ -65,7 +65,7 @@ def list_command(
     context: typer.Context,
     kind: Annotated[
         Literal["runs", "workloads", "presets", "baselines", "labs"],
-        typer.Argument(help="Of what: runs, workloads, presets, baselines, labs."),
+        typer.Argument(metavar="WHAT", help="Of what: runs, workloads, presets, baselines, labs."),
     ] = "runs",
     number: Annotated[
         int | None, typer.Option("--number", "-n", min=1, metavar="N", help="Only the newest N runs.")

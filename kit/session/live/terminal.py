@@ -17,8 +17,8 @@ from rich.text import Text
 
 from kit.core.bins import bin_edges
 from kit.core.errors import error_text
-from kit.core.text import safe_text
-from kit.core.units import commas, format_latency
+from kit.core.text import commas, safe_text
+from kit.core.units import format_latency
 from kit.session.live.counts import LiveCounts
 from kit.session.live.run_reader import PhaseSoFar, RunReader
 from kit.store.labels import op_name, tier_name

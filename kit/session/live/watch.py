@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import reports
 from kit.core.errors import ConfigError
-from kit.core.text import safe_text
-from kit.core.units import commas, format_latency, format_percent
+from kit.core.text import commas, safe_text
+from kit.core.units import format_latency, format_percent
 from kit.session.live.run_reader import PhaseSoFar, RunReader, State
 from kit.session.live.watch_server import Channel, WatchServer, paused
 from kit.store import json_file

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.core.units import commas
+from kit.core.text import commas
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Device, Manifest
 from kit.store.parts.forces import Forces

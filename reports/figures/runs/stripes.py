@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kit.core.units import commas
+from kit.core.text import commas
 from reports.devices.stripes import RUN, MeasuredArray, Scale, Stripes
 from reports.figures import figure, palette
 from reports.figures.figure import Figure

@@ -93,7 +93,7 @@ def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):
     layout = maps["layout"]
     assert layout["yaxis"]["range"] == layout["yaxis2"]["range"]
     names = [a["text"] for a in layout["annotations"]]
-    assert names == ["fresh: after the purge", "aged: after round 1, 2.5 \N{MULTIPLICATION SIGN} capacity"]
+    assert names == ["fresh: after the purge", "aged: after round 1, 2.5 times its capacity"]
     # What is saved as CSV has every I/O.
     head, *cells = maps["csv"]
     assert sum(cell[head.index("count")] for cell in cells) == 2 * 4000

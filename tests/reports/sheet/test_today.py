@@ -58,7 +58,7 @@ def test_today_is_replaced_for_a_gain_or_a_need_that_it_does_not_meet(
     advice = {
         "buy": "Buy b (TLC): it meets",
         "worse": f"Buy none of them{': keep what you have (a)' if 'a' in drives else ''}.",
-        "cannot-tell": "No candidate can be advised yet: of b the change for clients is not known.",
+        "cannot-tell": "No candidate can be advised yet: the change for clients is not known of b.",
     }[decision]
     assert sheet.advice.startswith(advice) and sheet.choice == ("b" if decision == "buy" else None)
 
