@@ -85,7 +85,7 @@ def _results(context: typer.Context) -> Path:
 
 
 def _titles(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml"), key=lambda path: path.stem):
         yield path.stem, str(_read(path).get("title", ""))
 
 

@@ -214,7 +214,7 @@ def down() -> None:
         if time.monotonic() > end:
             raise HostError(f"the lab did not end within {_DOWN_DEADLINE_S:g} s", "try again")
         time.sleep(0.1)
-    emit_text([f"{counted(len(labs), 'lab')} ended"])
+    emit_text([f"{counted(len(labs), 'lab')} ended" if labs else "no lab was up"])
 
 
 def fault(

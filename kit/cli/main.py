@@ -118,7 +118,9 @@ class Commands(TyperGroup):
         if ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
         where = f"hsp {self.prefix}".strip()
-        close = [f"did you mean `{where} {each}`? " for each in get_close_matches(name, self.commands, 1)]
+        close = [
+            f"did you mean `{where} {each}`? " for each in get_close_matches(name, self.commands, 1, 0.7)
+        ]
         raise ConfigError(
             f"there is no command `{where} {name[:40]}`", f"{''.join(close)}`{where} --help` lists them"
         )

@@ -199,7 +199,7 @@ def _aged(manifest: Manifest) -> tuple[list[bool], str]:
 
 
 def _speed(rpm: int) -> str:
-    return f"{commas(rpm)} rpm" if rpm >= 10_000 else f"{rpm} rpm" if rpm else "do not turn"
+    return f"{commas(rpm)} rpm" if rpm else "do not turn"
 
 
 def _yes(value: bool) -> str:

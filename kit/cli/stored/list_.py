@@ -29,7 +29,7 @@ from kit.store.baselines import read_baselines, run_of_baseline
 from kit.store.labels import SERVER, layer_name, short_name, verdict_name
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
-from kit.store.run_name import run_folders
+from kit.store.run_name import NO_RUNS, run_folders
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import Summary, read_summary
 from reports.analysis.headline import sentence
@@ -121,9 +121,7 @@ def _show_runs(runs: Sequence[ListedRun], results: Path, json_output: bool, such
         emit_json({"format": 1, "runs": [asdict(run) for run in runs]})
         return
     if not runs:
-        say(
-            f"no{such} runs in {results}" if results.is_dir() else f"no runs: there is no directory {results}"
-        )
+        say(f"no{such} runs in {results}" if such else f"no runs in {results}: {NO_RUNS}")
     _emit_table(("verdict", "workload", "age", _CUT, "run"), [_row(run) for run in runs])
     if sys.stdout.isatty():
         emit_text(f"! {run.problem}" for run in runs if run.problem)
@@ -279,14 +277,14 @@ def _list_presets(results: Path) -> _Listing:
 def _list_baselines(results: Path) -> _Listing:
     """Those of a results directory, and whether their runs are there."""
     entries = []
-    for name, each in sorted(read_baselines(results).items()):
+    for name, each in sorted(read_baselines(results).items()) if results.is_dir() else ():
         try:
             found = str(run_of_baseline(results, name).path)
         except ConfigError:
             found = None
         entries.append({"name": name, **each.as_json(), "found": found})
     if not entries:
-        say(f"no baselines in {results}")
+        say(f"no baselines in {results}: `hsp tag RUN` makes one")
     rows = [(e["name"], e["run"], e["set_utc"], e["found"] or f"GONE: {e['path']}") for e in entries]
     return {"format": 1, "baselines": entries}, ("baseline", "run", "set", "path"), rows
 

@@ -135,7 +135,7 @@ def test_the_caption_has_the_cells_of_both_maps():
     captions = [figure.caption for figure in ageing_figures.figures(rows)[1:]]
     for caption in captions:
         fresh, _, old = caption.partition(" Aged: ")
-        assert "300 I/Os fresh, 40000 aged" in fresh and "Cell: " in fresh and "Cell: " in old
+        assert "300 I/Os fresh, 40,000 aged" in fresh and "Cell: " in fresh and "Cell: " in old
 
 
 def test_one_point_alone_has_no_pair_of_maps():

@@ -73,7 +73,7 @@ def test_of_several_the_sheet_says_what_is_slower_than_today(tmp_path):
     text, slow = f'{BUDGET}\nread_p99 = "200us"', {"write": 600.0, "price": "45 EUR"}
     sheet = several(tmp_path / "more", text, {}, a={"read": 400.0}, b=slow, c={"price": "46 EUR"})
     assert "the cheapest of 2" in sheet.advice
-    assert "Against what you have (a), b: p99 of synchronous writes 10 times longer." in sheet.advice
+    assert "Against what you have (a), b: p99 of synchronous writes 10.0 times longer." in sheet.advice
 
 
 @pytest.mark.parametrize("slow", ["mine", "other"])
