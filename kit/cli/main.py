@@ -118,12 +118,9 @@ class Commands(TyperGroup):
         if ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
         where = f"hsp {self.prefix}".strip()
-        close = [
-            f"did you mean `{where} {each}`? " for each in get_close_matches(name, self.commands, 1, 0.7)
-        ]
-        raise ConfigError(
-            f"there is no command `{where} {name[:40]}`", f"{''.join(close)}`{where} --help` lists them"
-        )
+        close = get_close_matches(name, self.commands, 1, 0.7)
+        meant = f"did you mean `{where} {close[0]}`? " if close else ""
+        raise ConfigError(f"there is no command `{where} {name[:40]}`", f"{meant}`{where} --help` lists them")
 
 
 def command_of(words: str) -> Any:

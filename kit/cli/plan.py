@@ -23,18 +23,13 @@ from kit.cli.plan_sweep import files_of, kept_lines, sweep_json, sweep_lines
 from kit.cli.usage import refuse_unused
 from kit.config.lengths import as_set
 from kit.config.testbed_devices import DRAM_MULTIPLE
+from kit.core import units
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.table import Row, TextTable
 from kit.core.terminal import terminal_width
 from kit.core.text import commas, counted
-from kit.core.units import (
-    format_binary_bytes,
-    format_decimal_bytes,
-    format_duration_s,
-    format_iec,
-    format_percent,
-)  # fmt: skip
+from kit.core.units import format_binary_bytes, format_decimal_bytes, format_iec, format_percent
 from kit.doctor.checks import OF_RUN
 from kit.lab import expected_duration
 from kit.plan.estimate import PlannedWrites, seconds, written
@@ -141,7 +136,7 @@ def _phases(plan: Plan, width: int) -> Iterator[str]:
 
 
 def _lasts(duration_ns: int) -> str:
-    return format_duration_s(duration_ns / 1e9)
+    return units.format_duration_s(duration_ns / 1e9)
 
 
 def _head(plan: Plan) -> list[str]:
@@ -221,11 +216,11 @@ def _loaded(plan: Plan) -> list[str]:
 def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:
     """What the run takes: in the lab on this machine, else without starting and stopping."""
     if aged_s is None or anew_s is None:
-        fast, slow = map(format_duration_s, times)
+        fast, slow = map(units.format_duration_s, times)
         rates = f"{fast} if devices take 1 GB/s, {slow} if they take 100 MB/s"
         return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
-    anew = f" ({format_duration_s(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
-    about = f"{format_duration_s(aged_s)}{anew}{expected_duration.pace_words()}"
+    anew = f" ({units.format_duration_s(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
+    about = f"{units.format_duration_s(aged_s)}{anew}{expected_duration.pace_words()}"
     return [f"time on this machine: about {about}", ""]
 
 

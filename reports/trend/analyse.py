@@ -110,10 +110,7 @@ class TrendLine:
 
 @dataclass(frozen=True)
 class Trend:
-    """`labels`: of each point, where it stands on the axis `by`: its time, or its version.
-
-    `one_version`: versions were asked for, and there is only one.
-    """
+    """`labels`: of each point, its time or version, `by` the axis; `one_version`: there are none for it."""
 
     points: tuple[TrendPoint, ...]
     by: str
@@ -152,14 +149,9 @@ def trend_of(points: Sequence[TrendPoint], by: str = "time", across: Sequence[st
         raise ConfigError("a trend needs two runs at least", "give several runs, or a directory of them")
     ordered = _ordered(points)
     _check_alike(ordered, across)
-    labels, asked = version_labels(ordered) if by == "version" else [], by
-    if labels:
-        # Versions in the order in which they came; a run of an earlier one that came later stands with it.
-        first = {label: i for i, label in reversed(list(enumerate(labels)))}
-        both = sorted(zip(ordered, labels, strict=True), key=lambda each: first[each[1]])
-        ordered, labels = [point for point, _ in both], [label for _, label in both]
-    else:
-        labels, by = [point.started_utc for point in ordered], "time"
+    one_version = by == "version" and not version_labels(ordered)
+    by = "time" if one_version else by
+    ordered, labels, names = _along(ordered, by)
     marks = marks_of(ordered, across)
     keys = list(dict.fromkeys(key for point in ordered for key in point.figures))
     made = [_line(key, ordered) for key in keys]
@@ -167,15 +159,22 @@ def trend_of(points: Sequence[TrendPoint], by: str = "time", across: Sequence[st
     lines = [_explained(line, marks, ALPHA / max(judged, 1)) for line in made]
     if lag := _common_lag(lines):
         lines = [_explained(line, marks, ALPHA / max(judged, 1), lag) for line in made]
-    names = [point.run for point in ordered]
-    if by == "version":
-        # A version begins at its first run.
-        names = [each if each not in labels[:i] else f"{each} ({names[i]})" for i, each in enumerate(labels)]
     checks = histories([point.outcomes for point in ordered], names)
-    return Trend(
-        tuple(ordered), by, tuple(labels), tuple(lines), tuple(marks), tuple(checks), tuple(across),
-        one_version=by != asked,
-    )  # fmt: skip
+    parts = tuple(lines), tuple(marks), tuple(checks), tuple(across), one_version
+    return Trend(tuple(ordered), by, tuple(labels), *parts)
+
+
+def _along(points: Sequence[TrendPoint], by: str) -> tuple[list[TrendPoint], list[str], list[str]]:
+    """The points along the axis, their labels, and what histories of checks call them."""
+    if by == "time":
+        return [*points], [point.started_utc for point in points], [point.run for point in points]
+    labels = version_labels(points)
+    # Versions in the order in which they came; a run of an earlier one that came later stands with it.
+    both = sorted(zip(points, labels, strict=True), key=lambda each: labels.index(each[1]))
+    labels = [label for _, label in both]
+    # A version is the name of its first run.
+    named = (f"{each} ({point.run})" if each in labels[:i] else each for i, (point, each) in enumerate(both))
+    return [point for point, _ in both], labels, [*named]
 
 
 def _ordered(points: Sequence[TrendPoint]) -> list[TrendPoint]:

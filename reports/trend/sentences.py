@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kit.core.text import commas, counted
+from kit.core.text import commas, counted, listed
 from kit.core.units import format_change, format_factor, format_latency
 from kit.store.labels import ios_words, layer_name, op_name, tier_name
 from kit.store.summary import Range
@@ -81,7 +81,7 @@ def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:
     for at in sorted({change.at for change, _ in found}):
         here = [each for each in found if each[0].at == at]
         change, line = max(here, key=lambda each: (each[1].key[4] == "p50", abs(math.log(each[0].ratio))))
-        marks = f"{_listed([str(mark) for mark in change.marks])}: " if change.marks else ""
+        marks = f"{listed([str(mark) for mark in change.marks])}: " if change.marks else ""
         point = trend.points[at]
         text = f"{marks}{_short(line.key)} {format_change(change.ratio, *_WORDS)}"
         since = point.started_utc[:10] or point.run
@@ -146,15 +146,15 @@ def _besides(trend: Trend, line: TrendLine) -> str:
             texts.append("a slope")
         elif fit.kind == "steps":
             at = [trend.points[line.used[change.at]].run for change in line.explained.found.changes]
-            texts.append(f"a step before {_listed(at)}" if len(at) == 1 else f"steps before {_listed(at)}")
+            texts.append(f"a step before {listed(at)}" if len(at) == 1 else f"steps before {listed(at)}")
         else:
             texts.append(f"one level of runs that depend on each other (lag-1 {fit.lag:.1f})")
-    return f"; {_listed(texts)} {'fits' if len(texts) == 1 else 'fit'} as well" if texts else ""
+    return f"; {listed(texts)} {'fits' if len(texts) == 1 else 'fit'} as well" if texts else ""
 
 
 def _title(trend: Trend, change: ChangePoint) -> str:
     marks = [str(mark) for mark in change.marks]
-    there = _listed(marks) if marks else "nothing recorded changed"
+    there = listed(marks) if marks else "nothing recorded changed"
     return f"Between {trend.points[change.before].run} and {trend.points[change.at].run} ({there})"
 
 
@@ -162,9 +162,9 @@ def _move(trend: Trend, line: TrendLine, change: ChangePoint) -> str:
     text = f"{name_of(line.key)} {_by(change.ratio, change.interval)}"
     others = [trend.points[place].run for place in change.places if place != change.at]
     if others:
-        text += f", or before {_listed(others)} (95 %)"
+        text += f", or before {listed(others)} (95 %)"
     if change.near:
-        text += f", where {_listed([str(mark) for mark in change.near])} changed"
+        text += f", where {listed([str(mark) for mark in change.near])} changed"
     if change.worse and change.mended:
         text += "; a later change brings it back"
     return text + _besides(trend, line)
@@ -186,7 +186,7 @@ def _marks(trend: Trend) -> Iterator[str]:
         each = list(group)
         marks: Sequence[Mark] = [mark for mark, _ in each]
         runs = f"{trend.points[at - 1].run} and {trend.points[at].run}"
-        between = f"{_listed([str(mark) for mark in marks])} changed between {runs}"
+        between = f"{listed([str(mark) for mark in marks])} changed between {runs}"
         limit = each[0][1]
         if limit is None:
             yield f"{between}: it cannot be told whether a figure moved there."
@@ -302,7 +302,3 @@ def statement(line: TrendLine) -> str:
         f"{format_factor(change.ratio)} ({change.interval[0]:.3g} to {change.interval[1]:.3g})"
         for change in line.changes
     )
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

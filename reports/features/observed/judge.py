@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import commas, format_latency
+from kit.core.units import commas, format_latency, format_percent
 from kit.store.labels import op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -57,14 +57,10 @@ def answer(summary: Summary) -> Iterator[str]:
     (op, tier), waited_ns = waited.most_common(1)[0]
     part = ios[op, tier]
     yield (
-        f"{_WHO.get(tier, tier)} {_percent(part / ios.total())} of the I/Os ({op_name(op)}), and clients "
-        f"spend {_percent(waited_ns / waited.total())} of their waiting on them: "
+        f"{_WHO.get(tier, tier)} {format_percent(part / ios.total(), 1)} of the I/Os ({op_name(op)}), and "
+        f"clients spend {format_percent(waited_ns / waited.total(), 1)} of their waiting on them: "
         f"{format_latency(waited_ns / part / 1e3)} each, in the mean."
     )
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.1f} %"
 
 
 def lines(summary: Summary) -> Iterator[str]:
@@ -74,7 +70,7 @@ def lines(summary: Summary) -> Iterator[str]:
         waited[row.file_system] += row.waited_ns
     all_ns = waited.total() or 1
     for name, waited_ns in waited.most_common(_MOST_LINES) if len(waited) > 1 else ():
-        yield f"{name}: {_percent(waited_ns / all_ns)} of the waiting"
+        yield f"{name}: {format_percent(waited_ns / all_ns, 1)} of the waiting"
 
 
 def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
