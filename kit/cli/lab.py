@@ -19,7 +19,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.core.text import counted
-from kit.core.units import format_decimal_bytes, format_size_bytes
+from kit.core.units import format_binary_bytes, format_decimal_bytes
 from kit.emulation.served import ServedDevices
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
@@ -167,7 +167,7 @@ def _words_of(parts: dict[str, Any]) -> Iterator[str]:
             f"(its address is {each['address']}; it reaches the server at {each['server_address']})"
         )
     for each in parts["devices"]:
-        size = format_size_bytes(each["size_bytes"])
+        size = format_binary_bytes(each["size_bytes"])
         yield f"{each['path']}: {each['name']}, {each['role']}, {size}, {each['title']}"
 
 

@@ -277,7 +277,7 @@ def _list_presets(results: Path) -> _Listing:
 def _list_baselines(results: Path) -> _Listing:
     """Those of a results directory, and whether their runs are there."""
     entries = []
-    for name, each in sorted(read_baselines(results).items()) if results.is_dir() else ():
+    for name, each in sorted(read_baselines(results).items()):
         try:
             found = str(run_of_baseline(results, name).path)
         except ConfigError:

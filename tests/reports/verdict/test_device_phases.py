@@ -59,7 +59,7 @@ def test_it_is_valid_without_a_server_side(tmp_path: Any) -> None:
     assert summary["verdict"] == "valid", summary["reasons"]
     assert summary["reasons"] == ["All 6,000 I/Os are accounted for, 46 of 46 checks hold."]
     assert summary["notes"] == [
-        "all: all 2 devices at once wrote 12.29 MB/s, 1 times what each does alone, 12.29 MB/s together "
+        "all: all 2 devices at once wrote 12.29 MB/s, 1.00 times what each does alone, 12.29 MB/s together "
         "(range not known). Whether that is less than 0.97 times is open: measure longer, or in more phases."
     ]
 
