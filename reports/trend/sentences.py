@@ -217,7 +217,7 @@ def _left_open(trend: Trend) -> Iterator[str]:
     open_ = len(trend.lines) - len(trend.judged)
     if open_:
         yield (
-            f"{open_} of {len(trend.lines)} figures have too few runs to tell: "
+            f"{open_} of {len(trend.lines)} figures {'has' if open_ == 1 else 'have'} too few runs to tell: "
             f"{_more_runs([line for line in trend.lines if line.changes is None])}."
         )
     wander = trend.alike
