@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 import reports
-from kit.core.units import format_latency, format_latency_range
+from kit.core.units import commas, format_latency, format_latency_range
 from kit.store.run_directory import RunDir
 from reports.published.share import share_inside
 from reports.statistics import band_detection
@@ -90,7 +90,7 @@ def _tiers(figures: Figures) -> str:
     for row in figures["rows"]:
         p50, inside = format_latency(row["p50_us"]), f"{row['inside']:.0%}".replace("%", " %")
         lines.append(
-            f"| {_NAMES[row['tier']]} | {row['ios']} | {p50} | {_range(row['range_us'])} "
+            f"| {_NAMES[row['tier']]} | {commas(row['ios'])} | {p50} | {_range(row['range_us'])} "
             f"| {_range(row['published_us'])} | {inside} |"
         )
     return "\n".join([*lines, "", _stamp(figures)])

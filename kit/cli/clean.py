@@ -122,7 +122,7 @@ def _clean_known(results: Path, progress: Progress) -> tuple[list[Cleaned], int]
             say_error(error)
             code = code or error.exit_code
     if not seen:
-        say(f"every run in {results} is finished: nothing to clean up")
+        say(f"no unfinished run in {results}: nothing to clean up")
     return done, code
 
 

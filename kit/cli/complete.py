@@ -15,12 +15,13 @@ from typing import Any
 import typer
 
 from kit.core.errors import ConfigError
+from kit.core.text import some
 from kit.store.run_name import NO_RUNS, find_run, stored_ids
 
 _KIT = Path(__file__).parents[1]
 _MOST_BYTES = 16 << 20
-# Nine lines of a terminal of 40 columns.
-_MOST_TEXT = 300
+# Ids of runs, in nine lines of a terminal of 40 columns.
+_MOST_NAMED = 12
 
 
 def workloads() -> Iterator[tuple[str, str]]:
@@ -65,18 +66,10 @@ def further(context: typer.Context, missing: Any, hint: str) -> str:
     # Behind more than one space stands what an example is for.
     example = example.strip().partition("\n")[0].partition("  ")[0]
     names = [each.value for each in missing.shell_complete(context, "") if each.value]
+    they = f"\n  there are: {some(names, _MOST_NAMED)}" if names else ""
     if not names and missing.metavar == "RUN":
-        return f"for example `{example}`; {hint}\n  there are no runs in {_results(context)}: {NO_RUNS}"
-    return f"for example `{example}`; {hint}" + (f"\n  there are: {_some(names)}" if names else "")
-
-
-def _some(names: list[str]) -> str:
-    """As many of them as a few lines of a terminal hold."""
-    text = ", ".join(names)
-    if len(text) <= _MOST_TEXT:
-        return text
-    shown = text[:_MOST_TEXT].rpartition(", ")[0]
-    return f"{shown}, and {len(names) - shown.count(', ') - 1:,} more"
+        they = f"\n  there are no runs in {_results(context)}: {NO_RUNS}"
+    return f"for example `{example}`; {hint}{they}"
 
 
 def _results(context: typer.Context) -> Path:
@@ -84,7 +77,7 @@ def _results(context: typer.Context) -> Path:
 
 
 def _titles(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml"), key=lambda path: path.stem):
         yield path.stem, str(_read(path).get("title", ""))
 
 

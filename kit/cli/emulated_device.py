@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.output import emit_json, say
-from kit.core.units import format_size_bytes
+from kit.core.units import format_binary_bytes
 from kit.emulation import compilation
 from kit.emulation.devices_file import Emulation, keep_states, load_states, read_emulation, served_devices
 from kit.emulation.served import ServedDevices
@@ -36,7 +36,7 @@ def serve(file: Path, *, json_output: bool) -> None:
         if json_output:
             emit_json(served.status())
         for device in emulation.device:
-            say(f"{paths[device.name]}  {device.name}: {device.title}, {format_size_bytes(device.size)}")
+            say(f"{paths[device.name]}  {device.name}: {device.title}, {format_binary_bytes(device.size)}")
         say("serving; Ctrl-C ends it (the devices must not be in use then)")
         _wait(served)
         # Only after a successful load: the state of a new device must not overwrite one that failed to load.
@@ -74,7 +74,7 @@ def _check_memory(emulation: Emulation) -> None:
     available_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed_bytes > available_bytes:
         raise HostError(
-            f"the devices hold {format_size_bytes(needed_bytes)}, this machine has "
-            f"{format_size_bytes(available_bytes)} of memory free",
+            f"the devices hold {format_binary_bytes(needed_bytes)}, this machine has "
+            f"{format_binary_bytes(available_bytes)} of memory free",
             "make the devices smaller",
         )

@@ -19,7 +19,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.core.text import counted
-from kit.core.units import format_size_bytes
+from kit.core.units import format_binary_bytes, format_decimal_bytes
 from kit.emulation.served import ServedDevices
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
@@ -101,10 +101,10 @@ def prune_cache(dry_run: bool, json_output: bool) -> None:
     if json_output:
         emit_json({"dry_run": dry_run, "bytes": pruned.used_bytes, "removed": removed, "kept": kept})
     else:
-        verb = "would remove" if dry_run else "removed"
-        lines = [f"{verb}: {item['path']} ({item['what']}, {item['bytes']} bytes)" for item in removed]
+        verb, size = "would remove" if dry_run else "removed", format_decimal_bytes
+        lines = [f"{verb}: {each.path} ({each.what}, {size(each.used_bytes)})" for each in pruned.removed]
         lines += [f"kept: {path} ({reason})" for path, reason in kept.items()]
-        emit_text([*lines, f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}"])
+        emit_text([*lines, f"{size(pruned.used_bytes)} {'would be freed' if dry_run else 'freed'}"])
     if pruned.failed:
         failed = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
         raise HostError(
@@ -167,7 +167,7 @@ def _words_of(parts: dict[str, Any]) -> Iterator[str]:
             f"(its address is {each['address']}; it reaches the server at {each['server_address']})"
         )
     for each in parts["devices"]:
-        size = format_size_bytes(each["size_bytes"])
+        size = format_binary_bytes(each["size_bytes"])
         yield f"{each['path']}: {each['name']}, {each['role']}, {size}, {each['title']}"
 
 
@@ -214,7 +214,7 @@ def down() -> None:
         if time.monotonic() > end:
             raise HostError(f"the lab did not end within {_DOWN_DEADLINE_S:g} s", "try again")
         time.sleep(0.1)
-    emit_text([f"{counted(len(labs), 'lab')} ended"])
+    emit_text([f"{counted(len(labs), 'lab')} ended" if labs else "no lab was up"])
 
 
 def fault(

@@ -91,6 +91,11 @@ class Commands(TyperGroup):
         """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
         try:
             return super().invoke(ctx)
+        except typer.TyperException as error:
+            # One of an option without its value does not know its command.
+            if getattr(error, "ctx", None) is None and not hasattr(error, "command"):
+                error.command = f"{ctx.command_path} {ctx.invoked_subcommand}"  # type: ignore[attr-defined]
+            raise
         except KeyboardInterrupt as interrupt:
             by = f" ({interrupt})" if str(interrupt) else ""
             if not self.prefix:
@@ -113,10 +118,9 @@ class Commands(TyperGroup):
         if ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
         where = f"hsp {self.prefix}".strip()
-        close = [f"did you mean `{where} {each}`? " for each in get_close_matches(name, self.commands, 1)]
-        raise ConfigError(
-            f"there is no command `{where} {name[:40]}`", f"{''.join(close)}`{where} --help` lists them"
-        )
+        close = get_close_matches(name, self.commands, 1, 0.7)
+        meant = f"did you mean `{where} {close[0]}`? " if close else ""
+        raise ConfigError(f"there is no command `{where} {name[:40]}`", f"{meant}`{where} --help` lists them")
 
 
 def command_of(words: str) -> Any:

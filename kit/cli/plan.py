@@ -19,16 +19,17 @@ from kit.cli.options import (
     output,
     sweep,
 )
-from kit.cli.plan_sweep import duration_text, files_of, kept_lines, sweep_json, sweep_lines
+from kit.cli.plan_sweep import files_of, kept_lines, sweep_json, sweep_lines
 from kit.cli.usage import refuse_unused
 from kit.config.lengths import as_set
 from kit.config.testbed_devices import DRAM_MULTIPLE
+from kit.core import units
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.table import Row, TextTable
 from kit.core.terminal import terminal_width
-from kit.core.text import counted
-from kit.core.units import format_decimal_bytes, format_duration_ns, format_iec, format_size_bytes
+from kit.core.text import commas, counted
+from kit.core.units import format_binary_bytes, format_decimal_bytes, format_iec, format_percent
 from kit.doctor.checks import OF_RUN
 from kit.lab import expected_duration
 from kit.plan.estimate import PlannedWrites, seconds, written
@@ -126,12 +127,16 @@ def _phases(plan: Plan, width: int) -> Iterator[str]:
         job, more = plan.jobs.get(phase.load), ""
         if phase.ios:
             tiers = ", ".join(phase.tiers) or "its I/Os"
-            more = f"until {phase.ios:,} of {tiers}, {format_duration_ns(phase.longest)} at most"
+            more = f"until {commas(phase.ios)} of {tiers}, {_lasts(phase.longest)} at most"
         load = ", ".join(sorted(job.operations)) if job and not phase.force else phase.load_text
-        block = format_size_bytes(job.block_bytes) if job and job.block_bytes else ""
-        rows.append((phase.name, load, block, format_duration_ns(phase.duration), more))
+        block = format_binary_bytes(job.block_bytes) if job and job.block_bytes else ""
+        rows.append((phase.name, load, block, _lasts(phase.duration), more))
     yield from TextTable(("phase", "load", "block", "lasts", ""), rows, (2, 3)).lines(width)
     yield ""
+
+
+def _lasts(duration_ns: int) -> str:
+    return units.format_duration_s(duration_ns / 1e9)
 
 
 def _head(plan: Plan) -> list[str]:
@@ -162,10 +167,11 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     if plan.testbed.devices("cache"):
         used = [min(d.size, workload.pool.cache_size or d.size) for d in plan.testbed.devices("cache")]
         sizes += [f"cache {' + '.join(map(format_iec, used))}"]
-    record = format_size_bytes(record_bytes(workload.dataset.properties))
+    record = format_binary_bytes(record_bytes(workload.dataset.properties))
     lines = [f"of the working set, in records of {record}, will answer ({', '.join(sizes)}):"]
     lines += [
-        f"  {tier:6} {format_iec(held.of(tier)):>10}  {held.of(tier) / size:4.0%}" for tier in READ_TIERS
+        f"  {tier:6} {format_iec(held.of(tier)):>10}  {format_percent(held.of(tier) / size):>5}"
+        for tier in READ_TIERS
     ]
     parts = {
         "data": arc.data,
@@ -203,18 +209,19 @@ def _loaded(plan: Plan) -> list[str]:
                 written_ns[name] = written_ns.get(name, 0) + phase.duration
     if not written_ns:
         return []
-    lines = [f"  {name:14} for {format_duration_ns(time_ns)}" for name, time_ns in written_ns.items()]
+    lines = [f"  {name:14} for {_lasts(time_ns)}" for name, time_ns in written_ns.items()]
     return ["the phases write to the bare devices, as fast as these take it:", *lines, ""]
 
 
 def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:
     """What the run takes: in the lab on this machine, else without starting and stopping."""
     if aged_s is None or anew_s is None:
-        fast, slow = map(duration_text, times)
+        fast, slow = map(units.format_duration_s, times)
         rates = f"{fast} if devices take 1 GB/s, {slow} if they take 100 MB/s"
         return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
-    anew = f" ({duration_text(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
-    return [f"time on this machine: about {duration_text(aged_s)}{anew}{expected_duration.pace_words()}", ""]
+    anew = f" ({units.format_duration_s(anew_s)} if its SSDs are aged anew)" if anew_s > aged_s else ""
+    about = f"{units.format_duration_s(aged_s)}{anew}{expected_duration.pace_words()}"
+    return [f"time on this machine: about {about}", ""]
 
 
 def _commands(commands: list[dict[str, Any]]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kit.core.text import counted
-from kit.core.units import format_decimal_bytes
+from kit.core.units import format_decimal_bytes, format_duration_s, format_percent
 from kit.lab import expected_duration
 from kit.plan.estimate import RATES_BYTES, PlannedWrites, filled, preconditioned, seconds, written
 from kit.plan.plan import Plan
@@ -109,8 +109,12 @@ def effort_lines(planned: SweepPlan) -> Iterator[str]:
         yield f"{total} are written before anything is measured, by all builds:"
     width = max(map(len, sizes), default=0)
     for device, size_bytes in sizes.items():
-        rated = f", {shares[device]:.3%} of its rated endurance" if device in shares else ""
+        rated = f", {_part(shares[device])} of its rated endurance" if device in shares else ""
         yield f"  {device:{width}} {format_decimal_bytes(size_bytes)}{rated}"
+
+
+def _part(share: float) -> str:
+    return format_percent(share, 3) if share >= 1e-5 else "less than 0.001 %"
 
 
 def files_of(plan: Plan) -> list[dict[str, str]]:
@@ -193,7 +197,5 @@ def endurance_shares(planned: SweepPlan) -> dict[str, float]:
 
 def duration_text(least_s: float, most_s: float = 0.0) -> str:
     """A duration, or the two ends of a range."""
-    minutes, rest = divmod(round(least_s), 60)
-    hours, left = divmod(minutes, 60)
-    text = f"{hours} h {left} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    text = format_duration_s(round(least_s))
     return f"{text} to {duration_text(most_s)}" if round(most_s) > round(least_s) else text

@@ -85,6 +85,13 @@ UNUSED = {
     "one schema": ("--all", "it is for all of them", ""),
 }  # fmt: skip
 
+# What the parser says of values, and plainer words.
+_PLAIN = {
+    "Value error, ": "", "Input should be greater than or equal to": "it must be at least",
+    "Input should be less than or equal to": "it must be at most",
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+}  # fmt: skip
+
 
 def loaded(module: str) -> Any:
     """A module that a command imports late. Polars in it puts a handler of signals before Python's."""
@@ -98,8 +105,10 @@ def refusal_of(error: BaseException) -> ConfigError | None:
     if not isinstance(error, typer.TyperException):
         return None
     context = getattr(error, "ctx", None)
-    text = getattr(error, "format_message", lambda: str(error))().replace("Value error, ", "")
-    command = context.command_path if context else "hsp"
+    text = getattr(error, "format_message", lambda: str(error))()
+    for theirs, ours in _PLAIN.items():
+        text = text.replace(theirs, ours)
+    command = context.command_path if context else getattr(error, "command", "hsp")
     close = [f"did you mean {each}? " for each in (getattr(error, "possibilities", None) or [])[:1]]
     said = f"{text[:1].lower()}{text[1:]}".partition(" (Possible options:")[0].partition(". Choose from:")[0]
     hint = f"{''.join(close)}`{command} --help` shows how"

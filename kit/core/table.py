@@ -99,7 +99,7 @@ class TextTable:
 
     def _row(self, cells: Sequence[str], columns: Mapping[int, tuple[int, int]]) -> list[str]:
         grid, texts = Grid.grid(), []
-        deepest = max(cell.count("\n") for cell in cells)
+        deepest = max(cells[n].count("\n") for n in columns)
         for n, (gap, width) in columns.items():
             right = n in self.numeric
             lead, text = _split(cells[n])

@@ -83,6 +83,17 @@ def listed(texts: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def commas(count: float) -> str:
+    """A count for people: "4519" is "4,519". Here and not among units, which take long to import."""
+    return f"{count:,.0f}"
+
+
+def some(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first `most` of them, and how many more there are: "a, b and 7 more"."""
+    more = f" and {commas(len(texts) - most)} more" if len(texts) > most else ""
+    return f"{separator.join(texts[:most])}{more}"
+
+
 def counted(number: int, noun: str) -> str:
     """With the noun in the singular or with an s, such as "1 build"."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{commas(number)} {noun}{'s' * (number != 1)}"

@@ -16,6 +16,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from kit.core.text import commas as commas  # one of the formats for people
+
 NS_PER_UNIT: Mapping[str, int] = {
     "ns": 1,
     "us": 10**3,
@@ -104,8 +106,18 @@ def format_duration_ns(duration_ns: int) -> str:
     return f"{whole}{fraction}{unit}"
 
 
+def format_duration_s(duration_s: float) -> str:
+    """A duration for people, in two units at most: "800 ms", "36 s", "1 min 55 s", "7 h 27 min"."""
+    if duration_s < 59.95:
+        return format_latency(duration_s * 1e6)
+    minutes, seconds = divmod(round(duration_s), 60)
+    hours, left = divmod(minutes, 60)
+    parts = ((hours, "h"), (left, "min")) if hours else ((minutes, "min"), (seconds, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number)
+
+
 def format_time_s(time_s: float) -> str:
-    """Seconds for people; from two minutes on as h:mm:ss."""
+    """A moment of a run for people, in seconds; from two minutes on as h:mm:ss."""
     if time_s < 120:
         return f"{time_s:.3g} s"
     minutes, rest = divmod(round(time_s), 60)
@@ -184,6 +196,19 @@ def _latency_unit(value_us: float) -> tuple[float, str]:
 def format_percent(part: float, digits: int = 0) -> str:
     """A part of 1: "34 %"."""
     return f"{100 * part:.{digits}f} %"
+
+
+def format_factor(ratio: float, digits: int = 3) -> str:
+    """A ratio for people, as a factor: "1.29 times"."""
+    exact = f"{ratio:#.{digits}g}".rstrip(".") if digits > 2 else f"{ratio:.{digits}g}"
+    return f"{commas(ratio) if ratio >= 10 ** (digits - 1) else exact} times"
+
+
+def format_change(ratio: float, more: str = "", less: str = "", as_: str = "") -> str:
+    """A ratio for people as a change: "29.1 % longer", and from twice or half on "2.5 times as long"."""
+    if not 0.5 <= ratio < 2:
+        return f"{format_factor(ratio)} {as_}".rstrip()
+    return f"{three_digits(abs(100 * (ratio - 1)))} % {more if ratio > 1 else less}".rstrip()
 
 
 def three_digits(value: float) -> str:

@@ -13,6 +13,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from kit.core.text import commas
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line, only_kind
 from kit.importers.fio_other_logs import notes
 from kit.importers.histogram_accumulator import Account, Accumulator, IntArray
@@ -130,7 +131,7 @@ def _add(
     if account.rows_counted:
         account.warnings += [LAST_WINDOW, *[OF_SERVER] * source.is_of_server]
     if opened:
-        account.warnings.append(f"{opened} I/Os are in fio's last bin, which has no upper edge")
+        account.warnings.append(f"{commas(opened)} I/Os are in fio's last bin, which has no upper edge")
     return account
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kit.core.errors import ConfigError
+from kit.core.text import commas
 from kit.importers.base import OPS, TRIMS, Format, Options, one_by_one
 from kit.importers.fio_reports import HINT, jobs_of, last_reports, runtime_ms
 from kit.importers.histogram_accumulator import Account, Accumulator
@@ -62,13 +63,13 @@ def _add_job(
     asked = [key for key in _FORCES if any(str(_get(each, key) or 0).strip("0") for each in given)]
     if ios["write"] and ios["sync"]:
         account.warnings.append(
-            f"job {name!r}: its {ios['write']} writes were not safe when they ended; the {ios['sync']} "
-            "fsync or fdatasync calls that made them safe are counted as commits"
+            f"job {name!r}: its {commas(ios['write'])} writes were not safe when they ended; the "
+            f"{commas(ios['sync'])} fsync or fdatasync calls that made them safe are counted as commits"
         )
     elif ios["write"] and asked:
         account.warnings.append(
-            f"job {name!r}: its {ios['write']} writes were not safe when they ended: {asked[0]} made them "
-            "safe, and how long that took is not in the file"
+            f"job {name!r}: its {commas(ios['write'])} writes were not safe when they ended: {asked[0]} made "
+            "them safe, and how long that took is not in the file"
         )
 
 
@@ -108,7 +109,7 @@ def _add(
     account.rows_counted += counted
     last = int(counts[indices == fio_bins.BINS - 1].sum())
     if last:
-        account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
+        account.warnings.append(f"{where}: {commas(last)} I/Os are in fio's last bin, without an upper edge")
     return counted
 
 
@@ -124,7 +125,9 @@ def _bins(source: Source, where: str, timed: dict[str, Any]) -> dict[str, int]:
     counted = sum(bins.values())
     # fio before 3.18 has no N.
     if total is not None and counted != total:
-        raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
+        raise source.fail(
+            None, f"{where}: bins hold {commas(counted)} I/Os, fio says {total!r}", "is it whole?"
+        )
     return bins
 
 
@@ -135,12 +138,12 @@ def _tell_apart(account: Account, where: str, op: str, counted: int, ios: int | 
         account.read(ios - counted)
         account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
     elif ios is not None and ios < counted:
-        account.warnings.append(f"{where}: the bins hold {counted} I/Os, total_ios is {ios}")
+        account.warnings.append(f"{where}: the bins hold {commas(counted)} I/Os, total_ios is {commas(ios)}")
 
 
 def _without_bins(source: Source, where: str, ios: int | None, part: Any) -> ConfigError:
     """The error for I/Os of which the file has no histogram that is read."""
-    many = f"{ios} I/Os" if ios else "I/Os"
+    many = f"{commas(ios)} I/Os" if ios else "I/Os"
     if _get(_get(part, "clat"), "bins") or _get(_get(part, "lat"), "bins"):
         return source.fail(
             None,

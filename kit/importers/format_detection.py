@@ -15,6 +15,7 @@ import polars as pl
 
 from kit import __version__
 from kit.core.errors import ConfigError
+from kit.core.text import commas, some
 from kit.importers import (
     diskinfo,
     fio_histogram_log,
@@ -44,6 +45,8 @@ FORMATS = (
     two_columns.FORMAT,
 )
 BY_NAME = {known.name: known for known in FORMATS}
+# Files that a warning of several names.
+_NAMED = 3
 _UNPACK = "decompress it first; of compressed files gzip and zstd are read"
 _NO_TEXT = {
     b"\x1f\x8b": ("compressed twice", "decompress it once"),
@@ -53,7 +56,7 @@ _NO_TEXT = {
     b"\x04\x22\x4d\x18": ("lz4", _UNPACK),
     b"x\x9c": ("compressed with zlib", "fio --inflate-log=FILE prints what log_store_compressed wrote"),
     b"PK\x03\x04": ("a ZIP archive", "unpack it first"),
-    b"PAR1": ("Parquet", "hsp compare, report and export read runs as they are"),
+    b"PAR1": ("Parquet", "`hsp show` and `hsp compare` read stored runs as they are"),
     b"\xff\xfe": ("UTF-16", "save it as UTF-8"),
     b"\xfe\xff": ("UTF-16", "save it as UTF-8"),
     b"\xef\xbb\xbf": ("begins with a byte order mark (BOM)", "save it as UTF-8 without BOM"),
@@ -223,8 +226,13 @@ def _imported(
     if tally.until_ns:
         # A rate is of the time in which there were I/Os, not of whole intervals.
         end_ns = max(min(end_ns, tally.until_ns - origin_ns), last_ns + 1)
-    warnings = [f"{a.file}: {w}" for a in accounts for w in a.warnings]
-    warnings += [f"{a.file}: {n} left out: {reason}" for a in accounts for reason, n in a.left_out.items()]
+    told: dict[str, list[str]] = {}
+    for a in accounts:
+        left_out = (f"{commas(n)} left out: {reason}" for reason, n in a.left_out.items())
+        for text in (*a.warnings, *left_out):
+            told.setdefault(text, []).append(a.file)
+    # What each of many files has is said once.
+    warnings = [f"{some(files, _NAMED)}: {text}" for text, files in told.items()]
     warnings += [
         f"{word} has no effect on files of the format {known.name}" for word in options.unused(known.uses)
     ]

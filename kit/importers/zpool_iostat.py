@@ -25,6 +25,7 @@ from decimal import Decimal
 import numpy as np
 
 from kit.core.errors import ConfigError
+from kit.core.text import commas, counted, some
 from kit.importers.base import OPS, Format, Options, Reading, only_kind
 from kit.importers.histogram_accumulator import Account, Accumulator, IntArray
 from kit.importers.source import Source
@@ -203,11 +204,8 @@ def read(source: Source, file: Histograms, options: Options, tally: Accumulator)
     """Add the histograms of one file to `tally`. Its host: of the options, else the pool, else the name."""
     account = Account(str(source.path), warnings=file.warnings)
     for reason, tables in file.left_out.items():
-        lines = ", ".join(str(table.line) for table in tables[:_SHOWN])
-        more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
-        account.warnings.append(
-            f"{len(tables)} table{'s' * (len(tables) != 1)} not read, {reason}: line {lines}{more}"
-        )
+        lines = some([str(table.line) for table in tables], _SHOWN)
+        account.warnings.append(f"{counted(len(tables), 'table')} not read, {reason}: line {lines}")
         for table in tables:
             account.read(table.ios)
             account.leave_out(reason, table.ios)
@@ -236,7 +234,7 @@ def _inexact(file: Histograms) -> Iterator[str]:
     if rounded := sum(table.rounded for table in file.tables):
         yield f"{rounded} rows have counts rounded by zpool; use zpool iostat -wp"
     if last := sum(sum(row) for table in file.tables for row in table.rows[BUCKETS - 1 :]):
-        yield f"{last} I/Os are in the last bin, which has no upper edge"
+        yield f"{commas(last)} I/Os are in the last bin, which has no upper edge"
     if file.kind != "since-load":
         yield (
             f"the {len(file.tables)} reports of intervals hold I/Os per second without fractions: each row "

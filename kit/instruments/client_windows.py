@@ -9,6 +9,7 @@ import numpy as np
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
+from kit.core.text import commas
 from kit.instruments.histograms import CLIENT, Cells, IntervalGrid, counted
 from kit.load.fio_bins import BINS, IntArray, lower_edge
 from kit.load.fio_windows import OPS, ClientWindows
@@ -91,8 +92,9 @@ def problems(windows: ClientWindows, host: str) -> list[str]:
         ios = int(windows.count[(windows.direction == direction) & (windows.column == _LAST)].sum())
         if ios > 1:
             texts.append(
-                f"{ios} {OPS[direction]}s of {host} took longer than {int(lower_edge(_LAST)) / 1e9:.1f} s, "
-                f"which fio's histograms do not tell apart; the slowest took {most_ns / 1e9:.1f} s"
+                f"{commas(ios)} {OPS[direction]}s of {host} took longer than "
+                f"{int(lower_edge(_LAST)) / 1e9:.1f} s, which fio's histograms do not tell apart; the "
+                f"slowest took {most_ns / 1e9:.1f} s"
             )
     return texts
 

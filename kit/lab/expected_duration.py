@@ -22,6 +22,7 @@ from kit.config.tables.phase_table import Phase
 from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
 from kit.core.files import state_dir, write_atomically
+from kit.core.units import format_factor
 from kit.lab.device_time import ModelledLoad, array_pace, pace
 from kit.plan.plan import Plan
 from kit.precondition import budget
@@ -111,7 +112,7 @@ def pace_words() -> str:
     pace = read_pace()
     if pace is None:
         return " (this machine's pace is not known yet)"
-    return f", from the last runs here: {pace:.2g} times what two idle cores take"
+    return f", from the last runs here: {format_factor(pace, 2)} what two idle cores take"
 
 
 def waited_s() -> float:

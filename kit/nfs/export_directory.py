@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.seed import RUN_ID
-from kit.core.units import format_size_bytes
+from kit.core.units import format_binary_bytes
 from kit.hosts.base import Command, CommandFailed, CommandResult, Host
 from kit.load import fio, ordinary_user
 from kit.nfs import mount as nfs_mount
@@ -76,8 +76,8 @@ def fill(client: Host, target: str, command: Command, size_bytes: int) -> None:
     free_bytes = int(words[-1]) if words and words[-1].isdigit() else 0
     if free_bytes < size_bytes * _FREE_FACTOR:
         raise HostError(
-            f"{client.name}: the export has {format_size_bytes(free_bytes)} free, the working set of "
-            f"{format_size_bytes(size_bytes)} needs a tenth more than its size",
+            f"{client.name}: the export has {format_binary_bytes(free_bytes)} free, the working set of "
+            f"{format_binary_bytes(size_bytes)} needs a tenth more than its size",
             "free space there, or make working_set.size smaller",
         )
     try:

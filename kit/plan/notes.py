@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from kit.config.fio_job import SEED, SIZE, FioJob, FioSection, parse_fio_bytes
 from kit.config.testbed import Testbed
 from kit.config.workload import WARM_UP, Workload
-from kit.core.units import format_duration_ns, format_size_bytes
+from kit.core.units import format_binary_bytes, format_duration_s
 from kit.zfs import other_pools, parameters
 
 # With it fio before 3.35 has a constant of its own, whatever seed it is given.
@@ -42,8 +42,9 @@ def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
     for fault in workload.fault:
         if fault.what == "nfsd-restart":
             yield (
-                f"nfsd of {host} is stopped for {format_duration_ns(fault.for_ or 0)} (fault nfsd-restart): "
-                "all its exports stall, not the run's alone, and NFSv4 clients may wait for 90 s more."
+                f"nfsd of {host} is stopped for {format_duration_s((fault.for_ or 0) / 1e9)} (fault "
+                "nfsd-restart): all its exports stall, not the run's alone, and NFSv4 clients may wait for "
+                "90 s more."
             )
     if workload.host.nfsd_threads is not None:
         yield (
@@ -131,7 +132,7 @@ def _parts(loads: Mapping[str, FioJob], set_bytes: int) -> Iterator[str]:
                 path, line = section.place_of("size")
                 texts[path, line] = (
                     f"{path.name}:{line}: [{section.name}] size={value}: only the first "
-                    f"{format_size_bytes(part_bytes)} of the working set ({format_size_bytes(set_bytes)}) "
+                    f"{format_binary_bytes(part_bytes)} of the set ({format_binary_bytes(set_bytes)}) "
                     "are used, and the plan counts with all of it: less than it says comes from the slower "
                     f"tiers. size={SIZE} uses all of it."
                 )

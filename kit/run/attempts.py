@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from kit.config.tables.phase_table import Phase
-from kit.core.units import format_duration_ns
+from kit.core.units import commas, format_duration_s
 from kit.run.phase import PhaseResult
 from kit.store.tables import SERVER
 
@@ -86,8 +86,8 @@ def longer(phase: Phase, name: str, ios: int) -> tuple[Phase, str]:
         return phase, ""
     interval = max(phase.interval, -(-duration // _MOST_INTERVALS // _MS) * _MS)
     text = (
-        f"Phase {phase.name} was measured again, for {format_duration_ns(duration)}: in "
-        f"{format_duration_ns(phase.duration)} there were {ios:,} I/Os of {name}, and {phase.ios:,} are "
-        "asked for."
+        f"Phase {phase.name} was measured again, for {format_duration_s(duration / 1e9)}: in "
+        f"{format_duration_s(phase.duration / 1e9)} there were {commas(ios)} I/Os of {name}, and "
+        f"{commas(phase.ios)} are asked for."
     )
     return phase.model_copy(update={"duration": duration, "interval": interval}), text

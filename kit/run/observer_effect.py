@@ -15,6 +15,7 @@ import numpy as np
 
 from kit.config.fio_job import DIRECTORY, RUNTIME, SEED, FioJob, FioSection
 from kit.core.errors import ConfigError, KitError, MeasurementUnknown
+from kit.core.text import commas
 from kit.hosts.base import HostLost
 from kit.load import fio
 from kit.load.fio_latency_log import ClientLatencies
@@ -149,4 +150,5 @@ def _unlike_dram(output: str) -> Iterator[str]:
         by_tier[tier] = by_tier.get(tier, 0) + sum(counts.values())
     total = sum(by_tier.values())
     if total and by_tier.get("dram", 0) < _LEAST_DRAM_SHARE * total:
-        yield f"{by_tier.get('dram', 0)} of {total} reads were from DRAM, so they say nothing of it"
+        dram = commas(by_tier.get("dram", 0))
+        yield f"{dram} of {commas(total)} reads were from DRAM, so they say nothing of it"

@@ -20,7 +20,7 @@ from kit.config.tables.phase_table import Phase
 from kit.core.bins import bin_edges
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, KitError, MeasurementUnknown
-from kit.core.units import format_duration_ns
+from kit.core.units import format_duration_s
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms
 from kit.instruments.histograms import Cells, IntervalGrid
@@ -183,8 +183,8 @@ def restored(
     if left_ns < phase.interval:
         return Partial(entry, pl.concat(frames), 0)
     text = (
-        f"{format_duration_ns(measured_ns // phase.interval * phase.interval)} of "
-        f"{format_duration_ns(phase.duration)} were measured: `hsp run --resume` measures the rest"
+        f"{format_duration_s(measured_ns // phase.interval * phase.interval / 1e9)} of "
+        f"{format_duration_s(phase.duration / 1e9)} were measured: `hsp run --resume` measures the rest"
     )
     problems = (*entry.problems, *problems_of("interrupted", [text]))
     return Partial(entry.model_copy(update={"problems": problems}), pl.concat(frames), left_ns)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from kit.core.errors import HostError, KitError
 from kit.core.progress import Progress
-from kit.core.units import format_duration_ns
+from kit.core.units import commas, format_duration_s
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument
 from kit.load.launch import PhaseLoad
@@ -143,8 +143,8 @@ class _Watch:
                 done_ns = max(done_ns, self._bench.site.clock.from_host_ns(row["to_ns"] - begun_ns))
             except (OSError, ValueError, KeyError, IndexError, TypeError):
                 continue
-        left_ns = max(self._duration_ns - done_ns, 0) // 10**9 * 10**9
-        self._progress.detail(f"{rate:,.0f} I/O a second, {format_duration_ns(left_ns)} left")
+        left_s = max(self._duration_ns - done_ns, 0) // 10**9
+        self._progress.detail(f"{commas(rate)} I/O a second, {format_duration_s(left_s)} left")
         self._progress.update(done_ns / self._duration_ns)
 
 

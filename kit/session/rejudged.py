@@ -11,6 +11,7 @@ from typing import Any
 
 import reports
 from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
+from kit.core.text import some
 from kit.plan.known_failures import read_known
 from kit.plan.plan import digest_of
 from kit.session.presentation import code_of
@@ -124,9 +125,8 @@ def _stored_summary(run: RunDir, now: Summary) -> Outcome:
     except ConfigError as error:
         return Outcome.failed("STORED-SUMMARY", error.message)
     if differences:
-        shown = "; ".join(differences[:_MOST_SHOWN])
-        more = f"; and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
-        return Outcome.failed("STORED-SUMMARY", f"summary.json differs: {shown}{more}.")
+        shown = some(differences, _MOST_SHOWN, "; ")
+        return Outcome.failed("STORED-SUMMARY", f"summary.json differs: {shown}.")
     return Outcome.ok("STORED-SUMMARY", text=f"{now.verdict}, {len(now.rows)} rows")
 
 

@@ -18,7 +18,7 @@ from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.core.own_file import own_directory
 from kit.core.progress import Progress
 from kit.core.seed import seed_for, seed_of_run
-from kit.core.units import format_decimal_bytes, format_size_bytes, utc_now
+from kit.core.units import format_binary_bytes, format_decimal_bytes, utc_now
 from kit.devices.block_device import BlockDevice, capacitor_health, check_same, find_unused
 from kit.devices.inventory import BY_ID
 from kit.devices.listing import ListedDisk, list_devices
@@ -242,7 +242,7 @@ def planned_tests(device: BlockDevice, writes: int) -> dict[str, list[ForceTest]
     groups = {"FLUSH and reads alone": alone}
     for first in range(0, len(sizes), _SIZES_A_CALL):
         group = sizes[first : first + _SIZES_A_CALL]
-        text = f"writes of {format_size_bytes(group[0])} to {format_size_bytes(group[-1])}"
+        text = f"writes of {format_binary_bytes(group[0])} to {format_binary_bytes(group[-1])}"
         groups[text] = [test(method, size) for size in group for method in (FLUSHED, DSYNC)]
     by_threads = [test(FLUSHED, BLOCK, threads) for threads in THREADS if threads > 1]
     journal = replace(test(JOURNAL, BLOCK), is_random=False)

@@ -27,7 +27,7 @@ from kit.load import block_device, fio
 from kit.load.block_device import FILL_BLOCK, DeviceLoad
 from kit.setup.context import Context
 from kit.sizes.workload_sizes import layout_of, planned_tiers, tiers_asked
-from kit.store.manifest import DramProbe
+from kit.store.parts.machine import DramProbe
 
 _Tier = Literal["disk", "l2arc"]
 _ROLES: dict[_Tier, Literal["data", "cache"]] = {"disk": "data", "l2arc": "cache"}

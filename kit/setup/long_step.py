@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from kit.core.errors import KitError
 from kit.core.progress import Progress
-from kit.core.units import format_decimal_bytes, format_duration_ns
+from kit.core.units import format_decimal_bytes, format_duration_s
 from kit.hosts.base import Command, CommandFailed, CommandResult, DeadlineExceeded, Host
 
 # Of less the server is not asked: it is there within seconds, and in the lab each question costs time.
@@ -26,8 +26,7 @@ class StepPace:
         rate = done_bytes / max(time.monotonic() - self._begun_s, 1e-3)
         if not done_bytes or done_bytes >= self._size_bytes:
             return
-        left_s = round((self._size_bytes - done_bytes) / rate)
-        left = format_duration_ns(left_s * 10**9)
+        left = format_duration_s(round((self._size_bytes - done_bytes) / rate))
         self._progress.detail(f"{format_decimal_bytes(int(rate))}/s, {left} left")
         self._progress.update(done_bytes / self._size_bytes)
 

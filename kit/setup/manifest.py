@@ -27,6 +27,7 @@ from kit.store import run_directory
 from kit.store.checks.known_failures import Known
 from kit.store.format import FORMAT
 from kit.store.manifest import Appliance, Clock, Manifest, Skipped, Soak, Testbed, Tracing
+from kit.store.parts import machine
 from kit.store.parts.expectation import Expectation, Impact
 from kit.trace import support
 from kit.zfs import openzfs_version
@@ -132,7 +133,7 @@ def planned(plan: Plan) -> Manifest:
 def _device(device: Device, buses: Buses) -> store.Device:
     bus = buses[device.bus] if device.bus is not None else None
     given: dict[str, Any] = {
-        "bus": store.Bus(name=str(device.bus), **bus.model_dump(mode="json")) if bus else None,
+        "bus": machine.Bus(name=str(device.bus), **bus.model_dump(mode="json")) if bus else None,
         "price": device.price,
         "endurance_bytes": device.endurance,
     }

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import DRAM_MULTIPLE, Device
-from kit.core.units import format_size_bytes, parse_size_bytes
+from kit.core.units import format_iec, parse_size_bytes
 
 # More than the probe of a run asks for (kit.setup.device_dram): records are not spread evenly.
 _SPARE = 1.05
@@ -61,7 +61,7 @@ def reason(testbed: Testbed) -> str:
         if device.role != "log" and dram_bytes(device):
             by_size.setdefault((dram_bytes(device), why(device)), []).append(device.name)
     parts = [
-        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {format_size_bytes(size)}"
+        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {format_iec(size)}"
         f"{'' if len(names) == 1 else ' each'} ({whence})"
         for (size, whence), names in by_size.items()
     ]

@@ -55,18 +55,18 @@ def read_baselines(results: Path) -> dict[str, Baseline]:
         ) from None
 
 
-def set_baseline(results: Path, name: str, run: RunDir, set_utc: str) -> Baseline:
-    """Store `run` as the baseline `name`, in place of another. Raises ConfigError."""
+def set_baseline(results: Path, name: str, run: RunDir, set_utc: str) -> tuple[Baseline, Baseline | None]:
+    """Store `run` as the baseline `name`; also returns what it stands in place of. Raises ConfigError."""
     if not _NAME.fullmatch(name):
         text = f"{safe_text(name[:64])}: not a name of a baseline"
         raise ConfigError(text, "letters, digits, . _ and -, at most 64")
     known = read_baselines(results)
-    inside = results.resolve()
+    before, inside = known.get(name), results.resolve()
     path = run.path.relative_to(inside) if run.path.is_relative_to(inside) else run.path
     made = Baseline(path=os.fspath(path), run=read_manifest(run).run or run.path.name, set_utc=set_utc)
     known[name] = made
     write_json(results / FILE, Baselines(format=FORMAT, baselines=known).as_json())
-    return made
+    return made, before
 
 
 def run_of_baseline(results: Path, name: str) -> RunDir:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated
 
 from pydantic import Field
@@ -83,6 +85,31 @@ def op_name(op: str) -> str:
 def verdict_name(verdict: str) -> str:
     """A verdict for people: stored as invalid is a sound measurement whose limits failed."""
     return "failed" if verdict == "invalid" else verdict
+
+
+@dataclass(frozen=True)
+class KnownOfRun:
+    """`drives_load`: the kit's own clients issued the I/Os, and their counts are in the phases.
+
+    `counts_twice`: two instruments counted the same I/Os, so that there are sums to judge.
+    `sees_server`: the kit read the pool, the counters and the tracer of the server. `serves_nfs`: the I/Os
+    came over NFS, so that nfsd counted them, too.
+    """
+
+    drives_load: bool = True
+    counts_twice: bool = True
+    sees_server: bool = True
+    serves_nfs: bool = True
+
+
+class RunKind(Enum):
+    """Who issued the I/Os, and who counted them."""
+
+    HOSTS = KnownOfRun()
+    APPLIANCE = KnownOfRun(sees_server=False)
+    OBSERVED = KnownOfRun(drives_load=False)
+    LOCAL = KnownOfRun(drives_load=False, serves_nfs=False)
+    IMPORT = KnownOfRun(drives_load=False, counts_twice=False, sees_server=False)
 
 
 # Types of stored values: one of the names.

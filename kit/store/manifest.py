@@ -16,15 +16,14 @@ from kit.core.clock import ClockKind
 from kit.core.seed import SEED_BITS
 from kit.store.checks.known_failures import Known
 from kit.store.format import FORMAT, Format
-from kit.store.labels import Op, Tier
+from kit.store.labels import Op, RunKind, Tier
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import UNKNOWN, ImportSource
-from kit.store.parts.machine import HostFinding, Warmup
+from kit.store.parts.machine import Bus, DramProbe, HostFinding, Warmup
 from kit.store.parts.observed import Observed
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_result
-from kit.store.run_kind import RunKind
 from kit.store.stored import (
     Count,
     Json,
@@ -63,26 +62,6 @@ class Clock(Stored):
         if self.kind == "real" and self.dilation != 1:
             raise contradiction(f"a real clock has no dilation, {self.dilation}")
         return self
-
-
-class Bus(Stored):
-    """What emulated devices share: bytes a second, one transfer at a time."""
-
-    name: str
-    per_s: Count
-
-
-class DramProbe(Stored):
-    """Whether the device's own DRAM answers reads: of sets that were read before, and of the whole device.
-
-    `answered_bytes`: the largest set that it answered, 0: none. `beyond_bytes`: the first that it did not;
-    None: no larger one was tried. p50s: of the largest set that was answered, or of the first; of the whole.
-    """
-
-    answered_bytes: Count = 0
-    beyond_bytes: Count | None = None
-    again_p50_ns: Count
-    whole_p50_ns: Count
 
 
 class Device(Stored):

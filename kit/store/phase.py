@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from kit.core.text import commas
 from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import Forces
@@ -103,7 +104,8 @@ class Check(_Subject):
         )  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.title}: expected {self.expected}, found {self.found}, tolerance {self.tolerance}."
+        numbers = map(commas, (self.expected, self.found, self.tolerance))
+        return "{}: expected {}, found {}, tolerance {}.".format(self.title, *numbers)
 
 
 class Problem(Stored):

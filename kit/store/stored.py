@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kit import __version__
 from kit.core.errors import ConfigError
-from kit.core.text import safe_text
+from kit.core.text import safe_text, some
 from kit.store.format import FORMAT
 from kit.store.json_file import DAMAGED, read_json
 
@@ -81,8 +81,7 @@ def _checked(make: Callable[[], T], where: str | Path) -> T:
         problems = [_problem(each) for each in error.errors(include_url=False)]
     except RecursionError:
         problems = ["nested too deep"]
-    more = f" and {len(problems) - _SHOWN_PROBLEMS} more" if len(problems) > _SHOWN_PROBLEMS else ""
-    raise ConfigError(f"{where}: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}", DAMAGED)
+    raise ConfigError(f"{where}: {some(problems, _SHOWN_PROBLEMS, '; ')}", DAMAGED)
 
 
 def read_versioned(path: Path) -> Json:

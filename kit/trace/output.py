@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
+from kit.core.text import commas
 from kit.store.parts.split import Part
 from kit.trace import callers, split
 from kit.trace import local as local_calls
@@ -291,7 +292,7 @@ def place_of(key: Class) -> int:
 def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
     """Each request that started must end, each that ended must be counted, and no event may be lost."""
     if trace.lost_events:
-        yield f"the tracer lost {trace.lost_events} events"
+        yield f"the tracer lost {commas(trace.lost_events)} events"
     if trace.map_keys >= map_size:
         yield f"a map of the tracer was full: {trace.map_keys} of {map_size} keys; new ones were not counted"
     last = trace.snapshots[-1].counts if trace.snapshots else {}
@@ -304,7 +305,8 @@ def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
     for op, count in trace.done.items():
         counted = sum(sum(counts.values()) for key, counts in last.items() if key[0] == op)
         if trace.ended and counted != count:
-            yield f"the tracer's histograms hold {counted} of {count} {op} requests: a map was full"
+            held = f"{commas(counted)} of {commas(count)}"
+            yield f"the tracer's histograms hold {held} {op} requests: a map was full"
     yield from _wrong_sums(trace.sums, last)
     if trace.observed and trace.complete:
         yield from _uncalled(trace, last)
@@ -328,7 +330,7 @@ def _unended(trace: Trace) -> Iterator[str]:
     for op, count in trace.started.items():
         done = trace.done.get(op, 0)
         if done != count:
-            yield f"the tracer saw {count} {op} requests start and {done} end"
+            yield f"the tracer saw {commas(count)} {op} requests start and {commas(done)} end"
 
 
 def _wrong_sums(sums: dict[Class, int], counts: dict[Class, Counts]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.units import format_binary_bytes, format_latency
+from kit.core.units import format_binary_bytes, format_factor, format_latency
 from reports.statistics.quantiles import Bins, percentiles_ns, rank_ns
 
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
@@ -83,13 +83,13 @@ def sentences(frame: pl.DataFrame | None) -> Iterator[str]:
         if len(points) < 2 or not before or not after:
             continue
         what = f"{device}: p50 of {format_binary_bytes(first.block_bytes)} {op}s"
-        written = f"after {last.written:.2g} times its capacity"
+        written = f"after {format_factor(last.written, 2)} its capacity"
         low, high = (last.open_us["p50"][end] / first.open_us["p50"][1 - end] for end in (0, 1))
         within = f"(within this run: {low:.2f} to {high:.2f})"
         change = "slower" if low > 1 else "faster" if high < 1 else "no change shown"
         yield (
             f"{what}, fresh {format_latency(before)}, {written} {format_latency(after)}: {change}, "
-            f"{after / before:.2f} times {within}."
+            f"{format_factor(after / before)} {within}."
         )
 
 

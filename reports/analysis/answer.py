@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import polars as pl
 
 from kit.core.text import counted
-from kit.core.units import format_latency
+from kit.core.units import format_factor, format_latency
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
@@ -91,7 +91,7 @@ def _methods(means: Sequence[tuple[str, float]]) -> Iterator[str]:
         (low_us, fast), (high_us, slow) = times[0], times[-1]
         yield (
             f"{rows[0][0][:1].upper()}{rows[0][0][1:]}: {fast} is the fastest, {format_latency(low_us)}; "
-            f"{slow} the slowest, {format_latency(high_us)}, {high_us / low_us:.2f} times as long."
+            f"{slow} the slowest, {format_latency(high_us)}, {format_factor(high_us / low_us)} as long."
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kit.core.units import format_latency_range, format_percent
+from kit.core.units import commas, format_latency_range, format_percent
 from kit.store.labels import tier_name
 from kit.store.parts.bands import KernelLabels, PhaseBands, PublishedBorders, PublishedCount
 from kit.store.stored import Range
@@ -84,7 +84,7 @@ class Misplaced:
         # A band reaches from border to border; the last one ends with the longest I/O.
         at = format_latency_range(self.from_us, self.to_us)
         share = format_percent(self.count / self.total, 2)
-        text = f"{self.count:,} of {self.total:,} I/Os of {tier_name(self.tier)} ({share}) "
+        text = f"{commas(self.count)} of {commas(self.total)} I/Os of {tier_name(self.tier)} ({share}) "
         text += f"lie in the band of {tier_name(self.owner)}, {at}"
         return f"{text}; the {self.beyond} is there or above." if self.beyond else f"{text}."
 
@@ -123,7 +123,7 @@ def _tails(tier: str, row: Sequence[int], owners: Sequence[str | None], bands: S
     told = []
     for each in _misplaced(tier, row, owners, [(band.from_ns / 1e3, band.to_ns / 1e3) for band in bands]):
         at = f"{each.from_us:.4g}-{each.to_us:.4g} us"
-        text = f"{each.count} of {each.total} I/Os of {tier} ({each.count / each.total:.2%}) "
+        text = f"{commas(each.count)} of {commas(each.total)} I/Os of {tier} ({each.count / each.total:.2%}) "
         text += f"lie inside a band of {each.owner} ({at})"
         told.append(f"{text}: its {each.beyond} is there or beyond." if each.beyond else f"{text}.")
     return told

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.text import safe_text
+from kit.core.text import commas, safe_text
 from kit.core.units import format_binary_bytes, format_iec, format_latency
-from kit.store.manifest import Device, DramProbe, Manifest
+from kit.store.manifest import Device, Manifest
+from kit.store.parts.machine import DramProbe
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure
 from reports.features.power_loss import judge as power_loss
@@ -97,7 +98,7 @@ def _write_cache(device: Device, phases: Sequence[Phase]) -> str:
         if use.samples and use.device == device.name
     ]
     counts = [each.flushes for each in last if each.flushes is not None]
-    words += f"; {sum(counts):,} FLUSH commands reached it in the phases" if counts else ""
+    words += f"; {commas(sum(counts))} FLUSH commands reached it in the phases" if counts else ""
     protected = device.power_loss_protection
     said = f"power-loss protection is {_UNKNOWN}"
     if protected is not None:

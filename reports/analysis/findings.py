@@ -14,7 +14,8 @@ from functools import cached_property
 
 import polars as pl
 
-from kit.core.units import format_latency, format_latency_range, format_time_s
+from kit.core.text import commas, some
+from kit.core.units import format_factor, format_latency, format_latency_range, format_time_s
 from kit.store.labels import op_name, tier_name
 from kit.store.latency import Latency
 from kit.store.manifest import Device, Manifest
@@ -273,14 +274,14 @@ def _outlier(run: _Run, row: Row, p99_us: float) -> PhaseFinding:
         if phase:
             during = run.overlapping(phase, time_ns - hi_ns, time_ns + phase.interval_ns)
     p99, longest = f"the p99 ({format_latency(p99_us)})", format_latency(row.max_us)
-    took = f"took {longest}, {row.max_us / p99_us:,.0f} times {p99}{during}"
     if count > 1:
-        took = f"took {format_latency_range(low_us, row.max_us)}, at least {low_us / p99_us:,.0f} times {p99}"
-        took += during
+        longest = f"{format_latency_range(low_us, row.max_us)}, at least"
+    factor = format_factor((low_us if count > 1 else row.max_us) / p99_us, 2)
+    took = f"took {longest}{',' * (count == 1)} {factor} {p99}{during}"
     made = run.finding("outlier", "", place, far, (low_us, row.max_us), row.tier)
     if count > 1 and phase and made.to_s - made.from_s < _A_PART * (phase.end_ns - phase.start_ns) / 1e9:
         took += f", from {format_time_s(made.from_s)} to {format_time_s(made.to_s)}"
-    text = f"{count:,} of {_ios(row.count, row.op, row.tier)} {took}."
+    text = f"{commas(count)} of {_ios(row.count, row.op, row.tier)} {took}."
     for entry in run.summary.bands:
         if row.tier == "all" and (entry.phase, entry.layer, entry.op) == place and entry.levels:
             text += f" {band_table.level_words(entry.levels, op_name(row.op))}."
@@ -304,7 +305,7 @@ def _stalls(run: _Run) -> list[PhaseFinding]:
         op = "I/O" if phase.op in (None, "mixed") else phase.op
         text = (
             f"No {op} ended for {format_latency(sum(gaps_us))}"
-            f"{f' in {len(far):,} pieces' if len(far) > 1 else ''}: one waited up to "
+            f"{f' in {commas(len(far))} pieces' if len(far) > 1 else ''}: one waited up to "
             f"{format_latency(worst.high_us)} for its answer{run.overlapping(phase, begin_ns, end_ns)}."
         )
         place = (phase.name, rows[0].layer, rows[0].op)
@@ -346,7 +347,7 @@ def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> PhaseFin
     if not any(range_us[0] <= r.range_us[1] and r.range_us[0] <= range_us[1] for r in owners):
         return None
     text = (
-        f"{here.count:,} of {_ios(here.total, place[2], here.tier)} ({_share(share)}) took "
+        f"{commas(here.count)} of {_ios(here.total, place[2], here.tier)} ({_share(share)}) took "
         f"{format_latency_range(*range_us)}, like those of {tier_name(here.owner)}; {_cause(run, here)}."
     )
     return run.finding("overlap", text, place, cells, range_us, here.tier)
@@ -405,9 +406,8 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
 
 def _listed(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
     """The modes (us, part of the I/Os), and why they are there if the run is like the one that showed it."""
-    listed = ", ".join(f"{format_latency(at)} ({_share(share)})" for at, share in modes[:_MOST_MODES])
-    more = f" and {len(modes) - _MOST_MODES} more" if len(modes) > _MOST_MODES else ""
-    return f"{len(modes)} modes: {listed}{more}{_paths(run, row, modes)}"
+    listed = some([f"{format_latency(at)} ({_share(share)})" for at, share in modes], _MOST_MODES)
+    return f"{len(modes)} modes: {listed}{_paths(run, row, modes)}"
 
 
 def _paths(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
@@ -436,7 +436,7 @@ def _count(cells: pl.DataFrame) -> int:
 
 def _ios(count: int, op: str, tier: str) -> str:
     """Such as "4,125 writes of disk"; clients do not know the tier."""
-    return f"{count:,} {op_name(op)}" + (f" of {tier_name(tier)}" if tier != "all" else "")
+    return f"{commas(count)} {op_name(op)}" + (f" of {tier_name(tier)}" if tier != "all" else "")
 
 
 def _share(part: float) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.units import format_latency, format_latency_range
+from kit.core.text import commas, some
+from kit.core.units import format_factor, format_latency, format_latency_range
 from kit.store.labels import BELOW, SYNCS, op_name, tier_name
 from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
@@ -170,15 +171,15 @@ def matched(summary: Summary) -> str:
     at_server = sum(phase.server_ios or 0 for phase in over_nfs)
     of_clients = sum(phase.client_ios or 0 for phase in over_nfs)
     others = (summary.accounting.client_ios or 0) - of_clients
-    parts = [f"{at_server:,} of {of_clients:,} I/Os matched"] if at_server and of_clients else []
+    parts = [f"{commas(at_server)} of {commas(of_clients)} I/Os matched"] if at_server and of_clients else []
     if at_server and not of_clients:
         of = "datasets" if any(row.program for row in summary.observed) else "the NFS server"
-        parts = [f"{at_server:,} reads and writes (tracer = counters of {of})"]
+        parts = [f"{commas(at_server)} reads and writes (tracer = counters of {of})"]
     elif parts and at_server != of_clients:
-        parts = [f"{at_server:,} I/Os at the server, {of_clients:,} of the clients"]
+        parts = [f"{commas(at_server)} I/Os at the server, {commas(of_clients)} of the clients"]
     if others:
         counters = "device counters" if not over_nfs and summary.rows_of(DEVICE) else "counters of the server"
-        parts.append(f"{others:,} I/Os (fio = {counters})")
+        parts.append(f"{commas(others)} I/Os (fio = {counters})")
     return "; ".join(parts)
 
 
@@ -260,11 +261,7 @@ def _compared(line: HeadlineRow, phase: str) -> str:
 
 def _times(ratio: float) -> str:
     """How many times longer; 1.1 times as long is not 1.1 times longer."""
-    return f"{two_digits(ratio)} times {'longer' if ratio >= 2 else 'as long'}"
-
-
-def two_digits(ratio: float) -> str:
-    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
+    return f"{format_factor(ratio, 2)} {'longer' if ratio >= 2 else 'as long'}"
 
 
 def _modes(summary: Summary) -> str:
@@ -293,9 +290,8 @@ def _of_devices(lines: Sequence[HeadlineRow]) -> str:
     for op in dict.fromkeys(line.row.op for line in lines):
         of_op = [line for line in lines if line.row.op == op]
         distinct = len({line.name for line in of_op}) == len(of_op)
-        listed = [f"{line.name if distinct else line.phase} {line.p50}" for line in of_op[:_MOST_PHASES]]
-        more = f" and {len(of_op) - _MOST_PHASES} more" if len(of_op) > _MOST_PHASES else ""
-        said.append(f"{op_name(op)}: {', '.join(listed)}{more}")
+        listed = [f"{line.name if distinct else line.phase} {line.p50}" for line in of_op]
+        said.append(f"{op_name(op)}: {some(listed, _MOST_PHASES)}")
     return f"Median latency of {'; of '.join(said)}."
 
 
@@ -305,13 +301,12 @@ def _listed(lines: Sequence[HeadlineRow]) -> str:
         return _of_devices(known)
     often = Counter((line.row.op, line.name) for line in known)
     listed = []
-    for line in known[:_MOST_MODES]:
+    for line in known:
         phase = f" ({line.phase})" if often[line.row.op, line.name] > 1 else ""
         word = "from" if line.row.op == "read" else "to"
         source = "" if line.row.tier == "all" else f" {word} {line.name}"
         listed.append(f"{op_name(line.row.op)}{source}{phase} {line.p50}")
-    more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
-    return f"Median latency: {', '.join(listed)}{more}." if listed else "Too few I/Os for a median."
+    return f"Median latency: {some(listed, _MOST_MODES)}." if listed else "Too few I/Os for a median."
 
 
 def _measured(manifest: Manifest, summary: Summary) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from kit.core.text import counted, some
 from kit.store.labels import SERVER, layer_name
 from kit.store.manifest import Import, Manifest
 from kit.store.phase import Phase
@@ -40,8 +41,7 @@ def title(manifest: Manifest) -> str | None:
     if manifest.import_ is None:
         return manifest.title
     files = [each.file for each in manifest.import_.files]
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return f"Imported {manifest.import_.source.files}: {', '.join(files[:_SHOWN])}{more}"
+    return f"Imported {manifest.import_.source.files}: {some(files, _SHOWN)}"
 
 
 def timed(manifest: Manifest) -> bool:
@@ -69,10 +69,9 @@ def sentences(section: Import, latency: pl.DataFrame) -> list[str]:
     """What the page says of an import, below "What you are looking at"."""
     source, files = section.source, section.files
     layers = [str(value) for value in latency["layer"].unique().sort()]
-    count = f"{len(files)} file{'s' * (len(files) != 1)}"
     told = [
         "Imported: not measured by this kit. "
-        f"{source.program} wrote {count} ({source.files}), listed under Import.",
+        f"{source.program} wrote {counted(len(files), 'file')} ({source.files}), listed under Import.",
         f"Latency: {source.latency}, measured at the {' and '.join(layer_name(each) for each in layers)}.",
     ]
     unknown = []

@@ -135,6 +135,7 @@ def _notes(manifest: Manifest, intervals: pl.DataFrame, of_features: Sequence[st
     is_measured = any(phase.client_ios or phase.server_ios for phase in phases)
     return [
         *manifest.notes,
+        *(f"{text}." for text in (manifest.import_.warnings if manifest.import_ else ())),
         *(each.sentence for each in manifest.findings if is_measured and each.state in ("warn", "fail")),
         *verdict.not_known(manifest.phases),
         *appliance.notes(manifest),

@@ -11,6 +11,7 @@ from typing import Any
 
 from kit.core.sample_size import sample_needed
 from kit.core.table import TextTable
+from kit.core.units import commas, format_change
 from kit.store.format import FORMAT
 from kit.store.labels import ios_words, layer_name
 from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
@@ -35,6 +36,8 @@ DIFFERENCE = "difference shown"
 # What people read for the words of a row.
 SHOWN = {"no statement": "not judged", "withheld": "n/a"}
 _PERCENTILES = {"p50": ("p50", 0.5), "p99": ("p99", 0.99), "p99.9": ("p999", 0.999)}
+# More, less, and of a factor; of a latency others.
+_WORDS = {"ios_per_s": ("more", "less", "as many"), "share": ("more", "less", "as much")}
 # Latencies are whole nanoseconds.
 _TICK_US = 1e-3
 # Fewer I/Os than for a median in every run: their share says nothing.
@@ -123,7 +126,7 @@ def _lacking(row: ComparedRow | ComparedCell) -> str:
     return next((side for side, value in (("A", row.a), ("B", row.b)) if value == 0), "")
 
 
-def interval(row: ComparedRow) -> str:
+def interval(row: ComparedRow | ComparedCell) -> str:
     """Of the ratio, in words; "" where there is none."""
     if row.interval and row.interval[0] > 0 and is_too_wide(row.interval):
         return "not known"
@@ -142,17 +145,17 @@ def difference(row: ComparedRow | ComparedCell) -> str:
         ios, share = f"{ios_words(row.op, row.tier)} ({row.phase})", 100 * ((row.a or 0) + (row.b or 0))
         return f"{side} has no {ios}, which are {share:.3g} % of the I/Os of {'B' if side == 'A' else 'A'}"
     assert row.ratio and row.interval, "a difference that is shown has both"
-    ends, word = [abs(100 * (end - 1)) for end in row.interval], "more" if row.ratio > 1 else "less"
-    change = f"{abs(100 * (row.ratio - 1)):.3g} % {word} ({min(ends):.3g} to {max(ends):.3g} %)"
+    words = _WORDS.get(row.figure, ("longer", "less", "as long"))
+    ends = [abs(100 * (end - 1)) for end in row.interval]
+    within = f"{min(ends):.3g} to {max(ends):.3g} %" if 0.5 <= row.ratio < 2 else interval(row)
+    change = f"{format_change(row.ratio, *words)} ({within})"
     ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
     at = "" if row.layer == "nfs-server" else f", at the {layer_name(row.layer)}"
     if row.figure == "ios_per_s":
         return f"B makes {change} {ios} a second"
     if row.figure == "share":
         return f"B has {change} of {ios}, as a share"
-    return (
-        f"B's {ios} take {change.replace(word, 'longer' if row.ratio > 1 else 'less', 1)} at {row.figure}{at}"
-    )
+    return f"B's {ios} take {change} at {row.figure}{at}"
 
 
 def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:
@@ -209,7 +212,7 @@ def _latency(key: Key, name: str, tables: _Tables) -> _Figure | str:
         known = [each for each in values if each]
         if len(known) < len(rows) and field:
             fewest = min(row.count for row in rows)
-            return f"{letter}: a run has {fewest} I/Os, {name} needs {sample_needed(q)}"
+            return f"{letter}: a run has {commas(fewest)} I/Os, {name} needs {commas(sample_needed(q))}"
         if len(known) < len(rows):
             return f"{letter}: {len(rows) - len(known)} of {len(rows)} runs have no sum of latencies"
         sides.append(known)

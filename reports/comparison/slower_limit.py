@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.errors import ConfigError
+from kit.core.text import counted
 from kit.store.parts.comparison import ComparedRow, Comparison
 
 Key = tuple[str, str, str, str, str]  # phase, layer, op, tier, figure
@@ -16,11 +17,15 @@ Key = tuple[str, str, str, str, str]  # phase, layer, op, tier, figure
 
 @dataclass(frozen=True)
 class Gated:
-    """`asked`: how many figures; `slower`: by more than the limit; `open`: which may be."""
+    """`asked`: how many figures; `slower`: by more than the limit; `open`: which may be.
+
+    `shares`: how many figures of the comparison are no latencies, which a limit is not for.
+    """
 
     asked: int
     slower: tuple[ComparedRow, ...]
     open: tuple[ComparedRow, ...]
+    shares: int = 0
 
 
 def gate(result: Comparison, limit: float, figures: Sequence[str] = ()) -> Gated:
@@ -37,7 +42,17 @@ def gate(result: Comparison, limit: float, figures: Sequence[str] = ()) -> Gated
     left = tuple(
         row for row in known if row not in slower and not (row.interval and row.interval[1] <= 1 + limit)
     )
-    return Gated(len(known), slower, left)
+    return Gated(len(known), slower, left, 0 if figures else result.compared - len(known))
+
+
+def told(limit: float, *, slower: int, open_: int, of: int, shares: int = 0) -> str:
+    """Such as "9 figures: 2 slower by more than 10 %, 4 not slower, 3 cannot be told": the counts add up."""
+    counts = {
+        f"slower by more than {100 * limit:g} %": slower, "not slower": of - slower - open_,
+        "cannot be told": open_, "shares of I/Os, which have no limit": shares,
+    }  # fmt: skip
+    parts = [f"{number} {what}" for at, (what, number) in enumerate(counts.items()) if number or not at]
+    return f"{counted(of + shares, 'figure')}: {', '.join(parts)}"
 
 
 def chosen(keys: Iterable[Key], figures: Sequence[str]) -> list[Key]:

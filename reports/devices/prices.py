@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kit.core.text import safe_text
+from kit.core.text import commas, safe_text
 from kit.core.units import format_binary_bytes
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
@@ -144,7 +144,7 @@ def _replaces(one: DeviceRate, other: DeviceRate, devices: Mapping[str, Device])
     number = fast.ios_per_s / slow.ios_per_s
     text = (
         f"By {fast.what}: {number:,.1f} {slow.device} for one {fast.device} "
-        f"({slow.ios_per_s:,.0f} and {fast.ios_per_s:,.0f} a second)"
+        f"({commas(slow.ios_per_s)} and {commas(fast.ios_per_s)} a second)"
     )
     prices = [price_of(devices[each.device].price) for each in (slow, fast)]
     if prices[0] and prices[1] and prices[0][1] == prices[1][1]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from kit.core.units import format_rate
+from kit.core.units import format_factor, format_rate
 from kit.store.phase import Phase
 from reports.devices import together
 from reports.statistics.quantiles import Floats
@@ -198,8 +198,8 @@ def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iter
         return
     queued, in_step = rates[1] / rates[0], rates[3] / rates[2]
     yield (
-        f"With {depth} requests at a time {last} drives do {format_rate(rates[1])}, {queued:.2f} times one "
-        f"drive with {depth}; with one request at a time it is {in_step:.2f} times."
+        f"With {depth} requests at a time {last} drives do {format_rate(rates[1])}, {format_factor(queued)} "
+        f"one drive with {depth}; with one request at a time it is {format_factor(in_step)}."
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.units import format_rate
+from kit.core.units import format_factor, format_rate
 from kit.store.manifest import Testbed
 from kit.store.phase import ClientRow, Phase
 from kit.store.tables import DEVICE
@@ -121,11 +121,11 @@ def _sentence(of: Compared, shared: str) -> str:
     words = of.share.words("phase" if of.share.decides else "run")
     text = (
         f"{', '.join(phase.name for phase in of.phases)}: all {len(of.now)} devices at once {moved} "
-        f"{format_rate(found)}, {of.share.value:.3g} times what each does alone, {format_rate(wanted)} "
+        f"{format_rate(found)}, {format_factor(of.share.value)} what each does alone, {format_rate(wanted)} "
         f"together ({words})"
     )
     if of.is_slower is None:
-        less = f"Whether that is less than {AS_ALONE_MIN:g} times is open"
+        less = f"Whether that is less than {format_factor(AS_ALONE_MIN, 2)} is open"
         return f"{text}. {less}: measure longer, or in more phases."
     if not of.is_slower:
         return f"{text}."

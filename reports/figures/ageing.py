@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.core.units import format_binary_bytes, format_latency
+from kit.core.units import commas, format_binary_bytes, format_factor, format_latency
 from reports.analysis.ageing import QUANTILES, AgeingPoint, curve, devices
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
@@ -79,7 +79,7 @@ def _curve(rows: Sequence[AgeingPoint], op: str, name: str) -> Trace:
         "marker": {"size": 6, "color": colour},
         "customdata": [[plotly_text(row.stage), "" if v is None else format_latency(v), row.ios]
                        for row, v in zip(rows, values, strict=True)],
-        "hovertemplate": "after %{customdata[0]}, %{x:.2f} \N{MULTIPLICATION SIGN} capacity: "
+        "hovertemplate": "after %{customdata[0]}, %{x:.2f} times its capacity: "
                          "%{customdata[1]}<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
     }  # fmt: skip
 
@@ -130,13 +130,13 @@ def _maps_figure(
     edges = [grid.edges_s for grid in grids]
     panels = (
         f"fresh: after the {fresh.stage}",
-        f"aged: after {aged.stage}, {aged.written:.1f} \N{MULTIPLICATION SIGN} capacity",
+        f"aged: after {aged.stage}, {format_factor(aged.written, 2)} its capacity",
     )
     x = figure.time_axis(max(float(grid.times_s[-1]) for grid in grids), showgrid=False)
     low, high = min(float(e[0]) for e in edges) / 1.5, max(float(e[-1]) for e in edges) * 1.5
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]
-    ios = f"{fresh.ios} I/Os fresh, {aged.ios} aged"
+    ios = f"{commas(fresh.ios)} I/Os fresh, {commas(aged.ios)} aged"
     cells = dict.fromkeys(heat_map.rows_text(grid) for grid in grids)
     caption = f"{ios}; same colours and axes. {' Aged: '.join(cells)}"
     layout = _layout(378, panels, x, low, high)

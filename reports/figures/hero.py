@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.text import glued
+from kit.core.text import commas, glued
 from kit.core.units import format_latency_range
 from kit.store.labels import op_name, tier_name
 from reports.analysis.headline import HeadlineRow
@@ -312,7 +312,9 @@ def _words(bars: Sequence[_Bar], heights: Sequence[float], x: float, source: str
 def _text(bar: _Bar, source: str) -> list[str]:
     line, row, span_us = bar[0], bar[0].row, _range_us(bar)
     medians = [each.row.p50_us for each in bar if each.row.p50_us is not None]
-    p50 = f"p50 {format_latency_range(min(medians), max(medians))}" if medians else f"{row.count:,} I/Os"
+    p50 = f"{commas(row.count)} I/Os"
+    if medians:
+        p50 = f"p50 {format_latency_range(min(medians), max(medians))}"
     phases = f"; {len(bar)} phases" if len(bar) > 1 else ""
     # Without tiers, bars are named by phase.
     name = line.phase if row.tier == "all" else line.name

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, format_latency_range
+from kit.core.units import commas, format_latency, format_latency_range
 from kit.store.labels import NAMES, tier_name
 from kit.store.phase import Event
 from kit.store.stored import Json
@@ -178,7 +178,7 @@ def _one_tier(subject: DrawnPhase, stored: CountGrid, cells: Json, tier: str) ->
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
     cell = caption = equal_rows.rows_text(shown) + heat_map.finest_text(stored)
     if above:
-        caption += f" Above the axis (triangles): {above:,} of {row.count:,} I/Os."
+        caption += f" Above the axis (triangles): {commas(above)} of {commas(row.count)} I/Os."
     data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), figure.anchor()]
     name = f"{subject.name}: {tier_name(tier)}"
     about = _about(subject, "us", tier=tier, cell=cell)

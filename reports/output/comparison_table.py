@@ -36,10 +36,13 @@ def plain(result: Comparison, width: int, *, all_: bool = False) -> Iterator[str
     shown = differ if judged else [row for row in result.rows if row.figure in _SHORT and row.ratio]
     shown = list(result.rows) if all_ else shown
     yield from TextTable(("", *_HEAD[5:]), list(_rows(shown)), range(1, 5)).lines(width)
+    withheld = sum(row.withheld is not None for row in result.rows)
+    withheld -= sum(row.withheld is not None for row in shown)
     if left := len(result.rows) - len(shown):
-        yield from prose(
-            [f"{counted(left, 'other figure')}: --all lists {'it' if left == 1 else 'them'}"], width
-        )
+        # With those above they are the figures of the conclusion.
+        others = [counted(left - withheld, "other figure")] if left > withheld else []
+        others += [f"{withheld} that cannot be compared"] if withheld else []
+        yield from prose([f"{' and '.join(others)}: --all lists {'it' if left == 1 else 'them'}"], width)
 
 
 def place(phase: str, layer: str, op: str, tier: str) -> str:

@@ -6,16 +6,16 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kit.core.table import LEAST_WIDTH, Row, TextTable
-from kit.core.text import NO_BREAK, prose
-from kit.core.units import format_latency, format_latency_range
-from kit.store.labels import EMULATED, short_name, tier_name
+from kit.core.text import NO_BREAK, commas, prose
+from kit.core.units import format_factor, format_latency, format_latency_range
+from kit.store.labels import EMULATED, tier_name
 from kit.store.summary import Summary
 from reports.analysis import resource_use
 from reports.analysis.answer import is_told
-from reports.analysis.headline import Headline, HeadlineRow, matched, two_digits
+from reports.analysis.headline import Headline, HeadlineRow, matched
 from reports.features.all import FEATURES
 
-_HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "share", "")
+_HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "share", "against\nthe SSD")
 _WITHHELD = "n too small"
 _MOST_BANDS = 8
 
@@ -56,12 +56,12 @@ def _by_counters(summary: Summary) -> Iterator[str]:
     for phase in summary.accounting.phases:
         if shares := phase.shares:
             for tier, count in shares.counts.items():
-                yield f"{phase.phase}: {count:,} {shares.unit} from {tier_name(tier)}, by counters"
+                yield f"{phase.phase}: {commas(count)} {shares.unit} from {tier_name(tier)}, by counters"
 
 
 def _verdict(summary: Summary, headline: Headline) -> str:
     """Such as "VALID  7,304 of 7,304 I/Os matched, 36/36 checks, Emulated lab, ..."."""
-    parts = [matched(summary) or f"{sum(line.row.count for line in headline.lines):,} I/Os"]
+    parts = [matched(summary) or f"{commas(sum(line.row.count for line in headline.lines))} I/Os"]
     count = summary.tally
     parts.append(f"{count.hold}/{count.made} checks")
     if headline.emulated:
@@ -96,10 +96,10 @@ def _cells(line: HeadlineRow, with_op: bool) -> tuple[str, ...]:
     row = line.row
     name = row.op if row.tier == "all" else f"{row.op} {line.name}" if with_op else line.name
     return (
-        f" {name}", f"{row.count:,}", _percentile(row.p50_us), _percentile(row.p99_us),
+        f" {name}", commas(row.count), _percentile(row.p50_us), _percentile(row.p99_us),
         _range(row.range_us), _range(row.published.range_us) if row.published else "",
         "" if line.inside is None else f"{100 * line.inside:.0f} %",
-        f"{two_digits(line.times_of[1])}x {short_name(line.times_of[0], row.op)}" if line.times_of else "",
+        format_factor(line.times_of[1], 2) if line.times_of else "",
     )  # fmt: skip
 
 
@@ -121,6 +121,6 @@ def _bands(summary: Summary, line: HeadlineRow) -> Iterator[Row | str]:
             bands = entry.bands if len(entry.bands) > 1 and not entry.levels else ()
             for number, band in enumerate(bands[:_MOST_BANDS], start=1):
                 name = f"band {number} ({100 * band.share:.0f} %)".replace(" ", NO_BREAK)
-                yield (f"  {name}", f"{band.count:,}", "", "", _range(band.range_us), "", "", "")
+                yield (f"  {name}", commas(band.count), "", "", _range(band.range_us), "", "", "")
             if len(bands) > _MOST_BANDS:
                 yield (f"  {len(bands) - _MOST_BANDS} more bands", *[""] * (len(_HEAD) - 1))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from operator import attrgetter
 
 from kit.core.table import Row, TextTable
-from kit.core.text import prose, safe_text
+from kit.core.text import commas, prose, safe_text
 from kit.core.units import format_latency
 from kit.store.labels import EMULATED, op_name, tier_name, verdict_name
 from kit.store.parts.comparison import ComparedRatio, ComparedSeries
@@ -23,7 +23,7 @@ from reports.series.sync_methods import sync_table
 from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
 from reports.statistics.ratios import is_too_wide
 
-_HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "to base", "verdict")
+_HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "times base", "verdict")
 _NUMBERS = range(2, 7)
 _COMPARED = ("cell", "phase", "layer", "op", "tier")
 _RATIO_HEAD = ("cells", "phase", "op", "tier", "figure", "A", "B", "B/A")
@@ -87,7 +87,7 @@ def comparison_lines(result: ComparedSeries, width: int) -> Iterator[str]:
 
 
 def _value(figure: str, value: float) -> str:
-    return f"{value:,.0f}" if figure == "ios_per_s" else format_latency(value)
+    return commas(value) if figure == "ios_per_s" else format_latency(value)
 
 
 def _ratio_row(row: ComparedRatio) -> tuple[str, ...]:
@@ -104,12 +104,12 @@ def _rows(series: Series, cell: SeriesCell, axis: str | None, value: str) -> Ite
     rate = rate_of(cell)
     state = verdict_name(cell.verdict or "not measured") + " (known)" * cell.is_known
     state += f" ({cell.excluded})" if cell.excluded and cell.verdict != "unknown" else ""
-    first = (value, f"{rate:,.0f}" if rate else "", state)
+    first = (value, commas(rate) if rate else "", state)
     ops = {row.op for row in rows}
     for row in rows:
         ratio = cell_ratio(series, cell, axis, row)
         yield (
-            first[0], _tier(row, ops), f"{row.count:,}", _latency(row.p50_us), _latency(row.p99_us),
+            first[0], _tier(row, ops), commas(row.count), _latency(row.p50_us), _latency(row.p99_us),
             first[1], _ratio(ratio), first[2],
         )  # fmt: skip
         first = ("", "", "")
@@ -127,7 +127,7 @@ def _latency(value_us: float | None) -> str:
 
 
 def _ratio(ratio: Ratio | None) -> str:
-    return "" if ratio is None else f"x {_span(ratio.ratio, ratio.interval, ratio.range, 2)}"
+    return "" if ratio is None else _span(ratio.ratio, ratio.interval, ratio.range, 2)
 
 
 def _span(ratio: float, interval: Range | None, known: Range | None, digits: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kit.core.table import Row, TextTable
 from kit.core.text import safe_text
-from kit.core.units import format_size_bytes, three_digits
+from kit.core.units import format_binary_bytes, format_factor, three_digits
 from kit.store.labels import EMULATED
 from kit.store.parts.forces import Latencies
 from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, JOURNAL, READ_CACHED, THREADS, SlogTest
@@ -101,13 +101,14 @@ def _identity(test: SlogTest) -> str:
     device = test.device
     name = f"{device.name}: {device.emulated} (emulated)" if device.emulated else device.model or device.name
     firmware = f", firmware {device.firmware}" if device.firmware else ""
-    return f"{name}{firmware}, {format_size_bytes(device.size_bytes)}"
+    return f"{name}{firmware}, {format_binary_bytes(device.size_bytes)}"
 
 
 def _state(test: SlogTest) -> str:
     state = test.state
     if state.kind == "aged":
-        filled = f"aged: {state.filled_bytes / test.device.size_bytes:.3g} times its capacity was written"
+        times = format_factor(state.filled_bytes / test.device.size_bytes, 2)
+        filled = f"aged: {times} its capacity was written"
         return f"{filled} (in run {state.aged_in})" if state.aged_in else filled
     return f"fresh: purged with {state.purge}" if state.kind == "fresh" else "as it was found"
 
@@ -118,7 +119,7 @@ def _by_size(test: SlogTest) -> Iterator[Row]:
         write, flush = _shown(forces.write), _shown(forces.force if test.flushes else None)
         both, dsync = _shown(forces.group), _shown(durable[forces.record_bytes].group)
         ends = [each[name] for each in (write, flush) for name in _QUANTILES[:2]]
-        yield (format_size_bytes(forces.record_bytes), *ends, *both.values(), *dsync.values())
+        yield (format_binary_bytes(forces.record_bytes), *ends, *both.values(), *dsync.values())
 
 
 def _idle(test: SlogTest) -> Iterator[str]:

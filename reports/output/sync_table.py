@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from kit.core.table import Row, TextTable
-from kit.core.text import prose, safe_text
+from kit.core.text import commas, prose, safe_text
 from kit.core.units import three_digits
 from reports.series.sync_methods import SyncCell, SyncRow, SyncTable
 
@@ -41,7 +41,7 @@ def _cells(row: SyncRow) -> Iterator[str]:
 
 def _shown(cell: SyncCell) -> tuple[str, ...]:
     percentiles = ("-" if us is None else three_digits(us) for us in (cell.p50_us, cell.p99_us))
-    return f"{cell.ops_per_s:,.0f}", three_digits(cell.mean_us), *percentiles
+    return commas(cell.ops_per_s), three_digits(cell.mean_us), *percentiles
 
 
 def _ratios(row: SyncRow) -> tuple[str, str]:

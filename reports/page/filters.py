@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 
 from kit.core import units
+from kit.core.text import commas
 from kit.store.labels import tier_name
 from kit.store.manifest import Device
 from kit.store.parts.bands import PhaseBands
@@ -56,7 +57,7 @@ def rate(value: Any) -> str:
 
 
 def number(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, (int, float)) else text(value)
+    return commas(value) if isinstance(value, int) else text(value)
 
 
 def text(value: Any) -> str:

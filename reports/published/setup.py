@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kit.core.units import format_binary_bytes, format_latency, format_time_s
+from kit.core.units import commas, format_binary_bytes, format_latency, format_time_s
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
 from kit.store.stored import Json
@@ -199,7 +199,7 @@ def _aged(manifest: Manifest) -> tuple[list[bool], str]:
 
 
 def _speed(rpm: int) -> str:
-    return f"{rpm:,} rpm" if rpm >= 10_000 else f"{rpm} rpm" if rpm else "do not turn"
+    return f"{commas(rpm)} rpm" if rpm else "do not turn"
 
 
 def _yes(value: bool) -> str:

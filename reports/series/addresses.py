@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import format_percent
+from kit.core.units import format_factor, format_percent
 from kit.store.series import Series, SeriesAxis
 from reports.series.view import Cells, bytes_rate_of, cells_of, lines_of, never_written_of, places_of
 from reports.statistics.ratios import Realisation, along
@@ -66,7 +66,7 @@ def _unwritten(axis: SeriesAxis, cells: Cells, written: Cells) -> str:
     mean, other = (sum(rates) / len(rates) for rates in (_rates(cells), _rates(written)))
     values = ", ".join(axis.worded(value) for _, value in cells)
     return (
-        f"never-written {values}: {mean / 1e6:.3g} MB/s, {mean / other:.2f} times what is filled: "
+        f"never-written {values}: {mean / 1e6:.3g} MB/s, {format_factor(mean / other)} what is filled: "
         "no flash was read"
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.units import format_latency, format_percent
+from kit.core.units import commas, format_factor, format_latency, format_percent
 from kit.store.series import Series, SeriesAxis, SeriesCell
 from kit.store.summary import ForcesRow
 from reports.series.view import bytes_rate_of, cells_of
@@ -58,12 +58,12 @@ class Batches:
             f"{format_latency(self.force_us)} and {format_latency(max(self.record_us, 0))} more for each "
             f"record of {self.record_bytes} bytes: a line that holds all {len(self.points)} batches "
             f"{'' if held else 'not even '}within {within}. "
-            f"With {last[0]} records a force instead of {first[0]}, {last[2]:,.0f} records a second are safe "
-            f"instead of {first[2]:,.0f}: {last[2] / first[2]:.1f} times as many"
+            f"With {last[0]} records a force instead of {first[0]}, {commas(last[2])} records a second are "
+            f"safe instead of {commas(first[2])}: {format_factor(last[2] / first[2])} as many"
         )
         if self.device_bytes_per_s:
             share = first[2] * self.record_bytes / self.device_bytes_per_s
-            rate = f"{self.device_bytes_per_s / 1e6:,.0f} MB/s"
+            rate = f"{commas(self.device_bytes_per_s / 1e6)} MB/s"
             text += f"; one by one they are {format_percent(share, 1)} of the {rate} of large writes"
         return f"{text}."
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import format_percent
+from kit.core.units import format_factor, format_percent
 from kit.store.format import AGAIN
 from kit.store.series import CellRow, Drift, Series, SeriesCell
 from reports.statistics.ratios import Realisation, ratio
@@ -77,7 +77,7 @@ def drifted(cell: SeriesCell, drift: Sequence[Drift]) -> SeriesCell:
     worst = max(bad, key=lambda each: abs(math.log(each.ratio)))
     reason = (
         f"The base drifted around it, or scatters as much: its {worst.op}/{worst.tier} p50 was "
-        f"{worst.ratio:.2f} times the first when it was measured last."
+        f"{format_factor(worst.ratio)} the first when it was measured last."
     )
     rounds = {each.round for each in bad}
     runs = [

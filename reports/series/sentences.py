@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import format_latency
+from kit.core.units import format_factor, format_latency
 from kit.store.labels import ios_words, op_name, tier_name
 from kit.store.series import Series, SeriesAxis
 from kit.store.summary import Range
@@ -35,8 +35,9 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
     ratios = [row.ratio for row in table.rows if row.ratio]
     if ratios:
         first, second = table.configurations[:2]
-        between = f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else f"{ratios[0]:.2f}"
-        yield f"Forced writes take {between} times as long {second} as {first}, within this series."
+        least = f"{min(ratios):.3g} to " if len(ratios) > 1 else ""
+        between = f"{least}{format_factor(max(ratios))}"
+        yield f"Forced writes take {between} as long {second} as {first}, within this series."
         return
     times = [
         (cell.mean_us, row.label) for row in table.rows for cell in row.cells if cell and not cell.struck
@@ -56,7 +57,7 @@ def _largest(series: Series) -> str:
     none = f"No change of p50 is shown in {number} ratios to the base: " if is_open else ""
     of_all = f", all {number} ratios together" if most.decides and number > 1 else ""
     return (
-        f"{none}p50 of {ios_words(op, tier)} is {most.value:.2f} times as long at {axis} {to} as at "
+        f"{none}p50 of {ios_words(op, tier)} is {format_factor(most.value)} as long at {axis} {to} as at "
         f"{series.axis(axis).values[0]} ({most.words('round' if most.decides else 'run')}{of_all})."
     )
 
@@ -82,9 +83,7 @@ def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
                     None,
                 )
                 text = f"; published: {claim.text}" if claim else ""
-                parts.append(
-                    f"{axis.values[0]} to {value}: \N{MULTIPLICATION SIGN} {ratio.ratio:.2f}{span}{text}"
-                )
+                parts.append(f"{axis.values[0]} to {value}: {format_factor(ratio.ratio)}{span}{text}")
             if parts:
                 yield f"{phase}, {tier_name(tier)}, {op_name(op)}: {'. '.join(parts)}."
 

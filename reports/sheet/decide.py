@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from kit.core.units import format_latency, format_percent
+from kit.core.units import format_factor, format_latency, format_percent
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
 from reports.sheet.facts import DriveFacts
@@ -162,7 +162,9 @@ class _Candidate:
     def need_unknown(self) -> Decided:
         also = [f"Not known either: {each}." for each in self.missing[1:]]
         told = f"Cannot tell: {self.missing[0]}."
-        return Decided("cannot-tell", told, (*also, *self.seen), has="a need")
+        first = next(_name(line) for line, value in self.asked if value.met is None)
+        more = f" and {len(also)} more" if also else ""
+        return Decided("cannot-tell", told, (*also, *self.seen), has=f'the need "{first}"{more}')
 
     def worse(self) -> Decided:
         words, gains = self.against.words, self.against.told("shorter")
@@ -245,7 +247,7 @@ def _none_to_buy(decided: Sequence[tuple[DriveFacts, Decided]]) -> str:
         if each.decision == "cannot-tell":
             unknown.setdefault(each.has, []).append(facts.source.name)
     if unknown:
-        open_ = "; ".join(f"of {', '.join(names)} {what} is not known" for what, names in unknown.items())
+        open_ = "; ".join(f"{what} is not known of {', '.join(names)}" for what, names in unknown.items())
         return f"No candidate can be advised yet: {open_}."
     today = [facts.source.name for facts, each in decided if each.decision == "today"]
     keep = today and any(each.decision in ("worse", "no-change") for _, each in decided)
@@ -313,9 +315,7 @@ def _slow(
         text = f"p99 of {WHAT[role]} is {format_latency(us)}{where}, you need at most {format_latency(limit)}"
         found.append((us / limit, text))
     found.sort(reverse=True)
-    first = [
-        (factor, f"Too slow by \N{MULTIPLICATION SIGN} {factor:.1f}: {text}.") for factor, text in found[:1]
-    ]
+    first = [(factor, f"{format_factor(factor)} too slow: {text}.") for factor, text in found[:1]]
     return [*first, *found[1:]]
 
 

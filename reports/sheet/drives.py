@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.text import safe_text
-from kit.core.units import format_binary_bytes, format_decimal_bytes, format_percent, three_digits
+from kit.core.text import commas, safe_text
+from kit.core.units import (
+    format_binary_bytes,
+    format_decimal_bytes,
+    format_factor,
+    format_percent,
+    three_digits,
+)  # fmt: skip
 from kit.store.manifest import Device
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
@@ -104,7 +110,7 @@ def _lost(bad: Sequence[PowerLossResult], asked: bool) -> SheetValue:
     lost, cuts = sum(told.lost for told in bad), sum(told.moments for told in bad)
     with_loss = sum(told.moments_with_loss for told in bad)
     return SheetValue(
-        text=f"no: lost {lost:,} of {_records(bad)}", value=lost, met=False if asked else None,
+        text=f"no: lost {commas(lost)} of {_records(bad)}", value=lost, met=False if asked else None,
         note=f"in {with_loss} of {_losses(cuts)} of a drive of this model",
     )  # fmt: skip
 
@@ -130,7 +136,7 @@ def _losses(count: int) -> str:
 
 def _records(told: Sequence[PowerLossResult]) -> str:
     """Those that no later one had replaced."""
-    return f"{sum(each.looked_at for each in told):,} records that were looked for"
+    return f"{commas(sum(each.looked_at for each in told))} records that were looked for"
 
 
 def wear_lines(facts: DriveFacts) -> Iterator[Line]:
@@ -182,11 +188,11 @@ def _per_day(facts: DriveFacts, role: str) -> tuple[float | None, str, bool]:
         if not factors:
             return None, "no run counted its bytes while clients wrote", False
         if min(sums) < 1:
-            text = f"{three_digits(min(sums))} times what clients wrote reached log devices"
+            text = f"{format_factor(min(sums))} what clients wrote reached log devices"
             return None, f"{text}: less than all, so other devices have the rest", False
         factor, measured = max(factors)
         by_clients = f"{format_decimal_bytes(asked)} a day by clients"
-        how = f"{by_clients}, {three_digits(factor)} times that on the device; {measured}"
+        how = f"{by_clients}, {format_factor(factor)} that on the device; {measured}"
         return asked * factor, how, False
     if not rates:
         return None, "no run counted its bytes", False
@@ -211,7 +217,7 @@ def _years(facts: DriveFacts, role: str, per_day: float | None, how: str, is_wor
         # Less than all day is less wear: only that it suffices can be told.
         met = met or None
     if years > _LONG_YEARS:
-        return SheetValue(text=f"more than {_LONG_YEARS:,.0f}", met=met, note=note)
+        return SheetValue(text=f"more than {commas(_LONG_YEARS)}", met=met, note=note)
     return SheetValue(text=three_digits(years), value=years, met=met, note=note)
 
 
@@ -261,7 +267,7 @@ def _per_us(facts: DriveFacts, role: str, price: tuple[float, str] | None) -> Sh
     if (saved := ends[1] - ends[0]) <= 0:
         return SheetValue(text="saves nothing", note=f"against {other.phase} without the device")
     return _money(
-        price and price[0] / saved, price, f"{saved:,.0f} µs saved, against {other.phase} without one"
+        price and price[0] / saved, price, f"{commas(saved)} µs saved, against {other.phase} without one"
     )
 
 

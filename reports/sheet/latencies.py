@@ -9,7 +9,7 @@ from statistics import stdev
 import numpy as np
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_binary_bytes, format_latency, format_percent, three_digits
+from kit.core.units import commas, format_binary_bytes, format_factor, format_latency, format_percent
 from kit.store.sheet import SheetLine, SheetValue
 from kit.store.slog import BLOCK, FLUSHED
 from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, ServedLatency
@@ -59,10 +59,10 @@ def _at_server(facts: DriveFacts, role: str, name: str, limit: float | None) -> 
         )
     us, known = found.us(name), found.range_us(name)
     if us is None:
-        few = f"{found.count} I/Os, {SHOWN[name]} needs {sample_needed(_Q[name])} in each run"
+        few = f"{commas(found.count)} I/Os, {SHOWN[name]} needs {commas(sample_needed(_Q[name]))} in each run"
         return SheetValue(text="not known", note=f"{found.phase}: {few}")
     met = None if found.doubt else at_most(us, known, limit, found.runs)
-    note = f"{found.phase}: {found.count:,} I/Os in {_runs(found.runs)}"
+    note = f"{found.phase}: {commas(found.count)} I/Os in {_runs(found.runs)}"
     if exact := spread(known, found.runs):
         note += f", {exact}"
     if found.doubt:
@@ -99,7 +99,7 @@ def _share(found: ServedLatency | None, least: float | None) -> SheetValue:
         # The part that others answer must be small enough.
         others = (1 - within[1], 1 - within[0])
         met = at_most(1 - found.share, others, 1 - least, found.runs)
-    note = f"{found.phase}: {found.count:,} I/Os in {_runs(found.runs)}"
+    note = f"{found.phase}: {commas(found.count)} I/Os in {_runs(found.runs)}"
     return SheetValue(text=format_percent(found.share, 1), value=found.share, met=met, note=note)
 
 
@@ -121,8 +121,8 @@ def _alone(facts: DriveFacts, role: str, name: str) -> SheetValue:
         return _of_slog(facts, name) if role == "log" else unknown("no run preconditioned the device")
     us = found.us[name]
     note = (
-        f"{found.device}: {found.ios:,} {found.op}s of {format_binary_bytes(found.block_bytes)} after "
-        f"{found.stage}, {found.written:.2g} times its capacity written"
+        f"{found.device}: {commas(found.ios)} {found.op}s of {format_binary_bytes(found.block_bytes)} after "
+        f"{found.stage}, {format_factor(found.written, 2)} its capacity written"
     )
     if us is None:
         return SheetValue(text="not known", note=f"{note}: too few for {SHOWN[name]}")
@@ -154,9 +154,9 @@ def _slowest(facts: DriveFacts, number: int) -> SheetValue:
     times = stripe_times([found.latencies_us], number, 1)
     us, factor = float(np.mean(times)), float(np.mean(times)) / found.mean_us
     return SheetValue(
-        text=f"{format_latency(us)} on average, {three_digits(factor)} \N{MULTIPLICATION SIGN} one alone",
+        text=f"{format_latency(us)} on average, {format_factor(factor)} one alone",
         value=us,
-        note=f"drawn from {found.ios:,} writes of {found.device} alone, each drive by itself",
+        note=f"drawn from {commas(found.ios)} writes of {found.device} alone, each drive by itself",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from kit.core.text import safe_text
+from kit.core.units import format_factor
 from kit.store.labels import EMULATED
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
 from reports.sheet.decide import Against, Decided, advice, decide
@@ -83,9 +84,9 @@ def _change_lines(changed: Sequence[Speedup], baseline: str) -> list[Line]:
         change = known.get(role)
         value = unknown("one of the two was not measured")
         if change:
-            p50, text = change.p50, f"\N{MULTIPLICATION SIGN} {change.p50.value:.2f}"
+            p50, text = change.p50, format_factor(change.p50.value)
             value = SheetValue(text=text, value=p50.value, range=p50.range, note=f"of medians; {p50.words()}")
-        label = f"{words}, median: times as fast as with {baseline}"
+        label = f"{words}, median: as fast as with {baseline}"
         found.append((line(CLIENTS, f"{op}_change", label), value))
     return found
 

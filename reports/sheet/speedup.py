@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_latency, three_digits
+from kit.core.units import commas, format_factor, format_latency
 from reports.sheet.evidence import ENOUGH_RUNS, ServedLatency
 from reports.sheet.facts import APART, DriveFacts
 from reports.statistics.ratios import RatioRange, ratio
@@ -35,7 +35,7 @@ class Speedup:
     def told(self, word: str) -> list[str]:
         """What is known to be "shorter" or "longer", in words."""
         return [
-            f"{name} of {WHAT[self.role]} {three_digits(max(value, 1 / value))} times {word}"
+            f"{name} of {WHAT[self.role]} {format_factor(max(value, 1 / value))} {word}"
             for name, value in ((name, each.value) for name, each in self.differs)
             if (value > 1) == (word == "shorter")
         ]
@@ -82,7 +82,7 @@ def _tells(role: str, mine: ServedLatency, other: ServedLatency) -> str:
     if mine.fresh or other.fresh:
         return "aged drives"
     if not all("p99" in each.of_runs for each in (mine, other)):
-        return f"at least {sample_needed(0.99):,} {WHAT[role]} in each run"
+        return f"at least {commas(sample_needed(0.99))} {WHAT[role]} in each run"
     if mine.cpu_bound or other.cpu_bound:
         return "a load at which no CPU is the limit"
     few = min(mine.runs, other.runs) < ENOUGH_RUNS
@@ -113,7 +113,7 @@ def _told(role: str, mine: ServedLatency, other: ServedLatency, p50: RatioRange)
     faster = p50 if p50.value >= 1 else RatioRange(-p50.log, p50.reach, p50.over)
     word = "as fast" if p50.value >= 1 else "as long"
     what = WHAT[role][:1].upper() + WHAT[role][1:]
-    return f"{what}: median {now} instead of {then}, {faster.value:.2f} times {word} ({faster.words()})."
+    return f"{what}: median {now} instead of {then}, {format_factor(faster.value)} {word} ({faster.words()})."
 
 
 def basis(served: Sequence[ServedLatency | None], full: bool = True) -> str:

@@ -17,7 +17,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from kit.core.units import format_latency, format_percent
+from kit.core.units import commas, format_latency, format_percent
 from reports.statistics import modes
 from reports.statistics.quantiles import Bins, Floats, shortest_range_ns
 
@@ -265,7 +265,7 @@ def _bands(
 
 def _reason(made: Sequence[Band], parts: Sequence[_Part], total: int) -> str:
     if total < LEAST_IOS:
-        return f"{total} I/Os, at least {LEAST_IOS} are needed"
+        return f"{commas(total)} I/Os, at least {commas(LEAST_IOS)} are needed"
     for band, part in zip(made, parts, strict=True):
         if len(band.modes_ns) > 1:
             where = " and ".join(format_latency(m / 1e3) for m in band.modes_ns)

@@ -10,6 +10,7 @@ from statistics import NormalDist, fmean
 from typing import Literal
 
 from kit.core.errors import ConfigError
+from kit.core.text import some
 from kit.store.summary import Range
 from reports.comparison import comparability
 from reports.comparison.each_once import EachOnce
@@ -109,7 +110,7 @@ class TrendLine:
 
 @dataclass(frozen=True)
 class Trend:
-    """`labels`: of each point, where it stands on the axis `by`: its time, or its version."""
+    """`labels`: of each point, its time or version, `by` the axis; `one_version`: there are none for it."""
 
     points: tuple[TrendPoint, ...]
     by: str
@@ -118,6 +119,7 @@ class Trend:
     marks: tuple[Mark, ...]
     checks: tuple[History, ...]
     across: tuple[str, ...] = ()
+    one_version: bool = False
 
     @property
     def title(self) -> str:
@@ -147,12 +149,9 @@ def trend_of(points: Sequence[TrendPoint], by: str = "time", across: Sequence[st
         raise ConfigError("a trend needs two runs at least", "give several runs, or a directory of them")
     ordered = _ordered(points)
     _check_alike(ordered, across)
-    labels = version_labels(ordered) if by == "version" else [point.started_utc for point in ordered]
-    if by == "version":
-        # Versions in the order in which they came; a run of an earlier one that came later stands with it.
-        first = {label: i for i, label in reversed(list(enumerate(labels)))}
-        both = sorted(zip(ordered, labels, strict=True), key=lambda each: first[each[1]])
-        ordered, labels = [point for point, _ in both], [label for _, label in both]
+    one_version = by == "version" and not version_labels(ordered)
+    by = "time" if one_version else by
+    ordered, labels, names = _along(ordered, by)
     marks = marks_of(ordered, across)
     keys = list(dict.fromkeys(key for point in ordered for key in point.figures))
     made = [_line(key, ordered) for key in keys]
@@ -160,9 +159,22 @@ def trend_of(points: Sequence[TrendPoint], by: str = "time", across: Sequence[st
     lines = [_explained(line, marks, ALPHA / max(judged, 1)) for line in made]
     if lag := _common_lag(lines):
         lines = [_explained(line, marks, ALPHA / max(judged, 1), lag) for line in made]
-    names = [point.run for point in ordered] if by == "time" else labels
     checks = histories([point.outcomes for point in ordered], names)
-    return Trend(tuple(ordered), by, tuple(labels), tuple(lines), tuple(marks), tuple(checks), tuple(across))
+    parts = tuple(lines), tuple(marks), tuple(checks), tuple(across), one_version
+    return Trend(tuple(ordered), by, tuple(labels), *parts)
+
+
+def _along(points: Sequence[TrendPoint], by: str) -> tuple[list[TrendPoint], list[str], list[str]]:
+    """The points along the axis, their labels, and what histories of checks call them."""
+    if by == "time":
+        return [*points], [point.started_utc for point in points], [point.run for point in points]
+    labels = version_labels(points)
+    # Versions in the order in which they came; a run of an earlier one that came later stands with it.
+    both = sorted(zip(points, labels, strict=True), key=lambda each: labels.index(each[1]))
+    labels = [label for _, label in both]
+    # A version is the name of its first run.
+    named = (f"{each} ({point.run})" if each in labels[:i] else each for i, (point, each) in enumerate(both))
+    return [point for point, _ in both], labels, [*named]
 
 
 def _ordered(points: Sequence[TrendPoint]) -> list[TrendPoint]:
@@ -188,8 +200,7 @@ def _check_alike(points: Sequence[TrendPoint], across: Sequence[str]) -> None:
         name, error = next(iter(unlike.items()))
         found = "\n".join(error.lines) if isinstance(error, comparability.Incomparable) else error.message
         others = [*unlike][1:]
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        also = f"\nunlike {first.name} are also {', '.join(others[:_MOST_NAMED])}{more}" if others else ""
+        also = f"\nunlike {first.name} are also {some(others, _MOST_NAMED)}" if others else ""
         raise ConfigError(
             f"{first.name} (A) and {name} (B) are not of one trend: they measured other things, or on other "
             f"devices:\n{found}{also}",

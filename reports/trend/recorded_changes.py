@@ -99,7 +99,7 @@ def marks_of(points: Sequence[TrendPoint], across: Sequence[str] = ()) -> list[M
 def version_labels(points: Sequence[TrendPoint]) -> list[str]:
     """The version that each point has: of the server where it varies, else firmware, else all else that does.
 
-    The same text for all where nothing varies.
+    Nothing where nothing varies.
     """
     every = [values_of(point) for point in points]
     varying = [
@@ -115,7 +115,7 @@ def version_labels(points: Sequence[TrendPoint]) -> list[str]:
             return [
                 ", ".join(_label(what, each.get(what, "?"), len(chosen)) for what in chosen) for each in every
             ]
-    return ["one version"] * len(points)
+    return []
 
 
 def _label(what: What, value: str, number: int) -> str:

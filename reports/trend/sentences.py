@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kit.core.text import counted
-from kit.core.units import format_latency
+from kit.core.text import commas, counted, listed
+from kit.core.units import format_change, format_factor, format_latency
 from kit.store.labels import ios_words, layer_name, op_name, tier_name
 from kit.store.summary import Range
 from reports.statistics.change_points import ALPHA
@@ -17,10 +17,10 @@ from reports.trend.analyse import MOST_RUNS, ChangePoint, Trend, TrendLine, quie
 from reports.trend.recorded_changes import Mark
 from reports.trend.trend_point import BYTES, RATE, Key
 
-_TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURES = {RATE: "I/Os a second", BYTES: "MB/s"}
+_WORDS = ("higher", "lower", "as high")
 # Below a change of this factor, percents; from it on, "times".
-_PERCENTS = 1.5
+_PERCENTS = 2
 # No smaller change would be found: beyond this factor the number says nothing more.
 _MOST_TIMES = 10
 # Places that the headline names.
@@ -44,7 +44,7 @@ def _short(key: Key) -> str:
 def value_text(key: Key, value: float) -> str:
     """A value of a line with its unit."""
     if key[4] == RATE:
-        return f"{value:,.0f} I/O/s" if value >= 10 else f"{value:.3g} I/O/s"
+        return f"{commas(value)} I/O/s" if value >= 10 else f"{value:.3g} I/O/s"
     return f"{value / 1e6:.3g} MB/s" if key[4] == BYTES else format_latency(value)
 
 
@@ -76,14 +76,14 @@ def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:
     for line in moved:
         if not line.changes and (slope := line.explained.slope):
             words = "slower" if (slope.log > 0) == (line.slower > 0) else "faster"
-            yield f"{words} run by run ({_short(line.key)} {_change(slope.value)} a run)"
+            yield f"{words} run by run ({_short(line.key)} {format_change(slope.value, *_WORDS)} a run)"
     found = [(change, line) for line in moved for change in line.changes or ()]
     for at in sorted({change.at for change, _ in found}):
         here = [each for each in found if each[0].at == at]
         change, line = max(here, key=lambda each: (each[1].key[4] == "p50", abs(math.log(each[0].ratio))))
-        marks = f"{_listed([str(mark) for mark in change.marks])}: " if change.marks else ""
+        marks = f"{listed([str(mark) for mark in change.marks])}: " if change.marks else ""
         point = trend.points[at]
-        text = f"{marks}{_short(line.key)} {_change(change.ratio)}"
+        text = f"{marks}{_short(line.key)} {format_change(change.ratio, *_WORDS)}"
         since = point.started_utc[:10] or point.run
         yield f"{'slower' if change.worse else 'faster'} from {since} on ({text})"
 
@@ -122,7 +122,11 @@ def sentences(trend: Trend) -> list[str]:
 
 def remarks(trend: Trend) -> list[str]:
     """Marks without a change point, runs that are apart, and what is left open."""
-    return [*_marks(trend), *_apart(trend), *_left_open(trend)]
+    one = (
+        f"All {len(trend.points)} runs have one version, as far as it was recorded, so they stand by time: "
+        "an axis of versions needs a run of another version."
+    )
+    return [*([one] if trend.one_version else ()), *_marks(trend), *_apart(trend), *_left_open(trend)]
 
 
 def _rise(trend: Trend, line: TrendLine) -> str:
@@ -131,7 +135,7 @@ def _rise(trend: Trend, line: TrendLine) -> str:
     assert slope, "a line without change points moves by a slope"
     whole = math.exp(slope.log * (runs - 1))
     text = f"{name_of(line.key)} {_by(slope.value, slope.range)} a run"
-    return f"{text}, over {runs} runs to {whole:.3g} times{_besides(trend, line)}"
+    return f"{text}, over {runs} runs to {format_factor(whole)}{_besides(trend, line)}"
 
 
 def _besides(trend: Trend, line: TrendLine) -> str:
@@ -142,15 +146,15 @@ def _besides(trend: Trend, line: TrendLine) -> str:
             texts.append("a slope")
         elif fit.kind == "steps":
             at = [trend.points[line.used[change.at]].run for change in line.explained.found.changes]
-            texts.append(f"a step before {_listed(at)}" if len(at) == 1 else f"steps before {_listed(at)}")
+            texts.append(f"a step before {listed(at)}" if len(at) == 1 else f"steps before {listed(at)}")
         else:
             texts.append(f"one level of runs that depend on each other (lag-1 {fit.lag:.1f})")
-    return f"; {_listed(texts)} {'fits' if len(texts) == 1 else 'fit'} as well" if texts else ""
+    return f"; {listed(texts)} {'fits' if len(texts) == 1 else 'fit'} as well" if texts else ""
 
 
 def _title(trend: Trend, change: ChangePoint) -> str:
     marks = [str(mark) for mark in change.marks]
-    there = _listed(marks) if marks else "nothing recorded changed"
+    there = listed(marks) if marks else "nothing recorded changed"
     return f"Between {trend.points[change.before].run} and {trend.points[change.at].run} ({there})"
 
 
@@ -158,9 +162,9 @@ def _move(trend: Trend, line: TrendLine, change: ChangePoint) -> str:
     text = f"{name_of(line.key)} {_by(change.ratio, change.interval)}"
     others = [trend.points[place].run for place in change.places if place != change.at]
     if others:
-        text += f", or before {_listed(others)} (95 %)"
+        text += f", or before {listed(others)} (95 %)"
     if change.near:
-        text += f", where {_listed([str(mark) for mark in change.near])} changed"
+        text += f", where {listed([str(mark) for mark in change.near])} changed"
     if change.worse and change.mended:
         text += "; a later change brings it back"
     return text + _besides(trend, line)
@@ -173,17 +177,7 @@ def _by(ratio: float, interval: Range | None) -> str:
         verb = "rose" if ratio > 1 else "fell"
         ends = sorted(abs(end - 1) * 100 for end in (low, high))
         return f"{verb} by {abs(ratio - 1) * 100:.1f} % (95 %: {ends[0]:.1f} % to {ends[1]:.1f} %)"
-    return f"became {ratio:.3g} times what it was (95 %: {low:.3g} to {high:.3g})"
-
-
-def percent(ratio: float) -> str:
-    """A ratio above 1 as a change."""
-    return f"{(ratio - 1) * 100:.2g} %" if ratio < 2 else f"{ratio:.3g} times"
-
-
-def _change(ratio: float) -> str:
-    """Such as "+32 %"."""
-    return f"{100 * (ratio - 1):+.2g} %" if 1 / _PERCENTS <= ratio <= _PERCENTS else f"{_TIMES} {ratio:.3g}"
+    return f"became {format_factor(ratio)} what it was (95 %: {low:.3g} to {high:.3g})"
 
 
 def _marks(trend: Trend) -> Iterator[str]:
@@ -192,14 +186,14 @@ def _marks(trend: Trend) -> Iterator[str]:
         each = list(group)
         marks: Sequence[Mark] = [mark for mark, _ in each]
         runs = f"{trend.points[at - 1].run} and {trend.points[at].run}"
-        between = f"{_listed([str(mark) for mark in marks])} changed between {runs}"
+        between = f"{listed([str(mark) for mark in marks])} changed between {runs}"
         limit = each[0][1]
         if limit is None:
             yield f"{between}: it cannot be told whether a figure moved there."
         else:
             yield (
-                f"{between}: no change found. In the figure known best, a change of {percent(limit)} would "
-                "have been found in nine of ten cases."
+                f"{between}: no change found. In the figure known best, a change of {format_change(limit)} "
+                "would have been found in nine of ten cases."
             )
 
 
@@ -214,8 +208,8 @@ def _apart(trend: Trend) -> Iterator[str]:
         figures = "1 figure:" if len(odd) == 1 else f"{len(odd)} figures, such as"
         last = "; another run tells whether a new level begins" if at == line.used[-1] else ""
         yield (
-            f"{trend.points[at].run} is apart in {figures} {name_of(line.key)}, {ratio:.3g} times the runs "
-            f"beside it. One run is no level{last}."
+            f"{trend.points[at].run} is apart in {figures} {name_of(line.key)}, {format_factor(ratio)} the "
+            f"runs beside it. One run is no level{last}."
         )
 
 
@@ -223,7 +217,7 @@ def _left_open(trend: Trend) -> Iterator[str]:
     open_ = len(trend.lines) - len(trend.judged)
     if open_:
         yield (
-            f"{open_} of {len(trend.lines)} figures have too few runs to tell: "
+            f"{open_} of {len(trend.lines)} figures {'has' if open_ == 1 else 'have'} too few runs to tell: "
             f"{_more_runs([line for line in trend.lines if line.changes is None])}."
         )
     wander = trend.alike
@@ -293,20 +287,18 @@ def statement(line: TrendLine) -> str:
     best = line.best
     if best is None:
         least = line.smallest or _MOST_TIMES
-        return f"too few runs to tell{f' a change below {percent(least)}' if least < _MOST_TIMES else ''}"
+        return (
+            f"too few runs to tell{f' a change below {format_change(least)}' if least < _MOST_TIMES else ''}"
+        )
     slope = line.explained.slope
     if best.kind == "dependence":
         return f"no change shown; lag-1 {best.lag:.1f}"
     if best.kind == "slope" and slope and slope.range:
-        return f"{_TIMES} {slope.value:.3f} [{slope.range[0]:.3f}, {slope.range[1]:.3f}] a run"
+        return f"{format_factor(slope.value, 4)} ({slope.range[0]:.3f} to {slope.range[1]:.3f}) a run"
     if not line.changes:
         least = line.smallest or 0
-        return f"no change shown{f'; a step of {percent(least)} would be found' if least else ''}"
+        return f"no change shown{f'; a step of {format_change(least)} would be found' if least else ''}"
     return "; ".join(
-        f"{_TIMES} {change.ratio:.3g} [{change.interval[0]:.3g}, {change.interval[1]:.3g}]"
+        f"{format_factor(change.ratio)} ({change.interval[0]:.3g} to {change.interval[1]:.3g})"
         for change in line.changes
     )
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

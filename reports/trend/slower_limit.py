@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.comparison.slower_limit import chosen
+from reports.comparison.slower_limit import chosen, told
 from reports.statistics.explanations import runs_to_tell
 from reports.trend.analyse import MOST_RUNS, Trend, TrendLine
 from reports.trend.sentences import name_of, ratio_text
@@ -62,14 +62,9 @@ def _outcome(line: TrendLine, limit: float) -> Outcome:
 
 
 def verdict(gate: Gate) -> str:
-    """Such as "slower by more than 10 %: 3 of 19 figures"."""
-    limit, every = f"{100 * gate.limit:g} %", len(gate.held)
-    words = {
-        "fails": f"slower by more than {limit}",
-        "open": f"cannot be told whether slower by more than {limit}",
-        "holds": f"not slower by more than {limit}",
-    }
-    return f"{words[gate.outcome]}: {len(gate.of(gate.outcome))} of {every} figures"
+    """Such as "19 figures: 3 slower by more than 10 %, 12 not slower, 4 cannot be told"."""
+    slower, open_ = len(gate.of("fails")), len(gate.of("open"))
+    return told(gate.limit, slower=slower, open_=open_, of=len(gate.held))
 
 
 def reasons(trend: Trend, gate: Gate) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import format_binary_bytes
+from kit.core.units import commas, format_binary_bytes
 from kit.store.manifest import Manifest
 from kit.store.phase import Check, Phase
 
@@ -28,10 +28,10 @@ def verdict_reason(phases: Sequence[Phase], closes: bool) -> str:
         return UNSEEN
     ios = sum(phase.client_ios for phase in phases)
     if not all(checks):
-        return f"{UNSEEN} Whether all {ios:,} I/Os of the clients reached the server is not known either."
+        return f"{UNSEEN} Whether all {commas(ios)} I/Os of clients reached the server is not known either."
     return (
         f"{UNSEEN} What the clients can tell closes: "
-        f"each of their {ios:,} I/Os was one call that it answered."
+        f"each of their {commas(ios)} I/Os was one call that it answered."
     )
 
 

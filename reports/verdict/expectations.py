@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.sample_size import sample_needed
-from kit.core.units import format_beside, format_latency, format_latency_range
+from kit.core.units import commas, format_beside, format_factor, format_latency, format_latency_range
 from kit.store.checks.ids import id_of_expectation
 from kit.store.checks.outcome import Outcome
 from kit.store.labels import ios_words
@@ -163,7 +163,8 @@ def _few(shorts: Sequence[_Short], phases: Mapping[str, Phase]) -> dict[_Key, Ou
         row, subject = each.row, f"{each.row.op}/{each.row.tier}"
         of_row = phases.get(row.phase)
         longer = f"; {remedies.longer(of_row, times[row.phase])}" if of_row else ""
-        text = f"{ios_words(row.op, row.tier)}: {_FEW}: {row.count:,} of at least {each.needed:,}{longer}."
+        counts = f"{commas(row.count)} of at least {commas(each.needed)}"
+        text = f"{ios_words(row.op, row.tier)}: {_FEW}: {counts}{longer}."
         made[key] = Outcome.failed("FEW-IOS", text, row.phase, subject)
     return made
 
@@ -249,9 +250,8 @@ def _count(by: _Judged) -> Limit:
     if count < needed:
         key = (by.expectation.layer, by.expectation.phase, by.expectation.op)
         of = sum(row.count for row in by.rows if (row.layer, row.phase, row.op) == key)
-        few = (
-            f"{count:,} {_ios(by.expectation)}, at least {needed:,} expected; others answered {of - count:,}"
-        )
+        few = f"{commas(count)} {_ios(by.expectation)}, at least {commas(needed)} expected; others answered "
+        few += commas(of - count)
         few += f". {remedies.of_tier(tier)}." if tier != "all" else "."
     return _made("min_count", needed, count, few)
 
@@ -331,7 +331,9 @@ def _percentile(name: str, limit: float, by: _Judged) -> Limit:
     if row is None:
         return _made(name, limit, found, f"{ios}: no I/O that could have a {words}; limit {at_most}.")
     if found is None:
-        withheld = f"{words} of {ios} is withheld: {row.count:,} I/Os, {sample_needed(q):,} are needed"
+        withheld = (
+            f"{words} of {ios} is withheld: {commas(row.count)} of {commas(sample_needed(q))} I/Os needed"
+        )
         return _made(name, limit, found, f"{withheld}; limit {at_most}.", None)
     low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
     if high <= 1 - q:
@@ -426,13 +428,14 @@ def _ratio(name: str, limit: float, by: _Judged) -> Limit:
             known = _ratio_range(by, figure)
             ok, words = _holds(name, limit, known)
             reason = (
-                f"{figure} of {ios} is {found:.4g} times that of {label} ({format_latency(mine)} and "
-                f"{format_latency(theirs)}), limit {words} {limit:g} times."
+                f"{figure} of {ios} is {format_factor(found, 4)} that of {label} ({format_latency(mine)} and "
+                f"{format_latency(theirs)}), limit {words} {format_factor(limit, 2)}."
             )
             if ok is None:
                 reason = f"unknown: {reason[:-1]}; {_leaves_open(known)}."
         else:
             words, row = (ios, pair[0]) if not mine else (label, pair[1])
             count, needed = row.count if row else 0, sample_needed(_PERCENTILES[f"{figure}_us_max"][1])
-            reason = f"no ratio to {label}: {figure} of {words} is withheld, {count:,} of {needed:,} I/Os."
+            reason = f"no ratio to {label}: {figure} of {words} is withheld, {commas(count)} of "
+            reason += f"{commas(needed)} I/Os."
     return _made(name, limit, found, reason, ok, to=OtherRow(**other))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kit.core.text import commas
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Device, Manifest, Vdev
 from kit.store.parts.resource_use import DeviceUse
@@ -117,14 +118,14 @@ def _unflushed(manifest: Manifest, phase: Phase, counts: Counts, commits: int, o
         each = " and ".join(f"{name} ({_number(counts[name])})" for name in vdev.devices if name in counts)
         why += f" (a FLUSH of the {vdev.kind} goes to each of its devices: {each})"
     return (
-        f"{got} FLUSH commands for {commits:,} commits, and "
+        f"{got} FLUSH commands for {commas(commits)} commits, and "
         f"{'their write caches are' if len(short) > 1 else 'its write cache is'} {states}: whether what was "
         f"acknowledged survives a power loss is not known{why}."
     )
 
 
 def _number(count: int | None) -> str:
-    return "an unknown number of" if count is None else f"{count:,}"
+    return "an unknown number of" if count is None else commas(count)
 
 
 def _vdevs(manifest: Manifest, names: Iterable[str]) -> list[Vdev]:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
+from kit.core.text import commas, some
 from kit.store.checks.ids import SUM_IDS, UNKNOWN_ID, id_of_problem
 from kit.store.checks.outcome import Outcome, Tally
-from kit.store.labels import SYNCS
+from kit.store.labels import SYNCS, RunKind
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
-from kit.store.run_kind import RunKind
 from kit.store.summary import Row
 from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance
@@ -114,7 +114,7 @@ def _strays(phases: Sequence[Phase], rows: Sequence[Row]) -> list[Outcome]:
         if row.phase not in names:
             strays[row.phase] = strays.get(row.phase, 0) + row.count
     return [
-        Outcome.failed("STRAY-IOS", f"{n} I/Os are of phase {name}, which the manifest lacks.")
+        Outcome.failed("STRAY-IOS", f"{commas(n)} I/Os are of phase {name}, which the manifest lacks.")
         for name, n in strays.items()
     ]
 
@@ -157,7 +157,7 @@ def _load_trouble(phase: Phase, rows: Sequence[Row], layer: str, issuer: str) ->
     if not (issued and binned):
         yield Outcome.failed("NO-IO", "the phase has no I/O.", name)
     elif issued != binned:
-        text = f"latency.parquet holds {binned} I/Os of {issuer}, the manifest says {issued}."
+        text = _unlike(binned, issued, issuer)
         yield Outcome.failed("STORED-IOS", text, name)
     yield from _sums(phase)
 
@@ -176,7 +176,9 @@ def _observed_trouble(phase: Phase, rows: Sequence[Row], *, nfs: bool) -> Iterat
         who = "client read or wrote on ZFS over NFS" if nfs else "program read or wrote files of ZFS"
         yield Outcome.failed("NO-IO", f"no {who} meanwhile.", name)
     elif binned != server:
-        text = f"latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+        text = (
+            f"latency.parquet holds {commas(binned)} I/Os of the server, the manifest says {commas(server)}."
+        )
         yield Outcome.failed("STORED-IOS", text, name)
     yield from _sums(phase)
 
@@ -191,7 +193,7 @@ def _phase_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
     elif (calls := _calls(phase)) is not None and abs(calls - server) > sum(
         each.apart_ios for each in (phase.schedule, *phase.parts) if each
     ):
-        text = f"the clients issued {client} I/Os, the server saw {server}."
+        text = f"the clients issued {commas(client)} I/Os, the server saw {commas(server)}."
         yield Outcome.failed("CLIENT-SERVER-IOS", text, name)
     if phase.lost_events:
         yield Outcome.failed("LOST-EVENTS", f"{phase.lost_events} trace events were lost.", name)
@@ -202,7 +204,7 @@ def _phase_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
     yield from _server_trouble(phase, binned, at_clients)
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
-        text = f"latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
+        text = _unlike(at_clients, client, "the clients")
         yield Outcome.failed("STORED-IOS", text, name)
     yield from _sums(phase)
 
@@ -221,14 +223,17 @@ def not_known(phases: Sequence[Phase]) -> list[str]:
     return [f"Whether the pool {pool} was used meanwhile is not known: {why}." for pool, why in whys.items()]
 
 
+def _unlike(held: int, said: int, of: str) -> str:
+    return f"latency.parquet holds {commas(held)} I/Os of {of}, the manifest says {commas(said)}."
+
+
 def _faults(phase: Phase) -> Iterator[Outcome]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
     texts = [each.fault.what for each in phase.events if each.fault and not each.fault.declared]
     if texts:
-        more = f", and {len(texts) - _NAMED_FAULTS} more" if len(texts) > _NAMED_FAULTS else ""
         text = (
             "faults were injected into emulated devices until the end of this phase: "
-            f"{', '.join(texts[:_NAMED_FAULTS])}{more}."
+            f"{some(texts, _NAMED_FAULTS)}."
         )
         yield Outcome.failed("INJECTED-FAULTS", text, phase.name)
 
@@ -241,11 +246,11 @@ def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Outc
         return
     text = ""
     if untraced and binned:
-        text = f"latency.parquet holds {binned} I/Os of a server that was not traced."
+        text = f"latency.parquet holds {commas(binned)} I/Os of a server that was not traced."
     elif untraced and not at_clients:
         text = "latency.parquet has neither the server's I/Os nor the clients'."
     elif not untraced and binned != phase.server_ios:
-        text = f"latency.parquet holds {binned} I/Os of the server, the manifest says {phase.server_ios}."
+        text = _unlike(binned, phase.server_ios, "the server")
     if text:
         yield Outcome.failed("STORED-IOS", text, name)
 
@@ -254,7 +259,7 @@ def all_well(phases: Sequence[Phase], outcomes: Sequence[Outcome], kept: str) ->
     """The sentence of a valid run. `kept`: of its power losses, "" without."""
     count = Tally.of(outcomes)
     ios = sum((phase.client_ios if phase.target else phase.server_ios) or 0 for phase in phases)
-    words = f"All {ios} I/Os are accounted for, {count.words}."
+    words = f"All {commas(ios)} I/Os are accounted for, {count.words}."
     if count.unavailable:
         words += f" {count.unavailable} check{'s' * (count.unavailable != 1)} cannot be made on these hosts."
     if count.unjudged:

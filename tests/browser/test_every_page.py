@@ -24,7 +24,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 # pg_test_fsync, what zpool says) stays as it was written.
 WRONG = {
     "34 %": r"\d%",
-    f"{TIMES} 1.2": rf"\d ?x[ \d]|\bx ?\d|{TIMES}\d|\d{TIMES}",
+    "1.20 times": rf"\d ?x[ \d]|\bx ?\d|{TIMES}\d|\d{TIMES}",
     "µs": r"\bus\b",
     "12 µs, 4 KiB": r"(?<![\w.=])[\d.]+(?:ns|µs|ms|s|min|h|B|kB|MB|GB|KiB|MiB|GiB)\b",
     "18,237": r"(?<![\w.,])\d{1,3} \d{3}(?![\d.])|(?<![\w.,:/#+-])\d{5,}(?![\w.:-])",

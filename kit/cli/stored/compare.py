@@ -30,7 +30,7 @@ from kit.store.run_name import find_phase
 from kit.store.series import is_series
 from reports.comparison.compare import csv, difference
 from reports.comparison.each_once import EachOnce
-from reports.comparison.slower_limit import Gated
+from reports.comparison.slower_limit import Gated, told
 from reports.comparison.slower_limit import gate as gate_of
 from reports.output import comparison_table
 from reports.output.series_table import comparison_lines
@@ -117,8 +117,8 @@ def _end(gated: Gated, limit: float) -> None:
     """Say what the gate says, and end with its exit code."""
     for row in gated.slower[:_MOST_REASONS]:
         say(f"  {difference(row)}")
-    left = f"; {len(gated.open)} cannot be told" if gated.open else ""
-    say(f"{len(gated.slower)} of {gated.asked} figures of B are slower by more than {100 * limit:g} %{left}")
+    slower, left = len(gated.slower), len(gated.open)
+    say(told(limit, slower=slower, open_=left, of=gated.asked, shares=gated.shares))
     if gated.slower or gated.open:
         raise typer.Exit(EXIT_EXPECTATION if gated.slower else EXIT_UNKNOWN)
 

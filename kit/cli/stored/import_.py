@@ -18,6 +18,7 @@ from kit.cli.options import JsonOption, ResultsOption, duration_ns
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
+from kit.core.text import commas
 from kit.importers import format_detection as importing
 from kit.importers.base import Options
 from kit.importers.format_detection import BY_NAME
@@ -113,15 +114,13 @@ def import_(
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
     imported, run, analysed = _import(files, options, results, name, Progress())
-    for warning in imported.section["warnings"]:
-        say(f"warning: {warning}")
     if json_output:
         emit_json({**analysed.summary.as_json(), "path": str(run.path)})
         say(f"run: {run.path}")
         say(f"report: {run.report}")
         return
     for file in imported.section["files"]:
-        say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
+        say(f"{file['file']}: {commas(file['rows_counted'])} of {commas(file['rows_read'])} I/Os counted")
     print_result(analysed, run)
 
 

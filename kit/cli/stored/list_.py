@@ -26,17 +26,17 @@ from kit.core.terminal import terminal_width
 from kit.core.units import format_latency
 from kit.recovery.clean import is_made
 from kit.store.baselines import read_baselines, run_of_baseline
-from kit.store.labels import SYNCS, short_name, verdict_name
+from kit.store.labels import SERVER, SYNCS, layer_name, short_name, verdict_name
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
-from kit.store.run_name import run_folders
+from kit.store.run_name import NO_RUNS, run_folders
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import Summary, read_summary
 from reports.analysis.headline import sentence
 
 _MOST_SHOWN = 2
 # The column that is cut on a terminal, so that a run is a row.
-_CUT = "p50"
+_CUT = "p50 at the NFS server"
 _NUMERIC = ("age", "in the lab")
 _RUN_ID = re.compile(RUN_ID)
 # What makes a directory one of a run, whatever its name.
@@ -47,7 +47,7 @@ _FILES = ("plan.json", "manifest.json", "summary.json", "series.json")
 class ListedRun:
     """A run directory. `verdict`: None without summary.json; `problem`: why its files cannot be read.
 
-    `rows`: its medians, with `phase`, `op`, `tier` and `p50_us`.
+    `rows`: its medians, with `phase`, `layer`, `op`, `tier` and `p50_us`.
     """
 
     path: str
@@ -65,7 +65,7 @@ def list_command(
     context: typer.Context,
     kind: Annotated[
         Literal["runs", "workloads", "presets", "baselines", "labs"],
-        typer.Argument(help="Of what: runs, workloads, presets, baselines, labs."),
+        typer.Argument(metavar="WHAT", help="Of what: runs, workloads, presets, baselines, labs."),
     ] = "runs",
     number: Annotated[
         int | None, typer.Option("--number", "-n", min=1, metavar="N", help="Only the newest N runs.")
@@ -121,10 +121,8 @@ def _show_runs(runs: Sequence[ListedRun], results: Path, json_output: bool, such
         emit_json({"format": 1, "runs": [asdict(run) for run in runs]})
         return
     if not runs:
-        say(
-            f"no{such} runs in {results}" if results.is_dir() else f"no runs: there is no directory {results}"
-        )
-    _emit_table(("verdict", "workload", "age", "p50", "run"), [_row(run) for run in runs])
+        say(f"no{such} runs in {results}" if such else f"no runs in {results}: {NO_RUNS}")
+    _emit_table(("verdict", "workload", "age", _CUT, "run"), [_row(run) for run in runs])
     if sys.stdout.isatty():
         emit_text(f"! {run.problem}" for run in runs if run.problem)
 
@@ -221,17 +219,18 @@ def _age(started_utc: str | None) -> str:
 
 
 def _medians(summary: Summary) -> tuple[dict[str, Any], ...]:
-    keys = ("phase", "op", "tier", "p50_us")
+    keys = ("phase", "layer", "op", "tier", "p50_us")
     known = (row for row in summary.main_rows if row.p50_us is not None and row.op not in SYNCS)
     return tuple({key: getattr(row, key) for key in keys} for row in known)
 
 
 def _p50s(medians: Sequence[dict[str, Any]]) -> str:
-    """Such as "L2ARC 141 µs, disk 5.05 ms; SLOG 141 µs"."""
-    texts = [
-        ", ".join(f"{short_name(row['tier'], op)} {format_latency(row['p50_us'])}" for row in rows)
-        for op, rows in itertools.groupby(medians, lambda row: row["op"])
-    ]
+    """Such as "read L2ARC 141 µs, disk 5.05 ms; write SLOG 141 µs"; what is not of the server says so."""
+    texts = []
+    for (layer, op), rows in itertools.groupby(medians, lambda row: (row["layer"], row["op"])):
+        each = [f"{short_name(row['tier'], op)} {format_latency(row['p50_us'])}" for row in rows]
+        where = "" if layer == SERVER else f"{layer_name(layer)}: "
+        texts.append(f"{where}{'' if each[0].startswith(op) else f'{op} '}{', '.join(each)}")
     return "; ".join(texts[:_MOST_SHOWN])
 
 
@@ -285,7 +284,7 @@ def _list_baselines(results: Path) -> _Listing:
             found = None
         entries.append({"name": name, **each.as_json(), "found": found})
     if not entries:
-        say(f"no baselines in {results}")
+        say(f"no baselines in {results}: `hsp tag RUN` makes one")
     rows = [(e["name"], e["run"], e["set_utc"], e["found"] or f"GONE: {e['path']}") for e in entries]
     return {"format": 1, "baselines": entries}, ("baseline", "run", "set", "path"), rows
 

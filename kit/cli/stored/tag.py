@@ -9,7 +9,7 @@ import typer
 
 from kit.cli.options import RUN, JsonOption, ResultsOption
 from kit.core.errors import ConfigError, MeasurementUnknown
-from kit.core.output import emit_json, emit_text
+from kit.core.output import emit_json, emit_text, say
 from kit.core.units import utc_now
 from kit.session.comparison import ComparedRun
 from kit.store.baselines import DEFAULT, set_baseline
@@ -37,7 +37,9 @@ def tag(
             f"{stored.directory} is unknown: {' '.join(stored.summary.reasons)}",
             "nothing can be compared with it: choose another run",
         )
-    made = set_baseline(results, name, stored.directory, utc_now())
+    made, before = set_baseline(results, name, stored.directory, utc_now())
+    if before and before.path != made.path:
+        say(f"baseline {name} was {before.path}, set {before.set_utc}")
     if json_output:
         emit_json({"format": 1, "name": name, **made.as_json()})
     else:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
 from kit.core.errors import SafetyRefusal
-from kit.core.units import format_size_bytes
+from kit.core.units import format_decimal_bytes
 
 # Asks one question, returns the answer; raises EOFError without an answer.
 Ask = Callable[[str], str]
@@ -61,7 +61,7 @@ def _check_confirmed(devices: list[Device], confirmed: Sequence[str], testbed: T
 def _ask_for_each(devices: list[Device], ask: Ask) -> None:
     for device in devices:
         question = (
-            f"{device.name} ({device.role}, {format_size_bytes(device.size)}): {device.path}\n"
+            f"{device.name} ({device.role}, {format_decimal_bytes(device.size)}): {device.path}\n"
             "  everything on it will be erased. Type its serial number to agree: "
         )
         try:

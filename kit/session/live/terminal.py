@@ -17,7 +17,7 @@ from rich.text import Text
 
 from kit.core.bins import bin_edges
 from kit.core.errors import error_text
-from kit.core.text import safe_text
+from kit.core.text import commas, safe_text
 from kit.core.units import format_latency
 from kit.session.live.counts import LiveCounts
 from kit.session.live.run_reader import PhaseSoFar, RunReader
@@ -83,7 +83,7 @@ def drawn(phase: PhaseSoFar, console: Console, width: int, height: int) -> Group
     lines = counts.lines(ended=phase.ended)
     done_s, all_s = min(counts.measured_ns, about.duration_ns) / 1e9, about.duration_ns / 1e9
     rate = sum(line.per_s for line in lines if line.op != "commit")
-    state = "ended" if phase.ended else f"{rate:,.0f} I/O/s"
+    state = "ended" if phase.ended else f"{commas(rate)} I/O/s"
     title = Text(safe_text(f"{about.phase}: {done_s:.1f} of {all_s:.1f} s, {state}"), no_wrap=True)
     rows = max(4, min(_MOST_ROWS, height - len(lines) - 6))
     table = Table.grid(padding=(0, 2))
@@ -96,7 +96,7 @@ def drawn(phase: PhaseSoFar, console: Console, width: int, height: int) -> Group
         share = "" if line.op == "commit" else f"{line.share:.1%}"
         style = Style() if _is_plain(console) else Style(color=_hue(line.tier, 1.0))
         times = (_time(line.p50_ns), _time(line.p99_ns))
-        table.add_row(Text(safe_text(name), style=style), share, f"{line.per_s:,.0f}", *times)
+        table.add_row(Text(safe_text(name), style=style), share, commas(line.per_s), *times)
     problems = [Text(safe_text(each), no_wrap=True) for each in phase.problems[:2]]
     return Group(title, *_map(counts, console, width, rows), table, *problems)
 

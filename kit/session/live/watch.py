@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import reports
 from kit.core.errors import ConfigError
-from kit.core.text import safe_text
+from kit.core.text import commas, safe_text
 from kit.core.units import format_latency, format_percent
 from kit.session.live.run_reader import PhaseSoFar, RunReader, State
 from kit.session.live.watch_server import Channel, WatchServer, paused
@@ -97,8 +97,8 @@ def message_of(phase: PhaseSoFar) -> str:
     progress = f"{done_s:.1f} of {about.duration_ns / 1e9:.1f} s" + (", ended." if phase.ended else ".")
     rows = [
         (
-            f"{tier_name(line.tier)}, {op_name(line.op)}", f"{line.ios:,}",
-            "" if line.op == "commit" else format_percent(line.share, 1), f"{line.per_s:,.0f}",
+            f"{tier_name(line.tier)}, {op_name(line.op)}", commas(line.ios),
+            "" if line.op == "commit" else format_percent(line.share, 1), commas(line.per_s),
             *("n too small" if v is None else format_latency(v / 1e3) for v in (line.p50_ns, line.p99_ns)),
         )
         for line in lines

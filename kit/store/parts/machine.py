@@ -1,4 +1,4 @@
-"""The health of a machine during a phase (`machines` of a phase in manifest.json)."""
+"""A machine: its health during a phase, buses and DRAM of its devices, findings of its host."""
 
 from __future__ import annotations
 
@@ -47,3 +47,23 @@ class Warmup(Stored):
     trouble: dict[str, Count] = Field(default_factory=dict)
     problems: tuple[str, ...] = ()
     arc: dict[str, Count] = Field(default_factory=dict)
+
+
+class Bus(Stored):
+    """What emulated devices share: bytes a second, one transfer at a time."""
+
+    name: str
+    per_s: Count
+
+
+class DramProbe(Stored):
+    """Whether the device's own DRAM answers reads: of sets that were read before, and of the whole device.
+
+    `answered_bytes`: the largest set that it answered, 0: none. `beyond_bytes`: the first that it did not;
+    None: no larger one was tried. p50s: of the largest set that was answered, or of the first; of the whole.
+    """
+
+    answered_bytes: Count = 0
+    beyond_bytes: Count | None = None
+    again_p50_ns: Count
+    whole_p50_ns: Count

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from kit.core.units import format_latency, format_time_s
+from kit.core.units import commas, format_latency, format_time_s
 from kit.store.parts.faults import FaultChecks, FaultRow
 from kit.store.summary import Summary
 
@@ -33,10 +33,10 @@ def check_sentences(checks: Sequence[FaultChecks]) -> Iterator[str]:
     for each in checks:
         parts = []
         if each.client_errors is not None:
-            parts.append(f"{each.client_errors:,} NFS calls ended with an error at the clients")
-            parts.append(f"{each.retransmissions or 0:,} were sent again")
+            parts.append(f"{commas(each.client_errors)} NFS calls ended with an error at the clients")
+            parts.append(f"{commas(each.retransmissions or 0)} were sent again")
         if each.data_errors is not None:
-            found = f"{each.data_errors:,} errors" if each.data_errors else "all data"
+            found = f"{commas(each.data_errors)} errors" if each.data_errors else "all data"
             parts.append(f"a scrub after it found {found} ({each.scan})")
         elif each.why:
             parts.append(f"data not read back: {each.why}")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kit.core.text import commas
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Device, Manifest
 from kit.store.parts.forces import Forces
@@ -70,8 +71,8 @@ def _of_volatile(manifest: Manifest, phase: Phase, forces: Forces, counts: Count
     reached = least(counts, short) if short else sum(least(counts, vdev) for vdev in vdevs)
     each_of = "each of " if len(vdevs) < len(counts) and not short else ""
     said = (
-        f"{reached:,} FLUSH commands reached {each_of}{', '.join(short or counts)}, with a volatile write "
-        f"cache, for {forces.forces:,} forces"
+        f"{commas(reached)} FLUSH commands reached {each_of}{', '.join(short or counts)}, with a volatile "
+        f"write cache, for {commas(forces.forces)} forces"
     )
     # Forces of several threads may share one.
     enough = not short and reached * forces.threads >= forces.forces
@@ -106,6 +107,6 @@ def problem(phase: Phase) -> str:
         return ""
     left = forces.records - forces.overwritten
     return (
-        f"of {left:,} acknowledged records that no later one has replaced, {forces.lost:,} are lost and "
-        f"{forces.damaged:,} are damaged"
+        f"of {commas(left)} acknowledged records that no later one has replaced, {commas(forces.lost)} are "
+        f"lost and {commas(forces.damaged or 0)} are damaged"
     )

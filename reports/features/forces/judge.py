@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kit.core.units import format_latency
+from kit.core.units import commas, format_latency
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.forces import Latencies
@@ -51,7 +51,7 @@ def sentences(rows: Iterable[ForcesRow]) -> Iterator[str]:
     """One for each phase: its rates, its latency, and whether that is worth anything."""
     for row in rows:
         rates = (
-            f"{row.records_per_s:,.0f} records/s, {row.forces_per_s:,.0f} forces/s, "
+            f"{commas(row.records_per_s)} records/s, {commas(row.forces_per_s)} forces/s, "
             f"{row.bytes_per_s / 1e6:.3g} MB/s"
         )
         until = f"{row.per_force} records are safe" if row.per_force > 1 else "a record is safe"

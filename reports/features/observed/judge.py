@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import format_latency
+from kit.core.units import commas, format_latency, format_percent
 from kit.store.labels import op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -105,7 +105,7 @@ def lines(summary: Summary) -> Iterator[str]:
         waited[row.program or row.file_system] += row.waited_ns
     all_ns = waited.total() or 1
     for name, waited_ns in waited.most_common(_MOST_LINES) if len(waited) > 1 else ():
-        yield f"{name}: {_percent(waited_ns / all_ns)} of the waiting"
+        yield f"{name}: {format_percent(waited_ns / all_ns, 1)} of the waiting"
 
 
 def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
@@ -116,11 +116,11 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
         return Judged({"observed": describe(manifest.observed)}, notes=[*_local_notes(manifest.observed)])
     notes = []
     if other := manifest.observed.elsewhere:
-        notes.append(f"{other:,} requests were to file systems that are not of ZFS: they are left out.")
+        notes.append(f"{commas(other)} requests were to file systems that are not of ZFS: left out.")
     if failed := manifest.observed.failed:
-        notes.append(f"{failed:,} requests failed before the server knew their file: they are left out.")
+        notes.append(f"{commas(failed)} requests failed before the server knew their file: left out.")
     if others := manifest.observed.others:
-        notes.append(f"{others:,} requests were to other datasets than those asked for: they are left out.")
+        notes.append(f"{commas(others)} requests were to other datasets than those asked for: left out.")
     return Judged({"observed": describe(manifest.observed)}, notes=notes)
 
 
@@ -138,7 +138,7 @@ def _local_notes(observed: Observed) -> Iterator[str]:
         (observed.unfinished, "calls had not ended at the end"),
     ):
         if count:
-            yield f"{count:,} {what}: they are left out."
+            yield f"{commas(count)} {what}: they are left out."
 
 
 FEATURE = Feature(judge, answer, lines)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kit.core.errors import MeasurementUnknown
-from kit.core.units import format_binary_bytes, format_latency
+from kit.core.units import commas, format_binary_bytes, format_latency
 from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest, Moment, PowerLoss
@@ -144,7 +144,7 @@ def _records(moments: Sequence[Moment]) -> str:
 
 def of_records(looked_at: int, acknowledged: int) -> str:
     """The denominator of a loss, as words."""
-    return f"{looked_at:,} records looked for ({acknowledged:,} acknowledged writes)"
+    return f"{commas(looked_at)} records looked for ({commas(acknowledged)} acknowledged writes)"
 
 
 def result(power_loss: PowerLoss) -> PowerLossResult:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from kit.core.units import format_factor
 from kit.store.checks.outcome import Outcome
 from kit.store.labels import ios_words
 from kit.store.latency import Latency
@@ -85,7 +86,7 @@ def _words(row: ImpactRow) -> str:
     words = known.words("phase" if known.decides else "run")
     if row.range and is_too_wide(row.range):
         return f"{row.figure} {words}"
-    return f"{row.figure} \N{MULTIPLICATION SIGN} {row.ratio:.3g} ({words})"
+    return f"{row.figure} {format_factor(row.ratio)} ({words})"
 
 
 def _names(side: str | Sequence[str]) -> str:

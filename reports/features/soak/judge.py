@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from kit.core.units import format_duration_ns, format_time_s
+from kit.core.units import format_change, format_duration_ns, format_time_s
 from kit.store.checks.outcome import Outcome
 from kit.store.labels import ios_words
 from kit.store.latency import Latency
@@ -25,7 +25,6 @@ from reports.statistics.ratios import RatioRange
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 # From this ratio on the sentence says "times", not percent.
-_TIMES = 2
 
 
 def judge(manifest: Manifest, latency: Latency, _: Sequence[Row]) -> Judged:
@@ -60,16 +59,13 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
 
 
 def _change(drift: SoakDrift) -> str:
-    """Such as "+20 % from 2:00:00 on (within this run: +19 to +22 %)"; from two on a multiple."""
+    """Such as "20 % longer from 2:00:00 on (within this run: 1.19 to 1.22 times)"."""
     assert drift.ratio is not None, "a drift in a sentence has a ratio"
     low, high = drift.range or (drift.ratio, drift.ratio)
-    if drift.ratio >= _TIMES:
-        found, within = f"{drift.ratio:.2f} times", f"{low:.2f} to {high:.2f} times"
-    else:
-        found, within = (
-            f"{100 * (drift.ratio - 1):+.1f} %",
-            f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %",
-        )
+    found, within = (
+        format_change(drift.ratio, "longer", "shorter", "as long"),
+        f"{low:.3g} to {high:.3g} times",
+    )
     return f"{found} from {format_time_s(drift.at_s or 0)} on (within this run: {within})"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kit.core.units import format_latency
+from kit.core.units import commas, format_latency, format_percent
 from kit.store.labels import tier_name
 from kit.store.manifest import Manifest
 from kit.store.parts.split import (
@@ -161,11 +161,11 @@ def _doubts(phase: SplitPhase) -> Iterator[str]:
         if tier.joined < LEAST_JOINED:
             yield (
                 f"{phase.phase}: the parts of {_name(tier)} are withheld: only {100 * tier.joined:.1f} % of "
-                f"{tier.ios} requests could be followed, {100 * LEAST_JOINED:.0f} % are needed."
+                f"{commas(tier.ios)} requests could be followed, {100 * LEAST_JOINED:.0f} % are needed."
             )
         if tier.p50_ratio is not None and tier.p50_ratio > MOST_OBSERVED:
             yield (
-                f"{phase.phase}: the p50 of {_name(tier)} was {100 * (tier.p50_ratio - 1):.0f} % longer "
+                f"{phase.phase}: the p50 of {_name(tier)} was {format_percent(tier.p50_ratio - 1)} longer "
                 f"than in {phase.of}, by the probes of the split or by its moment: take its shares with care."
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kit.core.units import format_latency
+from kit.core.units import commas, format_latency
 from kit.store.labels import op_name, tier_name
 from kit.store.parts.comparison import ComparedCell
 from kit.store.series import CellRow, SeriesCell
@@ -145,7 +145,7 @@ def _words(cell: SeriesCell, value: str, row: CellRow | None) -> str:
         return plotly_text(f"{value}: no I/O of this tier")
     p50 = "n too small" if row.p50_us is None else format_latency(row.p50_us)
     p99 = "n too small" if row.p99_us is None else format_latency(row.p99_us)
-    text = f"{value}: p50 {p50}, p99 {p99}, {row.count:,} I/Os"
+    text = f"{value}: p50 {p50}, p99 {p99}, {commas(row.count)} I/Os"
     return plotly_text(f"{text}; {cell.excluded}" if cell.excluded else text, 200)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kit.core.text import commas
 from reports.devices.stripes import RUN, MeasuredArray, Scale, Stripes
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
@@ -43,8 +44,8 @@ def figures(found: Stripes) -> list[Figure]:
         yaxis3=figure.latency_axis(low / 1.5, high * 1.5, anchor="x3", domain=_BELOW),
     )  # fmt: skip
     caption = (
-        f"From {found.samples:,} chunks of each drive alone. Beyond the measured arrays the expected rate is "
-        "a prediction. Bars: 95 % range, within this run."
+        f"From {commas(found.samples)} chunks of each drive alone. Beyond the measured arrays the expected "
+        "rate is a prediction. Bars: 95 % range, within this run."
     )
     return [
         Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),

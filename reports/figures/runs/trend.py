@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kit.core.units import format_factor
 from kit.store.labels import layer_name, op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
@@ -129,7 +130,7 @@ def _slope(line: TrendLine, common: Trace, x: Sequence[Any]) -> Trace:
     return {
         **common, "meta": {}, "x": [x[i] for i in line.ends], "y": ends, "mode": "lines+text",
         "showlegend": False, "line": {"color": palette.FAULT, "width": 2.5, "dash": "dash"},
-        "text": ["", f"\N{MULTIPLICATION SIGN} {ends[1] / ends[0]:.3g}"], "textposition": "top left",
+        "text": ["", format_factor(ends[1] / ends[0])], "textposition": "top left",
         "hovertemplate": "slope<extra></extra>",
     }  # fmt: skip
 
@@ -166,7 +167,7 @@ def _rings(line: TrendLine, ringed: Sequence[TrendLine], common: Trace, x: Seque
         **common, "meta": {}, "x": [x[change.at] for change in changes], "showlegend": False,
         "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
         "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
-        "text": [f"\N{MULTIPLICATION SIGN} {change.ratio:.3g}" for change in changes],
+        "text": [format_factor(change.ratio) for change in changes],
         "textposition": [f"{'top' if high else 'bottom'} right" for high in above],
         "cliponaxis": False,
         "hovertemplate": "%{text}<extra>change point</extra>",

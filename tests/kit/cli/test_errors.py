@@ -139,3 +139,11 @@ def test_without_a_run_it_is_said_how_to_make_one(hsp_here: Called, tmp_path: Pa
 def test_every_command_is_looked_at() -> None:
     assert {str(each.id).partition(":")[0] for each in mistakes()} == {*TARGETS}
     assert len([*mistakes()]) > 7 * len(TARGETS)
+
+
+@pytest.mark.parametrize("command", [*TARGETS])
+def test_an_option_without_its_value_names_the_help_of_its_command(hsp_here: Called, command: str) -> None:
+    option = next(each for each in parameters(command, "option") if not each.is_flag)
+    done = hsp_here(*command.split(), option.opts[0])
+    check(done)
+    assert f"`hsp {command} --help` shows how" in done.stderr

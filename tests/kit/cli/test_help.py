@@ -53,7 +53,7 @@ def test_without_a_command_the_help_is_the_result(hsp_here: Called, words: list[
         (["lab", "dwn"], "there is no command `hsp lab dwn`\n  what to do: did you mean `hsp lab down`?"),
         (["run", "--testbd", "x"], "no such option: --testbd\n  what to do: did you mean --testbed? `hsp"),
         (["plan"], "missing argument 'WORKLOAD'\n  what to do: for example `hsp plan top-speeds`; `hsp plan"),
-        (["list", "rums"], "invalid value for 'kind': 'rums' is not one of 'runs', "),
+        (["list", "rums"], "invalid value for 'WHAT': 'rums' is not one of 'runs', "),
         (["show", "-o", "x.htm"], "x.htm: no format ends in .htm\n  what to do: --format says it, or .txt"),
         (["plan", "top-sped"], "there is no workload 'top-sped'\n  what to do: did you mean 'top-speeds'?"),
     ],
@@ -65,7 +65,7 @@ def test_wrong_usage_is_an_error_as_any_other(hsp_here: Called, words: list[str]
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize(("command", "there"), [
-    ("plan", "there are: addresses-ssd, addresses, "), ("compare", "there are: w, 20261121T053059Z-0000"),
+    ("plan", "there are: addresses, addresses-ssd, "), ("compare", "there are: w, 20261121T053059Z-0000"),
     ("trend", "there are: w, "), ("sheet", "there are: w, "), ("tag", " more"), ("new", "workload, testbed"),
 ])  # fmt: skip
 def test_a_command_without_arguments_says_what_there_is(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kit.core.text import encoded, safe_text
+from kit.core.text import commas, counted, encoded, safe_text, some
 
 pytestmark = pytest.mark.any_python
 
@@ -29,3 +29,9 @@ def test_without_utf8_a_microsecond_is_us(encoding: str) -> None:
     text = "128\N{EN DASH}260 µs"
     assert encoded(text, encoding) == b"128-260 us"
     assert encoded(text, "utf8") == encoded(text, "UTF-8") == text.encode()
+
+
+def test_counts_have_commas_from_a_thousand_on() -> None:
+    assert [*map(commas, (999, 1000, 4519, 60_385, 1234.6))] == ["999", "1,000", "4,519", "60,385", "1,235"]
+    assert counted(4519, "record") == "4,519 records"
+    assert some(["a", "b"], 2) == "a, b" and some(["x"] * 1003, 2, "; ") == "x; x and 1,001 more"

@@ -14,7 +14,10 @@ from kit.core.units import (
     DurationNs,
     SizeBytes,
     format_beside,
+    format_change,
     format_duration_ns,
+    format_duration_s,
+    format_factor,
     format_latency,
     format_latency_range,
     format_size_bytes,
@@ -244,3 +247,22 @@ def test_a_latency_beside_its_limit_has_digits_that_tell_them_apart(
     value_us: float, limit_us: float, texts: tuple[str, str]
 ) -> None:
     assert format_beside(value_us, limit_us) == texts
+
+
+def test_a_duration_for_people_has_two_units_at_most() -> None:
+    durations_s = (0.8, 1.5, 36, 59.97, 115, 900, 26_820, 7200)
+    assert [*map(format_duration_s, durations_s)] == [
+        "800 ms", "1.5 s", "36 s", "1 min", "1 min 55 s", "15 min", "7 h 27 min", "2 h",
+    ]  # fmt: skip
+
+
+def test_a_ratio_is_a_factor_or_a_change_in_percent() -> None:
+    ratios = (0.1449, 0.9996, 1.2949, 9.997, 99.6, 32.4, 1234.5)
+    assert [*map(format_factor, ratios)] == [
+        f"{text} times" for text in ("0.145", "1.00", "1.29", "10.0", "99.6", "32.4", "1,234")
+    ]
+    assert [format_factor(ratio, 2) for ratio in (2.0, 9.96, 32.4)] == ["2 times", "10 times", "32 times"]
+    words = ("longer", "shorter", "as long")
+    changes = [format_change(ratio, *words) for ratio in (1.291, 0.5, 2, 0.4)]
+    assert changes == ["29.1 % longer", "50 % shorter", "2.00 times as long", "0.400 times as long"]
+    assert format_change(1.096) == "9.6 %"

@@ -107,12 +107,10 @@ def test_reads_in_order_draw_nothing(tmp_path: Path) -> None:
     assert noted(tmp_path, seed("randseed=7\n").replace("rw=randread", "rw=read")) == []
 
 
-@pytest.mark.parametrize(("size", "part"), [("18m", "18MiB"), ("25%", "18MiB")])
+@pytest.mark.parametrize(("size", "part"), [("18m", "18 MiB"), ("25%", "18 MiB")])
 def test_a_part_of_the_working_set_is_noted(tmp_path: Path, size: str, part: str) -> None:
     (note,) = noted(tmp_path, READ.replace("size=${HSP_SIZE}", f"size={size}"))
-    assert note.startswith(
-        f"read.fio:9: [read] size={size}: only the first {part} of the working set (72MiB)"
-    )
+    assert note.startswith(f"read.fio:9: [read] size={size}: only the first {part} of the set (72 MiB)")
     assert noted(tmp_path, READ.replace("size=${HSP_SIZE}", "size=100%")) == []
 
 
@@ -125,7 +123,7 @@ RESTART = '[[fault]]\nat = "9s"\nwhat = "nfsd-restart"\nfor = "1s"\nphase = "rea
     ("more", "words"),
     [
         ("", ""),
-        (RESTART, "nfsd of ssh://root@nas is stopped for 1s (fault nfsd-restart): all its exports stall"),
+        (RESTART, "nfsd of ssh://root@nas is stopped for 1 s (fault nfsd-restart): all its exports stall"),
         ("[host]\nnfsd_threads = 8\n", "host.nfsd_threads = 8: all exports of ssh://root@nas"),
         ("[tunables]\nzfs_recover = 1\n", "zfs_recover of ssh://root@nas: for all its pools"),
         (

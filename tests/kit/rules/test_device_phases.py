@@ -110,7 +110,7 @@ def test_the_commands_have_no_pool_and_lock_the_device(tmp_path: Path) -> None:
 
 def test_the_plan_says_how_long_devices_are_written_to(tmp_path: Path) -> None:
     made = plan(tmp_path, HEAD + PHASE + TOGETHER)
-    assert _loaded(made)[1:3] == ["  data0          for 4s", "  data1          for 4s"]
+    assert _loaded(made)[1:3] == ["  data0          for 4 s", "  data1          for 4 s"]
     assert _loaded(plan(tmp_path, job=JOB.replace("rw=write", "rw=read"))) == []
     assert (written(made), seconds(made)) == ([], (6.0, 6.0))
     assert (expected_s(made, aged=True) or 0) > 6

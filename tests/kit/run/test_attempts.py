@@ -68,7 +68,7 @@ def test_the_slowest_tier_decides(tmp_path: Path) -> None:
     durations, said = measured(tmp_path, phase_of(), {"dram": 900, "disk": 10})
     assert durations == [1.0, 12.5]
     assert said == [
-        "Phase read was measured again, for 12.5s: in 1s there were 10 I/Os of disk, and 100 are asked for."
+        "Phase read was measured again, for 12.5 s: in 1 s there were 10 I/Os of disk, and 100 are asked for."
     ]
 
 

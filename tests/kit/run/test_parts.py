@@ -86,7 +86,7 @@ def test_all_whole_intervals_are_stored(run_dir: RunDir) -> None:
     }  # fmt: skip
     assert [(part.number, part.end, part.client_ios) for part in entry.parts] == [(1, "lost", 40)]
     (problem,) = entry.problems
-    assert problem.code == "interrupted" and problem.text.startswith("4s of 10s were measured")
+    assert problem.code == "interrupted" and problem.text.startswith("4 s of 10 s were measured")
 
 
 def test_parts_are_one_phase_with_a_mark_between_them(run_dir: RunDir) -> None:

@@ -78,7 +78,7 @@ def test_a_load_ends_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest
     assert load.failed and end.by == "no-room" and not load.problems
     assert f"{1 << 40} MiB" in end.early and "all intervals until then are kept" in end.early
     # Of the last whole line: 8000 I/Os in a second; 2 s of 600 are done.
-    assert shown.details == ["8,000 I/O a second, 598s left"]
+    assert shown.details == ["8,000 I/O a second, 9 min 58 s left"]
 
 
 def test_a_phase_that_has_no_room_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

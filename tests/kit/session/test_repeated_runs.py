@@ -101,8 +101,8 @@ def test_the_spread_over_runs() -> None:
         (["--versus-workload", "top-speeds", "--repeat", "4", "--until", "5"], "not a width"),
         (["--versus", "/nonexistent.toml", "--repeat", "2"], "/nonexistent.toml"),
         (["--versus-workload", "nonesuch", "--repeat", "2"], "nonesuch"),
-        (["--repeat", "0"], "greater than or equal to 1"),
-        (["--repeat", "101"], "less than or equal to 100"),
+        (["--repeat", "0"], "it must be at least 1"),
+        (["--repeat", "101"], "it must be at most 100"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_built(

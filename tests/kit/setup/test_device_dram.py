@@ -23,7 +23,8 @@ from kit.setup.context import Context
 from kit.setup.device_dram import ProbedDevice
 from kit.setup.manifest import planned
 from kit.setup.record import RunRecord
-from kit.store.manifest import DramProbe, Manifest
+from kit.store.manifest import Manifest
+from kit.store.parts.machine import DramProbe
 from reports.analysis.disclosure import describe
 from tests.fakes import Answer, Command, ScriptedHost
 from tests.kit.emulation.model_library import ModelDevice, Op, requests

@@ -93,7 +93,7 @@ def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):
     layout = maps["layout"]
     assert layout["yaxis"]["range"] == layout["yaxis2"]["range"]
     names = [a["text"] for a in layout["annotations"]]
-    assert names == ["fresh: after the purge", "aged: after round 1, 2.5 \N{MULTIPLICATION SIGN} capacity"]
+    assert names == ["fresh: after the purge", "aged: after round 1, 2.5 times its capacity"]
     # What is saved as CSV has every I/O.
     head, *cells = maps["csv"]
     assert sum(cell[head.index("count")] for cell in cells) == 2 * 4000
@@ -135,7 +135,7 @@ def test_the_caption_has_the_cells_of_both_maps():
     captions = [figure.caption for figure in ageing_figures.figures(rows)[1:]]
     for caption in captions:
         fresh, _, old = caption.partition(" Aged: ")
-        assert "300 I/Os fresh, 40000 aged" in fresh and "Cell: " in fresh and "Cell: " in old
+        assert "300 I/Os fresh, 40,000 aged" in fresh and "Cell: " in fresh and "Cell: " in old
 
 
 def test_one_point_alone_has_no_pair_of_maps():

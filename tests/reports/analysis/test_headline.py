@@ -92,7 +92,7 @@ def test_no_ssd_tier() -> None:
         (5000.0, 5100.0, "1 times as long"),
         (1000.0, 5250.0, "5.2 times longer"),
         (100.0, 996.0, "10 times longer"),
-        (1.0, 123_456.0, "123456 times longer"),
+        (1.0, 123_456.0, "123,456 times longer"),
     ],
 )
 def test_an_ssd_slower_than_the_disk_is_not_called_faster(ssd_us: float, disk_us: float, words: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from kit.core.errors import ConfigError
 from kit.store.parts.comparison import ComparedRow, Comparison
 from reports.comparison.compare import difference
-from reports.comparison.slower_limit import gate
+from reports.comparison.slower_limit import gate, told
 from reports.output.comparison_table import plain
 
 
@@ -68,3 +68,20 @@ def test_the_first_sentence_is_of_the_largest_difference_that_is_shown(
 @pytest.mark.parametrize(("layer", "end"), [("nfs-server", "at p50"), ("client", "at p50, at the clients")])
 def test_the_first_sentence_names_where_it_is_not_the_server(layer: str, end: str) -> None:
     assert difference(row("p50", 1.2, (1.1, 1.3), layer=layer)).endswith(end)
+
+
+def test_the_counts_of_a_limit_add_up() -> None:
+    assert told(0.1, slower=2, open_=18, of=21, shares=3) == (
+        "24 figures: 2 slower by more than 10 %, 1 not slower, 18 cannot be told, "
+        "3 shares of I/Os, which have no limit"
+    )
+    assert told(0.1, slower=0, open_=0, of=1) == "1 figure: 0 slower by more than 10 %, 1 not slower"
+
+
+def test_what_is_not_shown_and_what_is_make_the_figures_of_the_conclusion() -> None:
+    rows = [row("p50", 1.24, (1.2, 1.25)), row("p99", 1.0, (0.9, 1.1)), row("p99.9", 1.0, None)]
+    rows[1] = rows[1].model_copy(update={"words": "no difference shown"})
+    rows[2] = rows[2].model_copy(update={"withheld": "few", "words": "withheld"})
+    assert [*plain(result(*rows), 200)][-1] == (
+        "1 other figure and 1 that cannot be compared: --all lists them"
+    )

@@ -86,7 +86,7 @@ def test_what_the_ios_leave_open_is_said(spread: float, interval: int) -> None:
 
 def test_rates_are_over_the_time_of_all() -> None:
     (text,) = said(*ALONE, phase("all", {"a": 10000, "b": 20000}, seconds=4.0))
-    assert "75 MB/s, 0.5 times" in text
+    assert "75 MB/s, 0.500 times" in text
 
 
 def test_nothing_is_said_where_a_device_or_its_load_is_not_known_alone() -> None:

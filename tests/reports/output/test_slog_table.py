@@ -40,7 +40,7 @@ def test_the_state_is_said(volatile: SlogTest) -> None:
         (aged, "aged: 2 times its capacity was written (in run r1)"),
     ):
         test = SlogTest.from_json({**volatile.as_json(), "state": state}, "x")
-        assert lines(test)[0] == f"ACME 1, firmware F7, 1GiB, {words}"
+        assert lines(test)[0] == f"ACME 1, firmware F7, 1 GiB, {words}"
 
 
 def test_what_is_stored_is_read_again(volatile: SlogTest) -> None:

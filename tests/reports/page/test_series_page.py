@@ -24,7 +24,7 @@ def test_the_page_has_figure_thumbnails_sentence_and_table(tmp_path: Path) -> No
              "published": published}]  # fmt: skip
     text = page(synthetic.series(tmp_path, axes=axes))
     assert text.count('src="data:image/png;base64,') == 3
-    assert "512 to 4k: \N{MULTIPLICATION SIGN} 1.50; published: a little slower." in text
+    assert "512 to 4k: 1.50 times; published: a little slower." in text
     links = set(re.findall(r'href="\.\./([^"/]+)/report\.html', text))
     assert len(links) == 4 and all((tmp_path / "sizes" / link / "report.html").exists() for link in links)
     assert text.count("<tr><td>") == 4, "a row for each measurement"

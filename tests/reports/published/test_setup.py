@@ -61,7 +61,7 @@ def test_the_lab_beside_the_article() -> None:
     assert observed == {
         "Server": ("Sun Storage 7410 (Barcelona)", "the built-in lab", False),
         "Disks": ("not stated", f"2 ({disks})", None),
-        "Disk speed": ("7200 rpm", "10,000 rpm", False),
+        "Disk speed": ("7,200 rpm", "10,000 rpm", False),
         "L2ARC devices": ("6 (Readzilla, read-optimised SSDs)", f"1 ({cache})", False),
         "SLOG devices": ("not stated (Logzilla, write-optimised SSDs)", f"1 ({log})", None),
         "Record size": ("512 B (stated for the reads)", "512 B", True),
@@ -124,8 +124,8 @@ def test_the_presets_say_the_same_of_what_was_chosen(name: str) -> None:
 @pytest.mark.parametrize(
     ("devices", "run", "same"),
     [
-        (["disk-7200", "disk-7200"], "7200 rpm", True),
-        (["disk-7200", "disk-10k"], "7200 rpm, 10,000 rpm", False),
+        (["disk-7200", "disk-7200"], "7,200 rpm", True),
+        (["disk-7200", "disk-10k"], "7,200 rpm, 10,000 rpm", False),
         (["nvme-datacentre"], "do not turn", False),
         ([], "not recorded", None),
     ],
@@ -142,7 +142,7 @@ def test_speed_behind_a_controller_and_of_a_null_blk() -> None:
         backing=None, ssd=None, disk=find_preset("disk-7200").model_dump(mode="json")["disk"]
     )
     null_blk = {"name": "d", "role": "data", "model": "null_blk", "latency_ns": 5_000_000, "parameters": None}
-    for each, run in ((behind, "7200 rpm"), (null_blk, "do not turn")):
+    for each, run in ((behind, "7,200 rpm"), (null_blk, "do not turn")):
         assert row("Disk speed", lab(testbed={"emulated": True, "devices": [each]}), disk_rpm=1).run == run
 
 

@@ -146,7 +146,7 @@ def test_what_is_not_durable_has_no_line() -> None:
 def test_the_headline_is_what_the_second_configuration_costs() -> None:
     made = table_series()
     text = answer(made, [], sync_table(made, forces_of_series(REFERENCE)))
-    assert text == "Forced writes take 2.50 to 3.00 times as long bypassed as cached, within this series."
+    assert text == "Forced writes take 2.5 to 3.00 times as long bypassed as cached, within this series."
     alone = made.model_copy(update={"cells": tuple(c for c in made.cells if "log" not in c.at)})
     text = answer(alone, [], sync_table(alone))
     assert text == "A forced write takes 50 µs (open_datasync) to 90 µs (2x8k)."

@@ -58,7 +58,7 @@ def test_today_is_replaced_for_a_gain_or_a_need_that_it_does_not_meet(
     advice = {
         "buy": "Buy b (TLC): it meets",
         "worse": f"Buy none of them{': keep what you have (a)' if 'a' in drives else ''}.",
-        "cannot-tell": "No candidate can be advised yet: of b the change for clients is not known.",
+        "cannot-tell": "No candidate can be advised yet: the change for clients is not known of b.",
     }[decision]
     assert sheet.advice.startswith(advice) and sheet.choice == ("b" if decision == "buy" else None)
 
@@ -73,7 +73,7 @@ def test_of_several_the_sheet_says_what_is_slower_than_today(tmp_path):
     text, slow = f'{BUDGET}\nread_p99 = "200us"', {"write": 600.0, "price": "45 EUR"}
     sheet = several(tmp_path / "more", text, {}, a={"read": 400.0}, b=slow, c={"price": "46 EUR"})
     assert "the cheapest of 2" in sheet.advice
-    assert "Against what you have (a), b: p99 of synchronous writes 10 times longer." in sheet.advice
+    assert "Against what you have (a), b: p99 of synchronous writes 10.0 times longer." in sheet.advice
 
 
 @pytest.mark.parametrize("slow", ["mine", "other"])

@@ -14,7 +14,7 @@ from reports.trend.analyse import trend_of
 from reports.trend.as_json import as_json
 from reports.trend.check_history import Stand
 from reports.trend.recorded_changes import version_labels
-from reports.trend.sentences import headline, sentences, statement
+from reports.trend.sentences import headline, remarks, sentences, statement
 from reports.trend.slower_limit import gate, reasons
 from tests.reports.trend.points import DEVICE, P50, RATE, VERSIONS, firmware, point
 
@@ -36,8 +36,9 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     arrow = "\N{RIGHTWARDS ARROW}"
     assert headline(trend) == (
         "The 3 figures that moved are now as in the past, as far as can be shown: "
-        f"slower from 2026-11-04 on (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk +32 %); faster "
-        f"from 2026-11-07 on (firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk -25 %)."
+        f"slower from 2026-11-04 on (firmware of log0 1.0 {arrow} 1.1: p50 of reads from disk 31.7 % higher)"
+        "; faster from 2026-11-07 on "
+        f"(firmware of log0 1.1 {arrow} 1.2: p50 of reads from disk 25.3 % lower)."
     )
 
 
@@ -175,8 +176,17 @@ def test_by_version_runs_of_one_version_stand_together():
     assert trend.points[6].run == "run20"
     assert {change.at for line in trend.lines for change in line.changes} == {3, 7}
     assert trend.checks[0].words == "new at 1.1, mended at 1.2"
-    one = trend_of(VERSIONS[:3], "version")
-    assert set(one.labels) == {"one version"}
+    # Again within a version: the run is told.
+    again = trend_of([*VERSIONS, point(21, 1.33, settings=firmware("1.2"), failed=True)], "version")
+    assert again.checks[0].words == "new at 1.1, mended at 1.2, failed again at 1.2 (run21)"
+
+
+def test_of_one_version_it_is_said_once_and_runs_stand_by_time():
+    one = trend_of([*VERSIONS[:2], point(3, failed=True)], "version")
+    assert one.by == "time" and one.labels == tuple(each.started_utc for each in one.points)
+    assert one.checks[0].words == "new at run3"
+    assert [each for each in remarks(one) if "one version" in each] == [remarks(one)[0]]
+    assert not any("one version" in each for each in remarks(trend_of(VERSIONS, "version")))
 
 
 def test_checks_have_a_history_over_the_runs():

@@ -57,9 +57,9 @@ def manifest() -> dict[str, Any]:
 def test_it_is_valid_without_a_server_side(tmp_path: Any) -> None:
     summary = synthetic.summarise(latency(), manifest())
     assert summary["verdict"] == "valid", summary["reasons"]
-    assert summary["reasons"] == ["All 6000 I/Os are accounted for, 46 of 46 checks hold."]
+    assert summary["reasons"] == ["All 6,000 I/Os are accounted for, 46 of 46 checks hold."]
     assert summary["notes"] == [
-        "all: all 2 devices at once wrote 12.29 MB/s, 1 times what each does alone, 12.29 MB/s together "
+        "all: all 2 devices at once wrote 12.29 MB/s, 1.00 times what each does alone, 12.29 MB/s together "
         "(range not known). Whether that is less than 0.97 times is open: measure longer, or in more phases."
     ]
 
@@ -104,7 +104,7 @@ def mixed(frame: pl.DataFrame, manifest_: dict[str, Any]) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (lost_rows, "write-a: latency.parquet holds 999 I/Os of fio, the manifest says 1000."),
+        (lost_rows, "write-a: latency.parquet holds 999 I/Os of fio, the manifest says 1,000."),
         (no_rows, "all: the phase has no I/O."),
         (another_layer, "write-b: the phase has no I/O."),
         (other_bytes, "write-a: bytes written to a (/sys): expected 5, found 6, tolerance 0."),

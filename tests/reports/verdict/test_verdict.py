@@ -48,7 +48,7 @@ def test_other_events_are_no_faults_and_many_faults_are_counted() -> None:
     assert len(judged([feed], ERRORS | {"ok": False})[1]) == 1
     many = [FAULT | {"fault": {"declared": False, "what": f"log0 stall {n}"}} for n in range(10)]
     (_, reason) = judged([feed, *many], ERRORS | {"ok": False})[1]
-    assert "log0 stall 0, log0 stall 1, " in reason and reason.endswith("log0 stall 7, and 2 more.")
+    assert "log0 stall 0, log0 stall 1, " in reason and reason.endswith("log0 stall 7 and 2 more.")
 
 
 def with_rows(*rows: synthetic.Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:

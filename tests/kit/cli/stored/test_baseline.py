@@ -119,3 +119,10 @@ def test_a_damaged_file_is_not_overwritten(hsp_here: Called, results: Path) -> N
     done = hsp_here("tag", str(results / "w" / "a"), "--results", str(results))
     assert done.returncode == 2 and "or remove it and set each baseline again" in done.stderr
     assert (results / "baselines.json").read_text() == "{"
+
+
+def test_what_a_baseline_was_is_said(hsp_here: Called, results: Path) -> None:
+    here, (a, b) = ["--results", str(results)], (str(results / "w" / name) for name in "ab")
+    assert hsp_here("tag", a, "fw1", *here).stderr == ""
+    assert hsp_here("tag", a, "fw1", *here).stderr == ""
+    assert hsp_here("tag", b, "fw1", *here).stderr.startswith("baseline fw1 was w/a, set 20")

@@ -132,3 +132,23 @@ def test_logs_by_a_coarse_clock_may_have_the_same_sum(tmp_path: Path, hsp_here: 
     )
     done = hsp_here("compare", a, b, "--", a, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_conditions_of_an_import_stay_with_its_run(tmp_path: Path, hsp_here: Called) -> None:
+    """And are said once for all files that have them."""
+    logs = []
+    for name in "abcde":
+        logs.append(_log(tmp_path / f"{name}_lat.1.log", range(150_000, 150_100)))
+        with Path(logs[-1]).open("a") as file:
+            file.write("200, 15")
+    first = hsp_here("import", *logs, "--op", "write", cwd=tmp_path)
+    again = hsp_here("show", "import", cwd=tmp_path)
+    for done in (first, again):
+        said = " ".join(done.stdout.split())
+        assert f"- {logs[0]}, {logs[1]}, {logs[2]} and 2 more: 1 left out: truncated last line." in said
+        assert "- --op has no effect on files of the format fio-log." in said
+    assert "warning" not in first.stderr
+    notes = json.loads(hsp_here("show", "import", "--json", cwd=tmp_path).stdout)["notes"]
+    assert len(notes) == 2
+    page = (tmp_path / "results" / "import" / "latest" / "report.html").read_text()
+    assert page.count("--op has no effect") == 1

@@ -67,12 +67,13 @@ def test_the_newest_is_first(hsp_here: Called, results: Path) -> None:
     # In a pipe: a row a run, whole.
     first = done.stdout.splitlines()[0].split("\t")
     assert first[:3] == ["VALID", "top-speeds", "2026-11-24T05:30:02Z"]
-    assert first[3].startswith("DRAM 6.17 µs, L2ARC 142 µs, disk 5.05 ms; SLOG 142 µs")
+    assert first[3].startswith("read DRAM 6.17 µs, L2ARC 142 µs, disk 5.05 ms; write SLOG 142 µs")
     assert first[4] == f"{results}/top-speeds/{RUNS[3]}" and len(done.stdout.splitlines()) == len(RUNS)
     runs = listed(hsp_here, results)
     assert [run["run"] for run in runs] == RUNS[::-1]
     first = runs[0]["rows"][0]
-    assert first == {"phase": "read", "op": "read", "tier": "dram", "p50_us": pytest.approx(6.17, abs=0.005)}
+    key = {"phase": "read", "layer": "nfs-server", "op": "read", "tier": "dram"}
+    assert first == {**key, "p50_us": pytest.approx(6.17, abs=0.005)}
     assert {run["verdict"] for run in runs} == {"valid"} and not any(run["problem"] for run in runs)
 
 
@@ -96,7 +97,7 @@ def test_on_a_terminal_a_run_is_a_row_with_its_verdict_in_colour(
 ) -> None:
     done = on_a_terminal("list", "--results", os.fspath(results))
     head, *rows = done.splitlines()
-    assert head.split() == ["verdict", "workload", "age", "p50", "run"] and len(rows) == len(RUNS)
+    assert head.split() == "verdict workload age p50 at the NFS server run".split() and len(rows) == len(RUNS)
     assert rows[0].startswith("\x1b[32mVALID\x1b[0m") and max(map(len, rows)) <= 80 + len("\x1b[32m\x1b[0m")
     for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         assert "\x1b" not in on_a_terminal("list", "--results", os.fspath(results), **more)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kit.core.cache import lock_of
+from kit.core.units import format_decimal_bytes
 from kit.lab.guest import _Supervisor, running_labs
 from kit.lab.image import tree as image_tree
 from kit.lab.image.image import ImageInputs
@@ -171,8 +172,9 @@ def test_the_command_tells_paths_and_bytes(cache: Path, hsp_here: Called) -> Non
     used_bytes = tar.stat().st_blocks * 512
     planned = hsp_here("clean", "--cache", "--dry-run")
     assert planned.returncode == 0, planned.stderr
-    assert f"would remove: {tar} (modules of another version, {used_bytes} bytes)" in planned.stdout
-    assert f"{used_bytes} bytes would be freed" in planned.stdout
+    size = format_decimal_bytes(used_bytes)
+    assert f"would remove: {tar} (modules of another version, {size})" in planned.stdout
+    assert f"{size} would be freed" in planned.stdout
     assert tar.exists()
     done = json.loads(hsp("clean", "--cache", "--json").stdout)
     assert done["bytes"] == used_bytes
@@ -206,7 +208,7 @@ def test_of_a_link_only_the_link_goes(cache: Path, tmp_path: Path) -> None:
 
 def test_without_a_cache_there_is_nothing_and_none_is_made(cache: Path, hsp_here: Called) -> None:
     done = hsp_here("clean", "--cache")
-    assert (done.returncode, done.stdout) == (0, "0 bytes freed\n")
+    assert (done.returncode, done.stdout) == (0, "0 B freed\n")
     assert not cache.exists()
 
 
