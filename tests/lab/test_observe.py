@@ -163,7 +163,8 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
     changes = {key: value - before.calls.get(key, 0) for key, value in after.calls.items()}
     assert {key: change for key, change in changes.items() if change} == +moved
     forced = sum(ios for (*_, tier), ios in rows.items() if tier in ("slog", "pool"))
-    assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] == forced
+    # nfsd commits changes of attributes, too.
+    assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] >= forced
 
 
 @pytest.mark.parametrize("moment", ["make work directory", "start the tracer", "observe"])
