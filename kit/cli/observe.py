@@ -20,6 +20,7 @@ from kit.hosts.connect import open_host
 from kit.observe import by_hand
 from kit.observe.observe import observe as observe_server
 from kit.observe.observe import refuse_duration, refuse_others
+from kit.plan.plan import digest_of
 from kit.recovery.journal import Journal
 from kit.session.live.terminal import LiveView
 from kit.session.measure import is_shown, new_run
@@ -86,7 +87,7 @@ def observe(
     with server:
         refuse_others(server)
         plan = {"hosts": {"server": str(address)}, "ssh_config": config}
-        run_dir = new_run(results, _NAME, plan)
+        run_dir = new_run(results, _NAME, plan | {"digest": digest_of(plan)})
         command = ["hsp", *sys.argv[1:]]
         wanted = tuple(dataset or ())
         if live and is_shown(progress, json_output=json_output):

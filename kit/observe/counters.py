@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from kit.core.errors import HostError
+from kit.core.text import commas
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, parse_kstat
 from kit.instruments.base import minus, split_tail
@@ -95,6 +96,18 @@ def checks(
         found = _between(around, key, seen)
         yield Check.of_counts("NFS-OPERATIONS", f"all {version} {what}", f"{NFSD} {key}", seen, found)
     yield from kernel_checks(around, tiers)
+
+
+def unfinished(around: Around[ServerCounters], trace: Trace) -> tuple[int, list[str]]:
+    """Requests that had not ended at the end of the tracer, one a thread at most; more are a problem."""
+    threads = max(each.threads for each in (*around.outer, *around.inner))
+    open_ = {op: count - trace.done.get(op, 0) for op, count in trace.started.items()}
+    wrong = {op: commas(trace.started[op]) for op, count in open_.items() if not 0 <= count <= threads}
+    problems = [
+        f"the tracer saw {started} {op} requests start and {commas(trace.done.get(op, 0))} end"
+        for op, started in wrong.items()
+    ]
+    return sum(max(count, 0) for count in open_.values()), problems
 
 
 def _between(around: Around[ServerCounters], key: str, seen: int) -> int:

@@ -284,6 +284,8 @@ def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
     ends_ns = [snapshot.at_ns for snapshot in trace.snapshots]
     end_ns = clock.from_host_ns(max(ends_ns, default=origin_ns) - origin_ns)
     last_ns = max((int(each["time_ns"].max() or 0) for each in frames if each.height), default=0)  # type: ignore[arg-type]
+    if not trace.local:
+        problems += counters.unfinished(looked.around, trace)[1]
     made = [*_checks(looked, known, tiers)]
     checks = [each.model_copy(update={"instrument": "observed"}) for each in made if isinstance(each, Check)]
     what = "reads, writes and fsyncs of files of ZFS" if trace.local else "requests to ZFS over NFS"
@@ -342,7 +344,10 @@ def _observed(looked: Looked) -> Observed:
         counts[place_of(key)] = counts.get(place_of(key), 0) + sum(bins.values())
     others = sum(counts.get(place, 0) for place in known.others)
     strange = sum(n for place, n in counts.items() if place != FAILED and place not in known.file_systems)
-    own = local_calls.observed(looked.trace) if looked.trace.local else {}
+    if looked.trace.local:
+        own = local_calls.observed(looked.trace)
+    else:
+        own = {"unfinished": counters.unfinished(looked.around, looked.trace)[0]}
     return Observed(
         **{"failed": counts.get(FAILED, 0), **own},
         callers=callers.rows(looked.trace, known),

@@ -41,7 +41,8 @@ class Observed(Stored):
     `callers`: what each client waited for; `operations`: all of the NFS server.
     `local`: not the requests of NFS clients, but the calls of all processes of the server, by name.
     Then `elsewhere` are of file systems without a known name, and `failed` all that failed. Left out are
-    also `empty` calls, that moved no byte, `mapped` pages that were read or written, and `unfinished` calls.
+    also `empty` calls, that moved no byte, and `mapped` pages that were read or written. `unfinished`: had
+    not ended at the end.
     """
 
     local: bool = False

@@ -121,6 +121,8 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
         notes.append(f"{commas(failed)} requests failed before the server knew their file: left out.")
     if others := manifest.observed.others:
         notes.append(f"{commas(others)} requests were to other datasets than those asked for: left out.")
+    if unfinished := manifest.observed.unfinished:
+        notes.append(f"{commas(unfinished)} requests had not ended at the end: they are left out.")
     return Judged({"observed": describe(manifest.observed)}, notes=notes)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit.observe.counters import Around, ServerCounters, checks
+from kit.observe.counters import Around, ServerCounters, checks, unfinished
 from kit.trace.output import Trace
 
 NONE = ServerCounters({"read": 100, "write": 50, "commit": 0}, 8, {}, {})
@@ -41,3 +41,10 @@ def test_others_may_use_the_arc_as_well(misses: int, closes: bool) -> None:
     made = {each.id: each for each in checks(Around((NONE, after), (NONE, after)), trace, tiers)}
     assert made["ARC-MISSES"].closes is closes
     assert made["L2ARC-HITS"].closes and made["ZIL-COMMITS"].closes
+
+
+@pytest.mark.parametrize(("started", "done", "found"), [(40, 40, 0), (48, 40, 8), (49, 40, 9), (40, 41, 0)])
+def test_a_request_a_thread_may_be_under_way_at_the_end(started: int, done: int, found: int) -> None:
+    around = Around((NONE, NONE), (NONE, NONE))
+    count, problems = unfinished(around, Trace(started={"read": started}, done={"read": done}))
+    assert count == found and bool(problems) is (not 0 <= started - done <= NONE.threads)

@@ -96,8 +96,8 @@ def test_an_invalid_line_is_a_problem(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "count", "problem"),
     [
-        (4000, "3455", "the tracer saw 3455 read requests start and 3456 end"),
-        (4000, "3457", "the tracer saw 3457 read requests start and 3456 end"),
+        (4000, "3455", "the tracer saw 3,455 read requests start and 3,456 end"),
+        (4000, "3457", "the tracer saw 3,457 read requests start and 3,456 end"),
         (4000, '3456, "5120,4000": 1', "the tracer saw 1 commit requests start and 0 end"),
         (4001, '3456, "4608,4001": 1', "the tracer's histograms hold 0 of 1 write requests: a map was full"),
     ],
@@ -116,7 +116,7 @@ def test_ends_are_those_that_were_counted_where_the_program_does_not_count_them_
     trace = parse_trace("".join(lines))
     assert (trace.problems, trace.started, trace.done) == ([], {"read": 3456}, {"read": 3456})
     text = edited("".join(lines), "@counts", '"4096,4000": 3456', '"4096,4000": 3460')
-    assert parse_trace(text).problems == ["the tracer saw 3460 read requests start and 3456 end"]
+    assert parse_trace(text).problems == ["the tracer saw 3,460 read requests start and 3,456 end"]
 
 
 def test_recorded_values() -> None:
@@ -216,7 +216,7 @@ def test_a_full_map_is_a_problem() -> None:
     lost = sum(counts.pop(key) for key in dropped)
     assert lost > 100
     assert parse_trace(f"{before}{json.dumps(message)}\n{after}").problems == [
-        f"the tracer's histograms hold {3456 - lost} of 3456 read requests: a map was full"
+        f"the tracer's histograms hold {3456 - lost:,} of 3,456 read requests: a map was full"
     ]
 
 
