@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,50 +15,52 @@ from kit.config.address import HostAddress, parse_address
 from kit.config.testbed import read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import EXIT_HOST, ConfigError
-from kit.core.output import emit_json, say
+from kit.core.output import emit, emit_json, say
 from kit.core.progress import Progress
+from kit.hosts.base import Host
 from kit.hosts.connect import open_host
 from kit.observe import by_hand
 from kit.observe.observe import observe as observe_server
 from kit.observe.observe import refuse_duration, refuse_others
 from kit.plan.plan import digest_of
-from kit.recovery.journal import Journal
+from kit.recovery.journal import Journal, Leftover
 from kit.session.live.terminal import LiveView
 from kit.session.measure import is_shown, new_run
 from kit.session.presentation import code_of, print_result
 from kit.store import run_directory
 
 _NAME = "observe"
+HostArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[USER@]HOST", help="The server, as in `ssh [USER@]HOST`. Without: this machine."),
+]
+DatasetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dataset", metavar="NAME", help="Only this pool or dataset, and all below it. Repeatable."
+    ),
+]
+ProgramOption = Annotated[
+    str | None,
+    typer.Option(
+        "--program",
+        metavar="VERSION",
+        help="Print the tracer for this OpenZFS, to run it by hand where hsp cannot be.",
+    ),
+]
 
 
 def observe(
-    host: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[USER@]HOST", help="The server, as in `ssh [USER@]HOST`. Without: this machine."
-        ),
-    ] = None,
+    host: HostArgument = None,
     testbed: Annotated[
         Path | None, typer.Option("--testbed", metavar="FILE", help="The server of this testbed instead.")
     ] = None,
     for_: Annotated[
         str, typer.Option("--for", metavar="TIME", help="How long; Ctrl-C ends it earlier.")
     ] = "10min",
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dataset", metavar="NAME", help="Only this pool or dataset, and all below it. Repeatable."
-        ),
-    ] = None,
+    dataset: DatasetOption = None,
     live: LiveOption = False,
-    program: Annotated[
-        str | None,
-        typer.Option(
-            "--program",
-            metavar="VERSION",
-            help="Print the tracer for this OpenZFS, to run it by hand where hsp cannot be.",
-        ),
-    ] = None,
+    program: ProgramOption = None,
     local: Annotated[
         bool, typer.Option("--local", help="Its own programs, in place of NFS clients.")
     ] = False,
@@ -76,7 +79,7 @@ def observe(
       hsp observe root@db --local
     """
     if program is not None:
-        sys.stdout.write(by_hand.program(program))
+        emit(by_hand.program(program))
         return
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
@@ -88,18 +91,9 @@ def observe(
         refuse_others(server)
         plan = {"hosts": {"server": str(address)}, "ssh_config": config}
         run_dir = new_run(results, _NAME, plan | {"digest": digest_of(plan)})
-        command = ["hsp", *sys.argv[1:]]
-        wanted = tuple(dataset or ())
         if live and is_shown(progress, json_output=json_output):
             progress.show_below(LiveView(run_dir))
-        # It is held until the report is there: who looks at the run waits for that.
-        with Journal(run_dir.journal) as journal:
-            run_directory.point_latest(run_dir)
-            left = observe_server(
-                server, Clock("real"), run_dir, span_ns, command, progress, journal, wanted, local=local
-            )
-            with progress.step("drawing the report"):
-                analysed = reports.analyse(run_dir)
+        analysed, left = _observed(server, run_dir, span_ns, progress, tuple(dataset or ()), local=local)
     if json_output:
         emit_json(analysed.summary.as_json())
     else:
@@ -107,6 +101,27 @@ def observe(
     for each in left:
         say(each.problem)
     raise typer.Exit(EXIT_HOST if left else code_of(analysed.summary))
+
+
+def _observed(
+    server: Host,
+    run_dir: run_directory.RunDir,
+    span_ns: int,
+    progress: Progress,
+    wanted: Sequence[str],
+    *,
+    local: bool,
+) -> tuple[reports.Analysed, list[Leftover]]:
+    """The observation with its report, and what could not be undone. Raises KitError."""
+    command = ["hsp", *sys.argv[1:]]
+    # It is held until the report is there: who looks at the run waits for that.
+    with Journal(run_dir.journal) as journal:
+        run_directory.point_latest(run_dir)
+        left = observe_server(
+            server, Clock("real"), run_dir, span_ns, command, progress, journal, wanted, local=local
+        )
+        with progress.step("drawing the report"):
+            return reports.analyse(run_dir), left
 
 
 def _server(host: str | None, testbed: Path | None) -> tuple[HostAddress, str | None]:

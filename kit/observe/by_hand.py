@@ -42,5 +42,5 @@ def program(version: str) -> str:
         keys=MAP_KEYS, tick=_TICK_MS, begin=nfsd_tracer.mark(1, _INTERVAL_NS), end=nfsd_tracer.mark(0, 0)
     )
     tracing = replace(TracingSupport("full", support.program(zfs)), bpftrace=_BPFTRACE)
-    interpreter, _, rest = tracing.text.partition("\n")
-    return f"{interpreter}\n{usage}{rest}"
+    interpreter, *rest = tracing.text.splitlines(keepends=True)
+    return "".join((interpreter, usage, *rest))

@@ -48,9 +48,10 @@ def _others(first: Outcome, more: Sequence[Outcome]) -> str:
     failed = sum(each.makes == "invalid" for each in more)
     if not failed and first.makes != "invalid":
         return f" {counted(len(more), 'more reason')} below." if more else ""
-    numbers = ((failed, "more failed"), (len(more) - failed, "not known"))
-    told = ", ".join(f"{number} {words}" for number, words in numbers if number)
-    return f" Below: {told}." if told else ""
+    unknown = len(more) - failed
+    numbers = ((failed, "failed"), (unknown, "is not known" if unknown == 1 else "are not known"))
+    told = " and ".join(f"{number} {words}" for number, words in numbers if number)
+    return f" Of the other limits and checks, {told}." if told else ""
 
 
 def is_told(summary: Summary) -> bool:

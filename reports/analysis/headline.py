@@ -260,8 +260,7 @@ def _compared(line: HeadlineRow, phase: str) -> str:
 
 
 def _times(ratio: float) -> str:
-    """How many times longer; 1.1 times as long is not 1.1 times longer."""
-    return f"{format_factor(ratio, 2)} {'longer' if ratio >= 2 else 'as long'}"
+    return f"{format_factor(ratio, 2)} as long"
 
 
 def _modes(summary: Summary) -> str:

@@ -58,14 +58,14 @@ def headline(trend: Trend) -> str:
         alike = len(trend.alike)
         but = f"; in {alike} neighbouring runs look alike" if alike else ""
         return f"No change is shown in {judged} of {len(trend.lines)} figures over {points} runs{but}."
-    kinds = {"slower": "slower", "faster": "faster", "back": "as in the past, as far as can be shown"}
+    kinds = {"slower": "slower", "faster": "faster", "back": "back at their past level"}
     count = Counter[str](line.moved for line in moved)
     held = [(number, text) for kind, text in kinds.items() if (number := count[kind])]
     now = ", ".join(f"{number} {'is' if number == 1 else 'are'} {text}" for number, text in held)
     of = f"Now, of {counted(len(moved), 'figure')} that moved, {now}"
     if count["back"] == len(moved):
         were = "figure that moved is" if len(moved) == 1 else f"{len(moved)} figures that moved are"
-        of = f"The {were} now as in the past, as far as can be shown"
+        of = f"The {were} back at the past level, as far as these runs show. In between"
     told = [*_since(trend, moved)]
     more = f"; {counted(len(told) - _MOST_SINCE, 'more place')}" if len(told) > _MOST_SINCE else ""
     return f"{of}: {'; '.join(told[:_MOST_SINCE])}{more}."

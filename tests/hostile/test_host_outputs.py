@@ -40,6 +40,7 @@ WRITERS = {
     "kit/store/trial/reader.py": "nothing: what is wrong with a file goes to a socket",
     "kit/cli/slog.py": "reports.output.slog_table",
     "kit/cli/host/check.py": "kit.doctor.report",
+    "kit/cli/observe.py": "a program of the kit",
     "kit/cli/stored/list_.py": "what is in a results directory",
     "kit/cli/plan.py": "lines of the plan",
     "kit/cli/host/disks.py": "kit.devices.listing",

@@ -193,7 +193,7 @@ def _share(told: PowerLossResult) -> str:
         return ""
     low, high = f"{100 * told.bound.low:.1f}", f"{100 * told.bound.high:.1f} %"
     share = f"{low} to {high}" if told.moments_with_loss else f"Fewer than {high}"
-    return f"{share} of power losses like these lose data (95 %)."
+    return f"{share} of power losses like these lose data (95 % confidence)."
 
 
 def _like(told: PowerLossResult) -> str:

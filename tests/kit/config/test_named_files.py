@@ -41,14 +41,14 @@ STORED = {
         "import.source.files import.source.program mount.source phases.[].checks.[].source "
         "phases.[].client_log.slowest.[].host "
         "phases.[].machines.[].host phases.[].clients.[].host phases.[].cpu.[].host "
-        "observed.file_systems.[] "
+        "observed.file_systems.[] observed.callers.[].file_system "
         "phases.[].extremes.[].host phases.[].shares.source "
         "phases.[].sums.[].host phases.[].unavailable.[].source testbed.devices.[].path testbed.file"
     ),
     "summary": (
         "accounting.phases.[].checks.[].source accounting.phases.[].shares.source "
         "accounting.phases.[].unavailable.[].source reference.source use.[].cpu.[].host clients.[].host "
-        "observed.[].file_system"
+        "observed.[].file_system observed.[].program"
     ),
     "series": "",
     "slog": "host",

@@ -79,7 +79,7 @@ def test_its_job_is_one_that_a_user_could_write(tmp_path: Path, threads: int) ->
 def test_reads_from_elsewhere_and_the_tracers_problems_make_it_unknown() -> None:
     """The recorded phase has reads from all three tiers."""
     [problem] = observer_effect._unlike_dram(TRACE.read_text())
-    assert problem.endswith("of 3456 reads were from DRAM, so they say nothing of it")
+    assert problem.endswith("of 3,456 reads were from DRAM, so they say nothing of it")
     assert "the tracer never began" in list(observer_effect._unlike_dram(""))
 
 

@@ -35,15 +35,15 @@ READS = row("read", "read", "l2arc", 178.0), row("read", "read", "disk", 5830.0)
 WRITES = row("write-slog", "write", "slog", 158.0), row("write-pool", "write", "pool", 5960.0)
 
 
-OF_READS = "reads: SSD cache (L2ARC) 178 µs, disk 5.83 ms, 33 times longer"
-OF_WRITES = "writes: log SSD (SLOG) 158 µs, disk 5.96 ms, 38 times longer"
+OF_READS = "reads: SSD cache (L2ARC) 178 µs, disk 5.83 ms, 33 times as long"
+OF_WRITES = "writes: log SSD (SLOG) 158 µs, disk 5.96 ms, 38 times as long"
 
 
 def test_both_ssd_tiers() -> None:
     assert sentence(*READS, *WRITES) == f"Median latency of {OF_READS}; of {OF_WRITES}."
     frame, manifest = synthetic.latency(), synthetic.manifest()
     made = of(frame, manifest)
-    assert made.sentence.startswith("Median latency of ") and made.sentence.endswith(" times longer.")
+    assert made.sentence.startswith("Median latency of ") and made.sentence.endswith(" times as long.")
     assert made.emulated and [line.name for line in made.lines] == [
         "DRAM (ARC)", "SSD cache (L2ARC)", "disk", "log SSD (SLOG)", "disk"
     ]  # fmt: skip
@@ -90,9 +90,9 @@ def test_no_ssd_tier() -> None:
         (10_000.0, 5000.0, "0.5 times as long"),
         (5000.0, 5000.0, "1 times as long"),
         (5000.0, 5100.0, "1 times as long"),
-        (1000.0, 5250.0, "5.2 times longer"),
-        (100.0, 996.0, "10 times longer"),
-        (1.0, 123_456.0, "123,456 times longer"),
+        (1000.0, 5250.0, "5.2 times as long"),
+        (100.0, 996.0, "10 times as long"),
+        (1.0, 123_456.0, "123,456 times as long"),
     ],
 )
 def test_an_ssd_slower_than_the_disk_is_not_called_faster(ssd_us: float, disk_us: float, words: str) -> None:
@@ -110,8 +110,8 @@ def test_one_ssd_faster_and_one_slower() -> None:
 def test_a_tier_is_compared_within_its_phase_where_it_can_be() -> None:
     later = row("read-2", "read", "l2arc", 583.0), row("read-2", "read", "disk", 5830.0)
     assert sentence(*READS, *later) == (
-        "Median latency of reads (512 B read): SSD cache (L2ARC) 178 µs, disk 5.83 ms, 33 times longer; "
-        "of reads (read-2): SSD cache (L2ARC) 583 µs, disk 5.83 ms, 10 times longer."
+        "Median latency of reads (512 B read): SSD cache (L2ARC) 178 µs, disk 5.83 ms, 33 times as long; "
+        "of reads (read-2): SSD cache (L2ARC) 583 µs, disk 5.83 ms, 10 times as long."
     )
 
 
@@ -124,7 +124,7 @@ def test_no_io_and_nothing_to_trust() -> None:
     assert sentence() == "No I/O was measured."
     assert sentence(*READS, verdict="unknown") == "The numbers of this run cannot be trusted."
     # An import is unknown by nature: its numbers are what they are.
-    assert "times longer" in sentence(*READS, verdict="unknown", by_nature="an import")
+    assert "times as long" in sentence(*READS, verdict="unknown", by_nature="an import")
     frame, manifest = synthetic.latency(), synthetic.manifest()
     manifest["problems"] = synthetic.problems("the server rebooted")
     made = of(frame, manifest)
