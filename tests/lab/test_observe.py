@@ -209,7 +209,6 @@ _NFS_FIO = (
 _LOCAL_LOAD = (
     # Its last read is at the end of the file.
     "dd if=/tank/home/warm of=/dev/null bs=64k status=none; "
-    "dd if=/dev/zero of=/mnt/tank/home/served bs=512 count={nfs} conv=notrunc oflag=dsync status=none; "
     "fio --output-format=json --ioengine=psync --bs=4k --size=1m --number_ios={n} --randrepeat=1 "
     "--invalidate=0 "
     "--name=log --filename=/tank/home/log --rw=randwrite --sync=dsync "
