@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -273,17 +273,33 @@ def test_a_log_device_that_is_removed_meanwhile_makes_it_unknown(served: Rig, tm
     assert any("log devices of tank changed meanwhile" in text for text in summary["reasons"])
 
 
-@pytest.mark.parametrize("moment", ["make work directory", "start the tracer", "observe"])
-def test_nothing_is_left_on_the_server_after_a_kill(served: Rig, tmp_path: Path, moment: str) -> None:
-    bed = Bed(served, tmp_path, {"data": ("vd0",)})
+def killed_when(served: Rig, folder: Path, due: Callable[[], bool], moment: str) -> None:
+    """An observation that is killed when it is `due`; nothing may be left of it."""
+    bed = Bed(served, folder, {"data": ("vd0",)})
     before = state_of(served.host)
-    words = ["observe", "--testbed", os.fspath(bed.path), "--for", "1h", *bed.results]
-    process = start(words)
-    wait_for(lambda: has_begun(tmp_path, moment) or process.poll() is not None, 300, moment)
+    process = start(["observe", "--testbed", os.fspath(bed.path), "--for", "1h", *bed.results])
+    wait_for(lambda: due() or process.poll() is not None, 300, moment)
     assert process.poll() is None
     process.kill()
     process.wait()
     wait_for(lambda: not changed(before, served), 120, "the guard")
+
+
+@pytest.mark.parametrize("moment", ["make work directory", "start the tracer", "observe"])
+def test_nothing_is_left_on_the_server_after_a_kill(served: Rig, tmp_path: Path, moment: str) -> None:
+    killed_when(served, tmp_path, lambda: has_begun(tmp_path, moment), moment)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("commands", range(3, 33, 3))
+def test_nothing_is_left_after_a_kill_at_ten_moments(served: Rig, tmp_path: Path, commands: int) -> None:
+    def due() -> bool:
+        return any(
+            each.read_bytes().count(b"\n") >= commands
+            for each in tmp_path.glob("observe/2*/raw/commands.jsonl")
+        )
+
+    killed_when(served, tmp_path, due, f"{commands} commands")
 
 
 def test_a_trace_taken_by_hand_is_imported(served: Rig, tmp_path: Path) -> None:
