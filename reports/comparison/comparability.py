@@ -37,6 +37,9 @@ _PARTS = {"testbed": 3, "phase": 1, "machines": 2}
 _SHOWN = 160
 # So many keys of one thing in a sentence.
 _MOST_KEYS = 8
+# A line is named by these first: what a series is measured again for.
+_NAMED_BY = ("versions.kernel", "versions.zfs", ".settings.driver", "versions.", ".settings.", "testbed.")
+_MOST_CHARACTERS = 40
 
 
 def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
@@ -198,6 +201,18 @@ def differences(across: Mapping[str, Sequence[Any]]) -> list[str]:
         more = f"; {len(keys) - _MOST_KEYS} more keys" if len(keys) > _MOST_KEYS else ""
         made.append(f"{words}{more}.")
     return made
+
+
+def side_names(across: Mapping[str, tuple[Any, Any]]) -> tuple[str, str]:
+    """A and B by the setting that tells them apart, such as "A: kernel 6.1"; without one by their letter."""
+    for wanted in _NAMED_BY:
+        for key, values in across.items():
+            is_wanted = key.startswith(wanted) or (wanted.startswith(".") and wanted in key)
+            if is_wanted and None not in values:
+                said = key.rpartition(".")[2]
+                first, second = (str(value)[:_MOST_CHARACTERS] for value in values)
+                return f"A: {said} {first}", f"B: {said} {second}"
+    return "A", "B"
 
 
 def _mixed(side: str, runs: Sequence[tuple[str, Mapping[str, Any]]], keys: Sequence[str]) -> Iterator[str]:

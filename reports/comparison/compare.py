@@ -16,6 +16,7 @@ from kit.store.format import FORMAT
 from kit.store.labels import ios_words, layer_name
 from kit.store.parts.comparison import ComparedCell, ComparedRow, Comparison
 from kit.store.summary import Row, Summary
+from reports.comparison.comparability import side_names
 from reports.statistics.ratios import (
     ALPHA_TOGETHER,
     ERRORS_95,
@@ -134,9 +135,12 @@ def interval(row: ComparedRow | ComparedCell) -> str:
 
 
 def answer(result: Comparison) -> str:
-    """Direction and size of the largest difference."""
+    """Direction and size of the largest difference, and what tells A and B apart."""
     row = largest(result)
-    return f"A against B: {result.conclusion}" if row is None else difference(row)
+    if row is None:
+        return f"A against B: {result.conclusion}"
+    sides = side_names(result.across)
+    return difference(row) + (f" ({', '.join(sides)})" if sides != ("A", "B") else "")
 
 
 def difference(row: ComparedRow | ComparedCell) -> str:

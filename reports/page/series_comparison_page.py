@@ -8,20 +8,16 @@ from typing import Any
 
 from kit.store.parts.comparison import ComparedSeries
 from kit.store.series import Series
-from reports.comparison.comparability import differences
+from reports.comparison.comparability import differences, side_names
 from reports.comparison.compare import difference
 from reports.figures.runs.series import compared
 from reports.page import document
-
-# A line is named by these first: what a series is measured again for.
-_NAMED_BY = ("versions.kernel", "versions.zfs", ".settings.driver", "versions.", ".settings.", "testbed.")
-_MOST_CHARACTERS = 40
 
 
 @document.damage_refused("series.json of a series", "draw each series alone")
 def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tuple[Any, Any]]) -> str:
     """The page as HTML that needs nothing else. `across`: settings that differ, key -> (A's, B's)."""
-    names = dict(zip(("A", "B"), _names(across), strict=True))
+    names = dict(zip(("A", "B"), side_names(across), strict=True))
     collected = document.Figures()
     figures = [collected.add(figure, "series") for figure in compared(result, a)]
     stamp = [document.plain(line) for line in (*names.values(), f"A: {a.id}, B: {b.id}")]
@@ -45,15 +41,3 @@ def _answer(result: ComparedSeries) -> str:
         return result.conclusion[0]
     most = max(differ, key=lambda row: (row.figure == "p50", abs(math.log(row.ratio))))
     return f"{difference(most)}, {', '.join(f'{name} {value}' for name, value in most.at.items()) or 'base'}"
-
-
-def _names(across: Mapping[str, tuple[Any, Any]]) -> tuple[str, str]:
-    """A and B by the setting that tells them apart, such as "A: kernel 6.1"; without one by their letter."""
-    for wanted in _NAMED_BY:
-        for key, values in across.items():
-            is_wanted = key.startswith(wanted) or (wanted.startswith(".") and wanted in key)
-            if is_wanted and None not in values:
-                said = key.rpartition(".")[2]
-                first, second = (str(value)[:_MOST_CHARACTERS] for value in values)
-                return f"A: {said} {first}", f"B: {said} {second}"
-    return "A", "B"

@@ -369,3 +369,15 @@ def test_the_answer_has_direction_size_and_range_or_says_nothing(runs, shift, be
     assert text.startswith(begins)
     if runs > 1 and shift != 1:
         assert f" % {'longer' if shift > 1 else 'less'} (" in text and text.endswith(" %) at p50")
+
+
+def test_the_first_sentence_names_what_tells_the_sides_apart():
+    generator = np.random.default_rng(7)
+    sides = make_side(generator, 3), [make_run(generator, 1.5) for _ in range(3)]
+    result = Comparison.from_json(compare(*sides), "comparison")
+    for across, end in (
+        ({"versions.zfs": ("2.3.9", "2.4.0")}, " (A: zfs 2.3.9, B: zfs 2.4.0)"),
+        ({"load": ("a", "b")}, ""),
+    ):
+        said = answer(result.model_copy(update={"across": across}))
+        assert said == answer(result) + end and said.startswith("B's ")
