@@ -1,8 +1,8 @@
 """What OpenZFS counts of the calls to its file systems, around the tracer of a whole machine.
 
 Source: /proc/spl/kstat/zfs/POOL/objset-* of each mounted dataset; a snapshot has none (OpenZFS 2.1 to 2.4,
-module/zfs/dataset_kstats.c). `reads` and `writes` grow by one at the end of zfs_read and zfs_write, whoever
-called them: not for calls of no bytes, reads at the end of a file and writes that fail, but for most reads
+module/zfs/dataset_kstats.c). `reads` and `writes` grow by one at the end of zfs_read and zfs_write, for
+every caller: not for calls of no bytes, reads at the end of a file and writes that fail, but for most reads
 that fail. They grow, too, for each page of a mapped file (zfs_getpage, zfs_putpage), for extended attributes
 that are files, and for files that `zfs rewrite` writes anew; the tracer counts the first two apart.
 """

@@ -204,7 +204,12 @@ class _Observation:
         trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.local)
         problems = [*problems, *trace.problems]
         at_ns = [each.at_ns for each in trace.snapshots] or [0]
-        events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))
+        events: tuple[Event, ...] = ()
+        try:
+            events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))
+        except HostError as error:
+            # They are marks alone: what was seen is kept without them.
+            self.record.add_notes(f"Scrubs and syncs of txgs are not shown: {error.message}")
         return Looked(trace, around, before, after, interval_ns, tuple(problems), events, interrupted)
 
     def _tell_under_way(self, before: Served, interval_ns: int, duration_ns: int) -> None:
