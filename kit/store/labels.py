@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
@@ -65,6 +66,14 @@ BELOW = {"l2arc": ("read", "disk"), "slog": ("write", "pool")}
 def tier_name(tier: str) -> str:
     """The name of a tier for people; that of an unknown tier is its own."""
     return NAMES.get(tier, tier)
+
+
+def tier_names(tiers: Iterable[str]) -> dict[str, str]:
+    """The names of tiers that stand together: those of the disk by what they answer, if both are there."""
+    names = {tier: tier_name(tier) for tier in tiers}
+    if {"disk", "pool"} <= names.keys():
+        names |= {"disk": "disk, reads", "pool": "disk, writes"}
+    return names
 
 
 def short_name(tier: str, op: str) -> str:

@@ -85,15 +85,21 @@ def _imported(manifest: Manifest, summary: Summary, found: Sequence[PhaseFinding
 
 
 def _methods(means: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """The fastest and the slowest row of the first section."""
-    rows = [(*name.rpartition(": ")[::2], us) for name, us in means]
-    times = sorted((us, method) for section, method, us in rows if section == rows[0][0])
-    if len(times) > 1:
-        (low_us, fast), (high_us, slow) = times[0], times[-1]
-        yield (
-            f"{rows[0][0][:1].upper()}{rows[0][0][1:]}: {fast} is the fastest, {format_latency(low_us)}; "
-            f"{slow} the slowest, {format_latency(high_us)}, {format_factor(high_us / low_us)} as long."
-        )
+    """The fastest and the slowest row of the first section, and of each other with the same methods."""
+    sections: dict[str, dict[str, float]] = {}
+    for name, us in means:
+        section, _, method = name.rpartition(": ")
+        sections.setdefault(section, {})[method] = us
+    first = next(iter(sections.values()), {})
+    said = [
+        f"{section[:1].upper()}{section[1:]}: {fast} is the fastest, {format_latency(of[fast])}; "
+        f"{slow} the slowest, {format_latency(of[slow])}, {format_factor(of[slow] / of[fast])} as long."
+        for section, of in sections.items()
+        if of.keys() == first.keys() and len(of) > 1
+        for fast, slow in [(min(of, key=of.__getitem__), max(of, key=of.__getitem__))]
+    ]
+    if said:
+        yield " ".join(said)
 
 
 def _where(outcome: Outcome, manifest: Manifest) -> str:

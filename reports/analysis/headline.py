@@ -15,6 +15,8 @@ from kit.core.text import commas, some
 from kit.core.units import format_factor, format_latency, format_latency_range
 from kit.store.labels import BELOW, SYNCS, op_name, tier_name
 from kit.store.manifest import Manifest, Mount
+from kit.store.parts.bands import BandRow
+from kit.store.parts.client_figures import ClientFigures
 from kit.store.summary import Row, Summary
 from kit.store.tables import DEVICE, SERVER
 from reports.analysis import import_source
@@ -153,16 +155,18 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:
-    """The reasons of the verdict; of a valid run what was matched and what was checked."""
-    if summary.verdict != "valid" or summary.by_nature:
-        # The sentence tells the first.
-        return summary.shown_reasons[is_told(summary) :]
-    count = summary.tally
-    words = f"Complete: {matched(summary)}. {count.words.capitalize()}"
+    """The reasons of the verdict; of a run that is measured completely what was matched and checked."""
+    # The sentence tells the first.
+    reasons = summary.shown_reasons[is_told(summary) :]
+    if summary.by_nature or any(each.makes == "unknown" for each in summary.causes):
+        return reasons
+    is_valid, count = summary.verdict == "valid", summary.tally
+    complete = "Complete" if is_valid else "The measurement is complete"
+    words = f"{complete}: {matched(summary)}. {count.words.capitalize()}"
     words += f"; {count.unavailable} checks are not available here." if count.unavailable else "."
     if count.unjudged:
         words += f" {count.unjudged} expectations were not judged: the server was not traced."
-    return (words, *summary.known_notes)
+    return (words, *summary.known_notes) if is_valid else (*reasons, words)
 
 
 def matched(summary: Summary) -> str:
@@ -207,8 +211,9 @@ def _bars(line: HeadlineRow, summary: Summary) -> tuple[HeadlineRow, ...]:
     if row.tier != "all" or not 1 < len(bands) <= _MOST_MODES:
         return (line,)
     made = []
+    clients = [each for each in summary.clients if (each.phase, each.op) == key[::2] and not each.merged]
     for number, band in enumerate(bands, 1):
-        name = f"band {number} of {len(bands)}"
+        name = f"band {number} of {len(bands)}{_whose(band, clients)}"
         of_band = {
             "tier": name, "count": band.count, "share": band.share, "range_us": band.range_us,
             "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
@@ -216,6 +221,13 @@ def _bars(line: HeadlineRow, summary: Summary) -> tuple[HeadlineRow, ...]:
         }  # fmt: skip
         made.append(HeadlineRow(row.model_copy(update=of_band), line.phase, name, None, None))
     return tuple(made)
+
+
+def _whose(band: BandRow, clients: Sequence[ClientFigures]) -> str:
+    """The one client that makes the band; "" where several do."""
+    spans = ((each.host, *each.range_us) for each in clients)
+    inside = [host for host, low_us, high_us in spans if low_us < band.to_us and band.from_us < high_us]
+    return f" ({inside[0]})" if len(inside) == 1 and len(clients) > 1 else ""
 
 
 def _ssd_rows(rows: Sequence[Row], loads: Mapping[str, _Load]) -> _Above:

@@ -159,8 +159,9 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     most = found.scales[-1]
     low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     yield (
-        f"{most.number} such drives would lose {100 * low:.1f} % (if they catch up with each other) to "
-        f"{100 * high:.1f} % (if they wait), as predicted from each drive alone in this run."
+        f"A stripe over {most.number} drives like these would lose {100 * low:.1f} % (if drives catch up "
+        f"with each other) to {100 * high:.1f} % (if they wait), as predicted from each drive alone in this "
+        "run."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)
@@ -174,8 +175,8 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     yield (
-        f"A stripe over {last.number} drives, one request at a time: {format_rate(last.bytes_per_s)}, {lost} "
-        f"than {last.number} times the mean drive alone ({format_rate(scale.mean)})."
+        f"A stripe over {last.number} drives, one request at a time: {format_rate(last.bytes_per_s)}. "
+        f"{last.number} times the mean drive alone is {format_rate(scale.mean)}: the stripe has {lost}."
     )
     outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
     text = f"Expected from each drive alone: {format_rate(scale.low)} to {format_rate(scale.high)}"

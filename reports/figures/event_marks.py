@@ -7,10 +7,10 @@ the same form at the manifest's top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kit.store.phase import Event
+from kit.store.phase import Event, Phase
 from reports.figures import palette
 from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
@@ -21,6 +21,7 @@ _KINDS = 12
 # What the legend calls them; the first are drawn whatever else there is. Other kinds go by their own name.
 KNOWN = {
     "fault": "fault",
+    "recover-by": "recovery limit",
     "expected": "expected event",
     "scrub": "scrub",
     "resilver": "resilver",
@@ -75,6 +76,17 @@ def marks(events: Iterable[Event], start_ns: int, last_ns: int) -> tuple[list[Ev
         for kind, event in kept
     ]
     return drawn, ignored + len(touching) - len(kept)
+
+
+def faults_of(phase: Phase) -> Iterator[Event]:
+    """The declared faults of a phase that happened, and until when it should have recovered from each."""
+    for each in phase.schedule.actions if phase.schedule else ():
+        if each.kind == "fault" and each.begin_ns is not None:
+            end_ns = each.end_ns if each.end_ns is not None else phase.end_ns
+            yield Event(time_ns=each.begin_ns, end_ns=end_ns, kind="fault", text=each.text)
+            if each.recover_within_ns is not None:
+                by_ns = (each.begin_ns if each.lasted else end_ns) + each.recover_within_ns
+                yield Event(time_ns=by_ns, kind="recover-by", text=f"{each.text}: recovered by then")
 
 
 _DASHES = ("dot", "dash", "dashdot", "longdash", "longdashdot", "solid")

@@ -13,9 +13,10 @@ import numpy as np
 
 from kit.core.text import commas, glued
 from kit.core.units import format_latency_range
-from kit.store.labels import op_name, tier_name
+from kit.store.labels import op_name, tier_names
+from kit.store.phase import Event
 from reports.analysis.headline import HeadlineRow
-from reports.figures import figure, heat_map, palette
+from reports.figures import event_marks, figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import CountGrid
 from reports.figures.plotly import Layout, Trace
@@ -37,6 +38,9 @@ _WORDS_PX = 52
 _MOST_LINES = 7
 
 
+# Of a mark, by its dash.
+_LINES_OF = {"solid": "frame: ", "dash": "dashed: "}
+
 # The lines of one bar beside the panels, and a range of latencies (us).
 _Bar = list[HeadlineRow]
 Span = tuple[float, float]
@@ -44,12 +48,20 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Panel:
-    """One phase: its title, its stored grid, limits that do not hold (us and name), and its name."""
+    """One phase: its title, its stored grid, limits that do not hold (us and name), its name, its faults."""
 
     title: str
     stored: CountGrid
     limits: Sequence[tuple[float, str]] = ()
     phase: str = ""
+    events: Sequence[Event] = ()
+
+    def marks(self, low_s: float, high_s: float, axis: str) -> list[Trace]:
+        """Its faults as traces."""
+        last_ns = self.stored.start_ns + self.stored.width_ns * self.stored.columns
+        drawn, _ = event_marks.marks(self.events, self.stored.start_ns, last_ns)
+        made = event_marks.traces(drawn, low_s, high_s, log=True)
+        return [{**trace, "xaxis": axis, "yaxis": "y", "showlegend": False} for trace in made]
 
 
 def hero(
@@ -69,7 +81,7 @@ def hero(
     every, lines = lines, lines[:_MOST_LINES]
     low, high = _span_s(shown, lines)
     merged = _merged(lines)
-    drawn = _panels(shown, timed)
+    drawn = _panels(shown, timed, (low, high))
     last = str(len(shown) + 1)
     bars = [_PANELS + 0.015, _PANELS + 0.015 + _BARS]
     places = _places(merged)
@@ -121,14 +133,14 @@ def _small_title(text: str, x: float) -> Layout:
     return {**figure.panel_title(text, x, 1.0), "font": {"size": 9}}
 
 
-def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
+def _panels(shown: Sequence[Panel], timed: bool, span_s: Span) -> _Drawn:
     """The heat map of each panel, with its axis of time and its title."""
     drawn = _Drawn([], {}, [], {"margin": {"l": 46, "r": 4, "t": 20, "b": _BOTTOM_PX}, "annotations": []}, [])
     wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
         merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
-        names = {tier: tier_name(tier) for tier in merged.tiers}
+        names = tier_names(merged.tiers)
         traces = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), names)
         # Each panel has its own scale. A tier is named beside its bar.
         for trace in heat_map.coloured(traces, "octave"):
@@ -145,6 +157,10 @@ def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
         limits = [figure.limit_line(us, limit, f"x{name}") for us, limit in panel.limits]
         # Beside its line the name would lie on the cells that are above it.
         named = [panel.title, *(f"({each.pop('label')['text']})" for each in limits)]
+        marks = panel.marks(*span_s, f"x{name}") if timed else []
+        if marks:
+            named.append(f"({'; '.join(_LINES_OF[each['line']['dash']] + each['name'] for each in marks)})")
+        drawn.maps.extend(marks)
         title = _wrapped(" ".join(named), int((domain[1] - domain[0]) * _LETTERS))
         drawn.limits.extend(limits)
         drawn.titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
@@ -320,7 +336,7 @@ def _text(bar: _Bar, source: str) -> list[str]:
     name = line.phase if row.tier == "all" else line.name
     rows = [
         f"<b>{_safe(name)}</b>, {_safe(op_name(row.op))}: {p50}",
-        f"95 %: {format_latency_range(*span_us)}{phases}",
+        f"95 % of I/Os: {format_latency_range(*span_us)}{phases}",
     ]
     if span := _published(line):
         share = f"; {100 * line.inside:.1f} % inside" if line.inside is not None and len(bar) == 1 else ""

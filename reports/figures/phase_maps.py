@@ -15,7 +15,7 @@ import polars as pl
 
 from kit.core.sample_size import sample_needed
 from kit.core.units import commas, format_latency, format_latency_range
-from kit.store.labels import NAMES, tier_name
+from kit.store.labels import NAMES, tier_name, tier_names
 from kit.store.phase import Event
 from kit.store.stored import Json
 from kit.store.summary import Row
@@ -125,7 +125,7 @@ def _all_tiers(subject: DrawnPhase, stored: CountGrid, cells: Json) -> Figure:
     """Every tier on one logarithmic axis."""
     shown = heat_map.display(stored)
     low, high = _span_s(subject, stored)
-    names = {tier: tier_name(tier) for tier in shown.tiers}
+    names = tier_names(shown.tiers)
     maps = heat_map.traces(shown, list(shown.tiers), "octave", names=names)
     events, ignored = _events(subject, stored, low, high, log=True)
     rates = _rates(shown, "octave", ("x2", "y"), float(shown.lengths_s.sum()))

@@ -24,7 +24,7 @@ from reports.analysis.headline import Headline, HeadlineRow
 from reports.analysis.import_source import load_of, phase_frame
 from reports.features.section import Section
 from reports.features.sections import sections
-from reports.figures import ageing, busy, heat_map, hero, phase_maps
+from reports.figures import ageing, busy, event_marks, heat_map, hero, phase_maps
 from reports.figures.figure import limit_line
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import DrawnPhase
@@ -153,7 +153,8 @@ def _panels(
         for each in of_phase:
             if manifest.import_ or each.layer == of_phase[0].layer:
                 limits = [limit[1:] for limit in _limits(summary, phase)]
-                yield Panel(each.name, heat_map.grid(each.frame, each.times), limits, each.phase)
+                stored, faults = heat_map.grid(each.frame, each.times), [*event_marks.faults_of(phase)]
+                yield Panel(each.name, stored, limits, each.phase, faults)
 
 
 def _address(finding: PhaseFinding, manifest: Manifest) -> str:
@@ -243,7 +244,7 @@ def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
         for title, mean_us in import_source.means(manifest, summary)
     )
     rows = tuple(made)
-    return SyncTable(("",), rows) if rows else None
+    return SyncTable("", ("",), rows) if rows else None
 
 
 def _limits(summary: Summary, phase: Phase) -> Iterator[tuple[str, float, str]]:

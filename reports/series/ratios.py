@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.store.series import JudgedRatio, Ratio, Series, SeriesCell
+from kit.store.tables import deciding_layer
 from reports.series.figures import Key, figures_of
 from reports.statistics import ratios
 from reports.statistics.ratios import ALPHA, Realisation, mean, paired
@@ -32,8 +33,15 @@ def ratios_of(
 
 
 def largest_change(cells: Sequence[SeriesCell]) -> tuple[Identity, ratios.RatioRange, int] | None:
-    """The largest change of a median along one axis, and of how many; its range holds for all together."""
+    """The largest change of a median along one axis, and of how many; its range holds for all together.
+
+    Of the layer that decides alone: another layer shows the same I/Os once more.
+    """
     found = {key: each for key, each in rounds_of(cells).items() if key[-1] == "p50" and not key[2]}
+    layers: dict[str, set[str]] = {}
+    for _, _, _, phase, layer, *_ in found:
+        layers.setdefault(phase, set()).add(layer)
+    found = {key: each for key, each in found.items() if key[4] == deciding_layer(layers[key[3]])}
     known = ratios.ratios([[each] for each in found.values()], ALPHA / max(len(found), 1))
     pairs = [(key, each, len(found)) for key, each in zip(found, known, strict=True)]
     return max(pairs, key=lambda each: abs(each[1].log), default=None)

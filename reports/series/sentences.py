@@ -35,9 +35,12 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
     ratios = [row.ratio for row in table.rows if row.ratio]
     if ratios:
         first, second = table.configurations[:2]
-        least = f"{min(ratios):.3g} to " if len(ratios) > 1 else ""
+        least = format_factor(min(ratios)).removesuffix(" times") + " to " if len(ratios) > 1 else ""
         between = f"{least}{format_factor(max(ratios))}"
-        yield f"Forced writes take {between} as long {second} as {first}, within this series."
+        yield (
+            f"Forced writes take {between} as long with {table.axes} {second} as with {first}, within this "
+            "series."
+        )
         return
     times = [
         (cell.mean_us, row.label) for row in table.rows for cell in row.cells if cell and not cell.struck
@@ -55,7 +58,7 @@ def _largest(series: Series) -> str:
     (axis, to, _, _, _, op, tier, _), most, number = found
     is_open = most.decides and most.inside(1, 1) is None
     none = f"No change of p50 is shown in {number} ratios to the base: " if is_open else ""
-    of_all = f", all {number} ratios together" if most.decides and number > 1 else ""
+    of_all = f", for {number} ratios together" if most.decides and number > 1 else ""
     return (
         f"{none}p50 of {ios_words(op, tier)} is {format_factor(most.value)} as long at {axis} {to} as at "
         f"{series.axis(axis).values[0]} ({most.words('round' if most.decides else 'run')}{of_all})."

@@ -65,8 +65,9 @@ class SyncRow:
 
 @dataclass(frozen=True)
 class SyncTable:
-    """`configurations`: names, such as those of two log devices."""
+    """`configurations`: names, such as those of two log devices; `axes`: what they are values of."""
 
+    axes: str
     configurations: tuple[str, ...]
     rows: tuple[SyncRow, ...]
 
@@ -108,7 +109,7 @@ def sync_table(series: Series, published: Published | None = None) -> SyncTable 
         )
         for key, found in sorted(rows.items(), key=lambda item: _order(series, phases, item[0]))
     ]
-    return SyncTable(columns, tuple(made))
+    return SyncTable(", ".join(names), columns, tuple(made))
 
 
 def _key(

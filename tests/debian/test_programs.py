@@ -29,6 +29,17 @@ zfs create -o recordsize=16k tank/db
 zfs create tank/wal
 chown postgres: /tank/db /tank/wal
 """
+_CLEAR = """\
+zpool destroy tank
+for serial in TANKSER VIRTIOSER; do
+    disk=/dev/$(lsblk -dno NAME,SERIAL | awk -v serial="$serial" '$2 == serial {print $1; exit}')
+    part=$(lsblk -pnro NAME "$disk" | sed -n 2p)
+    zpool labelclear -f "$part"
+    wipefs -aq "$disk"
+    blockdev --rereadpt "$disk"
+done
+udevadm settle
+"""
 _START = """\
 cd /tank/db
 PATH=$(echo /usr/lib/postgresql/*/bin):$PATH
@@ -77,7 +88,7 @@ def database(site: Site) -> Iterator[Machine]:
         yield site.nas
     finally:
         site.nas.run(["su", "postgres", "-s", "/bin/sh", "-c", _STOP], check=False)
-        site.nas.sh("zpool destroy tank")
+        site.nas.sh(_CLEAR)
 
 
 def test_fsyncs_of_a_database_wait_for_the_log_device(site: Site, database: Machine) -> None:
