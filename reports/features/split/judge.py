@@ -150,7 +150,7 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
                 f"A faster {each.device} could cut {which} by at most {format_latency(each.saved_us)} of "
                 f"{format_latency(each.mean_us)}{rest}."
             )
-            rest = f"{100 * own:.1f} % is its own time, the rest may shrink with it; "
+            rest = f"{format_latency(own * each.mean_us)} is its own time, the rest may shrink with it; "
             waits = rest if own < each.share else ""
             yield f"{phase.phase}, {each.device}: {waits}at the server, without the wait for an nfsd thread."
         yield from _doubts(phase)

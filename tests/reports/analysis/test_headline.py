@@ -132,6 +132,19 @@ def test_no_io_and_nothing_to_trust() -> None:
     assert "the server rebooted" not in made.evidence
 
 
+def test_a_limit_that_fails_leaves_the_measurement_complete() -> None:
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    wish = {"phase": "write-slog", "op": "write", "tier": "slog", "min_count": 1, "inside": False}
+    made = of(frame, manifest | {"expect": [wish | {"p50_us_max": 1.0}]})
+    assert made.sentence.startswith("Failed: ")
+    assert made.evidence[-1].startswith("The measurement is complete: ")
+    assert made.evidence[-1].endswith("76 of 77 checks hold, 1 of 2 expectations among them.")
+    # Beside something that is not known it is not said.
+    manifest["problems"] = synthetic.problems("the server rebooted")
+    made = of(frame, manifest | {"expect": [wish | {"p50_us_max": 1.0}]})
+    assert not [text for text in made.evidence if "complete" in text]
+
+
 def test_an_empty_run() -> None:
     frame, manifest = synthetic.latency(), synthetic.manifest()
     for phase in manifest["phases"]:
@@ -150,6 +163,20 @@ def test_an_import_names_its_bands() -> None:
         made.sentence.startswith("3 bands of read latency, 95 % of each: ") and made.sentence.count("%") == 4
     )
     assert not made.emulated and made.measured.startswith("Imported fio latency logs; latency: ")
+
+
+@pytest.mark.parametrize(("slow", "named"), [(1, " (h3)"), (2, ""), (0, None)])
+def test_the_band_of_one_client_has_its_name(slow: int, named: str | None) -> None:
+    """Four clients; a band of two of them is nobody's."""
+    rows = [
+        (at * synthetic.SECOND, "import", "client", f"h{n}", "read", "all", low, low + 4096, 100)
+        for at in range(30)
+        for n in range(4)
+        for low in (700_416 if n > 3 - slow else 159_744,)
+    ]
+    frame = synthetic.table(rows)
+    bars = [bar.name for bar in of(frame, manifest_of(frame, "fio-log")).bars]
+    assert bars == (["all tiers"] if named is None else ["band 1 of 2", f"band 2 of 2{named}"])
 
 
 def test_an_import_that_became_slower_names_the_step() -> None:

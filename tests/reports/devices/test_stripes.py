@@ -97,8 +97,9 @@ def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
     assert found.scale(1).mean == pytest.approx(CHUNK / 2e-3, rel=0.05)
     text = " ".join(sentences(NO_LATENCY, phases))
     assert "A stripe over 4 drives, one request at a time: " in text and "% (± " in text
+    assert "4 times the mean drive alone is " in text
     assert "Arrays of 2 to 4 drives are in the range that is expected of them" in text
-    assert "32 such drives would lose " in text
+    assert "A stripe over 32 drives like these would lose " in text
 
 
 def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
@@ -149,7 +150,7 @@ def test_arrays_that_are_left_out_are_named() -> None:
 def test_drives_that_lose_nothing_do_not_gain() -> None:
     even = [phase(f"alone-ssd{number}", drive(0)) for number in range(3)]
     said = sentences(NO_LATENCY, [*even, array(lock_step(3), 3)])
-    assert any(text.startswith("32 such drives would lose 0.0 % (") for text in said)
+    assert any(text.startswith("A stripe over 32 drives like these would lose 0.0 % (") for text in said)
 
 
 def test_one_stall_does_not_turn_the_bracket_over() -> None:

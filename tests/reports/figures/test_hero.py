@@ -13,7 +13,7 @@ import pytest
 
 from kit.store.summary import Summary
 from reports.analysis.headline import HeadlineRow, headline
-from reports.figures import heat_map, hero
+from reports.figures import event_marks, heat_map, hero
 from reports.figures.figure import Figure
 from reports.figures.heat_map import TimeSpan
 from reports.figures.hero import Panel
@@ -91,6 +91,28 @@ def test_a_limit_that_does_not_hold_is_a_line_in_its_panel() -> None:
     assert [text for text in titles if text.endswith("(limit p99 150\N{NO-BREAK SPACE}µs)")]
 
 
+def test_a_fault_and_its_limit_of_recovery_are_marked() -> None:
+    panels, lines = parts()
+    begin_s, end_s, by_s = 20, 25, 40
+    action = {
+        "kind": "fault", "what": "fail", "text": "data1 fails", "at_ns": 0, "begin_ns": begin_s * 10**9,
+        "end_ns": end_s * 10**9, "times": 1, "recover_within_ns": (by_s - end_s) * 10**9,
+    }  # fmt: skip
+    manifest = synthetic.manifest(synthetic.realistic(), 60)
+    manifest["phases"][0] |= {"start_ns": 0, "schedule": {"actions": [action]}}
+    faults = tuple(event_marks.faults_of(synthetic.parsed(manifest).phases[0]))
+    grid = replace(panels[0].stored, start_ns=0, end_ns=60 * 10**9)
+    made = opened(hero.hero([replace(panels[0], stored=grid, events=faults), *panels[1:]], lines, "2009"))
+    fault, limit = (trace for trace in made.data if trace.get("name") in ("fault", "recovery limit"))
+    assert fault["x"] == [begin_s, begin_s, end_s, end_s, None] and fault["xaxis"] == "x"
+    assert limit["x"] == [by_s, by_s, None]
+    titles = [each["text"].replace("<br>", " ") for each in made.layout["annotations"]]
+    assert any(text.endswith("(frame: fault; dashed: recovery limit)") for text in titles)
+    # Without times there is nowhere to put them.
+    still = hero.hero([replace(panels[0], stored=grid, events=faults)], lines, "2009", timed=False)
+    assert not [trace for trace in still.data if trace.get("name") == "fault"]
+
+
 def domains(figure: Figure) -> list[list[float]]:
     axes = [key for key in figure.layout if key.startswith("xaxis")]
     return [figure.layout[key]["domain"] for key in axes]
@@ -129,7 +151,7 @@ def test_phases_and_ranges_on_one_axis() -> None:
         "log SSD (SLOG)",
         "disk",
         "p50 ",
-        "95 %: ",
+        "95 % of I/Os: ",
         "2009: ",
         "inside",
     ):

@@ -45,7 +45,7 @@ def series(cells: list[dict[str, Any]], axes: list[dict[str, Any]], **changes: A
     }, "series")  # fmt: skip
 
 
-LOG = {"name": "log", "keys": ["use.log"], "kind": "build", "values": ["cached", "bypassed"]}
+LOG = {"name": "log", "keys": ["use.log"], "kind": "build", "values": ["cache-on", "cache-bypassed"]}
 METHOD = {
     "name": "method", "keys": ["force.method"], "kind": "phase", "phases": ["one"],
     "values": ["open_datasync", "fdatasync", "fsync_writethrough"],
@@ -57,7 +57,7 @@ SPLIT = {
 
 
 def table_series() -> Series:
-    bypassed = {"log": "bypassed"}
+    bypassed = {"log": "cache-bypassed"}
     split = {"method": "open_sync", "record": 8192, "per_force": 2}
     cells = [
         cell("one", {}, row(50, "open_datasync")),
@@ -77,7 +77,7 @@ def table_series() -> Series:
 
 def test_the_table_has_a_row_a_method_and_a_column_a_configuration() -> None:
     table = sync_table(table_series(), forces_of_series(REFERENCE))
-    assert table and table.configurations == ("cached", "bypassed")
+    assert table and table.configurations == ("cache-on", "cache-bypassed")
     assert [(each.phase, each.label) for each in table.rows] == [
         ("one", "open_datasync"), ("one", "fdatasync"), ("one", "fsync_writethrough"), ("split", "2x8k"),
         ("none", "none"),
@@ -146,7 +146,10 @@ def test_what_is_not_durable_has_no_line() -> None:
 def test_the_headline_is_what_the_second_configuration_costs() -> None:
     made = table_series()
     text = answer(made, [], sync_table(made, forces_of_series(REFERENCE)))
-    assert text == "Forced writes take 2.5 to 3.00 times as long bypassed as cached, within this series."
+    assert text == (
+        "Forced writes take 2.50 to 3.00 times as long with log cache-bypassed as with cache-on, within this "
+        "series."
+    )
     alone = made.model_copy(update={"cells": tuple(c for c in made.cells if "log" not in c.at)})
     text = answer(alone, [], sync_table(alone))
     assert text == "A forced write takes 50 µs (open_datasync) to 90 µs (2x8k)."
