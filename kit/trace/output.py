@@ -195,7 +195,9 @@ def _read_observed(trace: Trace, name: str, content: dict[str, Any]) -> None:
             if not trace.local:
                 who = callers.client(*map(int, who.split(",")))
             if _phase_of(int(seen)) == trace.phase:
-                trace.callers[who, _class(trace, int(seen))] = _whole(calls), _whole(sum_ns)
+                of_class = _class(trace, int(seen))
+                trace.callers[who, of_class] = _whole(calls), _whole(sum_ns)
+                trace.sums[of_class] = _whole(trace.sums.get(of_class, 0) + sum_ns)
 
 
 def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
@@ -213,7 +215,8 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
             op = _class(trace, seen)[0]
             totals[number][op] = _whole(totals[number].get(op, 0) + value)
         elif number == _SUM:
-            sums[_class(trace, seen)] = value
+            # Callers have them, too.
+            sums |= {} if trace.observed else {_class(trace, seen): value}
         elif number == _LOG_BLOCKS:
             op, _, vdev = _class(trace, seen)
             blocks[vdev] = _whole(blocks.get(vdev, 0) + value)

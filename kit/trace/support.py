@@ -22,7 +22,7 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL) (\S+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL|RUN) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _FENTRY = re.compile(r"^f(?:entry|exit):(\w+):(\w+)$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
@@ -74,7 +74,8 @@ def program(
     names += ["split.bt", "split_writes.bt"] if split else []
     names += ["operations.bt"] if observe else []
     kinds = {"INCLUDE", "LOCAL" if local else "NFSD"}
-    kinds |= {kind for kind, asked in (("SPLIT", split), ("OBSERVE", observe)) if asked}
+    run = not (observe or local)
+    kinds |= {kind for kind, asked in (("SPLIT", split), ("OBSERVE", observe), ("RUN", run)) if asked}
     return Program("".join(_text(name, kinds) for name in names))
 
 

@@ -1,4 +1,4 @@
-"""S3: what the kit's tracer costs a phase that reads from DRAM, at the client, by 1, 4 and 16 threads.
+"""S3: what the tracers of a run and of an observation cost reads from DRAM, by 1, 4 and 16 threads.
 
 512 B NFS reads in the lab's virtual time, where a figure does not depend on the machine, with the tracer in a
 phase and with none running, in turn. Latencies are fio's, of every I/O. The guest has one CPU: with several
@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,27 +33,32 @@ pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800, func_only=True)]
 CLOCK = Clock("virtual", 4)
 INTERVAL_NS = 200_000_000
 THREADS = (1, 4, 16)
+# Bits of @seen: the others are phase and file system.
+_OF_TIERS = 0x1FF
 LIMIT = 1.04
 # A without the tracer, B with it.
 ORDER = ("A", "BB", "AA", "B")
 
 
 @contextmanager
-def phase_of(tracer: nfsd_tracer.Tracer) -> Iterator[None]:
+def phase_of(tracer: nfsd_tracer.Tracer, *, observe: bool) -> Iterator[None]:
     tracer.begin(CLOCK.to_host_ns(INTERVAL_NS))
     yield
     text, problems = tracer.end()
-    trace = parse_trace(text)
+    trace = parse_trace(text, observed=observe)
     assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
-    reads = {seen: sum(bins.values()) for (_, seen, _), bins in trace.snapshots[-1].counts.items()}
-    assert reads[0] > 0.99 * sum(reads.values()), "all from DRAM"
+    counts = [(seen, sum(bins.values())) for (_, seen, _), bins in trace.snapshots[-1].counts.items()]
+    from_dram = sum(reads for seen, reads in counts if not seen & _OF_TIERS)
+    assert from_dram > 0.99 * sum(reads for _, reads in counts), "all from DRAM"
 
 
 @contextmanager
-def running(guest: Host) -> Iterator[nfsd_tracer.Tracer]:
+def running(guest: Host, *, observe: bool) -> Iterator[nfsd_tracer.Tracer]:
+    """`observe`: the tracer of `hsp observe`, with file systems, clients and operations."""
     place, zfs = nfsd_tracer.TracerFiles("/run/cost"), openzfs_version.read(guest)
     tracing = support.find_tracing(guest, zfs)
     assert tracing.program == support.program(zfs)
+    tracing = replace(tracing, program=support.program(zfs, observe=observe))
     process = nfsd_tracer.start(guest, place, CLOCK, [INTERVAL_NS], tracing)
     tracer = nfsd_tracer.Tracer(guest, place, process)
     yield tracer
@@ -74,25 +80,28 @@ def p50_us(client: Host, threads: int) -> float:
     return float(np.median(latency_ns)) / CLOCK.dilation / 1e3
 
 
+@pytest.mark.parametrize("observe", [False, True], ids=["run", "observe"])
 @pytest.mark.parametrize("answered", ["dbuf cache", "ARC"])
-def test_the_tracer_adds_little(running_lab: RunningLab, answered: str, tell: Tell) -> None:
+def test_the_tracer_adds_little(running_lab: RunningLab, answered: str, observe: bool, tell: Tell) -> None:
     guest = running_lab.guest
+    name, number = f"cost{answered[:2].lower()}{observe:d}", 8 + 2 * (answered == "ARC") + observe
     with (
-        dataset(guest, f"cost{answered[:2].lower()}", latency="10us", file="bs=64k count=16") as (_, path),
-        mounted_over_nfs(guest, path, 8, "/mnt/cost") as client,
+        dataset(guest, name, latency="10us", file="bs=64k count=16") as (_, path),
+        mounted_over_nfs(guest, path, number, "/mnt/cost") as client,
     ):
         if answered == "ARC":
             write_tunable(guest, "dbuf_cache_max_bytes", "65536")
         p50_us(client.host, 1)
         observed: dict[tuple[str, int], list[float]] = {}
         for block in ORDER:
-            with running(guest) if block[0] == "B" else nullcontext() as tracer:
+            with running(guest, observe=observe) if block[0] == "B" else nullcontext() as tracer:
                 for side in block:
                     for threads in THREADS:
-                        with phase_of(tracer) if tracer else nullcontext():
+                        with phase_of(tracer, observe=observe) if tracer else nullcontext():
                             observed.setdefault((side, threads), []).append(p50_us(client.host, threads))
     for threads in THREADS:
         without, beside = (statistics.median(observed[side, threads]) for side in "AB")
-        what = f"512 B read, {answered}, {threads} threads, p50 at the client, tracer / none"
+        of = "observe" if observe else "run"
+        what = f"512 B read, {answered}, {threads} threads, p50 at the client, tracer of {of} / none"
         tell("S3", what, beside / without, "x", at_most=LIMIT)
         tell("", "the same without a tracer", without, "us")
