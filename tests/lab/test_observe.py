@@ -17,6 +17,7 @@ import pytest
 
 from kit.core.errors import EXIT_UNKNOWN
 from kit.observe import local
+from kit.trace.support import MAP_KEYS
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.rig import Bed, Rig
@@ -268,6 +269,44 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
     forced = sum(ios for (*_, tier), ios in rows.items() if tier in ("slog", "pool"))
     # nfsd commits changes of attributes, too.
     assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] >= forced
+
+
+# Each has its own log blocks, reads and fsyncs.
+_DATASETS, _OF_EACH = 200, 32
+_MANY = f"""\
+for n in $(seq {_DATASETS}); do zfs create "tank/many$n"; done; zpool sync tank
+"""
+_USE_MANY = f"""\
+for n in $(seq {_DATASETS}); do
+  at="/tank/many$n/file"
+  dd if=/dev/urandom of="$at" bs=4k count={_OF_EACH} oflag=dsync status=none
+  dd if="$at" of=/dev/null bs=4k count={_OF_EACH} status=none
+done
+"""
+_UNMAKE_MANY = f'for n in $(seq {_DATASETS}); do zfs destroy "tank/many$n"; done'
+
+
+@pytest.mark.long
+def test_two_hundred_datasets_have_room_in_the_maps(served: Rig, tmp_path: Path) -> None:
+    served.host.run(["sh", "-ec", _MANY], deadline_s=900)
+    try:
+        with Observation(served, tmp_path, "--local") as seen:
+            served.host.run(["sh", "-ec", _USE_MANY], deadline_s=900)
+    finally:
+        served.host.run(["sh", "-c", _UNMAKE_MANY], deadline_s=900)
+    summary, rows = seen.summary(), seen.rows()
+    assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
+    names = [f"tank/many{n}" for n in range(1, _DATASETS + 1)]
+    assert {name: rows[name, "write"] for name in names} == {name: {"slog": _OF_EACH} for name in names}
+    assert {name: rows[name, "read"] for name in names} == {name: {"dram": _OF_EACH} for name in names}
+    keys = [
+        len(content)
+        for line in (seen.run / "raw" / "trace-observed.json").read_text().splitlines()
+        for content in (json.loads(line).get("data") or {}).values()
+        if isinstance(content, dict)
+    ]
+    print("keys of the fullest map:", max(keys))
+    assert max(keys) < MAP_KEYS
 
 
 def test_a_log_device_that_is_removed_meanwhile_makes_it_unknown(served: Rig, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,10 @@ from kit.store.slog import SlogTest
 from tests.lab.conftest import ROOT
 from tests.lab.diskstates import States
 from tests.lab.hoststate import differences, state_of
+from tests.lab.pools import dataset, mounted
 from tests.lab.rig import Bed, Rig, agreed_commands, call
+from tests.lab.test_faults import wait_for
+from tests.lab.test_observe import has_begun, start
 from tests.lab.workloads import write_device_phases, write_small
 from tests.sudo_lines import documented
 
@@ -150,6 +154,30 @@ def test_their_run_closes_and_leaves_nothing(bed: UsersBed, rig: Rig) -> None:
     assert {line["host"] for line in ran if line.get("argv", [""])[0] == "mount"} == {
         name for name in {line["host"] for line in ran} if name.startswith("10.97.")
     }
+
+
+def test_their_observation_closes_and_leaves_nothing(bed: UsersBed, rig: Rig, tmp_path: Path) -> None:
+    """Of a pool, an export and a load that the kit did not make."""
+    words = ["observe", "--testbed", os.fspath(bed.path), "--for", "1h", "--results", os.fspath(tmp_path)]
+    with (
+        dataset(rig.host, "users", latency="10us", file="bs=64k count=1") as (_, path),
+        mounted(rig.host, path, 9, "/mnt/users") as client,
+    ):
+        before = state_of(rig.host)
+        process = start(words)
+        try:
+            wait_for(
+                lambda: has_begun(tmp_path, "observe") or process.poll() is not None, 300, "the observation"
+            )
+            client.host.run(["dd", "if=/mnt/users/file", "of=/dev/null", "bs=4k", "count=16", "iflag=direct"])
+        finally:
+            process.send_signal(signal.SIGINT)
+        code = process.wait(300)
+        left = [text for text in differences(before, state_of(rig.host)) if not text.startswith("nfsd's")]
+    summary = json.loads((tmp_path / "observe" / "latest" / "summary.json").read_text())
+    assert (code, summary["verdict"]) == (0, "valid"), summary["reasons"]
+    assert sum(row["ios"] for row in summary["observed"] if row["op"] == "read") == (64 << 10) // 4096
+    assert left == []
 
 
 def test_without_the_lists_a_program_is_named_and_nothing_is_done(bed: UsersBed, rig: Rig) -> None:

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -285,8 +285,16 @@ def _list_baselines(results: Path) -> _Listing:
         entries.append({"name": name, **each.as_json(), "found": found})
     if not entries:
         say(f"no baselines in {results}: `hsp tag RUN` makes one")
-    rows = [(e["name"], e["run"], e["set_utc"], e["found"] or f"GONE: {e['path']}") for e in entries]
-    return {"format": 1, "baselines": entries}, ("baseline", "run", "set", "path"), rows
+    rows = [(e["name"], e["run"], e["set_utc"], _whereabouts(e, results)) for e in entries]
+    return {"format": 1, "baselines": entries}, ("baseline", "run", "set", ""), rows
+
+
+def _whereabouts(baseline: Mapping[str, Any], results: Path) -> str:
+    """Of its run, where that is not in its place; the path of each would make paragraphs of rows."""
+    if baseline["found"] is None:
+        return f"GONE: {baseline['path']}"
+    now = os.path.relpath(baseline["found"], results)
+    return "" if now == baseline["path"] else f"moved to {now}"
 
 
 _OTHERS = {"workloads": _list_workloads, "presets": _list_presets, "baselines": _list_baselines}

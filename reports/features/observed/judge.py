@@ -98,8 +98,47 @@ def _percent(part: float) -> str:
     return f"{100 * part:.1f} %"
 
 
+# What would shorten the waiting: by kind of I/O the tiers that wait for it, and those that may. Which device
+# the I/O of another request waits for is not known; a block of metadata may come from the SSD cache; writes
+# to DRAM are slowed down where disks do not keep up.
+_SAVERS = {
+    "a faster log device": ({("write", "slog")}, {("write", "shared")}),
+    "a faster cache device": ({("read", "l2arc")}, {("read", "shared"), ("read", "indirect")}),
+    "faster disks": (
+        {("read", "disk"), ("read", "indirect"), ("read", "direct"), ("write", "pool")},
+        {("read", "shared"), ("write", "shared"), ("write", "dram"), ("write", "direct")},
+    ),
+    "a larger cache": ({("read", "disk"), ("read", "l2arc"), ("read", "indirect")}, {("read", "shared")}),
+}
+
+
+def savings(rows: Sequence[ObservedRow]) -> list[tuple[str, float]]:
+    """What could shorten the waiting, and the share of all waiting (0 to 1) that it saves at most.
+
+    A bound, not an estimate: all that such requests wait would have to be the device's.
+    """
+    waited: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        waited["read" if row.op == "read" else "write", row.tier] += row.waited_ns
+    all_ns = waited.total() or 1
+    found = [
+        (name, sum(waited[key] for key in own | besides) / all_ns)
+        for name, (own, besides) in _SAVERS.items()
+        if any(waited[key] for key in own)
+    ]
+    return sorted(found, key=lambda each: -each[1])
+
+
+def saved(rows: Sequence[ObservedRow]) -> Iterator[str]:
+    """The sentence of `savings`, if there are any."""
+    if found := savings(rows):
+        told = ", ".join(f"{name} {_percent(share)}" for name, share in found)
+        yield f"Saved at most, of all waiting: {told}."
+
+
 def lines(summary: Summary) -> Iterator[str]:
-    """The programs that waited longest, or the file systems whose requests did."""
+    """What could be saved at most, and the programs or file systems that waited longest."""
+    yield from saved(summary.observed)
     waited: Counter[str] = Counter()
     for row in summary.observed:
         waited[row.program or row.file_system] += row.waited_ns

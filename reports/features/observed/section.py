@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
-from reports.features.observed.judge import together
+from reports.features.observed.judge import saved, together
 from reports.features.section import Section
 
 # Of a table; those that waited longest.
@@ -15,7 +15,7 @@ def section(manifest: Manifest, summary: Summary) -> Section | None:
     """Of an observed server: what its clients waited for, or its own programs."""
     if not manifest.observed or not summary.observed:
         return None
-    values: dict[str, object] = {"most_rows": _MOST_ROWS}
+    values: dict[str, object] = {"most_rows": _MOST_ROWS, "saved": [*saved(summary.observed)]}
     if manifest.observed.local:
         return Section("observed", "By program", "observed/programs.html.j2", values)
     values["tables"] = [

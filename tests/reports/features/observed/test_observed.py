@@ -11,6 +11,7 @@ from kit.store.latency import Latency
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import summary as summaries
 from reports.analysis.headline import headline
+from reports.features.observed.judge import lines
 from tests.reports import synthetic
 
 S = 10**9
@@ -83,6 +84,10 @@ def test_the_first_line_says_who_costs_the_most_time() -> None:
     )
     rows = [(row.file_system, row.tier, row.ios) for row in summary.observed]
     assert rows == [("tank/home", "disk", 100), ("plain", "disk", 20), ("tank/home", "dram", 880)]
+    # 120 of 5 ms, and 880 of 20 us that no device has a part in.
+    assert next(iter(lines(summary))) == (
+        "Saved at most, of all waiting: faster disks 97.1 %, a larger cache 97.1 %."
+    )
     assert any("7 requests were to file systems that are not of ZFS" in note for note in summary.notes)
 
 
@@ -150,6 +155,11 @@ def test_the_first_line_says_what_a_program_waits_for() -> None:
     assert [(row.program, row.op, row.ios) for row in summary.observed] == [
         ("postgres", "fsync", 100), ("postgres", "write", 300), ("cat", "read", 1),
     ]  # fmt: skip
+    # Writes to DRAM may wait for disks that do not keep up.
+    assert next(iter(lines(summary))) == (
+        "Saved at most, of all waiting: a faster log device 83.5 %, faster disks 16.5 %, a larger cache "
+        "4.0 %."
+    )
     assert [note for note in summary.notes if "left out" in note] == [
         "2 reads and writes moved no byte, as at the end of a file: they are left out.",
         "5 reads and writes were of pages of mapped files: they are left out.",
