@@ -74,8 +74,9 @@ _WAITS = {
 
 def _programs_answer(row: ObservedRow) -> str:
     """Such as "fsyncs of postgres on tank/db wait for the log device (SLOG): 93.1 % of all waiting, ..."."""
+    ops = op_name(row.op)
     return (
-        f"{op_name(row.op)} of {row.program} on {row.file_system} {_WAITS.get(row.tier, row.tier)}: "
+        f"{ops[:1].upper()}{ops[1:]} of {row.program} on {row.file_system} {_WAITS.get(row.tier, row.tier)}: "
         f"{_percent(row.waited_share)} of all waiting, {format_latency(row.waited_ns / row.ios / 1e3)} each, "
         "in the mean."
     )
@@ -153,33 +154,33 @@ def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
         return Judged({})
     if manifest.observed.local:
         return Judged({"observed": describe(manifest.observed)}, notes=[*_local_notes(manifest.observed)])
-    notes = []
-    if other := manifest.observed.elsewhere:
-        notes.append(f"{commas(other)} requests were to file systems that are not of ZFS: left out.")
-    if failed := manifest.observed.failed:
-        notes.append(f"{commas(failed)} requests failed before the server knew their file: left out.")
-    if others := manifest.observed.others:
-        notes.append(f"{commas(others)} requests were to other datasets than those asked for: left out.")
-    if unfinished := manifest.observed.unfinished:
-        notes.append(f"{commas(unfinished)} requests had not ended at the end: they are left out.")
-    return Judged({"observed": describe(manifest.observed)}, notes=notes)
+    return Judged({"observed": describe(manifest.observed)}, notes=[*_notes(manifest.observed)])
+
+
+def _notes(observed: Observed) -> Iterator[str]:
+    """What is not among the requests of clients."""
+    yield from _left_out(
+        (observed.elsewhere, "Requests to file systems that are not of ZFS"),
+        (observed.failed, "Requests that failed before the server knew their file"),
+        (observed.others, "Requests to other datasets than those asked for"),
+        (observed.unfinished, "Requests that had not ended at the end"),
+    )
 
 
 def _local_notes(observed: Observed) -> Iterator[str]:
     """What is not among the I/Os of programs."""
-    for count, what in (
-        (
-            observed.elsewhere,
-            "calls were to file systems that are not mounted for this login, as of containers",
-        ),
-        (observed.others, "calls were to other datasets than those asked for"),
-        (observed.failed, "calls failed"),
-        (observed.empty, "reads and writes moved no byte, as at the end of a file"),
-        (observed.mapped, "reads and writes were of pages of mapped files"),
-        (observed.unfinished, "calls had not ended at the end"),
-    ):
-        if count:
-            yield f"{commas(count)} {what}: they are left out."
+    yield from _left_out(
+        (observed.elsewhere, "Calls to file systems that are not mounted for this login, as of containers"),
+        (observed.others, "Calls to other datasets than those asked for"),
+        (observed.failed, "Calls that failed"),
+        (observed.empty, "Reads and writes that moved no byte, as at the end of a file"),
+        (observed.mapped, "Reads and writes of pages of mapped files"),
+        (observed.unfinished, "Calls that had not ended at the end"),
+    )
+
+
+def _left_out(*counts: tuple[int, str]) -> Iterator[str]:
+    yield from (f"{what}: {commas(count)}, left out." for count, what in counts if count)
 
 
 FEATURE = Feature(judge, answer, lines)

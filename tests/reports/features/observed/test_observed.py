@@ -88,7 +88,7 @@ def test_the_first_line_says_who_costs_the_most_time() -> None:
     assert next(iter(lines(summary))) == (
         "Saved at most, of all waiting: faster disks 97.1 %, a larger cache 97.1 %."
     )
-    assert any("7 requests were to file systems that are not of ZFS" in note for note in summary.notes)
+    assert any("Requests to file systems that are not of ZFS: 7, left out." in note for note in summary.notes)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_the_first_line_says_what_a_program_waits_for() -> None:
     assert summary.verdict == "valid", summary.reasons
     said = headline(frame, synthetic.parsed(manifest), summary)
     assert said.sentence == (
-        "fsyncs of postgres on tank/db wait for the log device (SLOG): 83.5 % of all waiting, 412 µs each, "
+        "Fsyncs of postgres on tank/db wait for the log device (SLOG): 83.5 % of all waiting, 412 µs each, "
         "in the mean."
     )
     assert said.evidence[0].startswith("Complete: 301 reads and writes (tracer = counters of datasets)")
@@ -161,8 +161,8 @@ def test_the_first_line_says_what_a_program_waits_for() -> None:
         "4.0 %."
     )
     assert [note for note in summary.notes if "left out" in note] == [
-        "2 reads and writes moved no byte, as at the end of a file: they are left out.",
-        "5 reads and writes were of pages of mapped files: they are left out.",
+        "Reads and writes that moved no byte, as at the end of a file: 2, left out.",
+        "Reads and writes of pages of mapped files: 5, left out.",
     ]
 
 
