@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from datetime import datetime
 
-LOOKS_THE_SAME = "a change of the machine looks the same"
-_UNKNOWN = f"When the runs were measured is not known: if not in turn, {LOOKS_THE_SAME}."
+LOOKS_THE_SAME = "another change of the machine could be the cause"
+_UNKNOWN = f"It is not known whether A and B were measured in turn; if not, {LOOKS_THE_SAME}."
 
 
 def not_in_turn(a: Sequence[str | None], b: Sequence[str | None]) -> str | None:

@@ -159,9 +159,8 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     most = found.scales[-1]
     low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
     yield (
-        f"A stripe over {most.number} drives like these would lose {100 * low:.1f} % (if drives catch up "
-        f"with each other) to {100 * high:.1f} % (if they wait), as predicted from each drive alone in this "
-        "run."
+        f"A stripe over {most.number} drives like these would lose {100 * low:.1f} to {100 * high:.1f} %, "
+        "less the more they catch up with each other: predicted from each drive alone in this run."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.text import commas, glued
+from kit.core.text import counted, glued
 from kit.core.units import format_latency_range
 from kit.store.labels import op_name, tier_names
 from kit.store.phase import Event
@@ -111,7 +111,7 @@ def hero(
     axes = {name.replace("axis", ""): panel.phase for name, panel in zip(drawn.axes, shown, strict=True)}
     anchors = [figure.anchor(axis) for axis in (*axes, f"x{last}")]
     data = [*drawn.maps, *_points(merged, places, last, ends, right), *anchors]
-    caption = _caption(panels, every, unpublished, timed)
+    caption = _caption(panels, every, unpublished)
     return Figure(
         "Latency by tier", data, layout, caption,
         about={"per": "", "panels": axes, "narrow_px": _NARROW_PX}, csv=_table(every), narrow=drawn.narrow,
@@ -167,15 +167,12 @@ def _panels(shown: Sequence[Panel], timed: bool, span_s: Span) -> _Drawn:
     return drawn
 
 
-def _caption(
-    panels: Sequence[Panel], lines: Sequence[HeadlineRow], unpublished: Sequence[str], timed: bool
-) -> str:
+def _caption(panels: Sequence[Panel], lines: Sequence[HeadlineRow], unpublished: Sequence[str]) -> str:
     """What colours mean, and what the figure leaves out."""
-    per = "second and octave" if timed else "octave"
-    caption = f"Stronger colour: more I/Os per {per} of latency, each panel by itself."
+    caption = "The stronger a colour, the more I/Os; shades of different panels do not compare."
     hues = palette.HUES["light"]["classic"]
     if any(line.row.tier in hues and line.row.tier != "all" for line in lines[:_MOST_LINES]):
-        caption = f"Hue: tier. {caption}"
+        caption = f"Colour: the tier that answered. {caption}"
     if len(panels) > MOST_PANELS:
         caption += f" First {MOST_PANELS} of {len(panels)} phases."
     if len(lines) > _MOST_LINES:
@@ -328,7 +325,7 @@ def _words(bars: Sequence[_Bar], heights: Sequence[float], x: float, source: str
 def _text(bar: _Bar, source: str) -> list[str]:
     line, row, span_us = bar[0], bar[0].row, _range_us(bar)
     medians = [each.row.p50_us for each in bar if each.row.p50_us is not None]
-    p50 = f"{commas(row.count)} I/Os"
+    p50 = counted(row.count, "I/O")
     if medians:
         p50 = f"p50 {format_latency_range(min(medians), max(medians))}"
     phases = f"; {len(bar)} phases" if len(bar) > 1 else ""

@@ -105,9 +105,10 @@ def _conclusion(what: str, rows: Sequence[ComparedCell | ComparedRatio]) -> str:
     single = len(rows) - excluded - found.total()
     parts = []
     if found:
+        undecided = f", {found['open']} are undecided" if found["open"] else ""
         parts.append(
             f"{found['differs']} of {found.total()} differ by more than {100 * LIMIT:.0f} %, {found['same']} "
-            f"agree within it, {found['open']} are known less exactly."
+            f"do not{undecided}."
         )
     if single:
         parts.append(f"{single} are {ONE_ROUND} on a side, which says nothing of the next (--repeat).")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kit.core.text import some
 from kit.core.units import format_factor, format_latency
 from kit.store.labels import ios_words, op_name, tier_name
 from kit.store.series import Series, SeriesAxis
@@ -14,6 +15,8 @@ from reports.series.ratios import largest_change
 from reports.series.sync_methods import SyncTable
 from reports.series.view import cell_ratio, cells_of, merged_rows
 from reports.statistics.ratios import is_too_wide
+
+_MOST_STRUCK = 3
 
 
 def answer(series: Series, found: Sequence[str], table: SyncTable | None) -> str:
@@ -39,7 +42,7 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
         between = f"{least}{format_factor(max(ratios))}"
         yield (
             f"Forced writes take {between} as long with {table.axes} {second} as with {first}, within this "
-            "series."
+            f"series.{_struck_out(table)}"
         )
         return
     times = [
@@ -48,6 +51,17 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
     if times:
         (low, fast), (high, slow) = min(times), max(times)
         yield f"A forced write takes {format_latency(low)} ({fast}) to {format_latency(high)} ({slow})."
+
+
+def _struck_out(table: SyncTable) -> str:
+    """Methods that are good for a comparison in one configuration, and not in another."""
+    found = [
+        f"{row.label} ({name})"
+        for row in table.rows
+        for name, cell in zip(table.configurations, row.cells, strict=True)
+        if cell and cell.struck and any(other and not other.struck for other in row.cells)
+    ]
+    return f" Struck out, with the reason below: {some(found, _MOST_STRUCK)}." if found else ""
 
 
 def _largest(series: Series) -> str:

@@ -113,7 +113,8 @@ def _told(role: str, mine: ServedLatency, other: ServedLatency, p50: RatioRange)
     faster = p50 if p50.value >= 1 else RatioRange(-p50.log, p50.reach, p50.over)
     word = "as fast" if p50.value >= 1 else "as long"
     what = WHAT[role][:1].upper() + WHAT[role][1:]
-    return f"{what}: median {now} instead of {then}, {format_factor(faster.value)} {word} ({faster.words()})."
+    change = f" instead of {then}" if now != then else " as now"
+    return f"{what}: median {now}{change}, {format_factor(faster.value)} {word} ({faster.words()})."
 
 
 def basis(served: Sequence[ServedLatency | None], full: bool = True) -> str:

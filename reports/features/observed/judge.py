@@ -49,13 +49,13 @@ def together(rows: Sequence[ObservedRow], *names: str) -> list[ObservedRow]:
 # Who answers, by tier.
 _WHO = {
     "dram": "DRAM (ARC) answers",
-    "l2arc": "The SSD cache (L2ARC) answers",
-    "disk": "Disks answer",
-    "slog": "The log device (SLOG) answers",
-    "pool": "The log on the data disks (no SLOG) answers",
+    "l2arc": "the SSD cache (L2ARC) answers",
+    "disk": "disks answer",
+    "slog": "the log device (SLOG) answers",
+    "pool": "the log on the data disks (no SLOG) answers",
     "shared": "I/Os that other requests had begun answer",
-    "indirect": "Disks, after a block of metadata, answer",
-    "direct": "Disks, past the ARC, answer",
+    "indirect": "disks answer after a block of metadata",
+    "direct": "disks answer past the ARC",
 }
 
 
@@ -76,9 +76,9 @@ def _programs_answer(row: ObservedRow) -> str:
     """Such as "fsyncs of postgres on tank/db wait for the log device (SLOG): 93.1 % of all waiting, ..."."""
     ops = op_name(row.op)
     return (
-        f"{ops[:1].upper()}{ops[1:]} of {row.program} on {row.file_system} {_WAITS.get(row.tier, row.tier)}: "
-        f"{_percent(row.waited_share)} of all waiting, {format_latency(row.waited_ns / row.ios / 1e3)} each, "
-        "in the mean."
+        f"{ops[:1].upper()}{ops[1:]} of {row.program} on the dataset {row.file_system} "
+        f"{_WAITS.get(row.tier, row.tier)}: {_percent(row.waited_share)} of all waiting, a mean of "
+        f"{format_latency(row.waited_ns / row.ios / 1e3)} each."
     )
 
 
@@ -89,9 +89,9 @@ def answer(summary: Summary) -> Iterator[str]:
         return
     for row in together(summary.observed, "client", "file_system")[:1]:
         yield (
-            f"{_WHO.get(row.tier, row.tier)} {_percent(row.share)} of the I/Os ({op_name(row.op)}), and "
-            f"clients spend {_percent(row.waited_share)} of their waiting on them: "
-            f"{format_latency(row.waited_ns / row.ios / 1e3)} each, in the mean."
+            f"{_percent(row.share)} of all I/Os are {op_name(row.op)} that {_WHO.get(row.tier, row.tier)}. "
+            f"Clients spend {_percent(row.waited_share)} of their waiting on them, a mean of "
+            f"{format_latency(row.waited_ns / row.ios / 1e3)} each."
         )
 
 

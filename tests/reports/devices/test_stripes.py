@@ -150,7 +150,7 @@ def test_arrays_that_are_left_out_are_named() -> None:
 def test_drives_that_lose_nothing_do_not_gain() -> None:
     even = [phase(f"alone-ssd{number}", drive(0)) for number in range(3)]
     said = sentences(NO_LATENCY, [*even, array(lock_step(3), 3)])
-    assert any(text.startswith("A stripe over 32 drives like these would lose 0.0 % (") for text in said)
+    assert any(text.startswith("A stripe over 32 drives like these would lose 0.0 to ") for text in said)
 
 
 def test_one_stall_does_not_turn_the_bracket_over() -> None:

@@ -148,7 +148,7 @@ def test_the_headline_is_what_the_second_configuration_costs() -> None:
     text = answer(made, [], sync_table(made, forces_of_series(REFERENCE)))
     assert text == (
         "Forced writes take 2.50 to 3.00 times as long with log cache-bypassed as with cache-on, within this "
-        "series."
+        "series. Struck out, with the reason below: fdatasync (cache-bypassed)."
     )
     alone = made.model_copy(update={"cells": tuple(c for c in made.cells if "log" not in c.at)})
     text = answer(alone, [], sync_table(alone))

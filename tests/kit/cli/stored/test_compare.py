@@ -271,7 +271,10 @@ def test_imports_are_compared_with_imports_and_it_is_said_what_they_do_not_tell(
     result = json.loads(out)
     assert (result["conclusion"], result["caveats"]) == (
         "no difference shown",
-        [IMPORTED, f"When the runs were measured is not known: if not in turn, {in_turn.LOOKS_THE_SAME}."],
+        [
+            IMPORTED,
+            f"It is not known whether A and B were measured in turn; if not, {in_turn.LOOKS_THE_SAME}.",
+        ],
     )
     page = tmp_path / "page.html"
     assert hsp("compare", *a, "--", *slower, "-o", str(page))[:2] == (0, "")

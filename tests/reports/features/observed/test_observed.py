@@ -76,8 +76,8 @@ def test_the_first_line_says_who_costs_the_most_time() -> None:
     assert summary.verdict == "valid", summary.reasons
     said = headline(frame, synthetic.parsed(manifest), summary)
     assert said.sentence == (
-        "Disks answer 12.0 % of the I/Os (reads), and clients spend 97.1 % of their waiting on them: "
-        "5 ms each, in the mean."
+        "12.0 % of all I/Os are reads that disks answer. Clients spend 97.1 % of their waiting on them, a "
+        "mean of 5 ms each."
     )
     assert said.evidence[0].startswith(
         "Complete: 1,000 reads and writes (tracer = counters of the NFS server)"
@@ -148,8 +148,8 @@ def test_the_first_line_says_what_a_program_waits_for() -> None:
     assert summary.verdict == "valid", summary.reasons
     said = headline(frame, synthetic.parsed(manifest), summary)
     assert said.sentence == (
-        "Fsyncs of postgres on tank/db wait for the log device (SLOG): 83.5 % of all waiting, 412 µs each, "
-        "in the mean."
+        "Fsyncs of postgres on the dataset tank/db wait for the log device (SLOG): 83.5 % of all waiting, a "
+        "mean of 412 µs each."
     )
     assert said.evidence[0].startswith("Complete: 301 reads and writes (tracer = counters of datasets)")
     assert [(row.program, row.op, row.ios) for row in summary.observed] == [
