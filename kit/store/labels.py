@@ -69,11 +69,9 @@ def tier_name(tier: str) -> str:
 
 
 def tier_names(tiers: Iterable[str]) -> dict[str, str]:
-    """The names of tiers that stand together: those of the disk by what they answer, if both are there."""
+    """The names of tiers that stand together: beside reads of the disk the ZIL on it is named."""
     names = {tier: tier_name(tier) for tier in tiers}
-    if {"disk", "pool"} <= names.keys():
-        names |= {"disk": "disk, reads", "pool": "disk, writes"}
-    return names
+    return names | {"pool": "disk (ZIL)"} if {"disk", "pool"} <= names.keys() else names
 
 
 def short_name(tier: str, op: str) -> str:

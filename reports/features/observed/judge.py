@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kit.core.units import commas, format_latency, format_percent
-from kit.store.labels import op_name
+from kit.store.labels import SYNCS, TIERS, op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.observed import Observed, ObservedRow
@@ -101,16 +101,20 @@ def _percent(part: float) -> str:
 
 # What would shorten the waiting: by kind of I/O the tiers that wait for it, and those that may. Which device
 # the I/O of another request waits for is not known; a block of metadata may come from the SSD cache; writes
-# to DRAM are slowed down where disks do not keep up.
+# are slowed down where disks do not keep up.
 _SAVERS = {
-    "a faster log device": ({("write", "slog")}, {("write", "shared")}),
+    "a faster log device": (
+        {("write", "slog"), ("sync", "slog")}, {("write", "shared"), ("sync", "shared")},
+    ),
     "a faster cache device": ({("read", "l2arc")}, {("read", "shared"), ("read", "indirect")}),
     "faster disks": (
-        {("read", "disk"), ("read", "indirect"), ("read", "direct"), ("write", "pool")},
-        {("read", "shared"), ("write", "shared"), ("write", "dram"), ("write", "direct")},
+        {("read", "disk"), ("read", "indirect"), ("read", "direct"), ("write", "pool"), ("sync", "pool")},
+        {("read", "shared"), *(("write", tier) for tier in TIERS), ("sync", "shared")},
     ),
-    "a larger cache": ({("read", "disk"), ("read", "l2arc"), ("read", "indirect")}, {("read", "shared")}),
-}
+    "a larger cache": (
+        {("read", "disk"), ("read", "l2arc"), ("read", "indirect")}, {("read", "shared")},
+    ),
+}  # fmt: skip
 
 
 def savings(rows: Sequence[ObservedRow]) -> list[tuple[str, float]]:
@@ -120,7 +124,7 @@ def savings(rows: Sequence[ObservedRow]) -> list[tuple[str, float]]:
     """
     waited: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        waited["read" if row.op == "read" else "write", row.tier] += row.waited_ns
+        waited["sync" if row.op in SYNCS else row.op, row.tier] += row.waited_ns
     all_ns = waited.total() or 1
     found = [
         (name, sum(waited[key] for key in own | besides) / all_ns)
