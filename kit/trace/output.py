@@ -215,8 +215,7 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
             op = _class(trace, seen)[0]
             totals[number][op] = _whole(totals[number].get(op, 0) + value)
         elif number == _SUM:
-            # Callers have them, too.
-            sums |= {} if trace.observed else {_class(trace, seen): value}
+            sums[_class(trace, seen)] = value
         elif number == _LOG_BLOCKS:
             op, _, vdev = _class(trace, seen)
             blocks[vdev] = _whole(blocks.get(vdev, 0) + value)

@@ -90,6 +90,11 @@ def faults_of(phase: Phase) -> Iterator[Event]:
 
 
 _DASHES = ("dot", "dash", "dashdot", "longdash", "longdashdot", "solid")
+# A fault is what a reader looks for first.
+_OWN_LINES = {
+    "fault": {"color": palette.FAULT, "width": 2.2, "dash": "solid"},
+    "recovery limit": {"color": palette.FAULT, "width": 1.4, "dash": "dash"},
+}
 # So many of a kind are whole lines; more would be a fence in front of the map.
 _LINES = 12
 
@@ -113,11 +118,10 @@ def traces(drawn: Sequence[EventMark], low_s: float, high_s: float, log: bool) -
             x += [point[0] for point in path] + [None]
             y += [point[1] for point in path] + [None]
             texts += [f"{begin:.3f}{until} s: {mark.text or kind}"] * len(path) + [""]
-        # A fault is what a reader looks for first.
-        line = {"color": palette.EVENTS[number % len(palette.EVENTS)], "width": 1.4,
-                "dash": _DASHES[number % len(_DASHES)]}  # fmt: skip
-        if kind == "fault":
-            line = {"color": palette.FAULT, "width": 2.2, "dash": "solid"}
+        line = _OWN_LINES.get(kind) or {
+            "color": palette.EVENTS[number % len(palette.EVENTS)], "width": 1.4,
+            "dash": _DASHES[number % len(_DASHES)],
+        }  # fmt: skip
         made.append({
             "type": "scatter", "mode": "lines", "name": kind, "x": x, "y": y, "text": texts, "line": line,
             "connectgaps": False, "hovertemplate": f"%{{text}}<extra>{kind}</extra>",

@@ -38,8 +38,8 @@ _WORDS_PX = 52
 _MOST_LINES = 7
 
 
-# Of a mark, by its dash.
-_LINES_OF = {"solid": "frame: ", "dash": "dashed: "}
+# Marks of faults, by their kind.
+_MARKS = {"fault": "frame: fault", "recovery limit": "dashed: recovery limit"}
 
 # The lines of one bar beside the panels, and a range of latencies (us).
 _Bar = list[HeadlineRow]
@@ -159,7 +159,7 @@ def _panels(shown: Sequence[Panel], timed: bool, span_s: Span) -> _Drawn:
         named = [panel.title, *(f"({each.pop('label')['text']})" for each in limits)]
         marks = panel.marks(*span_s, f"x{name}") if timed else []
         if marks:
-            named.append(f"({'; '.join(_LINES_OF[each['line']['dash']] + each['name'] for each in marks)})")
+            named.append(f"({'; '.join(_MARKS[each['name']] for each in marks)})")
         drawn.maps.extend(marks)
         title = _wrapped(" ".join(named), int((domain[1] - domain[0]) * _LETTERS))
         drawn.limits.extend(limits)

@@ -121,8 +121,9 @@ def test_pg_test_fsync_is_a_table_with_the_fastest_and_the_slowest_above(show, t
     manifest = manifest_of_files(stored, "r", "import", ["hsp", "import"], "2026-11-21T05:30:00Z", 1.0)
     page = show(report_of(tmp_path, manifest, stored.frame))
     assert page.inner_text(".headline") == (
-        "One 8kB: open_sync is the fastest, 48\u00a0µs; fsync the slowest, 65\u00a0µs, 1.35 times as long. Two "
-        "8kB: fsync is the fastest, 64\u00a0µs; open_datasync the slowest, 102\u00a0µs, 1.59 times as long."
+        "One 8kB: open_sync is the fastest, 48\u00a0µs; fsync the slowest, 65\u00a0µs, 1.35 times as long. "
+        "Two 8kB: fsync is the fastest, 64\u00a0µs; open_datasync the slowest, 102\u00a0µs, 1.59 times "
+        "as long."
     )
     assert page.locator(".plot").count() == 0 and page.locator("table tbody tr").count() == 17
     assert violations(page) == []

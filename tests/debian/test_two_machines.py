@@ -204,24 +204,9 @@ def test_from_two_names_of_drives_to_a_sheet(site: Site, before: States) -> None
         words = [word.replace("SERIES", series.name) for word in words]
         done = site.hsp(*words, *more, cwd=folder, own=own)
         print(words, done.returncode, done.stdout[-4000:], done.stderr[-4000:])
-        usual = done.returncode in ((0, 1, EXIT_UNKNOWN) if words[0] == "sheet" else (0,))
-        assert usual or (words[0] == "run" and only_drifted(folder, done.returncode)), done.stderr
+        assert done.returncode in ((0, 1, EXIT_UNKNOWN) if words[0] == "sheet" else (0,)), done.stderr
     assert "\n- ssd: " in done.stdout and "\n- qemu-nvme-ctrl: " in done.stdout
     assert changes(site, before) == []
-
-
-def only_drifted(folder: Path, code: int) -> bool:
-    """Whether a series is unknown for one thing alone: the base of an emulated machine drifted meanwhile.
-
-    Each of its runs is valid by itself.
-    """
-    (path,) = folder.glob("results/which-ssd/series-*/series.json")
-    series = json.loads(path.read_text())
-    summaries = folder.glob("results/which-ssd/2*/summary.json")
-    verdicts = [json.loads(each.read_text())["verdict"] for each in summaries]
-    drifted = {each["phase"] for each in series["drift"] if each["ok"] is False}
-    left_out = {cell["phase"] for cell in series["cells"] if cell["verdict"] != "valid"}
-    return code == EXIT_UNKNOWN and verdicts == ["valid"] * 3 and left_out <= drifted
 
 
 def make_user(machine: Machine, role: str) -> None:

@@ -153,38 +153,32 @@ def lines(summary: Summary) -> Iterator[str]:
 
 
 def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
-    """Requests of other file systems are said, and those that failed."""
+    """Its rows, and what is not among them."""
     if manifest.observed is None:
         return Judged({})
-    if manifest.observed.local:
-        return Judged({"observed": describe(manifest.observed)}, notes=[*_local_notes(manifest.observed)])
-    return Judged({"observed": describe(manifest.observed)}, notes=[*_notes(manifest.observed)])
+    return Judged({"observed": describe(manifest.observed)}, notes=[*_left_out(manifest.observed)])
 
 
-def _notes(observed: Observed) -> Iterator[str]:
-    """What is not among the requests of clients."""
-    yield from _left_out(
-        (observed.elsewhere, "Requests to file systems that are not of ZFS"),
-        (observed.failed, "Requests that failed before the server knew their file"),
-        (observed.others, "Requests to other datasets than those asked for"),
-        (observed.unfinished, "Requests that had not ended at the end"),
-    )
+def _left_out(observed: Observed) -> Iterator[str]:
+    """Requests of clients, or calls of programs."""
+    for name, what in (_CALLS if observed.local else _REQUESTS).items():
+        if count := getattr(observed, name):
+            yield f"{what}: {commas(count)}, left out."
 
 
-def _local_notes(observed: Observed) -> Iterator[str]:
-    """What is not among the I/Os of programs."""
-    yield from _left_out(
-        (observed.elsewhere, "Calls to file systems that are not mounted for this login, as of containers"),
-        (observed.others, "Calls to other datasets than those asked for"),
-        (observed.failed, "Calls that failed"),
-        (observed.empty, "Reads and writes that moved no byte, as at the end of a file"),
-        (observed.mapped, "Reads and writes of pages of mapped files"),
-        (observed.unfinished, "Calls that had not ended at the end"),
-    )
-
-
-def _left_out(*counts: tuple[int, str]) -> Iterator[str]:
-    yield from (f"{what}: {commas(count)}, left out." for count, what in counts if count)
-
-
+# What is left out, by the field that has its number.
+_REQUESTS = {
+    "elsewhere": "Requests to file systems that are not of ZFS",
+    "failed": "Requests that failed before the server knew their file",
+    "others": "Requests to other datasets than those asked for",
+    "unfinished": "Requests that had not ended at the end",
+}
+_CALLS = {
+    "elsewhere": "Calls to file systems that are not mounted for this login, as of containers",
+    "others": "Calls to other datasets than those asked for",
+    "failed": "Calls that failed",
+    "empty": "Reads and writes that moved no byte, as at the end of a file",
+    "mapped": "Reads and writes of pages of mapped files",
+    "unfinished": "Calls that had not ended at the end",
+}
 FEATURE = Feature(judge, answer, lines)

@@ -31,7 +31,7 @@ def figures(found: Stripes) -> list[Figure]:
     layout = figure.layout(
         560, {"l": 62, "r": 30, "t": 40, "b": 110}, dragmode="zoom",
         annotations=[
-            figure.panel_title("Rate by number of drives: % of N single drives", 0, 1),
+            figure.panel_title("Rate: % of N single drives", 0, 1),
             figure.panel_title("Bytes a second", _LEFT[0], _BELOW[1]),
             figure.panel_title("Latency of a stripe: p50 (solid), p99 (dashed)", _RIGHT[0], _BELOW[1]),
         ],

@@ -1,6 +1,6 @@
 import pytest
 
-from kit.store.labels import BELOW, NAMES, tier_name
+from kit.store.labels import BELOW, NAMES, tier_name, tier_names
 from reports.figures.palette import HUES
 from reports.figures.text import plotly_text
 
@@ -26,3 +26,8 @@ def test_a_tier_with_a_hue_has_a_name():
 
 def test_figures_and_legends_show_every_letter_of_a_name():
     assert [plotly_text(name) for name in NAMES.values()] == list(NAMES.values())
+
+
+def test_reads_of_the_disk_and_the_zil_on_it_are_told_apart() -> None:
+    assert tier_names(["disk", "pool"]) == {"disk": "disk", "pool": "disk (ZIL)"}
+    assert tier_names(["pool", "slog"]) == {"pool": tier_name("pool"), "slog": tier_name("slog")}

@@ -29,8 +29,8 @@ def trace_of(
 ) -> Trace:
     """Three reads of postgres and one fsync of "a,b"."""
     whole = {
-        f"{READS},4000": 3, f"{PHASE | FSYNC | FAR},4000": 1, f"{READS},100": 3, f"{READS},4002": 435,
-        f"{FSYNCS},140": 1, f"{FSYNCS},4002": 355, **(counts or {}),
+        f"{READS},4000": 3, f"{PHASE | FSYNC | FAR},4000": 1, f"{READS},100": 3,
+        f"{FSYNCS},140": 1, **(counts or {}),
     }  # fmt: skip
     of = {
         f"postgres,{READS}": {"count": 3, "average": 145, "total": 435},
@@ -53,6 +53,8 @@ def test_calls_have_file_system_op_and_process() -> None:
     found = {(name, key[0], place_of(key)): value for (name, key), value in trace.callers.items()}
     assert found == {("postgres", "read", 45): (3, 435), ("a,b", "fsync", 1024 + 45): (1, 355)}
     assert trace.started == trace.done == {"read": 3, "fsync": 1}
+    # There is no other sum of latencies.
+    assert {name: ns for (name, *_), ns in trace.sums.items()} == {"read": 435, "fsync": 355}
 
 
 def test_what_is_no_io_is_counted_apart() -> None:

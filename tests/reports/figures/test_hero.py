@@ -108,6 +108,11 @@ def test_a_fault_and_its_limit_of_recovery_are_marked() -> None:
     assert limit["x"] == [by_s, by_s, None]
     titles = [each["text"].replace("<br>", " ") for each in made.layout["annotations"]]
     assert any(text.endswith("(frame: fault; dashed: recovery limit)") for text in titles)
+    # Of a fault that ends before it begins only the limit is left, and looks the same.
+    damaged = [faults[0].model_copy(update={"end_ns": 1}), faults[1]]
+    alone = opened(hero.hero([replace(panels[0], stored=grid, events=damaged)], lines, "2009"))
+    [same] = (trace for trace in alone.data if trace.get("name") in ("fault", "recovery limit"))
+    assert same["line"] == limit["line"]
     # Without times there is nowhere to put them.
     still = hero.hero([replace(panels[0], stored=grid, events=faults)], lines, "2009", timed=False)
     assert not [trace for trace in still.data if trace.get("name") == "fault"]
