@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from kit.core.text import listed
 from kit.core.units import format_binary_bytes, format_factor, format_latency
 from reports.statistics.quantiles import Bins, percentiles_ns, rank_ns
 
@@ -70,6 +71,13 @@ def is_asked(frame: pl.DataFrame | None) -> bool:
     return frame is not None and bool(frame["stage"].str.starts_with("round").any())
 
 
+def measured(frame: pl.DataFrame | None) -> list[str]:
+    """What was measured of devices before the phases, of a run that is about ageing."""
+    if frame is None or not is_asked(frame):
+        return []
+    return [f"{listed(devices(frame))} alone, one I/O at a time, fresh and as it was written to. Then:"]
+
+
 def sentences(frame: pl.DataFrame | None) -> Iterator[str]:
     """Of each device and op whether it became slower: log devices' writes first."""
     by: dict[tuple[str, str], list[AgeingPoint]] = {}
@@ -83,13 +91,13 @@ def sentences(frame: pl.DataFrame | None) -> Iterator[str]:
         if len(points) < 2 or not before or not after:
             continue
         what = f"{device}: p50 of {format_binary_bytes(first.block_bytes)} {op}s"
-        written = f"after {format_factor(last.written, 2)} its capacity"
+        written = f"after {format_factor(last.written, 2)} its capacity was written"
         low, high = (last.open_us["p50"][end] / first.open_us["p50"][1 - end] for end in (0, 1))
         within = f"(within this run: {low:.2f} to {high:.2f})"
         change = "slower" if low > 1 else "faster" if high < 1 else "no change shown"
         yield (
-            f"{what}, fresh {format_latency(before)}, {written} {format_latency(after)}: {change}, "
-            f"{format_factor(after / before)} {within}."
+            f"{what} is {format_latency(before)} when fresh, {format_latency(after)} {written}: {change}, "
+            f"{format_factor(after / before)} as long {within}."
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.text import commas, some
+from kit.core.text import commas, listed, some
 from kit.core.units import format_factor, format_latency, format_latency_range
 from kit.store.labels import BELOW, SYNCS, op_name, tier_name
 from kit.store.manifest import Manifest, Mount
@@ -19,11 +19,12 @@ from kit.store.parts.bands import BandRow
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.summary import Row, Summary
 from kit.store.tables import DEVICE, SERVER
-from reports.analysis import import_source
+from reports.analysis import ageing, import_source
 from reports.analysis.answer import answer, is_told
 from reports.analysis.band_table import level_words
 from reports.analysis.findings import PhaseFinding
 from reports.devices.stripes import Stripes
+from reports.features.all import FEATURES
 from reports.published.ranges import beside
 from reports.published.share import share_inside
 
@@ -84,7 +85,8 @@ def headline(
     """The headline of a run. `stripes`: of its arrays; `aged`: rows of ageing.parquet; `found`: findings."""
     lines = _lines(latency, manifest, summary)
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
-    measured = _measured(manifest, summary)
+    before = [*(text for each in FEATURES for text in each.measured(summary)), *ageing.measured(aged)]
+    measured = " ".join([*before, _measured(manifest, summary)])
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
     return Headline(
         answer(manifest, summary, stripes, aged, found) or _sentence(lines, summary),
@@ -282,7 +284,8 @@ def _modes(summary: Summary) -> str:
             return f"{level_words(entry.levels, op_name(entry.op))}."
         if entry.kernel is None and 1 < len(entry.bands) <= _MOST_MODES:
             named = [f"{format_latency_range(*b.range_us)} ({100 * b.share:.0f} %)" for b in entry.bands]
-            return f"{len(named)} bands of {entry.op} latency, 95 % of each: {', '.join(named)}."
+            have = f"{op_name(entry.op).capitalize()} have {len(named)} bands of latency"
+            return f"{have}, 95 % of each within {listed(named)}."
     return ""
 
 

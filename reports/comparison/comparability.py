@@ -194,9 +194,9 @@ def differences(across: Mapping[str, Sequence[Any]]) -> list[str]:
     made = []
     for thing, keys in _by_thing(across).items():
         listed = [f"{key}: A has {shown(*across[key])}, B has {shown(*across[key][::-1])}" for key in keys]
-        words = f"Across {listed[0]}"
+        words = f"They differ in {listed[0]}"
         if len(keys) > 1:
-            words = "The phases differ: " if thing == "phase" else f"Across {thing}: "
+            words = "The phases differ: " if thing == "phase" else f"They differ in {thing}: "
             words += "; ".join(each.removeprefix(f"{thing}.") for each in listed[:_MOST_KEYS])
         more = f"; {len(keys) - _MOST_KEYS} more keys" if len(keys) > _MOST_KEYS else ""
         made.append(f"{words}{more}.")

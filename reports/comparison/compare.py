@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import truediv
@@ -11,6 +12,7 @@ from typing import Any
 
 from kit.core.sample_size import sample_needed
 from kit.core.table import TextTable
+from kit.core.text import counted
 from kit.core.units import commas, format_change
 from kit.store.format import FORMAT
 from kit.store.labels import ios_words, layer_name
@@ -85,11 +87,21 @@ def compare(
     different = sum(row.words == DIFFERENCE for row in rows)
     return Comparison(
         format=FORMAT, runs={"a": tuple(s.run for s in a), "b": tuple(s.run for s in b)},
+        states=Counter(s.state for s in (*a, *b)),
         level=1 - ALPHA_TOGETHER, unit="run",
         method=_method(min(len(a), len(b)), len(figures), pairs=pairs), compared=len(figures),
         different=different, conclusion=_conclusion(len(a), len(b), len(figures), different, caveat),
         rows=rows,
     )  # fmt: skip
+
+
+def sides_words(result: Comparison) -> str:
+    """How many runs each side has, and how they came out: "5 runs of A and 5 of B, all valid"."""
+    a, b = (len(result.runs[side]) for side in "ab")
+    words = f"{counted(a, 'run')} of A and {b} of B"
+    if len(result.states) == 1:
+        return f"{words}, all {next(iter(result.states))}"
+    return ", ".join((words, *(f"{number} {state}" for state, number in sorted(result.states.items()))))
 
 
 def _method(runs: int, figures: int, *, pairs: bool) -> str:

@@ -32,9 +32,10 @@ class Feature(NamedTuple):
     """`judge`: of a stored run and the rows of its summary. It asks of a run without the feature nothing.
 
     `answer`: sentences for the first line of a run, the one that answers it first. `lines`: for the terminal,
-    below the tiers.
+    below the tiers. `measured`: what was done besides the phases, for the line below the first.
     """
 
     judge: Callable[[Manifest, Latency, Sequence[Row]], Judged]
     answer: Callable[[Summary], Iterable[str]] = _silent
     lines: Callable[[Summary], Iterable[str]] = _silent
+    measured: Callable[[Summary], Iterable[str]] = _silent

@@ -138,13 +138,26 @@ def published_band(span_s: Sequence[float]) -> list[Layout]:
     return [area, *({**common, "type": "line", "y0": v, "y1": v, "line": line} for v in span_s if v > 0)]
 
 
-def limit_line(limit_us: float, name: str, axis: str = "x") -> Layout:
-    """The shape of a limit that the workload declares, named at its right end."""
-    text = plotly_text(f"limit {name} {format_latency(limit_us)}")
+def limit_words(limit_us: float, name: str) -> str:
+    """Such as "limit p99 150 µs"."""
+    return plotly_text(f"limit {name} {format_latency(limit_us)}")
+
+
+def limit_line(limit_us: float, axis: str = "x") -> Layout:
+    """The shape of a limit that the workload declares."""
     return {
         "type": "line", "xref": f"{axis} domain", "yref": "y", "x0": 0, "x1": 1, "y0": limit_us / 1e6,
         "y1": limit_us / 1e6, "line": {"color": palette.FAULT, "width": 2},
-        "label": {"text": text, "textposition": "end", "font": {"color": palette.FAULT, "size": 11}},
+    }  # fmt: skip
+
+
+def limit_name(limit_us: float, name: str, *, log: bool) -> Layout:
+    """Its name, below its line at the left, on a ground of its own: cells are behind it."""
+    limit_s = limit_us / 1e6
+    return {
+        "xref": "x domain", "yref": "y", "x": 0, "y": float(np.log10(limit_s)) if log else limit_s,
+        "xanchor": "left", "yanchor": "top", "showarrow": False, "text": limit_words(limit_us, name),
+        "font": {"size": 11, "color": palette.FAULT}, "borderpad": 1,
     }  # fmt: skip
 
 

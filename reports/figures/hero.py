@@ -88,7 +88,7 @@ def hero(
     right = max(places, default=0) + 0.5
     beside = {"domain": bars, "anchor": "y", "visible": False, "range": [-0.5, right], "fixedrange": True}
     drawn.narrow[f"xaxis{last}"] = {"domain": [1 - _NARROW_BARS, 1]}
-    drawn.narrow["annotations"].append(_small_title("95 % by<br>tier", 1 - _NARROW_BARS))
+    drawn.narrow["annotations"].append(_small_title("95 %<br>by tier", 1 - _NARROW_BARS))
     drawn.narrow["margin"]["t"] = max(drawn.narrow["margin"]["t"], 32)
     shapes = [
         _box(span, place, last, low)
@@ -151,16 +151,17 @@ def _panels(shown: Sequence[Panel], timed: bool, span_s: Span) -> _Drawn:
             **({} if timed else {"title": {"text": ""}}),
         )  # fmt: skip
         drawn.narrow[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
-        small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
-        drawn.narrow["margin"]["t"] = max(drawn.narrow["margin"]["t"], 12 * small.count("<br>") + 20)
-        drawn.narrow["annotations"].append(_small_title(small, narrow[number][0]))
-        limits = [figure.limit_line(us, limit, f"x{name}") for us, limit in panel.limits]
-        # Beside its line the name would lie on the cells that are above it.
-        named = [panel.title, *(f"({each.pop('label')['text']})" for each in limits)]
+        limits = [figure.limit_line(us, f"x{name}") for us, _ in panel.limits]
+        # Beside its line the name would hide a narrow band.
+        named = [panel.title, *(f"({figure.limit_words(*limit)})" for limit in panel.limits)]
         marks = panel.marks(*span_s, f"x{name}") if timed else []
         if marks:
             named.append(f"({'; '.join(_MARKS[each['name']] for each in marks)})")
         drawn.maps.extend(marks)
+        small = " ".join(named)
+        small = _wrapped(small, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 7)
+        drawn.narrow["margin"]["t"] = max(drawn.narrow["margin"]["t"], 12 * small.count("<br>") + 20)
+        drawn.narrow["annotations"].append(_small_title(small, narrow[number][0]))
         title = _wrapped(" ".join(named), int((domain[1] - domain[0]) * _LETTERS))
         drawn.limits.extend(limits)
         drawn.titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})

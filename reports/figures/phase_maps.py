@@ -7,7 +7,7 @@ a histogram, all others are heat maps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,13 @@ class DrawnPhase:
     events: Sequence[Event] = ()
     clock_ns: int | None = None
 
+    def of_tier(self, tier: str) -> DrawnPhase:
+        """The same of one tier alone; of "all", or a tier without I/Os, all of it."""
+        if tier not in self.rows or tier == "all":
+            return self
+        name, frame = f"{self.name}: {tier_name(tier)}", alone(self.frame, "tier", tier)
+        return replace(self, name=name, frame=frame, rows={tier: self.rows[tier]})
+
     @property
     def published_s(self) -> dict[str, list[float]]:
         """The published ranges by tier, in seconds."""
@@ -68,6 +75,12 @@ class DrawnPhase:
             for tier, row in self.rows.items()
             if row.published
         }
+
+
+def alone(frame: pl.DataFrame, column: str, value: str) -> pl.DataFrame:
+    """The I/Os whose `column` is `value`. An interval with others alone was measured, too: it has none."""
+    mine = pl.when(pl.col(column) == value).then(pl.col("count")).otherwise(0)
+    return frame.with_columns(mine.alias("count").cast(pl.Int64))
 
 
 def drawings(subject: DrawnPhase, zooms: Sequence[str]) -> Iterator[tuple[str, Figure]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
-from reports.comparison.compare import SHOWN, answer, csv, interval, largest
+from reports.comparison.compare import SHOWN, answer, csv, interval, largest, sides_words
 from reports.figures.runs import comparison
 from reports.page import document
 
@@ -24,6 +24,7 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
         stamp,
         result=result,
         answer=answer(result),
+        sides=sides_words(result),
         figures=figures,
         shown_words=SHOWN,
         interval=interval,

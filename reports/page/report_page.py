@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from reports.analysis.import_source import load_of, phase_frame
 from reports.features.section import Section
 from reports.features.sections import sections
 from reports.figures import ageing, busy, event_marks, heat_map, hero, phase_maps
-from reports.figures.figure import limit_line
+from reports.figures.figure import Figure, limit_line, limit_name
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import DrawnPhase
 from reports.figures.thumbnail import thumbnail
@@ -63,7 +64,8 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     drawn = [collected.add(figure, "ageing") for figure in curves]
     parts = [_section(each, collected) for each in sections(manifest, summary)]
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
-    lead = _lead(parts, arrays, drawn if is_asked(result.aged) else ())
+    beyond = _beyond(subjects, manifest, summary, collected)
+    lead = beyond or _lead(parts, arrays, drawn if is_asked(result.aged) else ())
     return document.render(
         "page.html.j2",
         collected,
@@ -132,6 +134,18 @@ def _lead(parts: Sequence[SectionPart], arrays: StripesPart | None, asked: Seque
     return next((figures[0] for figures in answers if figures), None)
 
 
+def _beyond(
+    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary, collected: Figures
+) -> Placed | None:
+    """The map of the first tier that exceeds a limit, by itself: a band is narrow among all tiers."""
+    for phase, of_phase in zip(manifest.phases, subjects, strict=True):
+        for tier, us, name in _limits(summary, phase):
+            drawn = next(phase_maps.drawings(of_phase[0].of_tier(tier), ()))[1]
+            _add_limit(drawn, us, name)
+            return collected.add(drawn, "limit")
+    return None
+
+
 def _first_screen(
     subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, result: Analysed, collected: Figures
 ) -> Placed:
@@ -180,7 +194,7 @@ def _subjects(latency: Latency, phase: Phase, summary: Summary, manifest: Manife
         # Reads and writes of one phase have tiers of their own, and may share one.
         together = layer == SERVER and manifest.import_ is None and phase.op != "mixed"
         for op in [None] if together else ops or frame["op"].unique().sort().to_list()[:1]:
-            mine = frame if op is None else _of_op(frame, str(op))
+            mine = frame if op is None else phase_maps.alone(frame, "op", str(op))
             words = layer_name(layer)
             if op and (len(ops) > 1 or manifest.import_):
                 words += f", {op}"
@@ -205,12 +219,6 @@ def _rows_by_tier(summary: Summary, layer: str, phase: Phase, op: str | None) ->
             # A COMMIT has a tier of the writes.
             rows[row.tier] = max(rows.get(row.tier, row), row, key=lambda each: each.count)
     return rows
-
-
-def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:
-    """The rows of one op. An interval with I/Os of another op was measured, too: it has none of this one."""
-    mine = pl.when(pl.col("op") == op).then(pl.col("count")).otherwise(0)
-    return frame.with_columns(mine.alias("count").cast(pl.Int64))
 
 
 def _phase(
@@ -270,13 +278,20 @@ def _figures(
     tiers = dict.fromkeys([*phase.expected_tiers, *subject.rows]) if subject.layer == SERVER else {}
     second = not main and not manifest.import_
     for kind, figure in phase_maps.drawings(subject, [t for t in tiers if _worth(phase, subject, t)]):
-        if main:
-            drawn = [
-                limit_line(us, name) for tier, us, name in limits if figure.about.get("tier", tier) == tier
-            ]
-            figure.layout.setdefault("shapes", []).extend(drawn)
+        for tier, us, name in limits if main else ():
+            if figure.about.get("tier", tier) == tier:
+                _add_limit(figure, us, name)
         if not (second and kind == "lines"):
             yield collected.add(figure, "client" if second else kind)
+
+
+def _add_limit(drawn: Figure, us: float, name: str) -> None:
+    """A line and its name in a figure of latency, whose axis then reaches down to it."""
+    axis = drawn.layout["yaxis"]
+    if is_log := axis["type"] == "log":
+        axis["range"] = [min(axis["range"][0], math.log10(us / 1.5e6)), axis["range"][1]]
+    drawn.layout.setdefault("shapes", []).append(limit_line(us))
+    drawn.layout.setdefault("annotations", []).append(limit_name(us, name, log=is_log))
 
 
 def _worth(phase: Phase, subject: DrawnPhase, tier: str) -> bool:

@@ -23,6 +23,8 @@ _WORDS = ("higher", "lower", "as high")
 _PERCENTS = 2
 # No smaller change would be found: beyond this factor the number says nothing more.
 _MOST_TIMES = 10
+# A change, and another one back.
+_TURNS = ("there", "back")
 # Places that the headline names.
 _MOST_SINCE = 2
 
@@ -62,11 +64,13 @@ def headline(trend: Trend) -> str:
     count = Counter[str](line.moved for line in moved)
     held = [(number, text) for kind, text in kinds.items() if (number := count[kind])]
     now = ", ".join(f"{number} {'is' if number == 1 else 'are'} {text}" for number, text in held)
+    told = [*_since(trend, moved)]
     of = f"Now, of {counted(len(moved), 'figure')} that moved, {now}"
     if count["back"] == len(moved):
+        if len(told) == len(_TURNS) and (ended := _ended(trend, moved)):
+            return ended
         were = "figure that moved is" if len(moved) == 1 else f"{len(moved)} figures that moved are"
         of = f"The {were} back at the past level, as far as these runs show. In between"
-    told = [*_since(trend, moved)]
     more = f"; {counted(len(told) - _MOST_SINCE, 'more place')}" if len(told) > _MOST_SINCE else ""
     return f"{of}: {'; '.join(told[:_MOST_SINCE])}{more}."
 
@@ -86,6 +90,28 @@ def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:
         text = f"{marks}{_short(line.key)} {format_change(change.ratio, *_WORDS)}"
         since = point.started_utc[:10] or point.run
         yield f"{'slower' if change.worse else 'faster'} from {since} on ({text})"
+
+
+def _ended(trend: Trend, moved: Sequence[TrendLine]) -> str:
+    """Of figures that all moved at one run and moved back at another: how far, from when until when."""
+    turns = {tuple(change.at for change in line.changes or ()) for line in moved}
+    ways = {tuple(change.worse for change in line.changes or ()) for line in moved}
+    if len(turns) != 1 or len(ways) != 1:
+        return ""
+    line = max(
+        moved, key=lambda each: (each.key[4] == "p50", *(abs(math.log(c.ratio)) for c in each.changes or ()))
+    )
+    first, last = line.changes or ()
+    if first.worse == last.worse:
+        return ""
+    begun, ended = (trend.points[change.at] for change in (first, last))
+    until = f"from {begun.started_utc[:10] or begun.run} until {ended.started_utc[:10] or ended.run}"
+    marks = f" ({listed([str(mark) for mark in first.marks])})" if first.marks else ""
+    were = "1 figure was" if len(moved) == 1 else f"{len(moved)} figures were"
+    return (
+        f"{were} {'slower' if first.worse else 'faster'} {until}{marks}, and back at the past level since, "
+        f"as far as these runs show: {_short(line.key)} {format_change(first.ratio, *_WORDS)} meanwhile."
+    )
 
 
 @dataclass(frozen=True)

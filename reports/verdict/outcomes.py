@@ -53,7 +53,7 @@ def _of_the_run(rest: Sequence[CheckId], seen: Collection[str], asked: Collectio
         if "IMPORTED" in seen and not each.of_imports:
             yield Outcome.absent(each.id, "not available", "an import has one count alone")
         elif "observed" in asked and each.id in _OF_LOADS:
-            yield Outcome.absent(each.id, "not available", "a server in use was observed, without a load")
+            yield Outcome.absent(each.id, "not asked for", "a server in use was observed, without a load")
         elif "APPLIANCE" in seen and each.traced:
             yield Outcome.absent(each.id, "not available", "the server could not be looked into")
         elif each.asked_by and each.asked_by not in asked:

@@ -32,13 +32,15 @@ class ComparedRow(_Compared):
 
 
 class Comparison(Stored):
-    """`runs`: names by side. `across`: values of A and of B; `phases`: those compared, None of whole runs.
+    """`runs`: names by side; `states`: how many of them came out how.
 
+    `across`: values of A and of B; `phases`: those compared, None of whole runs.
     `emulated`: some devices were models.
     """
 
     format: Format
     runs: dict[str, Many[str | None]]
+    states: dict[str, Count] = Field(default_factory=dict)
     level: float
     unit: str
     method: str

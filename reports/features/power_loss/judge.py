@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kit.core.errors import MeasurementUnknown
+from kit.core.text import counted
 from kit.core.units import commas, format_binary_bytes, format_latency
 from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest, Moment, PowerLoss
 from kit.store.parts.power_loss import Bound, Control, PowerLossResult
-from kit.store.summary import Row
+from kit.store.summary import Row, Summary
 from reports.features.feature import Feature, Judged
 from reports.statistics import proportion
 from reports.verdict.outcomes import verdict_of
@@ -284,4 +285,13 @@ def _judged(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
     return Judged({"power_loss": found.told}, found.outcomes, kept=found.kept)
 
 
-FEATURE = Feature(_judged, lambda summary: answer(summary.power_loss))
+def _measured(summary: Summary) -> list[str]:
+    told = summary.power_loss
+    return (
+        [f"Power was cut {counted(told.moments, 'time')} while records were written. Latency:"]
+        if told
+        else []
+    )
+
+
+FEATURE = Feature(_judged, lambda summary: answer(summary.power_loss), measured=_measured)

@@ -1,9 +1,10 @@
-"""The page's table of power losses."""
+"""The page's figure and table of power losses."""
 
 from __future__ import annotations
 
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
+from reports.features.power_loss.figure import bars
 from reports.features.power_loss.judge import table
 from reports.features.section import Section
 
@@ -11,4 +12,7 @@ from reports.features.section import Section
 def section(manifest: Manifest, _: Summary) -> Section | None:
     """Of a run with power losses."""
     found = table(manifest.power_loss)
-    return Section("power", "Power losses", "power_loss/power-loss.html.j2", found) if found else None
+    if manifest.power_loss is None or found is None:
+        return None
+    figures = [each for each in [bars(manifest.power_loss)] if each]
+    return Section("power", "Power losses", "power_loss/power-loss.html.j2", found, figures)

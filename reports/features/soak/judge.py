@@ -203,10 +203,11 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
             f"{name} have too few I/Os or intervals in a row to see a drift of their {figure}; {declared}. "
             "More I/Os a second, shorter intervals, or longer rows, tell."
         )
-    text = f"{figure} of {name} drifted {_change(drift)}, {declared}"
     if drift.ok is False:
-        return f"{text}."
-    return f"{text}: not known, as rows scatter too much. Longer rows, more rows, or a steadier load tell."
+        return f"{figure} of {name} drifted {_change(drift)}, {declared}."
+    text = f"{figure} of {name}: {_change(drift)}, {declared}"
+    scatter = "parts of this run scatter too much. More or longer parts (soak.row), or a steadier load, tell"
+    return f"{text}. Whether it drifted is not known: {scatter}."
 
 
 def _answer(summary: Summary) -> Iterator[str]:

@@ -86,7 +86,7 @@ def test_two_series_make_one_page_with_what_differs(hsp_here, path, tmp_path):
     assert done.returncode == 0, done.stderr
     page = html.read_text()
     assert "A: kernel 6.12" in page and "B: kernel 6.1-&lt;i&gt;x" in page and "<i>x" not in page
-    assert "Across versions.kernel: A has" in page
+    assert "They differ in versions.kernel: A has" in page
     assert page.count('<th scope="row">') == len(json.loads(done.stdout)["rows"]) > 10
     assert f"html: {html}" in done.stderr
 

@@ -113,7 +113,7 @@ def aged(factor: float) -> pl.DataFrame:
 @pytest.mark.parametrize(("factor", "word"), [(2.0, "slower"), (1.0, "no change shown"), (0.5, "faster")])
 def test_ageing_says_whether_the_writes_of_a_log_device_became_slower(factor: float, word: str) -> None:
     text = said(FIRST_OF_ALL, usual(), aged(factor))
-    assert text.startswith("log0: p50 of 4 KiB writes, fresh ") and f": {word}, {factor:#.3g} times " in text
+    assert text.startswith("log0: p50 of 4 KiB writes is ") and f": {word}, {factor:#.3g} times " in text
     assert "(within this run: " in text
 
 

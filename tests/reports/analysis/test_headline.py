@@ -160,7 +160,8 @@ def test_an_import_names_its_bands() -> None:
     )
     made = of(frame, manifest_of(frame, "fio-log"))
     assert (
-        made.sentence.startswith("3 bands of read latency, 95 % of each: ") and made.sentence.count("%") == 4
+        made.sentence.startswith("Reads have 3 bands of latency, 95 % of each within ")
+        and made.sentence.count("%") == 4
     )
     assert not made.emulated and made.measured.startswith("Imported fio latency logs; latency: ")
 
@@ -194,7 +195,7 @@ def test_an_import_that_became_slower_names_the_step() -> None:
         [(at * synthetic.SECOND, *row[1:]) for row in rows for at in range(row[6] > 2 * 10**5, 90, 2)]
     )
     assert of(both, manifest_of(both, "fio-log")).sentence.startswith(
-        "2 bands of read latency, 95 % of each: "
+        "Reads have 2 bands of latency, 95 % of each within "
     )
 
 
@@ -218,7 +219,7 @@ def test_an_appliance() -> None:
         total = int(frame.filter(pl.col("phase") == phase["name"])["count"].sum())
         phase |= {"checks": [], "clients": []}
         phase |= {"client_ios": total, "end_ns": phase["start_ns"] + 60 * synthetic.SECOND}
-    assert of(frame, manifest).sentence.startswith("3 bands of read latency, 95 % of each: ")
+    assert of(frame, manifest).sentence.startswith("Reads have 3 bands of latency, 95 % of each within ")
 
 
 def test_many_rows_are_counted() -> None:

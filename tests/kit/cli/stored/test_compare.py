@@ -360,7 +360,7 @@ def test_a_run_on_both_sides_is_told(hsp, make_run, tmp_path):
     assert "Student&#39;s t over runs, with the freedom of the smaller side" in html
     assert code == 0 and "On both sides, which hides differences: b." in out
     code, out, _ = hsp("compare", a, "--", b, "--format", "markdown")
-    assert "both sides" not in out and "A: 1 run, B: 1 run." in out
+    assert "both sides" not in out and "1 run of A and 1 of B, all valid." in out
 
 
 def test_times_beyond_64_bits_are_no_traceback(hsp, make_run, tmp_path):

@@ -199,7 +199,7 @@ def test_one_changed_preset_needs_one_flag_and_the_refusal_names_it(hsp, make_ru
     assert [key.rpartition(".")[2] for key in keys] == ["dies", "program", "read"]
     _, out, _ = hsp("compare", a, "--", b, "--across", "testbed.devices.data0")
     words = " ".join(out.split())
-    assert "Across testbed.devices.data0: parameters.ssd.dies: A has 2, B has 8; parameters" in words
+    assert "They differ in testbed.devices.data0: parameters.ssd.dies: A has 2, B has 8; parameters" in words
 
 
 def test_titles_citations_and_comments_are_no_difference(hsp, make_run):

@@ -12,6 +12,7 @@ from kit.store.checks.outcome import Outcome
 from kit.store.manifest import PowerLoss
 from kit.store.summary import Summary
 from reports.features.power_loss import judge as power_loss
+from reports.features.power_loss.figure import bars
 from reports.output.junit import junit
 from tests.reports import synthetic
 
@@ -180,3 +181,18 @@ def test_ci_has_a_case_with_the_bound(power_losses: PowerLoss, id_: str, outcome
     if outcome == "system-out":
         (text,) = suite.iterfind("testcase/system-out")
         assert "Fewer than 13.9 % of power losses like these lose data" in (text.text or "")
+
+
+def test_the_figure_has_a_bar_for_each_power_loss_and_apart_for_the_control() -> None:
+    drawn = bars(losses(moment(acknowledged=9, looked_at=9), moment(acknowledged=7, looked_at=7, torn=2)))
+    assert drawn
+    there, lost = drawn.data
+    assert (there["y"][:2], lost["y"][:2]) == ([9, 5], [0, 2])
+    # The place between the two is empty.
+    assert there["x"][:3] == [1, 2, 4]
+    assert (there["y"][2], lost["y"][2]) == (LOST["looked_at"] - LOST["lost"], LOST["lost"])
+    assert drawn.csv[1:] == [
+        ["power loss 1", 9, 9, 0, 0, 0, 0, 0], ["power loss 2", 7, 7, 0, 0, 2, 0, 0],
+        ["control", 50, 12, 0, 9, 0, 0, 0],
+    ]  # fmt: skip
+    assert bars(losses(moment(acknowledged=9, looked_at=0))) is None

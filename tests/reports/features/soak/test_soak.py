@@ -96,7 +96,7 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (hours((1, 1.01)), ": not known, as rows scatter too much. Longer rows"),
+        (hours((1, 1.01)), "Whether it drifted is not known: parts of this run scatter too much."),
         (hours((1, 1), per_step=1), "More I/Os a second, shorter intervals, or longer rows, tell."),
     ],
 )
