@@ -72,7 +72,7 @@ def _largest(series: Series) -> str:
     (axis, to, _, _, _, op, tier, _), most, number = found
     is_open = most.decides and most.inside(1, 1) is None
     none = f"No change of p50 is shown in {number} ratios to the base: " if is_open else ""
-    of_all = f", for {number} ratios together" if most.decides and number > 1 else ""
+    of_all = f", all {number} ratios at once" if most.decides and number > 1 else ""
     return (
         f"{none}p50 of {ios_words(op, tier)} is {format_factor(most.value)} as long at {axis} {to} as at "
         f"{series.axis(axis).values[0]} ({most.words('round' if most.decides else 'run')}{of_all})."

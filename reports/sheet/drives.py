@@ -123,7 +123,8 @@ def _none_lost(good: Sequence[PowerLossResult], least: int | None) -> SheetValue
     like += f"; {len(good)} session{'s' * (len(good) > 1)}"
     most = format_percent(proportion.interval(0, cuts)[1], 1)
     return SheetValue(
-        text=f"none lost of {_records(good)} in {_losses(cuts)}, so fewer than {most} of such lose data",
+        text=f"none lost of {_records(good)} in {_losses(cuts)}, so fewer than {most} of such lose data "
+        "(95 % confidence)",
         value=0,
         met=True if least is not None and not few else None,
         note=f"fewer than {most} with 95 % confidence, if no power loss depends on another ({like}){few}",

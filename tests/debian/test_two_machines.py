@@ -6,6 +6,7 @@ pytest -m long tests/debian        needs root; an hour or more without KVM
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import time
@@ -204,9 +205,26 @@ def test_from_two_names_of_drives_to_a_sheet(site: Site, before: States) -> None
         words = [word.replace("SERIES", series.name) for word in words]
         done = site.hsp(*words, *more, cwd=folder, own=own)
         print(words, done.returncode, done.stdout[-4000:], done.stderr[-4000:])
-        assert done.returncode in ((0, 1, EXIT_UNKNOWN) if words[0] == "sheet" else (0,)), done.stderr
+        # Emulated machines in ordinary time are not as steady as the kit asks the base of a series to be.
+        unknown_is_right = words[0] == "run" and only_drifted(folder)
+        codes = {"sheet": (0, 1, EXIT_UNKNOWN), "run": (EXIT_UNKNOWN,) if unknown_is_right else (0,)}
+        assert done.returncode in codes.get(words[0], (0,)), done.stderr
     assert "\n- ssd: " in done.stdout and "\n- qemu-nvme-ctrl: " in done.stdout
     assert changes(site, before) == []
+
+
+def only_drifted(folder: Path) -> bool:
+    """Whether the base moved by more than a series allows, and nothing else is wrong with the series."""
+    (path,) = folder.glob("results/which-ssd/series-*/series.json")
+    series = json.loads(path.read_text())
+    moved = [each for each in series["drift"] if each["ok"] is False]
+    print("drift:", [(each["phase"], each["tier"], each["ratio"]) for each in moved])
+    beyond = (abs(math.log(each["ratio"])) > math.log1p(series["drift_max"]) for each in moved)
+    summaries = folder.glob("results/which-ssd/2*/summary.json")
+    verdicts = [json.loads(each.read_text())["verdict"] for each in summaries]
+    phases = {each["phase"] for each in moved}
+    left_out = {cell["phase"] for cell in series["cells"] if cell["verdict"] != "valid"}
+    return bool(moved) and all(beyond) and verdicts == ["valid"] * 3 and left_out == phases
 
 
 def make_user(machine: Machine, role: str) -> None:

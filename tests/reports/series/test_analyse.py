@@ -284,4 +284,4 @@ def test_the_largest_change_is_known_among_all(
     series = analysed(tmp_path, factors, rounds=3)
     said = answer(series, [], None)
     assert ("No change of p50 is shown" in said) is not shown
-    assert ", for 2 ratios together)" in said
+    assert ", all 2 ratios at once)" in said

@@ -67,7 +67,8 @@ def test_values_are_those_of_the_runs(sheet):
     assert values["log_per_1000"].value == pytest.approx(90 * 48 / 1e3, rel=0.03)
     assert values["log_disks"].value == pytest.approx(candidates.POOL_US / 60, rel=0.02)
     assert values["log_per_us"].value == pytest.approx(90 / (1.098 * (candidates.POOL_US - 60)), rel=0.03)
-    assert values["power_loss"].text.endswith("in 10 power losses, so fewer than 25.9 % of such lose data")
+    bound = "in 10 power losses, so fewer than 25.9 % of such lose data (95 % confidence)"
+    assert values["power_loss"].text.endswith(bound)
     assert values["power_loss"].note.startswith("fewer than 25.9 % with 95 % confidence, if no power loss ")
 
 
