@@ -61,13 +61,13 @@ def _realistic(**changes: Any) -> tuple[dict[str, Any], pl.DataFrame]:
 
 
 def _invalid(at: Path) -> Path:
-    made, frame = _realistic()
+    made, frame = _realistic(title="Do synchronous writes keep their limit?")
     wish = {"phase": "write-slog", "op": "write", "tier": "slog", "min_count": 1, "inside": False}
     return report_of(at, made | {"expect": [wish | {"p99_us_max": 150.0}]}, frame)
 
 
 def _ageing(at: Path) -> Path:
-    made, frame = _realistic(ageing_asked=True)
+    made, frame = _realistic(ageing_asked=True, title="Does the log SSD slow down as it ages?")
     made["precondition"] = {"method": "fills", "fresh": False, "devices": []}
     return report_of(at, made, frame, aged())
 
@@ -97,7 +97,7 @@ def _soak(at: Path) -> Path:
 
 
 def _why_slow(at: Path) -> Path:
-    made, frame = _realistic()
+    made, frame = _realistic(title="Why it is slow")
     parts = {
         "read": {"dram": {"nfs": 3, "zfs": 4}, "l2arc": {"nfs": 4, "zfs": 8, "read": 138, "verify": 6},
                  "disk": {"nfs": 5, "zfs": 12, "read": 5200}},
@@ -240,7 +240,8 @@ def _trend(at: Path) -> Path:
 
 
 def _sync_methods() -> Series:
-    changes = {"title": "Sync methods", "ended": True, "verdict": "valid", "emulated": True}
+    title = "What a write cache that is bypassed costs"
+    changes = {"title": title, "ended": True, "verdict": "valid", "emulated": True}
     return table_series().model_copy(update=changes)
 
 

@@ -213,6 +213,12 @@ def _keep_freed_memory() -> None:
             mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
+def _names(files: Sequence[str]) -> list[str]:
+    """Without their folders, where that tells them apart."""
+    names = [Path(each).name for each in files]
+    return names if len(set(names)) == len(names) else list(files)
+
+
 def _imported(
     known: Format, reading: Reading, accounts: list[Account], options: Options, counted: int
 ) -> Imported:
@@ -232,7 +238,7 @@ def _imported(
         for text in (*a.warnings, *left_out):
             told.setdefault(text, []).append(a.file)
     # What each of many files has is said once.
-    warnings = [f"{some(files, _NAMED)}: {text}" for text, files in told.items()]
+    warnings = [f"{some(_names(files), _NAMED)}: {text}" for text, files in told.items()]
     warnings += [
         f"{word} has no effect on files of the format {known.name}" for word in options.unused(known.uses)
     ]

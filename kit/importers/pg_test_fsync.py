@@ -75,7 +75,7 @@ class _Table:
     def missing(self, line: int, label: str) -> None:
         """A row without a figure."""
         self._once(line, label)
-        self.account.warnings.append(f"{label}: n/a")
+        self.account.warnings.append(f"{label}: not available there (n/a)")
 
     def label(self, words: str) -> str:
         """What a row is called. In its section alone it is the only one of that name."""

@@ -111,7 +111,8 @@ def observe(
         record.fill(observed=_observed(looked), phases=(phase,))
         record.add_notes(*(f"Meanwhile: {each.text}." for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
-            record.add_notes("Ctrl-C ended the observation before its time.")
+            seen, asked = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
+            record.add_notes(f"Ctrl-C ended the observation after {seen} of {asked}.")
     except KitError as error:
         failure = error
         record.add_problems("error", error_text(error))

@@ -283,9 +283,9 @@ def _modes(summary: Summary) -> str:
         if entry.levels:
             return f"{level_words(entry.levels, op_name(entry.op))}."
         if entry.kernel is None and 1 < len(entry.bands) <= _MOST_MODES:
-            named = [f"{format_latency_range(*b.range_us)} ({100 * b.share:.0f} %)" for b in entry.bands]
+            named = [f"{100 * b.share:.0f} % take {format_latency_range(*b.range_us)}" for b in entry.bands]
             have = f"{op_name(entry.op).capitalize()} have {len(named)} bands of latency"
-            return f"{have}, 95 % of each within {listed(named)}."
+            return f"{have}: {listed(named)} (95 % of each band)."
     return ""
 
 

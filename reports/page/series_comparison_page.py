@@ -26,7 +26,7 @@ def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tu
         collected,
         stamp,
         result=result,
-        answer=_answer(result),
+        answer=_answer(result, names),
         names=names,
         titles=list(dict.fromkeys((a.title, b.title))),
         figures=figures,
@@ -34,10 +34,12 @@ def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tu
     )
 
 
-def _answer(result: ComparedSeries) -> str:
+def _answer(result: ComparedSeries, names: Mapping[str, str]) -> str:
     """Direction and size of the largest difference, of a median if there is one, and where it is."""
     differ = [row for row in result.rows if row.finding == "differs"]
     if not differ:
         return result.conclusion[0]
     most = max(differ, key=lambda row: (row.figure == "p50", abs(math.log(row.ratio))))
-    return f"{difference(most)}, {', '.join(f'{name} {value}' for name, value in most.at.items()) or 'base'}"
+    where = ", ".join(f"{name} {value}" for name, value in most.at.items()) or "base"
+    sides = ", ".join(name for letter, name in names.items() if name != letter)
+    return f"{difference(most)}, at {where}" + (f" ({sides})" if sides else "")

@@ -39,10 +39,11 @@ def address_sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
 def _profile(axis: SeriesAxis, cells: Cells) -> str:
     rates = _rates(cells)
     (first, begin), (_, end) = cells[0], cells[-1]
-    between = f"from {axis.worded(begin)} to {axis.worded(end)}"
+    whole = " of the device" if axis.unit == "%" else ""
+    between = f"from {axis.worded(begin)} to {axis.worded(end)}{whole}"
     spread = format_percent(max(rates) / min(rates) - 1, 1)
     least, most = (f"{rate / 1e6:.3g}" for rate in (min(rates), max(rates)))
-    at = f"{most} MB/s at each place" if least == most else f"{least} to {most} MB/s"
+    at = f"{most} MB/s at each address" if least == most else f"{least} to {most} MB/s"
     differ = f"{len(cells)} places differ by {spread} at most"
     if len(cells) < _FEWEST:
         return f"{at} {between}, too few places to tell whether it is flat ({differ})"
@@ -53,9 +54,9 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     fitted = f"by a line {1 / line.value:.3f}, 95 %: {1 / high:.3f} to {1 / low:.3f}"
     words = "outer : inner" if all(run.rotating for run in first.runs) else "first : last"
     if line.inside(1 / (1 + FLAT), 1 + FLAT):
-        return f"{at}, flat within {format_percent(FLAT)} {between} ({differ}; {words} {fitted})"
+        return f"{at} {between}, flat within {format_percent(FLAT)} ({differ}; {words} {fitted})"
     if line.inside(1, 1) is None:
-        return f"{at}, no trend is shown {between} ({differ}; {words} {fitted})"
+        return f"{at} {between}, no trend is shown ({differ}; {words} {fitted})"
     return (
         f"{words} {rates[0] / rates[-1]:.3f}, {rates[0] / 1e6:.3g} to {rates[-1] / 1e6:.3g} MB/s {between} "
         f"({fitted})"

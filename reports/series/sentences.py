@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kit.core.text import some
 from kit.core.units import format_factor, format_latency
@@ -35,14 +35,14 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
     """What the second configuration costs beside the first; with one, what methods take that are durable."""
     if table is None:
         return
-    ratios = [row.ratio for row in table.rows if row.ratio]
+    ratios = [(row.ratio, row.label) for row in table.rows if row.ratio]
     if ratios:
-        first, second = table.configurations[:2]
-        least = format_factor(min(ratios)).removesuffix(" times") + " to " if len(ratios) > 1 else ""
-        between = f"{least}{format_factor(max(ratios))}"
+        first, second = (f"{table.axes} = {name}" for name in table.configurations[:2])
+        ends = dict.fromkeys(min(ratios, key=end) for end in (lambda each: each[0], lambda each: -each[0]))
+        between = " to ".join(f"{format_factor(ratio)} ({label})" for ratio, label in ends)
         yield (
-            f"Forced writes take {between} as long with {table.axes} {second} as with {first}, within this "
-            f"series.{_struck_out(table)}"
+            f"With {second}, forced writes take {between} as long as with {first}, within this series."
+            f"{_struck_out(table)}"
         )
         return
     times = [
@@ -56,12 +56,12 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
 def _struck_out(table: SyncTable) -> str:
     """Methods that are good for a comparison in one configuration, and not in another."""
     found = [
-        f"{row.label} ({name})"
+        f"{row.label} at {name}"
         for row in table.rows
         for name, cell in zip(table.configurations, row.cells, strict=True)
         if cell and cell.struck and any(other and not other.struck for other in row.cells)
     ]
-    return f" Struck out, with the reason below: {some(found, _MOST_STRUCK)}." if found else ""
+    return f" Left out: {some(found, _MOST_STRUCK)}." if found else ""
 
 
 def _largest(series: Series) -> str:
@@ -69,14 +69,25 @@ def _largest(series: Series) -> str:
     found = largest_change(series.cells)
     if found is None:
         return ""
-    (axis, to, _, _, _, op, tier, _), most, number = found
+    (axis, to, beside, phase, layer, op, tier, _), most, number = found
     is_open = most.decides and most.inside(1, 1) is None
     none = f"No change of p50 is shown in {number} ratios to the base: " if is_open else ""
     of_all = f", all {number} ratios at once" if most.decides and number > 1 else ""
-    return (
-        f"{none}p50 of {ios_words(op, tier)} is {format_factor(most.value)} as long at {axis} {to} as at "
-        f"{series.axis(axis).values[0]} ({most.words('round' if most.decides else 'run')}{of_all})."
+    first = series.axis(axis).values[0]
+    now, base = (
+        _p50(series, at, phase, (layer, op, tier)) for at in ({**dict(beside), axis: to}, dict(beside))
     )
+    return (
+        f"{none}p50 of {ios_words(op, tier)} is {now} at {axis} {to} and {base} at {first}: "
+        f"{format_factor(most.value)} as long ({most.words('round' if most.decides else 'run')}{of_all})."
+    )
+
+
+def _p50(series: Series, at: Mapping[str, str], phase: str, row: tuple[str, str, str]) -> str:
+    """Of the cell at these values, over its rounds."""
+    cells = (each for each in series.cells if not each.again and each.phase == phase and each.at == at)
+    found = (each for cell in cells for each in merged_rows(cell) if (each.layer, each.op, each.tier) == row)
+    return next((format_latency(each.p50_us) for each in found if each.p50_us), "not known")
 
 
 def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:

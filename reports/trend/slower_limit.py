@@ -62,9 +62,9 @@ def _outcome(line: TrendLine, limit: float) -> Outcome:
 
 
 def verdict(gate: Gate) -> str:
-    """Such as "19 figures: 3 slower by more than 10 %, 12 not slower, 4 cannot be told"."""
+    """Such as "Now, of 19 figures: 3 slower by more than 10 %, 12 not slower, 4 cannot be told"."""
     slower, open_ = len(gate.of("fails")), len(gate.of("open"))
-    return told(gate.limit, slower=slower, open_=open_, of=len(gate.held))
+    return "Now, of " + told(gate.limit, slower=slower, open_=open_, of=len(gate.held))
 
 
 def reasons(trend: Trend, gate: Gate) -> Iterator[str]:

@@ -66,12 +66,11 @@ def test_every_acknowledged_write_survives_power_losses(
     assert len({moment["acknowledged"] for moment in moments}) > count / 2, "they come at different moments"
     assert [bool(moment["idle_ns"]) for moment in moments] == ([False, False, False, True] * 5)[:count]
     (reason,) = done.summary["reasons"]
-    assert (
-        "power losses lost none of" in reason and f"({told['acknowledged']:,} acknowledged writes)" in reason
-    )
+    assert "power losses lost none of" in reason
+    assert f"{told['acknowledged']:,} acknowledged writes" in reason
     assert all(0 < each["looked_at"] <= 96 and each["looked_at"] <= each["acknowledged"] for each in moments)
     assert all(each["written_bytes"] and each["after_ns"] >= 0 for each in moments)
-    assert f"Fewer than {bound}" in reason and told["control"]["lost"] > 0, "acknowledged from memory alone"
+    assert f"fewer than {bound}" in reason and told["control"]["lost"] > 0, "acknowledged from memory alone"
 
 
 @pytest.mark.parametrize(("preset", "verdict"), [("ssd-2009-write", "unknown"), ("nvme-consumer", "valid")])

@@ -54,8 +54,9 @@ echo 0 >/sys/module/zfs/parameters/zfs_arc_max; echo 0 >/sys/module/zfs/paramete
 """
 # Of the job file of the run; fio reads the same places in the same order.
 _LOAD = (
-    "fio --output=/dev/null --ioengine=psync --bs=512 --direct=1 --directory=/mnt/hand --filename=working-set "
-    "--thread=1 --norandommap --size=16m --randseed={seed} --number_ios={ios} --name={name} {more}"
+    "fio --output=/dev/null --ioengine=psync --bs=512 --direct=1 --directory=/mnt/hand "
+    "--filename=working-set --thread=1 --norandommap --size=16m --randseed={seed} "
+    "--number_ios={ios} --name={name} {more}"
 )
 _JOBS = {"read": "rw=randread", "write": "rw=randwrite\nsync=dsync"}
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kit.core.units import format_latency, format_time_s
+from kit.core.units import format_duration_s, format_latency
 from kit.store.checks.outcome import Outcome
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -303,11 +303,11 @@ def _unkept(each: ScheduledAction, line: Timeline, band: UsualBand, places: _Pla
     if each.expect == "unaffected":
         return _beyond(line, band, (places.first, _until(line, places.last)), "its begin", row)
     within_s = row.recover_within_s
-    limit = f"limit {format_time_s(within_s)}" if within_s is not None else "limit: the end of the phase"
+    limit = f"limit {format_duration_s(within_s)}" if within_s is not None else "limit: the end of the phase"
     if row.recovered_s is None:
         return f"latency did not recover, {limit}"
     if within_s is not None and row.recovered_s > within_s:
-        return f"latency recovered {sentences.recovered(row)}, {limit}"
+        return f"latency {sentences.recovered(row)}, {limit}"
     assert places.back is not None
     return _beyond(line, band, (places.back, places.after), "recovery", row)
 

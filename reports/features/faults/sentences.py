@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from kit.core.units import commas, format_latency, format_time_s
+from kit.core.units import commas, format_duration_s, format_latency, format_time_s
 from kit.store.parts.faults import FaultChecks, FaultRow
 from kit.store.summary import Summary
 
@@ -22,7 +22,7 @@ def sentences(rows: Sequence[FaultRow]) -> Iterator[str]:
         else:
             found = "latency did not recover"
             if row.recovered_s is not None:
-                found = f"latency recovered {recovered(row)} (known to within {row.resolution_s:g} s)"
+                found = f"latency {recovered(row)} (known to within {row.resolution_s:g} s)"
             elif row.ok is None:
                 found = "not judged"
             yield f"{head}: {found}; longest I/O {format_latency(row.longest_us)}; {_WORDS[row.ok]}."
@@ -59,9 +59,11 @@ def lines(summary: Summary) -> Iterator[str]:
 
 
 def recovered(row: FaultRow) -> str:
+    """Such as "took 5 min from the fault's end to recover"."""
     since = "begin" if row.lasted else "end"
-    after = "at" if not row.recovered_s else f"{format_time_s(row.recovered_s)} after"
-    return f"{after} the fault's {since}"
+    if not row.recovered_s:
+        return f"recovered at the fault's {since}"
+    return f"took {format_duration_s(row.recovered_s)} from the fault's {since} to recover"
 
 
 _WORDS = {True: "as declared", False: "NOT as declared", None: "unknown"}

@@ -76,7 +76,7 @@ def _programs_answer(row: ObservedRow) -> str:
     """Such as "fsyncs of postgres on tank/db wait for the log device (SLOG): 93.1 % of all waiting, ..."."""
     ops = op_name(row.op)
     return (
-        f"{ops[:1].upper()}{ops[1:]} of {row.program} on the dataset {row.file_system} "
+        f"{ops[:1].upper()}{ops[1:]} of {row.program} on the dataset '{row.file_system}' "
         f"{_WAITS.get(row.tier, row.tier)}: {_percent(row.waited_share)} of all waiting, a mean of "
         f"{format_latency(row.waited_ns / row.ios / 1e3)} each."
     )

@@ -13,6 +13,7 @@ from reports.figures.plotly import Trace
 
 _HEIGHT_PX = 300
 _THERE, _NOT = "as acknowledged", "lost, torn, old, foreign or gone"
+_CONTROL = "control: lost, as it must be"
 
 
 def bars(power_loss: PowerLoss) -> Figure | None:
@@ -29,7 +30,10 @@ def bars(power_loss: PowerLoss) -> Figure | None:
     names = [f"power loss {number}" for number in range(1, len(own) + 1)] + ["control"] * len(control)
     traces = [
         _trace(_THERE, places, there, names, palette.scale("slog")[1][1], {"tier": "slog"}),
-        _trace(_NOT, places, lost, names, palette.FAULT, {}),
+        _trace(_NOT, places[: len(own)], lost[: len(own)], names[: len(own)], palette.FAULT, {}),
+        _trace(
+            _CONTROL, places[len(own) :], lost[len(own) :], names[len(own) :], palette.scale("")[0][1], {}
+        ),
     ]
     middle = (places[-1] + len(own) + 2) / 2
     titles = [("power losses", (1 + len(own)) / 2), *([("control", middle)] if control else [])]

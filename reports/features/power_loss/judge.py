@@ -145,6 +145,8 @@ def _records(moments: Sequence[Moment]) -> str:
 
 def of_records(looked_at: int, acknowledged: int) -> str:
     """The denominator of a loss, as words."""
+    if looked_at == acknowledged:
+        return f"{commas(acknowledged)} acknowledged writes"
     return f"{commas(looked_at)} records looked for ({commas(acknowledged)} acknowledged writes)"
 
 
@@ -193,8 +195,10 @@ def _share(told: PowerLossResult) -> str:
     if not told.bound:
         return ""
     low, high = f"{100 * told.bound.low:.1f}", f"{100 * told.bound.high:.1f} %"
-    share = f"{low} to {high}" if told.moments_with_loss else f"Fewer than {high}"
-    return f"{share} of power losses like these lose data (95 % confidence)."
+    if told.moments_with_loss:
+        return f"{low} to {high} of power losses like these lose data (95 % confidence)."
+    most = f"fewer than {high} lose data: {told.bound.of} cannot show more"
+    return f"Of power losses like these, {most} (95 % confidence)."
 
 
 def _like(told: PowerLossResult) -> str:

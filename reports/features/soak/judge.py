@@ -61,12 +61,11 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
 def _change(drift: SoakDrift) -> str:
     """Such as "20 % longer from 2:00:00 on (within this run: 1.19 to 1.22 times)"."""
     assert drift.ratio is not None, "a drift in a sentence has a ratio"
-    low, high = drift.range or (drift.ratio, drift.ratio)
-    found, within = (
-        format_change(drift.ratio, "longer", "shorter", "as long"),
-        f"{low:.3g} to {high:.3g} times",
+    found, low, high = (
+        format_change(each, "longer", "shorter", "as long")
+        for each in (drift.ratio, *(drift.range or (drift.ratio, drift.ratio)))
     )
-    return f"{found} from {format_time_s(drift.at_s or 0)} on (within this run: {within})"
+    return f"{found} from {format_time_s(drift.at_s or 0)} on (within this run: {low} to {high})"
 
 
 def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:

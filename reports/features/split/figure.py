@@ -35,8 +35,8 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
     words = [
         {"x": 0, "y": place + _BAR / 2 + 0.02, "xref": "x", "yref": "y", "xanchor": "left",
          "yanchor": "bottom", "align": "left", "showarrow": False, "borderpad": 0, "font": {"size": 12},
-         "text": f"<b>{plotly_text(phase.phase)}</b><br>{tier.op}s, {plotly_text(tier_name(tier.tier))}, "
-                 f"mean {format_latency(tier.mean_us)}"}
+         "text": f"<b>{tier.op}s, {plotly_text(tier_name(tier.tier))}: mean "
+                 f"{format_latency(tier.mean_us)}</b><br>{plotly_text(phase.phase)}"}
         for place, (phase, tier) in enumerate(rows)
     ]  # fmt: skip
     legend: Layout = {

@@ -66,7 +66,9 @@ def test_each_row_is_a_phase_with_its_mean() -> None:
     assert first["lo_ns"] <= 54_106 < first["hi_ns"]
     (mean,) = run.phases[0]["sums"]
     assert mean["sum_ns"] / mean["ios"] == 54_106
-    assert "not of single writes" in texts(run) and "one 8kB: fsync_writethrough: n/a" in texts(run)
+    assert "not of single writes" in texts(
+        run
+    ) and "one 8kB: fsync_writethrough: not available there (n/a)" in texts(run)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,9 @@ def test_versions_that_print_no_microseconds_are_read(tmp_path: Path) -> None:
         "one 8kB: fdatasync", "16kB open_sync write", "8kB open_sync writes", "not forced, 8kB: write",
     ]  # fmt: skip
     assert [phase["client_ios"] for phase in run.phases] == [123, 108, 55, 90_000]
-    assert "open_datasync: n/a" in texts(run) and "one 8kB: open_sync: n/a" in texts(run)
+    assert "open_datasync: not available there (n/a)" in texts(
+        run
+    ) and "one 8kB: open_sync: not available there (n/a)" in texts(run)
 
 
 def test_one_second_is_not_several(tmp_path: Path) -> None:

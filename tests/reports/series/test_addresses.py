@@ -23,7 +23,7 @@ def said(series: Series) -> list[str]:
 
 def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
     (text,) = said(addresses.series({("read", "100"): addresses.DISK}, rotating=True))
-    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0 % to 90 % (by a line 1.86"
+    begin = "read: outer : inner 1.871, 116 to 62 MB/s from 0 % to 90 % of the device (by a line 1.86"
     assert text.startswith(begin) and ", 95 %: 1.7" in text
     text = said(addresses.series({("read", "100"): addresses.DISK}, rounds=3))[0]
     assert text.startswith("read: first : last 1.871"), "no disk, as far as is known"
@@ -35,7 +35,10 @@ def test_a_disk_has_outer_to_inner_with_its_uncertainty() -> None:
         ([160, 161, 160, 161, 160, 161, 160, 161, 160, 161], "flat within 5 %"),
         ([160, 150, 163, 156, 148, 166, 151, 160, 154, 159], "no trend is shown"),
         ([160, 158, 157, 154, 153, 151, 150, 147, 146, 144], "first : last 1.111"),
-        ([160, 160, 160], "from 0 % to 20 %, too few places to tell whether it is flat (3 places"),
+        (
+            [160, 160, 160],
+            "from 0 % to 20 % of the device, too few places to tell whether it is flat (3 places",
+        ),
     ],
 )
 def test_a_profile_is_judged_by_all_its_places(rates: list[float], words: str) -> None:
@@ -47,11 +50,11 @@ def test_a_profile_is_judged_by_all_its_places(rates: list[float], words: str) -
 def test_a_filled_ssd_is_flat_and_the_rest_was_never_written() -> None:
     texts = [text.partition(" (")[0] for text in said(addresses.half_filled())]
     assert texts == [
-        "read, filled 100 %: 160 MB/s at each place, flat within 5 % from 0 % to 90 %",
-        "read, filled 50 %: 160 to 161 MB/s, flat within 5 % from 0 % to 40 %",
+        "read, filled 100 %: 160 MB/s at each address from 0 % to 90 % of the device, flat within 5 %",
+        "read, filled 50 %: 160 to 161 MB/s from 0 % to 40 % of the device, flat within 5 %",
         "read, filled 50 %: never-written 50 %, 60 %, 70 %, 80 %, 90 %: 211 MB/s, 1.32 times what is filled: "
         "no flash was read.",
-        "write: 70 MB/s at each place, flat within 5 % from 0 % to 90 %",
+        "write: 70 MB/s at each address from 0 % to 90 % of the device, flat within 5 %",
     ]
 
 
@@ -59,9 +62,9 @@ def test_a_filled_ssd_is_flat_and_the_rest_was_never_written() -> None:
     ("series", "words"),
     [
         (addresses.half_filled(),
-         "read, filled 100 %: 160 MB/s at each place, flat within 5 % from 0 % to 90 %."),
+         "read, filled 100 %: 160 MB/s at each address from 0 % to 90 % of the device, flat within 5 %."),
         (addresses.series({("read", "100"): addresses.DISK}, rotating=True),
-         "read: outer : inner 1.871, 116 to 62 MB/s from 0 % to 90 %."),
+         "read: outer : inner 1.871, 116 to 62 MB/s from 0 % to 90 % of the device."),
     ],
 )  # fmt: skip
 def test_the_headline_is_short_and_its_uncertainty_stands_below(series: Series, words: str) -> None:

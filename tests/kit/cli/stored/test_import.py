@@ -145,7 +145,8 @@ def test_conditions_of_an_import_stay_with_its_run(tmp_path: Path, hsp_here: Cal
     again = hsp_here("show", "import", cwd=tmp_path)
     for done in (first, again):
         said = " ".join(done.stdout.split())
-        assert f"- {logs[0]}, {logs[1]}, {logs[2]} and 2 more: 1 left out: truncated last line." in said
+        names = [Path(each).name for each in logs]
+        assert f"- {names[0]}, {names[1]}, {names[2]} and 2 more: 1 left out: truncated last line." in said
         assert "- --op has no effect on files of the format fio-log." in said
     assert "warning" not in first.stderr
     notes = json.loads(hsp_here("show", "import", "--json", cwd=tmp_path).stdout)["notes"]

@@ -167,7 +167,7 @@ def test_what_the_gate_says_of_runs(hsp, tmp_path, factors, ended, words):
     said = " ".join([*json.loads(out)["sentences"], json.loads(out)["headline"], err])
     assert code == ended and all(each in said for each in words), (code, said)
     one = hsp("trend", str(tmp_path), "--worse-than", "10%", "--figure", "write-slog:slog:p50")
-    assert one[0] == ended and one[2].startswith("1 figure: "), one
+    assert one[0] == ended and one[2].startswith("Now, of 1 figure: "), one
 
 
 def test_only_the_newest_runs(hsp, stored):

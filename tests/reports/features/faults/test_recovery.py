@@ -90,7 +90,7 @@ def test_recovery_is_the_first_of_three_intervals_in_the_band_but_for_one(
     assert bool(unmet(judged)) is not ok
     if not ok:
         assert str(unmet(judged)[0]).startswith("soak: log0 stalls for 2s at 0:02:00: ")
-        assert "8 s after the fault's end, limit 5 s" in unmet(judged)[0].text
+        assert "took 8 s from the fault's end to recover, limit 5 s" in unmet(judged)[0].text
 
 
 def test_two_good_intervals_are_no_recovery_and_none_is_invalid() -> None:

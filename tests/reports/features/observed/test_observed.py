@@ -148,8 +148,8 @@ def test_the_first_line_says_what_a_program_waits_for() -> None:
     assert summary.verdict == "valid", summary.reasons
     said = headline(frame, synthetic.parsed(manifest), summary)
     assert said.sentence == (
-        "Fsyncs of postgres on the dataset tank/db wait for the log device (SLOG): 83.5 % of all waiting, a "
-        "mean of 412 µs each."
+        "Fsyncs of postgres on the dataset 'tank/db' wait for the log device (SLOG): 83.5 % of all waiting, "
+        "a mean of 412 µs each."
     )
     assert said.evidence[0].startswith("Complete: 301 reads and writes (tracer = counters of datasets)")
     assert [(row.program, row.op, row.ios) for row in summary.observed] == [
