@@ -109,7 +109,7 @@ def observe(
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock)
         record.fill(observed=_observed(looked), phases=(phase,))
-        record.add_notes(*(f"Meanwhile: {each.text}." for each in looked.events if each.kind != "txg"))
+        record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
             seen, asked = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
             record.add_notes(f"Ctrl-C ended the observation after {seen} of {asked}.")
@@ -130,11 +130,18 @@ def observe(
     return left
 
 
+def _meanwhile(event: Event) -> str:
+    """What else the server did, and what it costs."""
+    slow = ": I/Os of its disks may take longer" if event.kind in ("scrub", "resilver") else ""
+    return f"Meanwhile: {event.text}{slow}."
+
+
 def _manifest(run_id: str, server: Host, clock: Clock, command: list[str], *, local: bool) -> Manifest:
-    does, whose = ("does on ZFS", "programs") if local else ("serves", "clients")
+    whose = "programs" if local else "clients"
+    does = "programs of {} read and write on ZFS" if local else "{} serves its clients"
     return Manifest.model_validate({
         "format": FORMAT, "run": run_id, "workload": "observe",
-        "title": f"What {server.name} {does}, and from where",
+        "title": f"What {does.format(server.name)}, and which tier answers",
         "started_utc": utc_now(), "command": tuple(command),
         "clock": StoredClock.model_validate(clock, from_attributes=True),
         "testbed": Testbed(name=server.name, server=server.name, emulated=clock.kind != "real"),

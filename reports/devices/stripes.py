@@ -173,12 +173,14 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     scale = found.scale(last.number)
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
+    outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
+    meets = "outside" if str(last.number) in outside else "within"
     yield (
         f"A stripe over {last.number} drives, one request at a time: {format_rate(last.bytes_per_s)}. "
-        f"{last.number} times the mean drive alone is {format_rate(scale.mean)}: the stripe has {lost}."
+        f"{last.number} times the mean drive alone is {format_rate(scale.mean)}: the stripe has {lost}, "
+        f"{meets} the range expected of its drives."
     )
-    outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
-    text = f"Expected from each drive alone: {format_rate(scale.low)} to {format_rate(scale.high)}"
+    text = f"Expected of {last.number} drives: {format_rate(scale.low)} to {format_rate(scale.high)}"
     if outside:
         yield (
             f"{text}. Arrays of {', '.join(outside)} drives are not in the range that is expected of "
@@ -187,7 +189,7 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
-        yield f"{text}. Arrays of {numbers} drives are in the range that is expected of them."
+        yield f"{text}. Arrays of {numbers} drives have what is expected of each."
 
 
 def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iterator[str]:

@@ -56,7 +56,7 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
 def _struck_out(table: SyncTable) -> str:
     """Methods that are good for a comparison in one configuration, and not in another."""
     found = [
-        f"{row.label} at {name}"
+        f"{row.label} at {name} (note {table.notes.index(cell.struck) + 1})"
         for row in table.rows
         for name, cell in zip(table.configurations, row.cells, strict=True)
         if cell and cell.struck and any(other and not other.struck for other in row.cells)

@@ -48,7 +48,10 @@ udevadm settle
 _OBSERVE = """\
 cd /home/operator1
 setsid sh -c 'sudo hsp observe --for 1h --results /home/operator1/results >out 2>err; echo $? >code' &
-until grep -qs '"observe"' results/observe/2*/journal.jsonl; do test ! -e code; sleep 0.5; done
+until sudo grep -qs '"observe"' results/observe/2*/journal.jsonl; do
+    if [ -e code ]; then cat code out err >&2; exit 1; fi
+    sleep 0.5
+done
 """
 _END = """\
 cd /home/operator1

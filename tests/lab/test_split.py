@@ -98,5 +98,5 @@ def test_the_parts_are_what_the_kernel_counts_and_add_up(image: Image, tmp_path:
     assert saving["read-why"]["own_share"] > 0.9 > 0.5 < saving["one-why"]["own_share"]
     assert all(each["own_share"] <= each["share"] < 1 for each in saving.values())
     said = " ".join(done.stdout.split())
-    assert "A faster log device saves at most " in said
+    assert "Writes wait for the log device: a faster one saves at most " in said
     assert "is its own time" in said and "without the wait for an nfsd thread" in said

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from kit.core.units import format_change, format_duration_ns, format_time_s
+from kit.core.units import format_duration_ns, format_time_s
 from kit.store.checks.outcome import Outcome
 from kit.store.labels import ios_words
 from kit.store.latency import Latency
@@ -59,11 +59,10 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
 
 
 def _change(drift: SoakDrift) -> str:
-    """Such as "20 % longer from 2:00:00 on (within this run: 1.19 to 1.22 times)"."""
+    """Such as "+20 % from 2:00:00 on (within this run: +19.1 % to +21.9 %)"."""
     assert drift.ratio is not None, "a drift in a sentence has a ratio"
     found, low, high = (
-        format_change(each, "longer", "shorter", "as long")
-        for each in (drift.ratio, *(drift.range or (drift.ratio, drift.ratio)))
+        f"{100 * (each - 1):+.3g} %" for each in (drift.ratio, *(drift.range or (drift.ratio, drift.ratio)))
     )
     return f"{found} from {format_time_s(drift.at_s or 0)} on (within this run: {low} to {high})"
 
@@ -203,10 +202,9 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
             "More I/Os a second, shorter intervals, or longer rows, tell."
         )
     if drift.ok is False:
-        return f"{figure} of {name} drifted {_change(drift)}, {declared}."
+        return f"{figure} of {name} drifted: {_change(drift)}, {declared}."
     text = f"{figure} of {name}: {_change(drift)}, {declared}"
-    scatter = "parts of this run scatter too much. More or longer parts (soak.row), or a steadier load, tell"
-    return f"{text}. Whether it drifted is not known: {scatter}."
+    return f"{text}. Whether it drifted is not known. A longer run tells, or longer parts of it (soak.row)."
 
 
 def _answer(summary: Summary) -> Iterator[str]:

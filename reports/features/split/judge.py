@@ -143,12 +143,11 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
                 yield f"A faster {each.device}: not known, {few}."
                 continue
             alone = each.of_all > 0.995 * each.share
-            which = f"{each.op}s" if alone else f"its {each.op}s"
-            rest = "" if alone else f", and {100 * each.of_all:.1f} % of the time of all {each.op}s"
+            rest = "" if alone else f", {100 * each.of_all:.1f} % of the time of all {each.op}s"
             own = each.share if each.own_share is None else each.own_share
             yield (
-                f"A faster {each.device} saves at most {format_latency(each.saved_us)} of the "
-                f"{format_latency(each.mean_us)} that {which} take on average{rest}."
+                f"{each.op.capitalize()}s wait for the {each.device}: a faster one saves at most "
+                f"{format_latency(each.saved_us)} of {format_latency(each.mean_us)} each (mean){rest}."
             )
             rest = f"{format_latency(own * each.mean_us)} is its own time, the rest may shrink with it; "
             waits = rest if own < each.share else ""

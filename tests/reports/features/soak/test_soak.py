@@ -87,7 +87,7 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
     summary = described(hours(factors))
     assert summary["verdict"] == "invalid"
     [reason] = summary["reasons"]
-    assert reason.startswith("soak: p50 of synchronous writes drifted ")
+    assert reason.startswith("soak: p50 of synchronous writes drifted: ")
     assert f" from {at} on (within this run: " in reason and reason.endswith("limit 10 %.")
     [drift] = [d for d in summary["soak"][0]["tiers"][0]["drift"] if d["figure"] == "p50"]
     assert drift["range"][0] < factor < drift["range"][1]
@@ -96,7 +96,7 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (hours((1, 1.01)), "Whether it drifted is not known: parts of this run scatter too much."),
+        (hours((1, 1.01)), "Whether it drifted is not known. A longer run tells"),
         (hours((1, 1), per_step=1), "More I/Os a second, shorter intervals, or longer rows, tell."),
     ],
 )
