@@ -24,7 +24,7 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import histograms
 from kit.instruments.histograms import IntervalGrid
-from kit.observe import callers, counters, served
+from kit.observe import callers, counters, served, tracer_use
 from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
 from kit.observe.counters import Around
@@ -195,7 +195,7 @@ class _Observation:
         outer = read(server)
         output = self.run_dir.raw / "trace-observed.json"
         tracer.begin(self.clock.to_host_ns(interval_ns), output)
-        inner = read(server)
+        inner, used = read(server), tracer_use.read(server, tracer.place)
         self._tell_under_way(before, interval_ns, duration_ns)
         text = f"observing for {format_time_s(duration_ns / 1e9)}"
         with self.progress.step(text), self.journal.step("observe"):
@@ -207,11 +207,13 @@ class _Observation:
             inner_after = read(server)
             problems = tracer.follow_end(output)
             around = Around((outer, read(server)), (inner, inner_after))
+            used_after = tracer_use.read(server, tracer.place)
             after = served.read(server).of(self.wanted, new=True)
             activity.look()
         trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.local)
         problems = [*problems, *trace.problems]
         at_ns = [each.at_ns for each in trace.snapshots] or [0]
+        self.record.add_notes(tracer_use.sentence(used, used_after, (max(at_ns) - min(at_ns)) / 1e9))
         events: tuple[Event, ...] = ()
         try:
             events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))

@@ -220,6 +220,11 @@ class Tracer:
     def running(self) -> bool:
         return self._process.running()
 
+    @property
+    def place(self) -> TracerFiles:
+        """Its files on the server."""
+        return self._place
+
     def begin(self, interval_ns: int, output: Path | None = None) -> None:
         """Begin a phase, with this interval on the host's clock, and wait for the tracer's answer.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -186,6 +187,8 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
         "tank/unsynced": {"dram": _WRITES},
     }  # fmt: skip
     assert {row["client"] for row in summary["observed"]} == {"127.0.0.1"}
+    (used,) = (note for note in summary["notes"] if note.startswith("bpftrace used "))
+    assert re.fullmatch(r"bpftrace used \S+ \w+ of processor time, .* MiB of memory at most\. .*", used), used
     operations = json.loads((seen.run / "manifest.json").read_text())["observed"]["operations"]
     calls = {each["name"]: each["calls"] for each in operations}
     assert (
