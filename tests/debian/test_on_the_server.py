@@ -6,14 +6,16 @@ pytest -m long tests/debian/test_on_the_server.py        needs root, and a packa
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.debian.guests import ROOT, Machine, Site, inside
+from tests.debian.guests import ROOT, Machine, Site, inside, open_site
 from tests.debian.look import changes, states
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(5400)]
@@ -22,7 +24,8 @@ _WRITES = 100
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")
 _HSP = """\
 #!/bin/sh
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/hsp exec python3 -m kit.cli "$@"
+# QEMU 7.2 has no cx16 that can be relied on, which Polars would like to have.
+POLARS_SKIP_CPU_CHECK=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/hsp exec python3 -m kit.cli "$@"
 """
 _MAKE = """\
 disk() { echo "/dev/$(lsblk -dno NAME,SERIAL | awk -v serial="$1" '$2 == serial {print $1; exit}')"; }
@@ -67,6 +70,17 @@ fio --name=w --ioengine=psync --bs=4k --size=1m --number_ios={_WRITES} --rw=rand
 umount /mnt/share
 rmdir /mnt/share
 """
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """Debian 13 as server: observations need its bpftrace."""
+    if os.geteuid():
+        pytest.skip("the network of the machines needs root")
+    with tempfile.TemporaryDirectory(prefix="hsp-", dir="/var/tmp") as folder:
+        with open_site(Path(folder), {"nas": "trixie", "client1": "bookworm"}, runs_numpy=True) as found:
+            found.nas.sh("modprobe zfs && systemctl start zfs-zed")
+            yield found
 
 
 def pip(*words: str) -> None:
@@ -114,13 +128,7 @@ def as_operator(machine: Machine, script: str) -> str:
 
 
 def test_an_observation_on_the_server_itself(site: Site, served: Machine) -> None:
-    old_bpftrace = "v0.17" in served.sh("bpftrace --version")
     before = states(site)
-    if old_bpftrace:
-        refused = served.run(["hsp", "observe", "--for", "10s"], check=False)
-        assert "bpftrace 0.17" in refused.stderr, refused.stderr
-        assert changes(site, before) == []
-        return
     as_operator(served, _OBSERVE)
     site.client.sh(_LOAD)
     print(as_operator(served, _END))
