@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from kit.store.labels import LAYER_NAMES
+from collections import Counter
+
+from kit.store.labels import LAYER_NAMES, verdict_name
 from reports.figures.runs import trend as figures
 from reports.page import document
 from reports.trend.analyse import Trend
 from reports.trend.sentences import headline, method, places, remarks, row_of
-from reports.trend.slower_limit import Gate, reasons, verdict
+from reports.trend.slower_limit import Gate, badge, reasons, verdict
 
 
 @document.damage_refused("a run of the trend", "look at each run with `hsp show`")
@@ -29,6 +31,8 @@ def render(trend: Trend, gate: Gate | None = None) -> str:
         layers=LAYER_NAMES,
         rows=[(line, row_of(line)) for line in trend.lines],
         gate=gate,
-        verdict=verdict(gate) if gate else "",
+        verdict=badge(gate) if gate else "",
+        counted=verdict(gate) if gate else "",
+        states=Counter(verdict_name(point.verdict or "not judged") for point in trend.points),
         reasons=list(reasons(trend, gate)) if gate else [],
     )

@@ -61,7 +61,7 @@ def _struck_out(table: SyncTable) -> str:
         for name, cell in zip(table.configurations, row.cells, strict=True)
         if cell and cell.struck and any(other and not other.struck for other in row.cells)
     ]
-    return f" Left out: {some(found, _MOST_STRUCK)}." if found else ""
+    return f" Left out, not durable or not to be trusted: {some(found, _MOST_STRUCK)}." if found else ""
 
 
 def _largest(series: Series) -> str:

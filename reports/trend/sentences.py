@@ -96,7 +96,7 @@ def _ended(trend: Trend, moved: Sequence[TrendLine]) -> str:
     """Of figures that all moved at one run and moved back at another: how far, from when until when."""
     turns = {tuple(change.at for change in line.changes or ()) for line in moved}
     ways = {tuple(change.worse for change in line.changes or ()) for line in moved}
-    if len(turns) != 1 or len(ways) != 1:
+    if len(turns) != 1 or len(ways) != 1 or len(next(iter(turns))) != len(_TURNS):
         return ""
     line = max(
         moved, key=lambda each: (each.key[4] == "p50", *(abs(math.log(c.ratio)) for c in each.changes or ()))
@@ -104,13 +104,15 @@ def _ended(trend: Trend, moved: Sequence[TrendLine]) -> str:
     first, last = line.changes or ()
     if first.worse == last.worse:
         return ""
-    begun, ended = (trend.points[change.at] for change in (first, last))
-    until = f"from {begun.started_utc[:10] or begun.run} until {ended.started_utc[:10] or ended.run}"
-    marks = f" ({listed([str(mark) for mark in first.marks])})" if first.marks else ""
-    were = "1 figure was" if len(moved) == 1 else f"{len(moved)} figures were"
+    since, until = (
+        (trend.points[change.at].started_utc[:10] or trend.points[change.at].run)
+        + (f" ({listed([str(mark) for mark in change.marks])})" if change.marks else "")
+        for change in (first, last)
+    )
+    back = "it is" if len(moved) == 1 else f"all {len(moved)} figures that moved are"
     return (
-        f"{were} {'slower' if first.worse else 'faster'} {until}{marks}, and back at the past level since, "
-        f"as far as these runs show: {_short(line.key)} {format_change(first.ratio, *_WORDS)} meanwhile."
+        f"{_short(line.key)} was {format_change(first.ratio, *_WORDS)} from {since} until {until}; now, "
+        f"as far as these runs show, {back} back at the past level."
     )
 
 

@@ -67,6 +67,17 @@ def verdict(gate: Gate) -> str:
     return "Now, of " + told(gate.limit, slower=slower, open_=open_, of=len(gate.held))
 
 
+def badge(gate: Gate) -> str:
+    """The outcome in a few words."""
+    of, limit = f"{len(gate.of(gate.outcome))} of {len(gate.held)}", f"{100 * gate.limit:g} %"
+    words = {
+        "fails": f"Slower now: {of} figures, limit {limit}",
+        "open": f"Cannot be told: {of} figures, limit {limit}",
+        "holds": f"Not slower now, limit {limit}",
+    }
+    return words[gate.outcome]
+
+
 def reasons(trend: Trend, gate: Gate) -> Iterator[str]:
     """A sentence for each figure that fails, then for each that is open."""
     for line in gate.of("fails"):

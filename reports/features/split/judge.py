@@ -143,11 +143,11 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
                 yield f"A faster {each.device}: not known, {few}."
                 continue
             alone = each.of_all > 0.995 * each.share
-            rest = "" if alone else f", {100 * each.of_all:.1f} % of the time of all {each.op}s"
+            rest = "" if alone else f" That is {100 * each.of_all:.1f} % of the time of all {each.op}s."
             own = each.share if each.own_share is None else each.own_share
             yield (
                 f"{each.op.capitalize()}s wait for the {each.device}: a faster one saves at most "
-                f"{format_latency(each.saved_us)} of {format_latency(each.mean_us)} each (mean){rest}."
+                f"{format_latency(each.saved_us)} of {format_latency(each.mean_us)} each (mean).{rest}"
             )
             rest = f"{format_latency(own * each.mean_us)} is its own time, the rest may shrink with it; "
             waits = rest if own < each.share else ""

@@ -68,10 +68,10 @@ def test_each_tier_of_reads_has_its_device() -> None:
     assert found["cache device"].share == found["cache device"].own_share == pytest.approx(6 / 8)
     assert found["pool disk"].of_all == pytest.approx(0.88)
     texts = list(split.sentences(described(*reads)))
-    assert texts[0].endswith(", 88.0 % of the time of all reads.")
+    assert texts[0].endswith(" That is 88.0 % of the time of all reads.")
     assert texts[2] == (
-        "Reads wait for the cache device: a faster one saves at most 600 µs of 800 µs each (mean), 6.0 % of "
-        "the time of all reads."
+        "Reads wait for the cache device: a faster one saves at most 600 µs of 800 µs each (mean). That is "
+        "6.0 % of the time of all reads."
     )
     assert texts[3] == "why, cache device: at the server, without the wait for an nfsd thread."
 
