@@ -39,9 +39,9 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
     if ratios:
         first, second = (f"{table.axes} = {name}" for name in table.configurations[:2])
         ends = dict.fromkeys(min(ratios, key=end) for end in (lambda each: each[0], lambda each: -each[0]))
-        between = " to ".join(f"{format_factor(ratio)} ({label})" for ratio, label in ends)
+        between = " to ".join(f"{format_factor(ratio)} as long ({label})" for ratio, label in ends)
         yield (
-            f"With {second}, forced writes take {between} as long as with {first}, within this series."
+            f"With {second}, forced writes take {between} as with {first}, within this series."
             f"{_struck_out(table)}"
         )
         return

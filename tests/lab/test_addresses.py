@@ -149,5 +149,8 @@ def test_what_was_never_written_is_stored_and_shaded(path: Path, series: Series)
     page = (path / "report.html").read_text().replace(NO_BREAK, " ")
     assert "ssd: never-written 90 %: " in page and "no flash was read" in page
     # Three places are no profile; what they differ by is said all the same.
-    assert " from 0 % to 90 %, too few places to tell whether it is flat (3 places differ by " in page
+    assert (
+        " from 0 % to 90 % of the device, too few places to tell whether it is flat (3 places differ by "
+        in page
+    )
     assert "Shaded: never written: answered from the map" in page
