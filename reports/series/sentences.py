@@ -35,11 +35,11 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
     """What the second configuration costs beside the first; with one, what methods take that are durable."""
     if table is None:
         return
-    ratios = [(row.ratio, row.label) for row in table.rows if row.ratio]
+    ratios = [row.ratio for row in table.rows if row.ratio]
     if ratios:
         first, second = (f"{table.axes} = {name}" for name in table.configurations[:2])
-        ends = dict.fromkeys(min(ratios, key=end) for end in (lambda each: each[0], lambda each: -each[0]))
-        between = " to ".join(f"{format_factor(ratio)} as long ({label})" for ratio, label in ends)
+        least = format_factor(min(ratios)).removesuffix(" times") + " to " if len(ratios) > 1 else ""
+        between = f"{least}{format_factor(max(ratios))} as long"
         yield (
             f"With {second}, forced writes take {between} as with {first}, within this series."
             f"{_struck_out(table)}"
