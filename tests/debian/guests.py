@@ -58,7 +58,6 @@ class Machine:
     state: Path
     network: str
     process: subprocess.Popen[bytes] | None = None
-    runs_numpy: bool = False
 
     def start(self, key: str) -> None:
         """Power on; `key`: the public key that root and, once there is such a user, hsp log in with."""
@@ -68,12 +67,9 @@ class Machine:
             "root=LABEL=hsp-root rw console=ttyS0 mitigations=off "
             f"systemd.hostname={self.name} systemd.machine_id={number:032x}"
         )
-        # As in kit.lab.qemu. NumPy asks the CPU for cx16, and does not use it; the kernel would.
-        cpu = "max" if self.runs_numpy else "max,-cx16"
-        kernel_args += " clearcpuid=cx16" if self.runs_numpy else ""
         argv = [
             QEMU, "-name", self.name, "-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35",
-            "-accel", "tcg,thread=multi", "-cpu", cpu,
+            "-accel", "tcg,thread=multi", "-cpu", "max,-cx16",
             "-smp", str(_CPUS[self.name]), "-m", str(_MEMORY_MIB[self.name]),
             "-serial", "file:console.log", "-qmp", "unix:qmp.sock,server=on,wait=off",
             "-kernel", os.fspath(self.image.path / "vmlinuz"),
@@ -217,13 +213,10 @@ def _network(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_site(folder: Path, suites: dict[str, str], *, runs_numpy: bool = False) -> Iterator[Site]:
-    """Boot both machines; `suites`: the Debian release of each. Needs root.
-
-    `runs_numpy`: the kit itself shall run there.
-    """
+def open_site(folder: Path, suites: dict[str, str]) -> Iterator[Site]:
+    """Boot both machines; `suites`: the Debian release of each. Needs root."""
     images = {name: image_of(suite) for name, suite in suites.items()}
-    site = Site(folder, f"hsp-{os.getpid()}{'n' * runs_numpy}")
+    site = Site(folder, f"hsp-{os.getpid()}")
     key = folder / "id_ed25519"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", os.fspath(key)], check=True)
     hosts = "".join(f"Host {name}\n    HostName {address}\n" for name, address in ADDRESSES.items())
@@ -235,9 +228,7 @@ def open_site(folder: Path, suites: dict[str, str], *, runs_numpy: bool = False)
     with _network(site.network), contextlib.ExitStack() as stack:
         for name, image in images.items():
             (folder / name).mkdir()
-            machine = site.machines[name] = Machine(
-                name, image, folder / name, site.network, runs_numpy=runs_numpy
-            )
+            machine = site.machines[name] = Machine(name, image, folder / name, site.network)
             stack.callback(machine.stop)
             machine.start((folder / "id_ed25519.pub").read_text().strip())
         _trust(site)
