@@ -8,7 +8,7 @@ from kit.core.units import format_binary_bytes, format_duration_s, format_percen
 from kit.hosts.base import Host
 from kit.trace.nfsd_tracer import TracerFiles
 
-# User space is told of processor time in ticks of 10 ms, whatever the kernel counts in (USER_HZ).
+# The kernel gives processor time to user space in ticks of 10 ms, whatever it counts in itself (USER_HZ).
 _TICK_S = 0.01
 # Of what follows the name in parentheses.
 _PARENT, _USER, _SYSTEM = 1, 11, 12

@@ -51,7 +51,7 @@ def _others(first: Outcome, more: Sequence[Outcome]) -> str:
     unknown = len(more) - failed
     numbers = ((failed, "failed"), (unknown, "is not known" if unknown == 1 else "are not known"))
     told = " and ".join(f"{number} {words}" for number, words in numbers if number)
-    return f" Of the other limits and checks, {told}; all others hold." if told else ""
+    return f" Of the other limits and checks, {told}; all others that were judged hold." if told else ""
 
 
 def is_told(summary: Summary) -> bool:

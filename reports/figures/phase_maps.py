@@ -60,6 +60,11 @@ class DrawnPhase:
     events: Sequence[Event] = ()
     clock_ns: int | None = None
 
+    @property
+    def ops(self) -> list[str]:
+        """The operations of its I/Os."""
+        return self.op.split(" + ")
+
     def of_tier(self, tier: str) -> DrawnPhase:
         """The same of one tier alone; of "all", or a tier without I/Os, all of it."""
         if tier not in self.rows or tier == "all":

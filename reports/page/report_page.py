@@ -137,10 +137,12 @@ def _lead(parts: Sequence[SectionPart], arrays: StripesPart | None, asked: Seque
 def _beyond(
     subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary, collected: Figures
 ) -> Placed | None:
-    """The map of the first tier that exceeds a limit, by itself: a band is narrow among all tiers."""
+    """The map of the first tier whose limit does not hold, by itself: a band is narrow among all tiers."""
     for phase, of_phase in zip(manifest.phases, subjects, strict=True):
-        for tier, us, name in _limits(summary, phase):
-            drawn = next(phase_maps.drawings(of_phase[0].of_tier(tier), ()))[1]
+        for op, tier, us, name in _limits(summary, phase):
+            # Reads and writes of a phase may have maps of their own.
+            mine = next((each for each in of_phase if op in each.ops), of_phase[0])
+            drawn = next(phase_maps.drawings(mine.of_tier(tier), ()))[1]
             _add_limit(drawn, us, name)
             return collected.add(drawn, "limit")
     return None
@@ -166,7 +168,7 @@ def _panels(
     for phase, of_phase in zip(manifest.phases, subjects, strict=True):
         for each in of_phase:
             if manifest.import_ or each.layer == of_phase[0].layer:
-                limits = [limit[1:] for limit in _limits(summary, phase)]
+                limits = [limit[2:] for limit in _limits(summary, phase)]
                 stored, faults = heat_map.grid(each.frame, each.times), [*event_marks.faults_of(phase)]
                 yield Panel(each.name, stored, limits, each.phase, faults)
 
@@ -255,12 +257,12 @@ def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
     return SyncTable("", ("",), rows) if rows else None
 
 
-def _limits(summary: Summary, phase: Phase) -> Iterator[tuple[str, float, str]]:
-    """Limits of latency that do not hold: tier, us and name."""
+def _limits(summary: Summary, phase: Phase) -> Iterator[tuple[str, str, float, str]]:
+    """Limits of latency that do not hold, or are open: op, tier, us and name."""
     for each in summary.expect:
         for limit in each.limits if each.phase == phase.name else ():
             if limit.name.endswith("_us_max") and not limit.ok:
-                yield each.tier, limit.limit, limit.name.removesuffix("_us_max")
+                yield each.op, each.tier, limit.limit, limit.name.removesuffix("_us_max")
 
 
 def _figures(
@@ -269,7 +271,7 @@ def _figures(
     main: bool,
     manifest: Manifest,
     collected: Figures,
-    limits: Sequence[tuple[str, float, str]],
+    limits: Sequence[tuple[str, str, float, str]],
 ) -> Iterator[Placed]:
     has_one_interval = phase.end_ns - phase.start_ns <= phase.interval_ns
     if manifest.import_ and len(subject.frame["time_ns"].unique()) <= 1 and has_one_interval:
@@ -278,8 +280,8 @@ def _figures(
     tiers = dict.fromkeys([*phase.expected_tiers, *subject.rows]) if subject.layer == SERVER else {}
     second = not main and not manifest.import_
     for kind, figure in phase_maps.drawings(subject, [t for t in tiers if _worth(phase, subject, t)]):
-        for tier, us, name in limits if main else ():
-            if figure.about.get("tier", tier) == tier:
+        for op, tier, us, name in limits if main else ():
+            if op in subject.ops and figure.about.get("tier", tier) == tier:
                 _add_limit(figure, us, name)
         if not (second and kind == "lines"):
             yield collected.add(figure, "client" if second else kind)

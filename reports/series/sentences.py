@@ -13,7 +13,7 @@ from reports.series.addresses import address_sentences
 from reports.series.batches import batches_of
 from reports.series.ratios import largest_change
 from reports.series.sync_methods import SyncTable
-from reports.series.view import cell_ratio, cells_of, merged_rows
+from reports.series.view import cell_ratio, cells_of, geometric_mean, merged_rows
 from reports.statistics.ratios import is_too_wide
 
 _MOST_STRUCK = 3
@@ -84,10 +84,11 @@ def _largest(series: Series) -> str:
 
 
 def _p50(series: Series, at: Mapping[str, str], phase: str, row: tuple[str, str, str]) -> str:
-    """Of the cell at these values, over its rounds."""
-    cells = (each for each in series.cells if not each.again and each.phase == phase and each.at == at)
+    """Of the cells at these values, over their rounds; as in the ratio a base is measured twice."""
+    cells = (each for each in series.cells if each.phase == phase and each.at == at and not each.excluded)
     found = (each for cell in cells for each in merged_rows(cell) if (each.layer, each.op, each.tier) == row)
-    return next((format_latency(each.p50_us) for each in found if each.p50_us), "not known")
+    mean_us = geometric_mean([each.p50_us for each in found])
+    return format_latency(mean_us) if mean_us else "not known"
 
 
 def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:

@@ -24,7 +24,7 @@ _PERCENTS = 2
 # No smaller change would be found: beyond this factor the number says nothing more.
 _MOST_TIMES = 10
 # A change, and another one back.
-_TURNS = ("there", "back")
+_TURNS = 2
 # Places that the headline names.
 _MOST_SINCE = 2
 
@@ -67,7 +67,7 @@ def headline(trend: Trend) -> str:
     told = [*_since(trend, moved)]
     of = f"Now, of {counted(len(moved), 'figure')} that moved, {now}"
     if count["back"] == len(moved):
-        if len(told) == len(_TURNS) and (ended := _ended(trend, moved)):
+        if len(told) == _TURNS and (ended := _ended(trend, moved)):
             return ended
         were = "figure that moved is" if len(moved) == 1 else f"{len(moved)} figures that moved are"
         of = f"The {were} back at the past level, as far as these runs show. In between"
@@ -96,7 +96,7 @@ def _ended(trend: Trend, moved: Sequence[TrendLine]) -> str:
     """Of figures that all moved at one run and moved back at another: how far, from when until when."""
     turns = {tuple(change.at for change in line.changes or ()) for line in moved}
     ways = {tuple(change.worse for change in line.changes or ()) for line in moved}
-    if len(turns) != 1 or len(ways) != 1 or len(next(iter(turns))) != len(_TURNS):
+    if len(turns) != 1 or len(ways) != 1 or len(next(iter(turns))) != _TURNS:
         return ""
     line = max(
         moved, key=lambda each: (each.key[4] == "p50", *(abs(math.log(c.ratio)) for c in each.changes or ()))

@@ -9,18 +9,13 @@ import pytest
 
 from tests.lab.rig import Bed, Rig
 from tests.lab.test_observe import Observation
-from tests.lab.workloads import JOB, UNCACHED, head
+from tests.lab.workloads import JOB, TUNED, UNCACHED, head
 
 PROTECTS = ("kit/observe", "kit/trace")
 pytestmark = [pytest.mark.long, pytest.mark.lab, pytest.mark.timeout(1500, func_only=True)]
 
 _SEED = 11
 _DISKS = {"data": ("vd0",), "log": ("vd1",)}
-_TUNED = """\
-[tunables]
-zfs_arc_max = "64MiB"
-zfs_prefetch_disable = 1
-"""
 _PHASES = """\
 [[phase]]
 name = "read"
@@ -78,7 +73,7 @@ def test_the_tiers_of_an_observation_are_those_of_a_run_with_the_same_load(rig: 
         job = f"{JOB}{words}\nsize=${{HSP_SIZE}}\nrandseed={_SEED}\n"
         tmp_path.joinpath(f"{name}.fio").write_text(job)
     workload = tmp_path / "alike.toml"
-    workload.write_text(head("alike", "4KiB", "16MiB", _TUNED, UNCACHED) + _PHASES)
+    workload.write_text(head("alike", "4KiB", "16MiB", TUNED, UNCACHED) + _PHASES)
     bed = Bed(rig, tmp_path / "run", _DISKS)
     done = bed.hsp(*bed.run_words(workload), *bed.results)
     assert done.returncode == 0, done.stderr

@@ -32,11 +32,13 @@ def head(name: str, recordsize: str, size: str = "1MiB", more: str = "", propert
 
 # Reads of both disks of a mirror, of which the ARC keeps no data.
 UNCACHED = ', primarycache = "metadata", atime = "off"'
-OF_MIRROR = """\
+TUNED = """\
 [tunables]
 zfs_arc_max = "64MiB"
 zfs_prefetch_disable = 1
-[pool]
+"""
+OF_MIRROR = f"""\
+{TUNED}[pool]
 data = "mirror"
 """
 READ_PHASE = """\

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+import reports
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.checks.outcome import Outcome
 from kit.store.manifest import PowerLoss
@@ -196,3 +199,15 @@ def test_the_figure_has_a_bar_for_each_power_loss_and_apart_for_the_control() ->
         ["control", 50, 12, 0, 9, 0, 0, 0],
     ]  # fmt: skip
     assert bars(losses(moment(acknowledged=9, looked_at=0))) is None
+
+
+def test_the_figure_stands_on_the_page_once_also_where_a_limit_comes_first(tmp_path: Path) -> None:
+    manifest = {**synthetic.manifest(), "power_loss": losses(*[moment()] * 2).as_json()}
+    wish = {"phase": "write-slog", "op": "write", "tier": "slog", "min_count": 1, "p99_us_max": 1}
+    title = "Records looked for after each power loss"
+    for expect, lead in (([], title), ([wish], "512 B write-slog: log SSD (SLOG)")):
+        path = tmp_path / str(len(expect))
+        run = synthetic.write(path, {**manifest, "expect": expect}, synthetic.latency())
+        reports.analyse(run)
+        headings = re.findall(r'<figure class="[^"]*"><h\d>([^<]*)</h\d>', run.report.read_text("utf-8"))
+        assert headings[0] == lead and headings.count(title) == 1
