@@ -132,6 +132,7 @@ def render(series: Series, runs: Runs) -> str:
         rows=list(_rows(series)),
         answer=answer(series, [text for each in arrays for text in [*sentences_of(each)][:1]], sync),
         sync=sync,
+        published_in=references.source_of_series(series.reference),
         with_bytes=[(cell, run) for cell in series.cells for run in cell.runs if run.bytes],
         axis_names=[axis.name for axis in series.axes],
     )

@@ -189,6 +189,11 @@ def forces_of_series(
     }
 
 
+def source_of_series(name: str | None, directory: Path = _DIRECTORY) -> str:
+    """What was published, and when; "" where it is not known, as in forces_of_series."""
+    return _document(name, directory).source if name and name in known(directory) else ""
+
+
 def _document(name: str, directory: Path) -> Document:
     names = known(directory)
     if name not in names:

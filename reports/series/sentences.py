@@ -55,13 +55,17 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
 
 def _struck_out(table: SyncTable) -> str:
     """Methods that are good for a comparison in one configuration, and not in another."""
-    found = [
-        f"{row.label} at {name} (note {table.notes.index(cell.struck) + 1})"
-        for row in table.rows
-        for name, cell in zip(table.configurations, row.cells, strict=True)
-        if cell and cell.struck and any(other and not other.struck for other in row.cells)
-    ]
-    return f" Left out, not durable or not to be trusted: {some(found, _MOST_STRUCK)}." if found else ""
+    said = []
+    for lost, words in ((True, " as not durable"), (False, ", see the note")):
+        found = [
+            f"{row.label} at {name} (note {table.notes.index(cell.struck) + 1})"
+            for row in table.rows
+            for name, cell in zip(table.configurations, row.cells, strict=True)
+            if cell and cell.struck and cell.lost == lost
+            and any(other and not other.struck for other in row.cells)
+        ]  # fmt: skip
+        said += [f" Left out{words}: {some(found, _MOST_STRUCK)}."] if found else []
+    return "".join(said)
 
 
 def _largest(series: Series) -> str:

@@ -19,6 +19,7 @@ class SyncCell:
     """One configuration: us an operation (a group until it is safe), and operations a second, as 1 / us.
 
     Over several rounds the geometric mean. `struck`: why it is not to be held against others; "" if it is.
+    `lost`: because a power loss would lose its writes.
     """
 
     mean_us: float
@@ -27,6 +28,7 @@ class SyncCell:
     records_per_s: float
     bytes_per_s: float
     struck: str = ""
+    lost: bool = False
     published_us: float | None = None
 
     @property
@@ -75,6 +77,13 @@ class SyncTable:
     def notes(self) -> tuple[str, ...]:
         """Those of all rows, each once."""
         return tuple(dict.fromkeys(note for row in self.rows for note in row.notes))
+
+    @property
+    def struck_words(self) -> str:
+        """Why figures are struck out, in short; "" if none is."""
+        struck = {cell.lost for row in self.rows for cell in row.cells if cell and cell.struck}
+        words = {True: "not durable", False: "not to be trusted"}
+        return " or ".join(text for lost, text in words.items() if lost in struck)
 
 
 def sync_table(series: Series, published: Published | None = None) -> SyncTable | None:
@@ -153,14 +162,19 @@ def _cell(
         geometric_mean([row.mean_us for row in rows]) or first.mean_us,
         geometric_mean([row.p50_us for row in rows]), geometric_mean([row.p99_us for row in rows]),
         sum(row.records_per_s for row in rows) / len(rows),
-        sum(row.bytes_per_s for row in rows) / len(rows), _struck(cell, rows),
+        sum(row.bytes_per_s for row in rows) / len(rows), _struck(cell, rows), bool(_lost(rows)),
         published.get((first.method, first.record_bytes, first.per_force, is_split)),
     )  # fmt: skip
 
 
 def _struck(cell: SeriesCell, rows: Sequence[ForcesRow]) -> str:
     """Why the figures are struck through; "" if they are not."""
-    lost = next((row.why for row in rows if row.durable not in ("durable", "unknown")), "")
+    lost = _lost(rows)
     if lost or cell.excluded or cell.verdict == "valid":
         return lost or cell.excluded or ""
     return f"{cell.verdict}: {next((text for run in cell.runs for text in run.reasons), '')}"
+
+
+def _lost(rows: Sequence[ForcesRow]) -> str:
+    """Why the writes are not safe after a force; "" if they are, or if it is not known."""
+    return next((row.why for row in rows if row.durable not in ("durable", "unknown")), "")

@@ -143,11 +143,15 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
                 yield f"A faster {each.device}: not known, {few}."
                 continue
             alone = each.of_all > 0.995 * each.share
-            rest = "" if alone else f" That is {100 * each.of_all:.1f} % of the time of all {each.op}s."
+            rest = (
+                f" Of the time of all {each.op}s, also those from other tiers, "
+                f"it saves at most {100 * each.of_all:.1f} %."
+            )
             own = each.share if each.own_share is None else each.own_share
             yield (
                 f"{each.op.capitalize()}s wait for the {each.device}: a faster one saves at most "
-                f"{format_latency(each.saved_us)} of {format_latency(each.mean_us)} each (mean).{rest}"
+                f"{format_latency(each.saved_us)} of the {format_latency(each.mean_us)} of a {each.op} "
+                f"that waits for it (mean).{'' if alone else rest}"
             )
             rest = f"{format_latency(own * each.mean_us)} is its own time, the rest may shrink with it; "
             waits = rest if own < each.share else ""

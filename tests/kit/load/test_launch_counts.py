@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,19 @@ def lines(load: PhaseLoad) -> int:
     return min(path.read_text().count("\n") for path in load.outputs)
 
 
-def await_lines(load: PhaseLoad, more: int = 2) -> None:
+def await_lines(load: PhaseLoad, more: int = 2, unless: Callable[[], bool] = lambda: False) -> None:
     """Until each client has sent as many more."""
     count = lines(load) + more
-    assert until(lambda: lines(load) >= count or not load.running()) and load.running()
+    assert until(lambda: lines(load) >= count or unless() or not load.running()) and load.running()
+
+
+def answers_no_more(group: int) -> bool:
+    """Whether fio's thread that answers has ended, beside its main thread and two jobs.
+
+    fio 3.33 ends it when its select() is interrupted, which a stop does on a busy machine, one time in ten.
+    """
+    pid = subprocess.check_output(["pgrep", "-x", "-g", str(group), "fio"], text=True).strip()
+    return len(list(Path("/proc", pid, "task").iterdir())) == 3
 
 
 def ended(load: PhaseLoad, tmp_path: Path, *, interrupted: bool = False) -> list[ClientResult]:
@@ -109,17 +119,24 @@ def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
 
 def test_a_stopped_client_counts_on_when_it_goes_on(tmp_path: Path) -> None:
     """It does not answer for a while: what it does then is not made up for, and nothing is lost."""
-    load = started(tmp_path, 1, 600)
-    await_lines(load)
-    process = load._members[0].process
-    assert process is not None
-    os.killpg(process._child.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
-    stopped_ns = time.monotonic_ns()
-    # Three intervals pass it by.
-    assert until(lambda: time.monotonic_ns() - stopped_ns > 3 * INTERVAL_NS)
-    os.killpg(process._child.pid, signal.SIGCONT)  # type: ignore[attr-defined]
-    await_lines(load)
-    (result,) = ended(load, tmp_path, interrupted=True)
+    for attempt in range(5):
+        place = tmp_path / str(attempt)
+        place.mkdir()
+        load = started(place, 1, 600)
+        await_lines(load)
+        process = load._members[0].process
+        assert process is not None
+        group = process._child.pid  # type: ignore[attr-defined]
+        os.killpg(group, signal.SIGSTOP)
+        stopped_ns = time.monotonic_ns()
+        # Three intervals pass it by.
+        assert until(lambda: time.monotonic_ns() - stopped_ns > 3 * INTERVAL_NS)  # noqa: B023
+        os.killpg(group, signal.SIGCONT)
+        await_lines(load, unless=lambda: answers_no_more(group))  # noqa: B023
+        if not answers_no_more(group):
+            break
+        process.end_group()
+    (result,) = ended(load, place, interrupted=True)
     assert load.problems == []
     assert isinstance(result.latencies, ClientWindows)
     assert result.latencies.ios == sum(result.ios.values())

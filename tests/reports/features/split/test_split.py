@@ -68,10 +68,11 @@ def test_each_tier_of_reads_has_its_device() -> None:
     assert found["cache device"].share == found["cache device"].own_share == pytest.approx(6 / 8)
     assert found["pool disk"].of_all == pytest.approx(0.88)
     texts = list(split.sentences(described(*reads)))
-    assert texts[0].endswith(" That is 88.0 % of the time of all reads.")
+    assert texts[0].endswith(" it saves at most 88.0 %.")
     assert texts[2] == (
-        "Reads wait for the cache device: a faster one saves at most 600 µs of 800 µs each (mean). That is "
-        "6.0 % of the time of all reads."
+        "Reads wait for the cache device: a faster one saves at most 600 µs of the 800 µs of a read "
+        "that waits for it (mean). Of the time of all reads, also those from other tiers, it saves at "
+        "most 6.0 %."
     )
     assert texts[3] == "why, cache device: at the server, without the wait for an nfsd thread."
 
@@ -99,7 +100,10 @@ def test_writes_without_a_log_device_wait_for_the_pool_and_its_throttle() -> Non
     assert saving.device == "pool disk" and saving.share == pytest.approx(10 / 11)
     assert saving.own_share == pytest.approx(8 / 11)
     [text, rest] = split.sentences(described(row("write", "pool", 1, nfs=MS, zfs=MS, log_write=8 * MS)))
-    assert text == "Writes wait for the pool disk: a faster one saves at most 9 ms of 10 ms each (mean)."
+    assert text == (
+        "Writes wait for the pool disk: a faster one saves at most 9 ms of the 10 ms of a write that waits "
+        "for it (mean)."
+    )
     assert "8 ms is its own time, the rest may shrink with it" in rest
 
 
