@@ -6,6 +6,7 @@ import ast
 import errno
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -36,6 +37,8 @@ _EXAMPLES = "\n\nExamples:\n"
 
 # Errors of a full or read-only filesystem, or of a quota.
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+# Of Polars, before it crashes (polars/_cpu_check.py). NumPy, which needs no more, has its own.
+_OLD_CPU = "Missing required CPU features"
 
 # Words of a command to "module:function", in the order of the help.
 TARGETS = {
@@ -178,6 +181,7 @@ def _options(
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command line, and end the process: 2 for wrong usage, 130 when interrupted."""
     interrupt_at_end()
+    warnings.filterwarnings("error", _OLD_CPU, RuntimeWarning)
     try:
         sys.exit(app(args=words, prog_name="hsp", standalone_mode=False))
     except (KeyboardInterrupt, SystemExit):
@@ -198,6 +202,13 @@ def _unexpected(error: BaseException) -> HostError:
             f"{error.filename or 'a file of this machine'}: {error.strerror}",
             "free some space there, or use another directory; stored data is kept: `hsp clean RUN` cleans "
             "the hosts of a run, `hsp show RUN` draws it again",
+        )
+    # No other warning is made an error.
+    if isinstance(error, RuntimeWarning):
+        return HostError(
+            "the CPU of this machine is too old: the kit needs x86-64-v2 (since about 2009)",
+            "use another machine; a virtual machine has the CPU of its host with -cpu host of QEMU "
+            "(Proxmox: type host)",
         )
     say("".join(traceback.format_exception(error)).rstrip())
     return HostError(

@@ -160,7 +160,9 @@ class _Sums:
         """A checked part of latency.parquet."""
         begins = [pl.col(name) != pl.col(name).shift(1) for name in (*_LABELS, "time_ns")]
         # Rows with the same labels and time lie together: what is said of them is said once.
-        first = part.select(pl.any_horizontal(begins).fill_null(True).arg_true()).to_series().to_numpy()
+        # Unsigned, and of 64 bits with the Polars for old CPUs.
+        begin = part.select(pl.any_horizontal(begins).fill_null(True).arg_true()).to_series()
+        first = begin.to_numpy().astype(np.int64)
         lengths = np.diff(first, append=part.height)
         heads = part.select(*_LABELS, "time_ns")[first]
         count, hi = part["count"].to_numpy(), part["hi_ns"].to_numpy()

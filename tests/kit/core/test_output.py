@@ -106,3 +106,20 @@ def test_an_unexpected_error_is_not_a_failed_expectation() -> None:
     assert done.returncode == 5 and "Traceback" in done.stderr
     assert "error: a defect of hsp" in done.stderr and "KeyError" in done.stderr
     assert "\x1b" not in done.stderr
+
+
+def test_a_cpu_that_is_too_old_is_no_defect() -> None:
+    """As Polars says it, and crashes after that."""
+    said = "Missing required CPU features.\\n\\n    sse4.2"
+    code = f"""
+import os, warnings
+from kit.cli import main
+def app(**_):
+    warnings.warn("{said}", RuntimeWarning, stacklevel=1)
+    os.abort()
+main.app = app
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 5 and "Traceback" not in done.stderr
+    assert "error: the CPU of this machine is too old" in done.stderr and "x86-64-v2" in done.stderr
