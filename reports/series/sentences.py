@@ -56,7 +56,7 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
 def _struck_out(table: SyncTable) -> str:
     """Methods that are good for a comparison in one configuration, and not in another."""
     said = []
-    for lost, words in ((True, " as not durable"), (False, ", see the note")):
+    for lost, words in ((True, "Not durable"), (False, "Left out, see the note")):
         found = [
             f"{row.label} at {name} (note {table.notes.index(cell.struck) + 1})"
             for row in table.rows
@@ -64,7 +64,7 @@ def _struck_out(table: SyncTable) -> str:
             if cell and cell.struck and cell.lost == lost
             and any(other and not other.struck for other in row.cells)
         ]  # fmt: skip
-        said += [f" Left out{words}: {some(found, _MOST_STRUCK)}."] if found else []
+        said += [f" {words}: {some(found, _MOST_STRUCK)}."] if found else []
     return "".join(said)
 
 

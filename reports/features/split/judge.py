@@ -144,8 +144,8 @@ def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:
                 continue
             alone = each.of_all > 0.995 * each.share
             rest = (
-                f" Of the time of all {each.op}s, also those from other tiers, "
-                f"it saves at most {100 * each.of_all:.1f} %."
+                f" Over all {each.op}s, those from other tiers too, it saves at most "
+                f"{100 * each.of_all:.1f} % of the time."
             )
             own = each.share if each.own_share is None else each.own_share
             yield (

@@ -150,7 +150,7 @@ def test_the_headline_is_what_the_second_configuration_costs() -> None:
     text = answer(made, [], sync_table(made, forces_of_series(REFERENCE)))
     assert text == (
         "With log = cache-bypassed, forced writes take 2.50 to 3.00 times as long as with log = cache-on, "
-        "within this series. Left out as not durable: fdatasync at cache-bypassed (note 1)."
+        "within this series. Not durable: fdatasync at cache-bypassed (note 1)."
     )
     alone = made.model_copy(update={"cells": tuple(c for c in made.cells if "log" not in c.at)})
     text = answer(alone, [], sync_table(alone))

@@ -68,11 +68,11 @@ def test_each_tier_of_reads_has_its_device() -> None:
     assert found["cache device"].share == found["cache device"].own_share == pytest.approx(6 / 8)
     assert found["pool disk"].of_all == pytest.approx(0.88)
     texts = list(split.sentences(described(*reads)))
-    assert texts[0].endswith(" it saves at most 88.0 %.")
+    assert texts[0].endswith(" it saves at most 88.0 % of the time.")
     assert texts[2] == (
         "Reads wait for the cache device: a faster one saves at most 600 µs of the 800 µs of a read "
-        "that waits for it (mean). Of the time of all reads, also those from other tiers, it saves at "
-        "most 6.0 %."
+        "that waits for it (mean). Over all reads, those from other tiers too, it saves at most "
+        "6.0 % of the time."
     )
     assert texts[3] == "why, cache device: at the server, without the wait for an nfsd thread."
 
