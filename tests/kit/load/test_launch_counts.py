@@ -68,7 +68,7 @@ def await_lines(load: PhaseLoad, more: int = 2, unless: Callable[[], bool] = lam
 def answers_no_more(group: int) -> bool:
     """Whether fio's thread that answers has ended, beside its main thread and two jobs.
 
-    fio 3.33 ends it when its select() is interrupted, which a stop does on a busy machine, one time in ten.
+    fio 3.33 ends it when its select() is interrupted, which a stop does on a busy machine, one time in five.
     """
     pid = subprocess.check_output(["pgrep", "-x", "-g", str(group), "fio"], text=True).strip()
     return len(list(Path("/proc", pid, "task").iterdir())) == 3
