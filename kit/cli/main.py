@@ -37,7 +37,7 @@ _EXAMPLES = "\n\nExamples:\n"
 
 # Errors of a full or read-only filesystem, or of a quota.
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-# Of Polars, before it crashes (polars/_cpu_check.py). NumPy, which needs no more, has its own.
+# Polars warns so, and then crashes (polars/_cpu_check.py).
 _OLD_CPU = "Missing required CPU features"
 
 # Words of a command to "module:function", in the order of the help.

@@ -250,6 +250,11 @@ class ForcesRow(Stored):
     durable: str
     why: str
 
+    @property
+    def may_lose(self) -> bool:
+        """Whether a power loss may take what was forced; where it is not known, that is not said."""
+        return self.durable not in ("durable", "unknown")
+
 
 class Disclosure(Stored):
     """What a published figure needs beside it: sentences, and pairs of name and value."""

@@ -78,7 +78,7 @@ def batches_of(series: Series) -> Iterator[Batches]:
             points, sizes = [], set()
             for cell, _ in cells:
                 for row in _forces(cell):
-                    if cell.verdict == "valid" and row.durable in ("durable", "unknown"):
+                    if cell.verdict == "valid" and not row.may_lose:
                         points.append((row.per_force, row.p50_us or row.mean_us, row.records_per_s))
                         sizes.add(row.record_bytes)
             if len({records for records, _, _ in points}) >= _LEAST_POINTS and len(sizes) == 1:

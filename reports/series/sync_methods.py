@@ -177,4 +177,4 @@ def _struck(cell: SeriesCell, rows: Sequence[ForcesRow]) -> str:
 
 def _lost(rows: Sequence[ForcesRow]) -> str:
     """Why the writes are not safe after a force; "" if they are, or if it is not known."""
-    return next((row.why for row in rows if row.durable not in ("durable", "unknown")), "")
+    return next((row.why for row in rows if row.may_lose), "")
