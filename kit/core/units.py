@@ -136,15 +136,16 @@ def format_size_bytes(size_bytes: int) -> str:
     return f"{size_bytes // factor}{unit}"
 
 
-def format_decimal_bytes(size_bytes: int) -> str:
-    """A size in decimal units, as on data sheets: "1.6 TB"."""
-    unit = next((unit for unit in ("TB", "GB", "MB", "kB") if size_bytes >= BYTES_PER_UNIT[unit]), "B")
+def format_decimal_bytes(size_bytes: int, like: float | None = None) -> str:
+    """A size in decimal units, as on data sheets: "1.6 TB". `like`: in the unit of this size."""
+    of = size_bytes if like is None else like
+    unit = next((unit for unit in ("TB", "GB", "MB", "kB") if of >= BYTES_PER_UNIT[unit]), "B")
     return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
 
 
-def format_rate(bytes_per_s: float) -> str:
-    """Bytes a second in decimal units, as bandwidths have: "162.4 MB/s"."""
-    return f"{format_decimal_bytes(round(bytes_per_s))}/s"
+def format_rate(bytes_per_s: float, like: float | None = None) -> str:
+    """Bytes a second in decimal units, as bandwidths have: "162.4 MB/s". `like`: in the unit of this rate."""
+    return f"{format_decimal_bytes(round(bytes_per_s), like)}/s"
 
 
 def format_binary_bytes(size_bytes: float) -> str:

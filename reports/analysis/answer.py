@@ -49,7 +49,10 @@ def _others(first: Outcome, more: Sequence[Outcome]) -> str:
     if not failed and first.makes != "invalid":
         return f" {counted(len(more), 'more reason')} below." if more else ""
     unknown = len(more) - failed
-    numbers = ((failed, "failed"), (unknown, "is not known" if unknown == 1 else "are not known"))
+    numbers = (
+        (failed, "failed"),
+        (unknown, "is not known (below)" if unknown == 1 else "are not known (below)"),
+    )
     told = " and ".join(f"{number} {words}" for number, words in numbers if number)
     return f" Of the other limits and checks, {told}; all others that were judged hold." if told else ""
 

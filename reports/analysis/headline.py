@@ -165,7 +165,7 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     is_valid, count = summary.verdict == "valid", summary.tally
     complete = "Complete" if is_valid else "The measurement is complete"
     words = f"{complete}: {matched(summary)}. {count.words.capitalize()}"
-    words += f"; {count.unavailable} checks are not available here." if count.unavailable else "."
+    words += f"; {count.unavailable} more are not available here." if count.unavailable else "."
     if count.unjudged:
         words += f" {count.unjudged} expectations were not judged: the server was not traced."
     return (words, *summary.known_notes) if is_valid else (*reasons, words)
@@ -334,9 +334,11 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
     else:
         server = "the NFS server" if manifest.kind.value.serves_nfs else "the file system"
         at = {SERVER: server, DEVICE: "the devices"}.get("".join(layers), "the clients")
+    # Loads on devices pass no mount.
+    protocol = "" if layers == {DEVICE} else _protocol(manifest.mount)
     more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
     what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
-    return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Median latency at {at}."
+    return f"{what}. {protocol}{(manifest.load or '').capitalize()}. Latency at {at}."
 
 
 def _protocol(mount: Mount | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kit.core.sample_size import sample_needed
 from kit.core.table import TextTable
-from kit.core.text import counted
+from kit.core.text import counted, listed
 from kit.core.units import commas, format_change
 from kit.store.format import FORMAT
 from kit.store.labels import ios_words, layer_name
@@ -132,6 +132,41 @@ def largest(result: Comparison) -> ComparedRow | None:
 
 def _size(row: ComparedRow) -> float:
     return abs(math.log(row.ratio)) if row.ratio else math.inf
+
+
+def badge(differ: Sequence[ComparedRow | ComparedCell], of: int) -> str:
+    """In which direction figures of B differ, and how many; a share of I/Os has no direction."""
+    if not differ:
+        return NO_DIFFERENCE
+    ways = Counter(_way(row) for row in differ)
+    words = {1: "slower", -1: "faster", 0: "different"}
+    held = [f"{words[way]} in {ways[way]}" for way in words if ways[way]]
+    return f"B {listed(held)} of {counted(of, 'figure')}"
+
+
+def _way(row: ComparedRow | ComparedCell) -> int:
+    """1: B is slower, -1: faster, 0: neither."""
+    if row.figure == "share" or not row.ratio:
+        return 0
+    return 1 if (row.ratio > 1) != (row.figure == "ios_per_s") else -1
+
+
+def others(result: Comparison) -> str:
+    """How far apart A and B may be in the figures where no difference is shown; "" without such figures."""
+    rows = [row for row in result.rows if row.words == NO_DIFFERENCE]
+    if not rows:
+        return ""
+    known = [row.interval for row in rows if row.interval and not is_too_wide(row.interval)]
+    other = "other " if len(rows) < result.compared else ""
+    said = [f"No difference is shown in {counted(len(rows), f'{other}figure')}"]
+    if known:
+        lower, higher = max(1 - low for low, _ in known), max(high - 1 for _, high in known)
+        ends = [f"{100 * max(end, 0):.2g} %" for end in (lower, higher)]
+        each = "each of them" if len(known) == len(rows) else f"{len(known)} of them"
+        said.append(f"B is at most {ends[0]} lower and {ends[1]} higher in {each}")
+    if len(known) < len(rows):
+        said.append(f"{len(rows) - len(known)} are not known well enough to tell")
+    return f"{'; '.join(said)}."
 
 
 def _lacking(row: ComparedRow | ComparedCell) -> str:

@@ -157,10 +157,14 @@ def sentences_of(found: Stripes) -> Iterator[str]:
     if lock_step:
         yield from _shortfall(found, lock_step)
     most = found.scales[-1]
-    low, high = (max(0.0, 1 - rate / most.mean) for rate in (most.high, most.low))
+    least, low, high, worst = (
+        f"{100 * max(0.0, 1 - rate / most.mean):.1f}"
+        for rate in (most.high, most.whole, most.single, most.low)
+    )
     yield (
-        f"A stripe over {most.number} drives like these would lose {100 * low:.1f} to {100 * high:.1f} %, "
-        "less the more they catch up with each other: predicted from each drive alone in this run."
+        f"A stripe over {most.number} drives like these would lose {high} % if they wait for each other at "
+        f"each request, {low} % if they catch up: predicted from each drive alone in this run, with a range "
+        f"of {least} to {worst} %."
     )
     for depth, arrays in found.queued().items():
         yield from _queued(found, depth, arrays)
@@ -174,13 +178,15 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     share, around = last.bytes_per_s / scale.mean, math.hypot(last.reach, scale.reach)
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
-    meets = "outside" if str(last.number) in outside else "within"
+    meets = "outside the range expected of its drives" if str(last.number) in outside else _like(last, scale)
+    mean, one = scale.mean, format_rate(last.bytes_per_s, scale.mean)
     yield (
-        f"A stripe over {last.number} drives, one request at a time: {format_rate(last.bytes_per_s)}. "
-        f"{last.number} times the mean drive alone is {format_rate(scale.mean)}: the stripe has {lost}, "
-        f"{meets} the range expected of its drives."
+        f"A stripe over {last.number} drives, one request at a time: {one}. "
+        f"{last.number} times the mean drive alone is {format_rate(mean)}: the stripe has {lost}, {meets}."
     )
-    text = f"Expected of {last.number} drives: {format_rate(scale.low)} to {format_rate(scale.high)}"
+    text = (
+        f"Expected of {last.number} drives: {format_rate(scale.low, mean)} to {format_rate(scale.high, mean)}"
+    )
     if outside:
         yield (
             f"{text}. Arrays of {', '.join(outside)} drives are not in the range that is expected of "
@@ -190,6 +196,19 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
         yield f"{text}. Arrays of {numbers} drives have what is expected of each."
+
+
+def _like(array: MeasuredArray, scale: Scale) -> str:
+    """What its drives do, by what is expected of them: of a rate that both bounds meet, no more than that."""
+    ends = (scale.single, scale.single / scale.low), (scale.whole, scale.high / scale.whole)
+    waits, catches = (
+        abs(math.log(array.bytes_per_s / rate)) <= math.hypot(array.reach, math.log(around))
+        for rate, around in ends
+    )
+    if waits == catches:
+        return "within the range expected of its drives"
+    how = "wait for each other at each request" if waits else "catch up with each other"
+    return f"as expected of drives that {how}"
 
 
 def _queued(found: Stripes, depth: int, arrays: Sequence[MeasuredArray]) -> Iterator[str]:

@@ -332,9 +332,10 @@ def _text(bar: _Bar, source: str) -> list[str]:
     phases = f"; {len(bar)} phases" if len(bar) > 1 else ""
     # Without tiers, bars are named by phase.
     name = line.phase if row.tier == "all" else line.name
+    part = "" if row.count == 1 else "95 % of I/Os: "
     rows = [
         f"<b>{_safe(name)}</b>, {_safe(op_name(row.op))}: {p50}",
-        f"95 % of I/Os: {format_latency_range(*span_us)}{phases}",
+        f"{part}{format_latency_range(*span_us)}{phases}",
     ]
     if span := _published(line):
         share = f"; {100 * line.inside:.1f} % inside" if line.inside is not None and len(bar) == 1 else ""

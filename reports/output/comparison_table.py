@@ -10,7 +10,7 @@ from kit.core.units import format_latency
 from kit.store.labels import EMULATED, layer_name, op_name, tier_name
 from kit.store.parts.comparison import ComparedRow, Comparison
 from reports.comparison.comparability import differences
-from reports.comparison.compare import DIFFERENCE, SHOWN, answer, interval, sides_words
+from reports.comparison.compare import DIFFERENCE, SHOWN, answer, interval, others, sides_words
 
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
 # Of runs that are too few to be judged.
@@ -77,6 +77,7 @@ def _notes(result: Comparison, unit: str = "") -> list[str]:
     level = f"{100 * result.level:g} % confidence ({result.method})"
     how = f"Intervals are over runs and hold for all rows together with {level}"
     how = how if min(len(a), len(b)) > 1 else result.method.capitalize()
+    notes += filter(None, [others(result)])
     notes.append(f"{sides_words(result)}. {how}.{unit}")
     # They are no second measurement: what is peculiar to them is on both sides.
     if both := [str(run) for run in a if run is not None and run in b]:

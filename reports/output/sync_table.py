@@ -20,7 +20,7 @@ def sync_lines(table: SyncTable, width: int) -> Iterator[str]:
     for number, name in enumerate(map(safe_text, table.configurations)):
         letter = f"{chr(ord('A') + number)}: " * several
         head += [f"{letter}{name}\n{_FIGURES[0]}", *_FIGURES[1:]]
-    head += ["B/A", "published"] if several else []
+    head += ["time B/A", "published"] if several else []
     rows: list[Row | str] = []
     notes: dict[str, list[str]] = {}
     for phase, of_phase in itertools.groupby(table.rows, lambda row: row.phase):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from kit.store.parts.comparison import Comparison
 from reports.comparison.comparability import differences
-from reports.comparison.compare import SHOWN, answer, csv, interval, largest, sides_words
+from reports.comparison.compare import (
+    DIFFERENCE,
+    SHOWN,
+    answer,
+    badge,
+    csv,
+    interval,
+    largest,
+    others,
+    sides_words,
+)
 from reports.figures.runs import comparison
 from reports.page import document
 
@@ -16,6 +26,9 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
     first = largest(result)
     drawn = comparison.figures(a, b, first.phase if first else "")
     figures = [collected.add(figure, "") for figure in drawn]
+    # The row of the first sentence stands first.
+    differ = sorted((row for row in result.rows if row.words == DIFFERENCE), key=lambda row: row != first)
+    titles = dict.fromkeys(manifest.title or manifest.workload for manifest, _ in (*a, *b))
     sides = " against ".join(f"{letter}: {', '.join(map(str, result.runs[letter]))}" for letter in "ab")
     stamp = [document.plain(line) for line in (answer(result), sides)]
     return document.render(
@@ -23,7 +36,11 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
         collected,
         stamp,
         result=result,
+        title=" / ".join(filter(None, titles)),
         answer=answer(result),
+        badge=badge(differ, result.compared) if differ else result.conclusion,
+        differ=differ,
+        others=others(result),
         sides=sides_words(result),
         figures=figures,
         shown_words=SHOWN,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kit.store.parts.comparison import ComparedSeries
+from kit.store.parts.comparison import ComparedCell, ComparedSeries
 from kit.store.series import Series
 from reports.comparison.comparability import differences, side_names
-from reports.comparison.compare import difference
+from reports.comparison.compare import badge, difference
 from reports.figures.runs.series import compared
 from reports.page import document
 
@@ -18,6 +18,8 @@ from reports.page import document
 def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tuple[Any, Any]]) -> str:
     """The page as HTML that needs nothing else. `across`: settings that differ, key -> (A's, B's)."""
     names = dict(zip(("A", "B"), side_names(across), strict=True))
+    judged = [row for row in result.rows if row.finding]
+    differ = [row for row in judged if row.finding == "differs"]
     collected = document.Figures()
     figures = [collected.add(figure, "series") for figure in compared(result, a)]
     stamp = [document.plain(line) for line in (*names.values(), f"A: {a.id}, B: {b.id}")]
@@ -26,7 +28,8 @@ def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tu
         collected,
         stamp,
         result=result,
-        answer=_answer(result, names),
+        answer=_answer(result, differ, names),
+        badge=badge(differ, len(judged)) if judged else "",
         names=names,
         titles=list(dict.fromkeys((a.title, b.title))),
         figures=figures,
@@ -34,9 +37,8 @@ def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tu
     )
 
 
-def _answer(result: ComparedSeries, names: Mapping[str, str]) -> str:
+def _answer(result: ComparedSeries, differ: Sequence[ComparedCell], names: Mapping[str, str]) -> str:
     """Direction and size of the largest difference, of a median if there is one, and where it is."""
-    differ = [row for row in result.rows if row.finding == "differs"]
     if not differ:
         return result.conclusion[0]
     most = max(differ, key=lambda row: (row.figure == "p50", abs(math.log(row.ratio))))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kit.core.errors import ConfigError
+from kit.core.text import some
 from kit.store.format import FORMAT
 from kit.store.parts.comparison import ComparedCell, ComparedRatio, ComparedSeries, Finding
 from kit.store.series import Series, SeriesCell
@@ -19,6 +20,7 @@ from reports.statistics.ratios import ALPHA_TOGETHER, Realisation, mean, ratios
 LIMIT = 0.03
 ONE_ROUND = "not known: one round"
 _FINDINGS: dict[bool | None, Finding] = {True: "same", False: "differs", None: "open"}
+_MOST_AXES = 3
 _UNITS = {"p50": "us", "p99": "us", "ios_per_s": "1/s"}
 
 
@@ -49,7 +51,7 @@ def compare_series(a: Series, b: Series) -> ComparedSeries:
         ComparedRatio.model_validate({**named(a, key), **found})
         for key, found in zip(pairs, said, strict=True)
     )
-    conclusion = [_conclusion("Figures", rows), _conclusion("Ratios to the base", to_base)]
+    conclusion = [_conclusion("Figures", rows), _conclusion(_to_base(a), to_base)]
     caveat = not_in_turn([a.started_utc], [b.started_utc])
     if caveat and any(row.finding for row in (*rows, *to_base)):
         conclusion.append(caveat)
@@ -97,6 +99,12 @@ def _said(figures: Sequence[_Sides], alpha: float) -> Iterator[dict[str, Any]]:
             "interval": known.range if known.decides else None,
             "finding": _FINDINGS[inside] if known.decides else None,
         }  # fmt: skip
+
+
+def _to_base(series: Series) -> str:
+    """What the ratios along the axes are ratios to."""
+    base = [f"{axis.name} {axis.values[0]}" for axis in series.axes]
+    return f"Ratios to the base ({some(base, _MOST_AXES)})" if base else "Ratios to the base"
 
 
 def _conclusion(what: str, rows: Sequence[ComparedCell | ComparedRatio]) -> str:

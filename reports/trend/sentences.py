@@ -109,10 +109,10 @@ def _ended(trend: Trend, moved: Sequence[TrendLine]) -> str:
         + (f" ({listed([str(mark) for mark in change.marks])})" if change.marks else "")
         for change in (first, last)
     )
-    back = "it is" if len(moved) == 1 else f"all {len(moved)} figures that moved are"
+    back = "the figure that moved is" if len(moved) == 1 else f"all {len(moved)} figures that moved are"
     return (
-        f"{_short(line.key)} was {format_change(first.ratio, *_WORDS)} from {since} until {until}; now, "
-        f"as far as these runs show, {back} back at the past level."
+        f"Now, as far as these runs show, {back} back at the past level; {_short(line.key)} was "
+        f"{format_change(first.ratio, *_WORDS)} from {since} until {until}."
     )
 
 

@@ -1,5 +1,7 @@
 """The page of a trend in a real browser: by time and by version, narrow and wide, dark, by keyboard."""
 
+import re
+
 import pytest
 
 from reports.page import trend_page
@@ -45,7 +47,7 @@ def test_the_keyboard_reaches_each_control_and_table(show, pages):
         seen.add(
             page.evaluate("document.activeElement.ariaLabel || document.activeElement.textContent.trim()")
         )
-    assert {"Over time", "Checks that failed", "Runs", "All figures", "Save"} <= seen
+    assert {"Over time", "Checks that failed in a run", "Runs", "All figures", "Save"} <= seen
 
 
 def test_change_points_have_rings_marks_lines_and_unknown_runs_are_hollow(show, pages):
@@ -53,6 +55,13 @@ def test_change_points_have_rings_marks_lines_and_unknown_runs_are_hollow(show, 
     traces = f"{plot(TITLE)}.data"
     rings = page.evaluate(f"{traces}.filter(t => t.mode === 'markers+text').map(t => t.x.length)")
     assert rings == [2, 2]
+    # The new level beside the ring is that of the axis.
+    words, heights = page.evaluate(
+        f"{traces}.filter(t => t.mode === 'markers+text').reduce("
+        "([w, y], t) => [w.concat(t.text), y.concat(t.y)], [[], []])"
+    )
+    levels = [float(re.fullmatch(r"to (\d+) %", word).group(1)) / 100 for word in words]
+    assert levels == pytest.approx(heights, rel=0.05)
     hollow = page.evaluate(
         f"{traces}.filter(t => String(t.marker?.symbol).endsWith('-open') && t.mode === 'markers').length"
     )

@@ -21,6 +21,8 @@ ID = "series-20261121T050000Z-aaaaaa"
 IOS = 4000
 # In ns, of the base.
 MEDIAN_NS = 150_000
+# What the client sees more than the server.
+CLIENT_NS = 20_000
 # Files of the runs that were made: each is the same whenever it is made again.
 _runs: dict[str, dict[str, bytes]] = {}
 
@@ -44,19 +46,21 @@ def run(
     frames, entries = [], []
     for index, (phase, median) in enumerate(phases.items()):
         latency = (median * np.exp(0.04 * generator.standard_normal(IOS))).astype(np.int64)
-        time = (index * 100 + np.arange(IOS) % 10).astype(np.int64) * synthetic.SECOND
+        # A closed loop: slower I/Os take longer.
+        lasts_s = round(10 * (median + CLIENT_NS) / (MEDIAN_NS + CLIENT_NS))
+        time = (index * 100 + np.arange(IOS) % lasts_s).astype(np.int64) * synthetic.SECOND
         common = {"phase": phase, "op": "write"}
         frames += [
             synthetic.binned(time, latency, layer="nfs-server", host="lab", tier="slog", **common),
             synthetic.binned(
-                time, latency + 20_000, layer="client", host="lab/client0", tier="all", **common
+                time, latency + CLIENT_NS, layer="client", host="lab/client0", tier="all", **common
             ),
         ]
         entries.append({
             "name": phase, "title": phase, "op": "write", "expected_tiers": ["slog"], "tiers": ["slog"],
             "job": "w.fio", "block_bytes": block_bytes, "outstanding": 1,
             "start_ns": index * 100 * synthetic.SECOND,
-            "end_ns": (index * 100 + 10) * synthetic.SECOND, "interval_ns": synthetic.SECOND,
+            "end_ns": (index * 100 + lasts_s) * synthetic.SECOND, "interval_ns": synthetic.SECOND,
             "client_ios": IOS, "server_ios": IOS, "lost_events": 0, "checks": [], "problems": [],
         })  # fmt: skip
     manifest = {**synthetic.manifest(), "run": name, "workload": "sizes", "phases": entries, "expect": []}

@@ -382,7 +382,7 @@ def _outcome(code: str, phase: Phase, each: ScheduledAction, why: str = "") -> O
     """It holds where there is no `why`."""
     subject = f"the {each.kind} at {sentences.when(each.at_ns / 1e9)} ({each.text})"
     holds = None if why and code == "FAULT-UNJUDGED" else not why
-    text = f"{each.text} at {sentences.when(each.at_ns / 1e9)}: {why}."
+    text = f"{subject.removeprefix('the ')}: {why}."
     return Outcome.judged(code, holds, text, phase.name, subject)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kit.core.units import commas, format_latency, format_percent
+import polars as pl
+
+from kit.core.units import commas, format_latency, format_percent, format_time_s
 from kit.store.labels import SYNCS, TIERS, op_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -15,6 +17,8 @@ from reports.features.feature import Feature, Judged
 
 # Rows for the terminal.
 _MOST_LINES = 6
+# Of a larger part of the time without I/Os it is said.
+_IDLE = 0.1
 _SUMS = ("ios", "share", "waited_ns", "waited_share")
 
 
@@ -152,33 +156,45 @@ def lines(summary: Summary) -> Iterator[str]:
         yield f"{name}: {format_percent(waited_ns / all_ns, 1)} of the waiting"
 
 
-def judge(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
+def judge(manifest: Manifest, latency: Latency, _: Sequence[Row]) -> Judged:
     """Its rows, and what is not among them."""
     if manifest.observed is None:
         return Judged({})
-    return Judged({"observed": describe(manifest.observed)}, notes=[*_left_out(manifest.observed)])
+    notes = [*_idle(manifest, latency), *_left_out(manifest.observed)]
+    return Judged({"observed": describe(manifest.observed)}, notes=notes)
+
+
+def _idle(manifest: Manifest, latency: Latency) -> Iterator[str]:
+    """How much of the time no I/O ended in, by intervals: that part of the map is empty."""
+    for phase in manifest.phases:
+        used = latency.intervals.filter(pl.col("phase") == phase.name, pl.col("count") > 0)
+        number = -(-(phase.end_ns - phase.start_ns) // phase.interval_ns)
+        idle = number - used["time_ns"].n_unique()
+        if idle > number * _IDLE:
+            width = format_time_s(phase.interval_ns / 1e9)
+            yield f"No I/O ended in {commas(idle)} of {commas(number)} intervals of {width}."
 
 
 def _left_out(observed: Observed) -> Iterator[str]:
     """Requests of clients, or calls of programs."""
     for name, what in (_CALLS if observed.local else _REQUESTS).items():
         if count := getattr(observed, name):
-            yield f"{what}: {commas(count)}, left out."
+            yield f"Left out: {commas(count)} {what}."
 
 
 # What is left out, by the field that has its number.
 _REQUESTS = {
-    "elsewhere": "Requests to file systems that are not of ZFS",
-    "failed": "Requests that failed before the server knew their file",
-    "others": "Requests to other datasets than those asked for",
-    "unfinished": "Requests that had not ended at the end",
+    "elsewhere": "requests to file systems that are not of ZFS",
+    "failed": "requests that failed before the server knew their file",
+    "others": "requests to other datasets than those asked for",
+    "unfinished": "requests that had not ended at the end",
 }
 _CALLS = {
-    "elsewhere": "Calls to file systems that are not mounted for this login, as of containers",
-    "others": "Calls to other datasets than those asked for",
-    "failed": "Calls that failed",
-    "empty": "Reads and writes that moved no byte, as at the end of a file",
-    "mapped": "Reads and writes of pages of mapped files",
-    "unfinished": "Calls that had not ended at the end",
+    "elsewhere": "calls to file systems that are not mounted for this login, as of containers",
+    "others": "calls to other datasets than those asked for",
+    "failed": "calls that failed",
+    "empty": "reads and writes that moved no byte, as at the end of a file",
+    "mapped": "reads and writes of pages of mapped files",
+    "unfinished": "calls that had not ended at the end",
 }
 FEATURE = Feature(judge, answer, lines)

@@ -197,8 +197,8 @@ def _share(told: PowerLossResult) -> str:
     low, high = f"{100 * told.bound.low:.1f}", f"{100 * told.bound.high:.1f} %"
     if told.moments_with_loss:
         return f"{low} to {high} of power losses like these lose data (95 % confidence)."
-    most = f"fewer than {high} lose data: {told.bound.of} cannot show more"
-    return f"Of power losses like these, {most} (95 % confidence)."
+    most = f"fewer than {high} of power losses like these lose data"
+    return f"{told.bound.of} of them show no more than this: {most} (95 % confidence)."
 
 
 def _like(told: PowerLossResult) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 from typing import Any
 
 from kit.core.units import format_factor
@@ -157,7 +158,7 @@ def _limit(trend: Trend, line: TrendLine, limit: float, number: str, *, first: b
 
 
 def _rings(line: TrendLine, ringed: Sequence[TrendLine], common: Trace, x: Sequence[Any]) -> Trace:
-    """A ring around the first point of each new level; the ratio of the highest of several stands above."""
+    """A ring around the first point of each new level; the level of the highest of several stands above."""
     changes = line.changes or ()
     heights = [(each.at, _y(other, each.at)) for other in ringed for each in other.changes or ()]
     above = [
@@ -167,11 +168,23 @@ def _rings(line: TrendLine, ringed: Sequence[TrendLine], common: Trace, x: Seque
         **common, "meta": {}, "x": [x[change.at] for change in changes], "showlegend": False,
         "y": [_y(line, change.at) for change in changes], "mode": "markers+text",
         "marker": {"size": 18, "symbol": "circle-open", "color": palette.FAULT, "line": {"width": 2.5}},
-        "text": [format_factor(change.ratio) for change in changes],
+        "text": _levels(line),
         "textposition": [f"{'top' if high else 'bottom'} right" for high in above],
         "cliponaxis": False,
         "hovertemplate": "%{text}<extra>change point</extra>",
     }  # fmt: skip
+
+
+def _levels(line: TrendLine) -> list[str]:
+    """What each change leads to: of a latency a part of the past level, of a rate its value."""
+    begins = [change.at for change in line.changes or ()]
+    odd = {i for i, _ in line.odd}
+    made = []
+    for begin, end in zip(begins, [*begins[1:], len(line.values)], strict=True):
+        logs = [_mean(line, i).mean.log for i in line.used if begin <= i < end and i not in odd]
+        level = math.exp(fmean(logs)) / _scale(line)
+        made.append(f"to {value_text(line.key, level)}" if line.is_rate else f"to {100 * level:.0f} %")
+    return made
 
 
 def _mean(line: TrendLine, i: int) -> FigureAtPoint:
@@ -287,7 +300,7 @@ def _mark_names(trend: Trend) -> list[Layout]:
 def _caption(trend: Trend, lines: Sequence[TrendLine]) -> str:
     parts = ["Bars: interval within each run."]
     if any(line.changes for line in lines):
-        parts.append("Ring: change point, first run of the new level, with the ratio.")
+        parts.append("Ring: change point, first run of the new level, and that level.")
     if any(line.moved and not line.changes for line in lines):
         parts.append("Dashed along the runs: slope, with the ratio from end to end.")
     if any(line.odd for line in lines):

@@ -51,7 +51,7 @@ def test_both_ssd_tiers() -> None:
     assert [line.inside for line in made.lines] == [1, 1, 1, 1, 1]
     assert made.measured == (
         "512 B read · 512 B write-slog · 512 B write-pool. NFSv3. Closed loop, 1 outstanding. "
-        "Median latency at the NFS server."
+        "Latency at the NFS server."
     )
     total = synthetic.latency().filter(pl.col("layer") == "client")["count"].sum()
     assert made.evidence == (
@@ -206,7 +206,7 @@ def test_an_appliance() -> None:
     assert made.sentence == (
         "Median latency: reads 26.7 µs, writes (512 B write-slog) 162 µs, writes (512 B write-pool) 5.07 ms."
     )
-    assert made.measured.endswith("Median latency at the clients.")
+    assert made.measured.endswith("Latency at the clients.")
     assert "could not be looked into" in made.evidence[0]
     frame = synthetic.realistic().filter(pl.col("layer") == "client")
     assert of(frame, manifest).sentence.startswith("Unknown: ")

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
-from kit.store.parts.comparison import Comparison
+from kit.store.parts.comparison import ComparedRow, Comparison
 from reports.comparison import in_turn
-from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE, answer
+from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE, answer, badge, others
 from reports.comparison.compare import compare as compared
 from reports.output import comparison_table
 from reports.statistics import quantiles, student
@@ -369,6 +369,52 @@ def test_the_answer_has_direction_size_and_range_or_says_nothing(runs, shift, be
     assert text.startswith(begins)
     if runs > 1 and shift != 1:
         assert f" % {'longer' if shift > 1 else 'less'} (" in text and text.endswith(" %) at p50")
+
+
+def figure(name, ratio, words=DIFFERENCE, interval=None):
+    return ComparedRow(
+        phase="read", layer="client", op="read", tier="all", figure=name, a=1.0, b=ratio, ratio=ratio,
+        interval=interval, words=words, withheld=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("differ", "says"),
+    [
+        ([("p50", 1.2), ("p99", 1.1)], "B slower in 2 of 9 figures"),
+        ([("mean", 0.8)], "B faster in 1 of 9 figures"),
+        (
+            [("p50", 1.2), ("p99", 0.9), ("share", 2.0)],
+            "B slower in 1, faster in 1 and different in 1 of 9 figures",
+        ),
+        # More I/Os a second are faster.
+        ([("ios_per_s", 1.2)], "B faster in 1 of 9 figures"),
+        ([("share", 0.0)], "B different in 1 of 9 figures"),
+        ([], NO_DIFFERENCE),
+    ],
+)
+def test_the_badge_has_the_direction(differ, says):
+    assert badge([figure(*each) for each in differ], 9) == says
+
+
+def test_figures_without_a_difference_say_how_large_it_may_be():
+    rows = [
+        figure("p50", 1.0, NO_DIFFERENCE, (0.97, 1.02)), figure("p99", 1.01, NO_DIFFERENCE, (0.99, 1.045)),
+        figure("mean", 1.5, DIFFERENCE, (1.4, 1.6)),
+    ]  # fmt: skip
+    result = compare(make_side(np.random.default_rng(7), 3), make_side(np.random.default_rng(8), 3))
+    result = Comparison.from_json(result, "comparison").model_copy(
+        update={"rows": tuple(rows), "compared": 3}
+    )
+    assert others(result) == (
+        "No difference is shown in 2 other figures; B is at most 3 % lower and 4.5 % higher in each of them."
+    )
+    wide = result.model_copy(update={"rows": (rows[0], figure("p99.9", 1.0, NO_DIFFERENCE, (0.001, 900)))})
+    assert others(wide.model_copy(update={"compared": 2})) == (
+        "No difference is shown in 2 figures; B is at most 3 % lower and 2 % higher in 1 of them; "
+        "1 are not known well enough to tell."
+    )
+    assert others(result.model_copy(update={"rows": (rows[2],)})) == ""
 
 
 def test_the_first_sentence_names_what_tells_the_sides_apart():

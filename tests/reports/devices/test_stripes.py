@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,22 @@ def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
     assert "4 times the mean drive alone is " in text
     assert "Arrays of 2 to 4 drives have what is expected of each" in text
     assert "A stripe over 32 drives like these would lose " in text
+    assert "as expected of drives that wait for each other at each request." in text
+    # 4 times 512 MB/s is more than 1 GB/s; both rates have one unit.
+    first = next(iter(sentences(NO_LATENCY, phases)))
+    assert len(set(re.findall(r"[kMGT]?B/s", first))) == 1
+
+
+@pytest.mark.parametrize(
+    ("latency", "ends"),
+    [
+        (lambda: sum(drive(n) for n in range(4)) / 4, "as expected of drives that catch up with each other."),
+        (lambda: lock_step(4) * 0.85, "within the range expected of its drives."),
+    ],
+)
+def test_a_stripe_is_called_what_its_drives_do(latency: Callable[[], Floats], ends: str) -> None:
+    first = next(iter(sentences(NO_LATENCY, [*alone(4), array(latency(), 4)])))
+    assert first.endswith(ends), first
 
 
 def test_an_array_that_its_drives_do_not_explain_is_named() -> None:
@@ -150,7 +166,8 @@ def test_arrays_that_are_left_out_are_named() -> None:
 def test_drives_that_lose_nothing_do_not_gain() -> None:
     even = [phase(f"alone-ssd{number}", drive(0)) for number in range(3)]
     said = sentences(NO_LATENCY, [*even, array(lock_step(3), 3)])
-    assert any(text.startswith("A stripe over 32 drives like these would lose 0.0 to ") for text in said)
+    (text,) = [text for text in said if text.startswith("A stripe over 32 drives like these would lose ")]
+    assert " 0.0 % if they catch up: " in text and " with a range of 0.0 to " in text
 
 
 def test_one_stall_does_not_turn_the_bracket_over() -> None:

@@ -35,9 +35,9 @@ def test_a_slower_firmware_is_found_between_its_runs_and_so_is_its_repair():
     assert "95 %" in text
     arrow = "\N{RIGHTWARDS ARROW}"
     assert headline(trend) == (
-        f"p50 of reads from disk was 31.7 % higher from 2026-11-04 (firmware of log0 1.0 {arrow} 1.1) until "
-        f"2026-11-07 (firmware of log0 1.1 {arrow} 1.2); now, as far as these runs show, all 3 figures that "
-        "moved are back at the past level."
+        "Now, as far as these runs show, all 3 figures that moved are back at the past level; p50 of reads "
+        f"from disk was 31.7 % higher from 2026-11-04 (firmware of log0 1.0 {arrow} 1.1) until 2026-11-07 "
+        f"(firmware of log0 1.1 {arrow} 1.2)."
     )
 
 

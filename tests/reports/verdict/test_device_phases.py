@@ -69,7 +69,7 @@ def test_the_headline_calls_the_devices_by_name() -> None:
     summary = Summary.from_json(synthetic.summarise(frame, manifest()), "x")
     made = headline.headline(frame, parsed, summary)
     assert made.sentence == "Median latency of writes: a 141 µs, b 141 µs, a and b 141 µs."
-    assert made.measured.endswith("Median latency at the devices.")
+    assert made.measured.endswith("Closed loop, 1 outstanding. Latency at the devices.")
     assert made.evidence == ("Complete: 6,000 I/Os (fio = device counters). 46 of 46 checks hold.",)
 
 

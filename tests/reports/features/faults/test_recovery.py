@@ -89,7 +89,7 @@ def test_recovery_is_the_first_of_three_intervals_in_the_band_but_for_one(
     assert row.recovered_from_begin_s == recovered_s + 2 and row.resolution_s == 1
     assert bool(unmet(judged)) is not ok
     if not ok:
-        assert str(unmet(judged)[0]).startswith("soak: log0 stalls for 2s at 0:02:00: ")
+        assert str(unmet(judged)[0]).startswith("soak: fault at 0:02:00 (log0 stalls for 2s): ")
         assert "took 8 s from the fault's end to recover, limit 5 s" in unmet(judged)[0].text
 
 
@@ -163,7 +163,7 @@ def test_what_did_not_happen_makes_the_run_unknown() -> None:
         judged = run(**change)
         assert unknown(judged)[0].id == "FAULT-MISSING" and judged.rows[0].ok is None
     judged = run(kind="event", what="scrub", text="scrub", begin_ns=None, end_ns=None)
-    assert str(unknown(judged)[0]).startswith("soak: scrub at 0:02:00: it never began")
+    assert str(unknown(judged)[0]).startswith("soak: event at 0:02:00 (scrub): it never began")
     assert run(kind="event", what="scrub", text="scrub", was_cut=True).rows[0].ok is True
 
 

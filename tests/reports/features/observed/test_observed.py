@@ -88,7 +88,16 @@ def test_the_first_line_says_who_costs_the_most_time() -> None:
     assert next(iter(lines(summary))) == (
         "Saved at most, of all waiting: faster disks 97.1 %, a larger cache 97.1 %."
     )
-    assert any("Requests to file systems that are not of ZFS: 7, left out." in note for note in summary.notes)
+    assert any("Left out: 7 requests to file systems that are not of ZFS." in note for note in summary.notes)
+
+
+def test_time_without_ios_is_said_as_it_is_an_empty_part_of_the_map() -> None:
+    frame, manifest = observed()
+    # All of them ended in one second of sixty.
+    assert "No I/O ended in 59 of 60 intervals of 1 s." in summary_of(frame, manifest).notes
+    busy = pl.concat([rows_of("plain", "read", "dram", 20, 1, at_s) for at_s in range(56)])
+    notes = summary_of(pl.concat([frame, busy]), manifest).notes
+    assert not any("No I/O ended" in note for note in notes), "4 of 60 are no large part"
 
 
 @pytest.mark.parametrize(
@@ -160,9 +169,9 @@ def test_the_first_line_says_what_a_program_waits_for() -> None:
         "Saved at most, of all waiting: a faster log device 83.5 %, faster disks 16.5 %, a larger cache "
         "4.0 %."
     )
-    assert [note for note in summary.notes if "left out" in note] == [
-        "Reads and writes that moved no byte, as at the end of a file: 2, left out.",
-        "Reads and writes of pages of mapped files: 5, left out.",
+    assert [note for note in summary.notes if "Left out" in note] == [
+        "Left out: 2 reads and writes that moved no byte, as at the end of a file.",
+        "Left out: 5 reads and writes of pages of mapped files.",
     ]
 
 

@@ -183,7 +183,7 @@ def test_ci_has_a_case_with_the_bound(power_losses: PowerLoss, id_: str, outcome
     assert outcome in [part.tag for case in cases for part in case]
     if outcome == "system-out":
         (text,) = suite.iterfind("testcase/system-out")
-        assert "Of power losses like these, fewer than 13.9 % lose data" in (text.text or "")
+        assert "fewer than 13.9 % of power losses like these lose data" in (text.text or "")
 
 
 def test_the_figure_has_a_bar_for_each_power_loss_and_apart_for_the_control() -> None:
