@@ -179,13 +179,15 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     lost = f"{100 * abs(1 - share):.1f} % (± {100 * around * share:.1f}) {'less' if share < 1 else 'more'}"
     outside = dict.fromkeys(str(each.number) for each in lock_step if not each.holds)
     meets = "outside the range expected of its drives" if str(last.number) in outside else _like(last, scale)
-    mean, one = scale.mean, format_rate(last.bytes_per_s, scale.mean)
+    # In one unit.
+    unit = min(last.bytes_per_s, scale.mean, scale.low)
     yield (
-        f"A stripe over {last.number} drives, one request at a time: {one}. "
-        f"{last.number} times the mean drive alone is {format_rate(mean)}: the stripe has {lost}, {meets}."
+        f"A stripe over {last.number} drives, one request at a time: "
+        f"{format_rate(last.bytes_per_s, unit)}. {last.number} times the mean drive alone is "
+        f"{format_rate(scale.mean, unit)}: the stripe has {lost}, {meets}."
     )
     text = (
-        f"Expected of {last.number} drives: {format_rate(scale.low, mean)} to {format_rate(scale.high, mean)}"
+        f"Expected of {last.number} drives: {format_rate(scale.low, unit)} to {format_rate(scale.high, unit)}"
     )
     if outside:
         yield (

@@ -111,7 +111,9 @@ def _in_time(usual: _Part, other: _Part, times: IntArray) -> Levels:
         upto = np.cumsum(part.spread)
         begin, end = (int(np.searchsorted(upto, edge)) for edge in (0.025, 0.975))
         if float(rest.spread[begin : end + 1].sum()) < _STRETCH:
-            return Levels((rest.p50_ns, part.p50_ns), of_all, 2, int(times[begin]), int(times[end]))
+            # A time is the begin of an interval: the stretch goes on to the end of its last.
+            to_ns = times[end] + np.diff(times).min()
+            return Levels((rest.p50_ns, part.p50_ns), of_all, 2, int(times[begin]), int(to_ns))
     level = np.sign(usual.spread - other.spread)
     changes = int(np.count_nonzero(np.diff(level[level != 0])))
     return Levels((usual.p50_ns, other.p50_ns), share, max(changes, 3), int(times[0]), int(times[-1]))

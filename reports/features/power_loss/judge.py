@@ -198,7 +198,8 @@ def _share(told: PowerLossResult) -> str:
     if told.moments_with_loss:
         return f"{low} to {high} of power losses like these lose data (95 % confidence)."
     most = f"fewer than {high} of power losses like these lose data"
-    return f"{told.bound.of} of them show no more than this: {most} (95 % confidence)."
+    can = f"{told.bound.of} power loss{'es' * (told.bound.of != 1)} can show no more than this"
+    return f"{can}: {most} (95 % confidence)."
 
 
 def _like(told: PowerLossResult) -> str:

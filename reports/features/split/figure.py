@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kit.core.units import format_latency
@@ -19,8 +19,8 @@ _ROW_PX, _LEGEND_PX, _NARROW_LEGEND_PX = 74, 104, 240
 _BAR = 0.32
 
 
-def bars(phases: Sequence[SplitPhase]) -> Figure | None:
-    """The mean request of each tier, by its parts; None if no phase has parts."""
+def bars(phases: Sequence[SplitPhase], titles: Mapping[str, str]) -> Figure | None:
+    """The mean request of each tier, by its parts; None if no phase has parts. `titles`: of phases."""
     shown = [(phase, tier) for phase in phases for tier in phase.tiers if tier.parts]
     if not shown:
         return None
@@ -36,7 +36,7 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         {"x": 0, "y": place + _BAR / 2 + 0.02, "xref": "x", "yref": "y", "xanchor": "left",
          "yanchor": "bottom", "align": "left", "showarrow": False, "borderpad": 0, "font": {"size": 12},
          "text": f"<b>{tier.op}s, {plotly_text(tier_name(tier.tier))}: mean "
-                 f"{format_latency(tier.mean_us)}</b><br>{plotly_text(phase.phase)}"}
+                 f"{format_latency(tier.mean_us)}</b><br>{plotly_text(_title(phase, titles))}"}
         for place, (phase, tier) in enumerate(rows)
     ]  # fmt: skip
     legend: Layout = {
@@ -60,6 +60,11 @@ def bars(phases: Sequence[SplitPhase]) -> Figure | None:
         about={"per": ""}, csv=table,
         narrow={"margin": {"l": 10, "r": 26, "t": 194}, "height": _NARROW_LEGEND_PX + _ROW_PX * len(rows)},
     )  # fmt: skip
+
+
+def _title(phase: SplitPhase, titles: Mapping[str, str]) -> str:
+    """That of the phase with the same load, by which people know it, and the name of its own."""
+    return f"{titles.get(phase.of) or phase.of} ({phase.phase})"
 
 
 def _trace(part: Part, tiers: Sequence[SplitTier]) -> Trace:

@@ -95,8 +95,9 @@ def test_power_losses_say_what_was_lost_of_how_many() -> None:
     kept = [test_power_loss.moment()] * 20
     text = said(FIRST_OF_ALL, usual(power_loss=test_power_loss.losses(*kept).as_json()))
     assert text.startswith(
-        "20 power losses lost none of 60 records looked for (200 acknowledged writes). 20 of them show no "
-        "more than this: fewer than 13.9 % of power losses like these lose data (95 % confidence)."
+        "20 power losses lost none of 60 records looked for (200 acknowledged writes). 20 power losses "
+        "can show no more than this: fewer than 13.9 % of power losses like these lose data "
+        "(95 % confidence)."
     )
     lost = [*kept[:19], test_power_loss.moment(lost=1, first_lost=2, first_worker=0)]
     text = said(FIRST_OF_ALL, usual(power_loss=test_power_loss.losses(*lost).as_json()))

@@ -35,7 +35,7 @@ def test_a_step(few: int) -> None:
 @pytest.mark.parametrize("inner", [0.0, 1.0])
 def test_a_stretch(inner: float) -> None:
     one = found([1 - inner] * 30 + [inner] * 10 + [1 - inner] * 20)
-    assert one and (one.changes, one.from_ns, one.to_ns) == (2, 30 * synthetic.SECOND, 39 * synthetic.SECOND)
+    assert one and (one.changes, one.from_ns, one.to_ns) == (2, 30 * synthetic.SECOND, 40 * synthetic.SECOND)
     assert one.p50_ns == pytest.approx((LOW, HIGH) if inner else (HIGH, LOW), rel=0.02)
     assert one.share == pytest.approx(1 / 6)
 

@@ -113,7 +113,7 @@ def test_with_too_many_requests_that_could_not_be_followed_nothing_is_said() -> 
     assert phase.tiers[0].parts == () and phase.savings[0].share is None
     text = " ".join(split.sentences(found))
     assert "not known" in text and "only 94.0 % of 100 requests could be followed" in text
-    assert split_figure.bars([phase]) is None
+    assert split_figure.bars([phase], {}) is None
 
 
 def test_probes_that_cost_much_are_pointed_out() -> None:
@@ -130,7 +130,7 @@ def test_a_phase_that_was_not_split_says_why() -> None:
 
 
 def test_the_figure_has_a_bar_a_tier_whose_parts_make_one() -> None:
-    figure = split_figure.bars(described(WRITES, SHARED))
+    figure = split_figure.bars(described(WRITES, SHARED), {"model": "O_DSYNC writes"})
     assert figure is not None
     totals = [sum(column) for column in zip(*(trace["x"] for trace in figure.data), strict=True)]
     assert totals == pytest.approx([1, 1])
@@ -138,4 +138,5 @@ def test_the_figure_has_a_bar_a_tier_whose_parts_make_one() -> None:
     # The first tier is the upper bar, and its words are above it.
     upper = figure.layout["annotations"][-1]
     assert figure.data[0]["x"][-1] == pytest.approx(0.1) and "1 ms" in upper["text"] and upper["y"] > 1
+    assert upper["text"].endswith("<br>O_DSYNC writes (why)")
     assert len(figure.csv) == 1 + 5 + 2
