@@ -122,7 +122,7 @@ def _why_slow(at: Path) -> Path:
                 }
             )
         times = {key: phase[key] + 1000 * S for key in ("start_ns", "end_ns")}
-        changes = {"name": name, "title": f"{phase['title']}, split", "split": {"of": of, "rows": rows}}
+        changes = {"name": name, "title": name, "split": {"of": of, "rows": rows}}
         made["phases"].append(phase | times | changes | {"clients": []})
     return report_of(at, made, frame)
 

@@ -158,15 +158,14 @@ def others(result: Comparison) -> str:
         return ""
     known = [row.interval for row in rows if row.interval and not is_too_wide(row.interval)]
     other = "other " if len(rows) < result.compared else ""
-    said = [f"No difference is shown in {counted(len(rows), f'{other}figure')}"]
+    said = f"In {counted(len(rows), f'{other}figure')} no difference is shown"
     if known:
-        lower, higher = max(1 - low for low, _ in known), max(high - 1 for _, high in known)
-        ends = [f"{100 * max(end, 0):.2g} %" for end in (lower, higher)]
-        each = "each of them" if len(known) == len(rows) else f"{len(known)} of them"
-        said.append(f"B is at most {ends[0]} lower and {ends[1]} higher in {each}")
+        low, high = min(0, *(low - 1 for low, _ in known)), max(0, *(high - 1 for _, high in known))
+        of = "" if len(known) == len(rows) else f" of {len(known)}"
+        said += f"; changes{of} from {100 * low:+.2g} to {100 * high:+.2g} % are not excluded"
     if len(known) < len(rows):
-        said.append(f"{len(rows) - len(known)} are not known well enough to tell")
-    return f"{'; '.join(said)}."
+        said += f"; {len(rows) - len(known)} may have changed by any factor"
+    return f"{said} ({100 * result.level:g} % confidence, all together)."
 
 
 def _lacking(row: ComparedRow | ComparedCell) -> str:

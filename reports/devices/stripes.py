@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from kit.core.units import format_factor, format_rate
+from kit.core.units import format_binary_bytes, format_factor, format_rate
+from kit.store.labels import op_name
 from kit.store.phase import Phase
 from reports.devices import together
 from reports.statistics.quantiles import Floats
@@ -186,9 +187,8 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
         f"{format_rate(last.bytes_per_s, unit)}. {last.number} times the mean drive alone is "
         f"{format_rate(scale.mean, unit)}: the stripe has {lost}, {meets}."
     )
-    text = (
-        f"Expected of {last.number} drives: {format_rate(scale.low, unit)} to {format_rate(scale.high, unit)}"
-    )
+    low, high = (format_rate(rate, unit) for rate in (scale.low, scale.high))
+    text = f"{_load(found)}; expected of {last.number} drives: {low} to {high}"
     if outside:
         yield (
             f"{text}. Arrays of {', '.join(outside)} drives are not in the range that is expected of "
@@ -198,6 +198,10 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
         yield f"{text}. Arrays of {numbers} drives have what is expected of each."
+
+
+def _load(found: Stripes) -> str:
+    return f"{op_name(found.op).capitalize()} in chunks of {format_binary_bytes(found.chunk_bytes)}"
 
 
 def _like(array: MeasuredArray, scale: Scale) -> str:

@@ -204,7 +204,7 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
     if drift.ok is False:
         return f"{figure} of {name} drifted: {_change(drift)}, {declared}."
     text = f"{figure} of {name}: {_change(drift)}, {declared}"
-    return f"{text}. Whether it drifted is not known. A longer run tells, or longer parts of it (soak.row)."
+    return f"{text}: undecided. A longer run decides it, or longer rows (soak.row)."
 
 
 def _answer(summary: Summary) -> Iterator[str]:

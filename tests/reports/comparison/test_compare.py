@@ -407,12 +407,13 @@ def test_figures_without_a_difference_say_how_large_it_may_be():
         update={"rows": tuple(rows), "compared": 3}
     )
     assert others(result) == (
-        "No difference is shown in 2 other figures; B is at most 3 % lower and 4.5 % higher in each of them."
+        "In 2 other figures no difference is shown; changes from -3 to +4.5 % are not excluded (97.5 % "
+        "confidence, all together)."
     )
     wide = result.model_copy(update={"rows": (rows[0], figure("p99.9", 1.0, NO_DIFFERENCE, (0.001, 900)))})
     assert others(wide.model_copy(update={"compared": 2})) == (
-        "No difference is shown in 2 figures; B is at most 3 % lower and 2 % higher in 1 of them; "
-        "1 are not known well enough to tell."
+        "In 2 figures no difference is shown; changes of 1 from -3 to +2 % are not excluded; 1 may have "
+        "changed by any factor (97.5 % confidence, all together)."
     )
     assert others(result.model_copy(update={"rows": (rows[2],)})) == ""
 

@@ -132,8 +132,8 @@ def test_every_figure_has_its_place_and_is_what_plotly_knows(usual_page):
 
 def test_the_first_screen_says_the_result_and_the_rest_follows(usual_page):
     html = usual_page.partition("<body>")[2]
-    order = ['id="verdict">Valid', "Emulated lab, not your hardware", 'class="headline">Median latency of',
-             "512 B read · 512 B write-slog", "I/Os matched", 'class="hero"', 'id="maps"', 'id="phase-1"',
+    order = ['id="verdict">Measurement valid', "Emulated lab, not your hardware",
+             'class="headline">Median latency of', "512 B read · 512 B write-slog", "I/Os matched", 'class="hero"', 'id="maps"', 'id="phase-1"',
              'id="phase-3"', 'id="numbers"', 'id="bands"', 'id="own"', 'id="accounting"', 'id="testbed"',
              'id="settings"']  # fmt: skip
     places = [html.index(word) for word in order]
@@ -252,7 +252,7 @@ def test_withheld_percentiles_say_so(tmp_path):
 def test_a_manifest_that_lacks_something_is_drawn(missing):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     del manifest[missing]
-    verdict = "Unknown" if missing in ("testbed", "clock") else "Valid"
+    verdict = "Unknown" if missing in ("testbed", "clock") else "Measurement valid"
     assert f'id="verdict">{verdict}' in rendered(frame, manifest)
 
 

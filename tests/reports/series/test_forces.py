@@ -97,7 +97,7 @@ def test_what_is_not_durable_is_struck_out_with_its_reason() -> None:
     page = series_page.render(table_series(), {})
     assert page.count("<s>") == 3 * 4 and "n/a on Linux" in page and 'id="sync"' in page
     assert page.count("valid, not durable") == 3 and "Struck out: not durable (see the note)" in page
-    assert "the same rows in HP SSD Smart Path on and off, pg_test_fsync, 2015" in page
+    assert "that ratio in HP SSD Smart Path on and off, pg_test_fsync, 2015" in page
     cells = [{**cell("one", {}, row(9, "open_datasync")), "excluded": "a reboot"}]
     table = sync_table(series(cells, [LOG, METHOD]))
     assert table and table.struck_words == "not to be trusted"

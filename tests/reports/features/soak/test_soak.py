@@ -96,12 +96,12 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (hours((1, 1.01)), "Whether it drifted is not known. A longer run tells"),
+        (hours((1, 1.01)), "undecided. A longer run decides it"),
         (hours((1, 1), per_step=1), "More I/Os a second, shorter intervals, or longer rows, tell."),
     ],
 )
 def test_a_drift_that_is_not_known_well_is_open(frame, words):
-    summary = described(frame, {"p50_drift_max": 0.012} if "not known" in words else {"p99_drift_max": 0.1})
+    summary = described(frame, {"p50_drift_max": 0.012} if "undecided" in words else {"p99_drift_max": 0.1})
     assert summary["verdict"] == "unknown" and words in summary["reasons"][0]
 
 
