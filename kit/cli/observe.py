@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import reports
-from kit.cli.options import JsonOption, LiveOption, ResultsOption, duration_ns
+from kit.cli.options import JsonOption, LiveOption, ResultsOption, duration_ns, percentage
 from kit.config.address import HostAddress, parse_address
 from kit.config.testbed import read_testbed
 from kit.core.clock import Clock
@@ -48,6 +48,14 @@ ProgramOption = Annotated[
         help="Print the tracer for this OpenZFS, to run it by hand where hsp cannot be.",
     ),
 ]
+CostOption = Annotated[
+    str,
+    typer.Option(
+        "--cost-max",
+        metavar="PERCENT",
+        help="Remove the tracer when its probes take more of the mean latency.",
+    ),
+]
 
 
 def observe(
@@ -64,25 +72,27 @@ def observe(
     local: Annotated[
         bool, typer.Option("--local", help="Its own programs, in place of NFS clients.")
     ] = False,
+    cost_max: CostOption = "5%",
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
 ) -> None:
     """Look at a server that is in use: which tier answers NFS clients or programs, and what that costs.
 
-    Changes nothing there: no pool, export, load or setting. Needs root there, or sudo.
+    Changes nothing there that stays: no pool, export, load or setting. Needs root there, or sudo.
 
     Examples:
       sudo hsp observe                 this server, 10 minutes
       hsp observe root@nas --for 1h --live
       hsp observe root@nas --dataset tank/home
       hsp observe --program 2.3 >nfsd.bt
-      hsp observe root@db --local
+      hsp observe root@db --local --cost-max 60%
     """
     if program is not None:
         emit(by_hand.program(program))
         return
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
+    most = percentage("--cost-max", cost_max)
     address, config = _server(host, testbed)
     progress = Progress()
     with progress.step("connecting"):
@@ -93,7 +103,9 @@ def observe(
         run_dir = new_run(results, _NAME, plan | {"digest": digest_of(plan)})
         if live and is_shown(progress, json_output=json_output):
             progress.show_below(LiveView(run_dir))
-        analysed, left = _observed(server, run_dir, span_ns, progress, tuple(dataset or ()), local=local)
+        analysed, left = _observed(
+            server, run_dir, span_ns, progress, tuple(dataset or ()), local=local, cost_max=most
+        )
     if json_output:
         emit_json(analysed.summary.as_json())
     else:
@@ -111,6 +123,7 @@ def _observed(
     wanted: Sequence[str],
     *,
     local: bool,
+    cost_max: float,
 ) -> tuple[reports.Analysed, list[Leftover]]:
     """The observation with its report, and what could not be undone. Raises KitError."""
     command = ["hsp", *sys.argv[1:]]
@@ -118,7 +131,16 @@ def _observed(
     with Journal(run_dir.journal) as journal:
         run_directory.point_latest(run_dir)
         left = observe_server(
-            server, Clock("real"), run_dir, span_ns, command, progress, journal, wanted, local=local
+            server,
+            Clock("real"),
+            run_dir,
+            span_ns,
+            command,
+            progress,
+            journal,
+            wanted,
+            local=local,
+            cost_max=cost_max,
         )
         with progress.step("drawing the report"):
             return reports.analyse(run_dir), left

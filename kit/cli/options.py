@@ -166,7 +166,12 @@ def part_of(worse_than: str | None, figures: Sequence[str] | None) -> float | No
         if figures:
             raise ConfigError("--figure chooses what --worse-than is for", "for example: --worse-than 10%")
         return None
-    match = _PERCENT.fullmatch(worse_than)
+    return percentage("--worse-than", worse_than)
+
+
+def percentage(option: str, text: str) -> float:
+    """Such as 0.1 of "10%" or "10". Raises ConfigError."""
+    match = _PERCENT.fullmatch(text)
     if match is None:
-        raise ConfigError(f"--worse-than {worse_than!r} is no percentage", "for example: --worse-than 10%")
+        raise ConfigError(f"{option} {text!r} is no percentage", f"for example: {option} 10%")
     return float(match[1]) / 100

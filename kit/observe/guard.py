@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kit.hosts.base import Host, HostLost
+from kit.observe import probe_cost
 from kit.trace.nfsd_tracer import END_LEFT, TRACING
 
 # $1: the directory; $2: "mounts" if the kernel mounts TRACING for the tracer.
 _REMOVE = (
-    f'({END_LEFT}); rm -r -f --one-file-system -- "$1"; '
+    f'({END_LEFT}); {probe_cost.RESTORE}; rm -r -f --one-file-system -- "$1"; '
     f'test "$2" != mounts || umount {TRACING} 2>/dev/null; exit 0'
 )
 GUARD = (

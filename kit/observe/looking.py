@@ -12,7 +12,7 @@ from pathlib import Path
 from kit.core.errors import SafetyRefusal
 from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host, Process
 from kit.hosts.recorded import WrappedHost
-from kit.observe import served
+from kit.observe import probe_cost, served
 from kit.observe.guard import GUARD
 from kit.observe.local import FIND_CALLS
 from kit.recovery import work_directory
@@ -46,8 +46,8 @@ _OWN = frozenset({"cat", "install", "mkdir", "rm", "tee"})
 # What `install` may name besides: the directory above, which it makes, and an empty file.
 _BESIDE = (work_directory.ROOT, "/dev/null")
 _SCRIPTS = frozenset({
-    GUARD, nfsd_tracer.RUN, nfsd_tracer.WAIT, nfsd_tracer.BEGIN, nfsd_tracer.FOLLOW, nfsd_tracer.END_FOLLOWED,
-    nfsd_tracer.END_LEFT,
+    GUARD, probe_cost.WINDOW, nfsd_tracer.RUN, nfsd_tracer.WAIT, nfsd_tracer.BEGIN, nfsd_tracer.FOLLOW,
+    nfsd_tracer.END_FOLLOWED, nfsd_tracer.END_LEFT,
 })  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
@@ -24,12 +25,13 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import histograms
 from kit.instruments.histograms import IntervalGrid
-from kit.observe import callers, counters, served, tracer_use
+from kit.observe import callers, counters, probe_cost, served, tracer_use
 from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
 from kit.observe.counters import Around
 from kit.observe.guard import guarded
 from kit.observe.looking import LookingHost
+from kit.observe.probe_cost import COST_MAX, ProbeCost
 from kit.observe.served import FAILED, Served
 from kit.recovery import clean, host_undos, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover
@@ -86,12 +88,14 @@ def observe(
     wanted: Collection[str] = (),
     *,
     local: bool = False,
+    cost_max: float = COST_MAX,
 ) -> list[Leftover]:
     """Observe and store; returns what could not be undone. An interrupt ends the observation early.
 
     `journal`: of the run, held until its report is there. `wanted`: names of pools or datasets; requests to
     others are counted together. Empty: all. `local`: calls of all processes
-    of the server, in the place of the requests of NFS clients.
+    of the server, in the place of the requests of NFS clients. `cost_max`: the part of the mean latency
+    that the tracer's probes may take (0 to 1); above it the observation ends.
 
     Raises KitError, also after what was seen until then is stored.
     """
@@ -105,7 +109,7 @@ def observe(
     journal.begin(run_id, "", registry.digest(entry.token))
     try:
         journal.know_host(_SERVER, read_identity(server))
-        around = _Observation(server, clock, run_dir, journal, record, progress, wanted, local)
+        around = _Observation(server, clock, run_dir, journal, record, progress, wanted, local, cost_max)
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock)
         record.fill(observed=_observed(looked), phases=(phase,))
@@ -162,6 +166,7 @@ class _Observation:
     progress: Progress
     wanted: Collection[str]
     local: bool
+    cost_max: float
 
     def look(self, token: str, duration_ns: int) -> Looked:
         """From the first look at the server until the tracer has ended."""
@@ -192,6 +197,7 @@ class _Observation:
         activity = Activity(self.server, before.logs)
         server, interrupted = self.server, False
         read: Callable[[Host], Any] = local_calls.read if self.local else counters.read
+        cost = ProbeCost()
         outer = read(server)
         output = self.run_dir.raw / "trace-observed.json"
         tracer.begin(self.clock.to_host_ns(interval_ns), output)
@@ -200,7 +206,7 @@ class _Observation:
         text = f"observing for {format_time_s(duration_ns / 1e9)}"
         with self.progress.step(text), self.journal.step("observe"):
             try:
-                _wait(tracer, self.clock.to_host_ns(duration_ns) / 1e9, self.progress, activity)
+                self._wait(tracer, self.clock.to_host_ns(duration_ns) / 1e9, activity, cost, output)
             except KeyboardInterrupt:
                 interrupted = True
         with ignore_interrupts(self.progress.note):
@@ -213,7 +219,9 @@ class _Observation:
         trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.local)
         problems = [*problems, *trace.problems]
         at_ns = [each.at_ns for each in trace.snapshots] or [0]
-        self.record.add_notes(tracer_use.sentence(used, used_after, (max(at_ns) - min(at_ns)) / 1e9))
+        self.record.add_notes(
+            tracer_use.sentence(used, used_after, (max(at_ns) - min(at_ns)) / 1e9), cost.sentence()
+        )
         events: tuple[Event, ...] = ()
         try:
             events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))
@@ -221,6 +229,30 @@ class _Observation:
             # They are marks alone: what was seen is kept without them.
             self.record.add_notes(f"Scrubs and syncs of txgs are not shown: {error.message}")
         return Looked(trace, around, before, after, interval_ns, tuple(problems), events, interrupted)
+
+    def _wait(
+        self, tracer: Tracer, duration_s: float, activity: Activity, cost: ProbeCost, output: Path
+    ) -> None:
+        """Until the time is over, the tracer has ended, or its probes cost more than they may."""
+        begun, due_s, next_s = time.monotonic(), EVERY_S, probe_cost.FIRST_S
+        while (passed := time.monotonic() - begun) < duration_s and tracer.running():
+            self.progress.update(passed / duration_s)
+            if passed > due_s:
+                due_s = passed + EVERY_S
+                activity.look()
+            if passed > next_s:
+                next_s = 2 * passed
+                probe_cost.look(
+                    cost, self.server, tracer.place, lambda: self._mean_ns(output), local=self.local
+                )
+                if cost.is_over(self.cost_max):
+                    self.record.add_notes(cost.over(passed, self.cost_max))
+                    return
+            time.sleep(min(_POLL_S, max(0.0, duration_s - passed)))
+
+    def _mean_ns(self, output: Path) -> float:
+        trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.local)
+        return probe_cost.mean_ns_of(trace)
 
     def _tell_under_way(self, before: Served, interval_ns: int, duration_ns: int) -> None:
         """For those who look at the observation while it goes on."""
@@ -263,16 +295,6 @@ def _traced(
             tracer.stop()
         except HostLost:
             pass  # what is left there is in the journal
-
-
-def _wait(tracer: Tracer, duration_s: float, progress: Progress, activity: Activity) -> None:
-    begun, due_s = time.monotonic(), EVERY_S
-    while (passed := time.monotonic() - begun) < duration_s and tracer.running():
-        progress.update(passed / duration_s)
-        if passed > due_s:
-            due_s = passed + EVERY_S
-            activity.look()
-        time.sleep(min(_POLL_S, duration_s - passed))
 
 
 def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:

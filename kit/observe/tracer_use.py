@@ -24,15 +24,20 @@ class TracerUse:
 
 def read(server: Host, place: TracerFiles) -> TracerUse | None:
     """None where the process is gone, or the kernel does not tell."""
-    held = server.run(["cat", place.ready], check=False).stdout.strip()
-    stat = _stat(server, held)
-    tracer = stat[_PARENT] if stat else ""
+    tracer = process(server, place)
     stat = _stat(server, tracer)
     status = server.run(["cat", f"/proc/{tracer}/status"], check=False).stdout if stat else ""
     most = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), "")
     if not most.isdecimal():
         return None
     return TracerUse((int(stat[_USER]) + int(stat[_SYSTEM])) * _TICK_S, int(most) << 10)
+
+
+def process(server: Host, place: TracerFiles) -> str:
+    """The number of the tracer's process, the parent of the command that it waits for; "" if it is gone."""
+    held = server.run(["cat", place.ready], check=False).stdout.strip()
+    stat = _stat(server, held)
+    return stat[_PARENT] if stat else ""
 
 
 def _stat(server: Host, process: str) -> list[str]:
@@ -50,5 +55,5 @@ def sentence(before: TracerUse | None, after: TracerUse | None, seconds: float) 
     part, most = format_percent(spent / seconds, 1), format_binary_bytes(after.most_bytes)
     return (
         f"bpftrace used {format_duration_s(spent)} of processor time, {part} of one CPU, and {most} of "
-        "memory at most. The time of its probes is in the latencies."
+        "memory at most."
     )

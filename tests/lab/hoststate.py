@@ -30,6 +30,7 @@ _COMMANDS = {
     "nfsd": ["sh", "-c", _NFSD],
     "network namespaces": ["ls", "/run/netns"],
     "module parameters": ["sh", "-c", "grep -rs '' /sys/module/zfs/parameters /sys/module/spl/parameters"],
+    "counting of BPF programs": ["cat", "/proc/sys/kernel/bpf_stats_enabled"],
     "limits of the ARC": ["grep", "-E", "^c_(min|max) ", "/proc/spl/kstat/zfs/arcstats"],
     "processes": ["sh", "-c", "ps -e -o args= | grep -vE '^(\\[|sshd|ps |sh -c|grep|.udev-worker)'"],
     "files": [

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from kit.core.errors import EXIT_UNKNOWN
-from kit.observe import local
+from kit.observe import local, probe_cost
 from kit.trace.support import MAP_KEYS
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
@@ -129,16 +129,17 @@ class Observation:
 
     def __enter__(self) -> Observation:
         self._process = start(self._words)
-        wait_for(lambda: has_begun(self._folder, "observe") or self._ended, 300, "the observation")
-        assert not self._ended
+        wait_for(lambda: has_begun(self._folder, "observe") or self.ended, 300, "the observation")
+        assert not self.ended
         return self
 
     @property
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
         return self._process.poll() is not None
 
     def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGINT)
+        if not self.ended:
+            self._process.send_signal(signal.SIGINT)
         self.code = self._process.wait(300)
 
     @property
@@ -188,7 +189,9 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
     }  # fmt: skip
     assert {row["client"] for row in summary["observed"]} == {"127.0.0.1"}
     (used,) = (note for note in summary["notes"] if note.startswith("bpftrace used "))
-    assert re.fullmatch(r"bpftrace used \S+ \w+ of processor time, .* MiB of memory at most\. .*", used), used
+    assert re.fullmatch(r"bpftrace used \S+ \w+ of processor time, .* MiB of memory at most\.", used), used
+    (cost,) = (note for note in summary["notes"] if note.startswith("The tracer's probes ran "))
+    print(cost)
     operations = json.loads((seen.run / "manifest.json").read_text())["observed"]["operations"]
     calls = {each["name"]: each["calls"] for each in operations}
     assert (
@@ -272,6 +275,46 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
     forced = sum(ios for (*_, tier), ios in rows.items() if tier in ("slog", "pool"))
     # nfsd commits changes of attributes, too.
     assert after.zil["zil_commit_count"] - before.zil["zil_commit_count"] >= forced
+
+
+def test_probes_that_cost_more_than_they_may_are_removed(served: Rig, tmp_path: Path) -> None:
+    """Reads from DRAM by one program take a few microseconds each, much of them the time of the probes."""
+    before = state_of(served.host)
+    read_warm = (
+        "dd if=/dev/urandom of=/tank/home/hot bs=1M count=1 status=none; "
+        "fio --output=/dev/null --ioengine=psync --bs=512 --size=1m --rw=randread --name=hot "
+        "--filename=/tank/home/hot --invalidate=0 --norandommap --number_ios=100000; rm /tank/home/hot"
+    )
+    with Observation(served, tmp_path, "--local") as seen:
+        for _ in range(60):
+            if seen.ended:
+                break
+            served.host.run(["sh", "-ec", read_warm], deadline_s=300)
+    summary = seen.summary()
+    assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
+    (removed,) = (note for note in summary["notes"] if note.startswith("The tracer was removed after "))
+    assert "limit 5 % (--cost-max)" in removed
+    (cost,) = (note for note in summary["notes"] if note.startswith("The tracer's probes ran "))
+    print(cost)
+    assert not changed(before, served)
+
+
+@pytest.mark.parametrize("word", ["TERM", "KILL"])
+def test_the_kernel_stops_counting_with_the_connection_or_by_the_guard(served: Rig, word: str) -> None:
+    before, host = state_of(served.host), served.host
+    host.run(["mkdir", "/run/hsp/x"])
+    # Longer than the test: it ends by the signal alone.
+    long = probe_cost.WINDOW.replace("sleep 1 ", "sleep 600 ")
+    process = host.start(["sh", "-c", long, "sh", "/run/hsp/x", "1", "nfs"])
+    on = ["sh", "-c", f"grep -q 1 {probe_cost.STATS}"]
+    wait_for(lambda: host.run(on, check=False).returncode == 0, 60, "the count of programs")
+    process.stop(30, word)
+    if word == "KILL":
+        host.run(["sh", "-c", probe_cost.RESTORE, "sh", "/run/hsp/x"])
+    wait_for(lambda: host.run(on, check=False).returncode != 0, 60, "the end of the count")
+    host.run(["rm", "-r", "/run/hsp/x"])
+    host.run(["pkill", "-x", "-f", "sleep 600"], check=False)
+    assert not changed(before, served)
 
 
 # Each has its own log blocks, reads and fsyncs.

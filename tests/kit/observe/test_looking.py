@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.core.errors import SafetyRefusal
+from kit.observe import probe_cost
 from kit.observe.guard import command
 from kit.observe.local import FIND_CALLS
 from kit.observe.looking import LookingHost, is_read
@@ -32,7 +33,7 @@ def host() -> LookingHost:
         ["install", "-d", "-m", "0711", "/run/hsp"], ["install", "-m", "0600", "/dev/null", f"{OWN}/token"],
         ["install", "-d", "-m", "0700", OWN], ["tee", f"{OWN}/token"],
         ["rm", "-r", "-f", "--one-file-system", "--", OWN], command(OWN, mounts=True),
-        nfsd_tracer.end_left_command(OWN),
+        nfsd_tracer.end_left_command(OWN), ["sh", "-c", probe_cost.WINDOW, "sh", OWN, "4711", "nfs"],
     ],
 )  # fmt: skip
 def test_it_reads_and_writes_into_its_own_directory(host: LookingHost, argv: list[str]) -> None:
@@ -47,6 +48,7 @@ def test_it_reads_and_writes_into_its_own_directory(host: LookingHost, argv: lis
         ["zfs", "get", "-H", "all", "tank"],
         nfsd_tracer.follow_command(nfsd_tracer.TracerFiles("/etc"), 12), ["exportfs", "-ra"],
         ["sh", "-c", "echo 1 >/sys/module/zfs/parameters/zfs_arc_max"], ["sh", "-c", "rm -rf /", "sh", OWN],
+        ["sh", "-c", probe_cost.WINDOW, "sh", "/etc", "4711", "nfs"], ["tee", probe_cost.STATS],
         ["tee", "/sys/module/zfs/parameters/zfs_arc_max"], ["rm", "-r", "-f", "--", "/tank"],
         ["rm", "-r", "-f", "--", f"{OWN}/../other"], ["rm", "-f", f"{OWN}/a", "/etc/exports"],
         ["cat", "/etc/shadow"], ["cat", "/proc/../etc/shadow"], ["umount", "/tank"], ["kill", "-KILL", "1"],

@@ -133,9 +133,9 @@ def test_every_figure_has_its_place_and_is_what_plotly_knows(usual_page):
 def test_the_first_screen_says_the_result_and_the_rest_follows(usual_page):
     html = usual_page.partition("<body>")[2]
     order = ['id="verdict">Measurement valid', "Emulated lab, not your hardware",
-             'class="headline">Median latency of', "512 B read · 512 B write-slog", "I/Os matched", 'class="hero"', 'id="maps"', 'id="phase-1"',
-             'id="phase-3"', 'id="numbers"', 'id="bands"', 'id="own"', 'id="accounting"', 'id="testbed"',
-             'id="settings"']  # fmt: skip
+             'class="headline">Median latency of', "512 B read · 512 B write-slog", "I/Os matched",
+             'class="hero"', 'id="maps"', 'id="phase-1"', 'id="phase-3"', 'id="numbers"', 'id="bands"',
+             'id="own"', 'id="accounting"', 'id="testbed"', 'id="settings"']  # fmt: skip
     places = [html.index(word) for word in order]
     assert places == sorted(places)
     assert html.count("Emulated lab") == 1 + sum(
