@@ -73,18 +73,12 @@ def _ageing(at: Path) -> Path:
 
 
 def _soak(at: Path) -> Path:
-    """Four hours that drift, with a disk that fails and is back after five minutes."""
+    """Four hours that drift, with a disk that fails; latency is as before four minutes after it is back."""
     frame = soak.hours((1, 1.05, 1.12, 1.2))
-    begin, after = 130 * 60, pl.col("time_ns").is_between(130 * 60 * S, 136 * 60 * S, closed="left")
-    slow = [pl.when(after).then(pl.col(edge) * 4).otherwise(pl.col(edge)) for edge in ("lo_ns", "hi_ns")]
-    frame = frame.with_columns(slow)
-    fault = {"kind": "fault", "what": "fail", "text": "data1 fails", "device": "data1",
-             "at_ns": begin * S, "for_ns": 120 * S, "begin_ns": begin * S, "end_ns": (begin + 120) * S,
-             "times": 1, "expect": "recovers", "recover_within_ns": 120 * S}  # fmt: skip
+    begin = 130 * 60
+    frame = soak.slowed(frame, begin, begin + 6 * 60)
     phase = soak.entry("soak", 0, 4 * soak.HOUR, frame.filter(pl.col("layer") == "client")["count"].sum())
-    phase |= {"title": "512 B O_DSYNC writes", "schedule": {
-        "load_begun_ns": 0, "actions": [fault], "client_errors": 0, "retransmissions": 0,
-        "data": {"data_errors": 0, "scan": "scrub repaired 0B"}}}  # fmt: skip
+    phase |= {"title": "512 B O_DSYNC writes", "schedule": soak.schedule(begin, 120, 120)}
     limits = {"phase": "soak", "row_ns": soak.HOUR * S, "p50_drift_max": 0.1}
     changes = {
         "expect": [],

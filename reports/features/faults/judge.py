@@ -17,6 +17,7 @@ these three may be chance, and counts as in the band. So recovery is known to wi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -60,6 +61,30 @@ def judge(manifest: Manifest, latency: Latency) -> JudgedFaults:
         if phase.schedule:
             _judge_phase(phase, phase.schedule, latency, judged)
     return judged
+
+
+def disturbed(phase: Phase, latency: Latency) -> Iterator[tuple[int, int]]:
+    """From when to when each fault was felt (ns): from its begin until latency is as before.
+
+    Where it did not recover, until the time that it may take, or the end of the phase.
+    """
+    judged = JudgedFaults()
+    if phase.schedule:
+        judge_line(*_line_of(latency, phase, phase.schedule), phase, phase.schedule, judged)
+    zero_ns = _zero_ns(phase)
+    for row in judged.rows:
+        if row.kind == "fault" and row.begin_s is not None:
+            since_s = row.begin_s if row.lasted or row.end_s is None else row.end_s
+            felt_s = row.recovered_s if row.recovered_s is not None else row.recover_within_s
+            end_s = math.inf if felt_s is None else since_s + felt_s + (row.resolution_s or 0.0)
+            until_ns = phase.end_ns if math.isinf(end_s) else zero_ns + round(end_s * 1e9)
+            yield zero_ns + round(row.begin_s * 1e9), until_ns
+
+
+def _zero_ns(phase: Phase) -> int:
+    """What times of a schedule are since: the begin of the load, or of the phase where that was not seen."""
+    begun_ns = phase.schedule.load_begun_ns if phase.schedule else None
+    return phase.start_ns if begun_ns is None else begun_ns
 
 
 # --- One phase ---
@@ -121,7 +146,7 @@ def judge_line(
     line: Timeline, quiet: np.ndarray, phase: Phase, schedule: Schedule, judged: JudgedFaults
 ) -> None:
     """Each fault and event. `quiet`: whether nothing declared went on in each interval; it is changed."""
-    zero_ns = schedule.load_begun_ns if schedule.load_begun_ns is not None else phase.start_ns
+    zero_ns = _zero_ns(phase)
     band = None
     for each in sorted(schedule.actions, key=lambda each: each.at_ns):
         row = _row(phase, each, zero_ns)

@@ -17,6 +17,7 @@ from kit.store.parts.soak import SoakDrift, SoakPhase, SoakRow, SoakTier
 from kit.store.phase import STOP_RULE, Phase
 from kit.store.summary import Row, Summary
 from kit.store.tables import deciding_layer
+from reports.features.faults.judge import disturbed
 from reports.features.feature import Feature, Judged
 from reports.features.soak import impact
 from reports.statistics import blocks
@@ -86,6 +87,9 @@ def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
     mine = latency.cells.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
     mine = mine.filter(pl.col("layer") == deciding_layer(mine["layer"].unique().to_list()))
     edges = _edges(phase, soak.row_ns)
+    # What a fault did has a limit of its own; drift is what stays.
+    felt = [pl.col("time_ns").is_between(*span, closed="left") for span in disturbed(phase, latency)]
+    steady = mine.filter(~pl.any_horizontal(felt)) if felt else mine
     # A late interval belongs to the last row.
     row = np.searchsorted(np.array(edges[1:-1]), mine["time_ns"].to_numpy(), side="right")
     mine = mine.with_columns(row=pl.Series(row, dtype=pl.Int64))
@@ -98,7 +102,7 @@ def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
         duration_ns=phase.end_ns - phase.start_ns,
         stopped=next((event.text for event in phase.events if event.kind == STOP_RULE), None),
         tiers=tuple(
-            _tier(soak, phase, mine, edges, kind, column_ns, judged=kind["tier"] in expected)
+            _tier(soak, phase, (mine, steady), edges, kind, column_ns, judged=kind["tier"] in expected)
             for kind in kinds.iter_rows(named=True)
         ),
     )
@@ -111,10 +115,15 @@ def _edges(phase: Phase, row_ns: int) -> list[int]:
 
 
 def _tier(
-    soak: Soak, phase: Phase, cells: pl.DataFrame, edges: Sequence[int], kind: dict[str, str],
-    column_ns: int, *, judged: bool,
+    soak: Soak, phase: Phase, all_and_steady: tuple[pl.DataFrame, pl.DataFrame], edges: Sequence[int],
+    kind: dict[str, str], column_ns: int, *, judged: bool,
 ) -> SoakTier:  # fmt: skip
-    mine = cells.filter((pl.col("op") == kind["op"]) & (pl.col("tier") == kind["tier"]))
+    """`all_and_steady`: all cells, and those that are no part of a fault."""
+    cells = all_and_steady[0]
+    mine, steady = (
+        each.filter((pl.col("op") == kind["op"]) & (pl.col("tier") == kind["tier"]))
+        for each in all_and_steady
+    )
     spans = list(itertools.pairwise(edges))
     every, bins = np.zeros(len(spans), dtype=np.int64), [[] for _ in spans]  # type: ignore[var-annotated]
     np.add.at(every, cells["row"].to_numpy(), cells["count"].to_numpy())
@@ -129,7 +138,7 @@ def _tier(
             for part, span, total in zip(bins, spans, every.tolist(), strict=True)
         ),
         drift=tuple(
-            _drift(ios_words(kind["op"], kind["tier"]), figure, limits.get(figure), mine, edges, column_ns)
+            _drift(ios_words(kind["op"], kind["tier"]), figure, limits.get(figure), steady, edges, column_ns)
             for figure in _QUANTILES
             if limits.get(figure) is not None or len(spans) > 1
         ),
