@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host
 from kit.observe import by_hand
+from kit.observe.asked import Asked
 from kit.observe.observe import observe as observe_server
 from kit.observe.observe import refuse_duration, refuse_others
 from kit.plan.plan import digest_of
@@ -72,6 +72,9 @@ def observe(
     local: Annotated[
         bool, typer.Option("--local", help="Its own programs, in place of NFS clients.")
     ] = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="By file, too. The names of files are in the result.")
+    ] = False,
     cost_max: CostOption = "5%",
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
@@ -92,7 +95,7 @@ def observe(
         return
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
-    most = percentage("--cost-max", cost_max)
+    asked = Asked(tuple(dataset or ()), local, files, percentage("--cost-max", cost_max))
     address, config = _server(host, testbed)
     progress = Progress()
     with progress.step("connecting"):
@@ -103,9 +106,7 @@ def observe(
         run_dir = new_run(results, _NAME, plan | {"digest": digest_of(plan)})
         if live and is_shown(progress, json_output=json_output):
             progress.show_below(LiveView(run_dir))
-        analysed, left = _observed(
-            server, run_dir, span_ns, progress, tuple(dataset or ()), local=local, cost_max=most
-        )
+        analysed, left = _observed(server, run_dir, span_ns, progress, asked)
     if json_output:
         emit_json(analysed.summary.as_json())
     else:
@@ -120,28 +121,14 @@ def _observed(
     run_dir: run_directory.RunDir,
     span_ns: int,
     progress: Progress,
-    wanted: Sequence[str],
-    *,
-    local: bool,
-    cost_max: float,
+    asked: Asked,
 ) -> tuple[reports.Analysed, list[Leftover]]:
     """The observation with its report, and what could not be undone. Raises KitError."""
     command = ["hsp", *sys.argv[1:]]
     # It is held until the report is there: who looks at the run waits for that.
     with Journal(run_dir.journal) as journal:
         run_directory.point_latest(run_dir)
-        left = observe_server(
-            server,
-            Clock("real"),
-            run_dir,
-            span_ns,
-            command,
-            progress,
-            journal,
-            wanted,
-            local=local,
-            cost_max=cost_max,
-        )
+        left = observe_server(server, Clock("real"), run_dir, span_ns, command, progress, journal, asked)
         with progress.step("drawing the report"):
             return reports.analyse(run_dir), left
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kit.core.text import safe_text
 from kit.observe.served import Served
-from kit.store.parts.observed import CallerRow, Operation
+from kit.store.parts.observed import CallerRow, FileRow, Operation
 from kit.trace.output import Trace, place_of
 from kit.trace.tier import tier_of
 
 # Rows in the manifest; the rest are together.
 _MOST_ROWS = 1000
+MOST_FILES = 200
 OTHERS = "(others)"
 
 
@@ -34,6 +37,23 @@ def rows(trace: Trace, known: Served) -> tuple[CallerRow, ...]:
         CallerRow(caller=caller, file_system=name, op=op, tier=tier, ios=calls, waited_ns=waited_ns)
         for (caller, name, op, tier), (calls, waited_ns) in together.items()
     )
+
+
+def files(trace: Trace, known: Served) -> tuple[FileRow, ...]:
+    """By file, op and tier: those that waited longest first, and no more than MOST_FILES."""
+    found: Counter[tuple[str, int, str, str, str]] = Counter()
+    ios = Counter[tuple[str, int, str, str, str]]()
+    for (file, number, key), (calls, waited_ns) in trace.files.items():
+        if name := known.file_systems.get(place_of(key)):
+            op, seen, vdev = key
+            row = (safe_text(file), number, name, op, tier_of(op, seen, vdev, known.log_vdevs(name)))
+            found[row] += waited_ns
+            ios[row] += calls
+    return tuple(
+        FileRow(name=row[0], number=row[1], file_system=row[2], op=row[3], tier=row[4], ios=ios[row],
+                waited_ns=waited_ns)
+        for row, waited_ns in found.most_common(MOST_FILES)
+    )  # fmt: skip
 
 
 def operations(trace: Trace) -> tuple[Operation, ...]:

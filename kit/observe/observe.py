@@ -6,7 +6,7 @@ Nothing of the server is changed: the tracer's files lie in /run/hsp until its e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,10 +28,11 @@ from kit.instruments.histograms import IntervalGrid
 from kit.observe import callers, counters, probe_cost, served, tracer_use
 from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
+from kit.observe.asked import Asked
 from kit.observe.counters import Around
 from kit.observe.guard import guarded
 from kit.observe.looking import LookingHost
-from kit.observe.probe_cost import COST_MAX, ProbeCost
+from kit.observe.probe_cost import ProbeCost
 from kit.observe.served import FAILED, Served
 from kit.recovery import clean, host_undos, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover
@@ -85,38 +86,32 @@ def observe(
     command: list[str],
     progress: Progress,
     journal: Journal,
-    wanted: Collection[str] = (),
-    *,
-    local: bool = False,
-    cost_max: float = COST_MAX,
+    asked: Asked,
 ) -> list[Leftover]:
     """Observe and store; returns what could not be undone. An interrupt ends the observation early.
 
-    `journal`: of the run, held until its report is there. `wanted`: names of pools or datasets; requests to
-    others are counted together. Empty: all. `local`: calls of all processes
-    of the server, in the place of the requests of NFS clients. `cost_max`: the part of the mean latency
-    that the tracer's probes may take (0 to 1); above it the observation ends.
+    `journal`: of the run, held until its report is there.
 
     Raises KitError, also after what was seen until then is stored.
     """
     run_id, started = run_dir.path.name, time.monotonic()
     recorder = Recorder(run_dir.raw / "commands.jsonl")
     server = LookingHost(RecordedHost(server, recorder), work_directory.path_of(run_id))
-    record = RunRecord(_manifest(run_id, server, clock, command, local=local))
+    record = RunRecord(_manifest(run_id, server, clock, command, local=asked.local))
     frames: list[pl.DataFrame] = []
     failure: KitError | None = None
     entry = registry.enter(run_id, run_dir.path)
     journal.begin(run_id, "", registry.digest(entry.token))
     try:
         journal.know_host(_SERVER, read_identity(server))
-        around = _Observation(server, clock, run_dir, journal, record, progress, wanted, local, cost_max)
+        around = _Observation(server, clock, run_dir, journal, record, progress, asked)
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock)
         record.fill(observed=_observed(looked), phases=(phase,))
         record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
-            seen, asked = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
-            record.add_notes(f"Ctrl-C ended the observation after {seen} of {asked}.")
+            seen, whole = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
+            record.add_notes(f"Ctrl-C ended the observation after {seen} of {whole}.")
     except KitError as error:
         failure = error
         record.add_problems("error", error_text(error))
@@ -164,18 +159,16 @@ class _Observation:
     journal: Journal
     record: RunRecord
     progress: Progress
-    wanted: Collection[str]
-    local: bool
-    cost_max: float
+    asked: Asked
 
     def look(self, token: str, duration_ns: int) -> Looked:
         """From the first look at the server until the tracer has ended."""
         server, run_id = self.server, self.run_dir.path.name
         with self.progress.step(f"looking at {server.name}"):
             zfs = openzfs_version.read(server)
-            tracing = support_of(server, zfs, local=self.local)
+            tracing = support_of(server, zfs, self.asked)
             self.record.add_versions(manifests.server_versions(server, zfs, tracing))
-            before = served.read(server).of(self.wanted)
+            before = served.read(server).of(self.asked.datasets)
         directory = work_directory.path_of(run_id)
         mounts = nfsd_tracer.will_mount(server)
         interval_ns = max(_LEAST_INTERVAL_NS, duration_ns // _MOST_INTERVALS)
@@ -196,7 +189,7 @@ class _Observation:
     ) -> Looked:
         activity = Activity(self.server, before.logs)
         server, interrupted = self.server, False
-        read: Callable[[Host], Any] = local_calls.read if self.local else counters.read
+        read: Callable[[Host], Any] = local_calls.read if self.asked.local else counters.read
         cost = ProbeCost()
         outer = read(server)
         output = self.run_dir.raw / "trace-observed.json"
@@ -214,9 +207,9 @@ class _Observation:
             problems = tracer.follow_end(output)
             around = Around((outer, read(server)), (inner, inner_after))
             used_after = tracer_use.read(server, tracer.place)
-            after = served.read(server).of(self.wanted, new=True)
+            after = served.read(server).of(self.asked.datasets, new=True)
             activity.look()
-        trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.local)
+        trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.asked.local)
         problems = [*problems, *trace.problems]
         at_ns = [each.at_ns for each in trace.snapshots] or [0]
         self.record.add_notes(
@@ -243,15 +236,15 @@ class _Observation:
             if passed > next_s:
                 next_s = 2 * passed
                 probe_cost.look(
-                    cost, self.server, tracer.place, lambda: self._mean_ns(output), local=self.local
+                    cost, self.server, tracer.place, lambda: self._mean_ns(output), local=self.asked.local
                 )
-                if cost.is_over(self.cost_max):
-                    self.record.add_notes(cost.over(passed, self.cost_max))
+                if cost.is_over(self.asked.cost_max):
+                    self.record.add_notes(cost.over(passed, self.asked.cost_max))
                     return
             time.sleep(min(_POLL_S, max(0.0, duration_s - passed)))
 
     def _mean_ns(self, output: Path) -> float:
-        trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.local)
+        trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.asked.local)
         return probe_cost.mean_ns_of(trace)
 
     def _tell_under_way(self, before: Served, interval_ns: int, duration_ns: int) -> None:
@@ -264,13 +257,13 @@ class _Observation:
         under_way.write(self.run_dir, UnderWay(
             phase=PHASE, part=1, duration_ns=duration_ns, interval_ns=interval_ns, clock=self.clock.kind,
             dilation=self.clock.dilation, trace="trace-observed.json", log_vdevs=None, clients=(),
-            places=tuple(places), local=self.local,
+            places=tuple(places), local=self.asked.local,
         ))  # fmt: skip
 
 
-def support_of(server: Host, zfs: ZfsVersion, *, local: bool) -> support.TracingSupport:
+def support_of(server: Host, zfs: ZfsVersion, asked: Asked) -> support.TracingSupport:
     """The tracer for this server. Raises HostError where its file systems could not be told apart."""
-    tracing = support.find_tracing(server, zfs, local=local)
+    tracing = support.find_tracing(server, zfs, local=asked.local)
     why = tracing.reason or tracing.why_no_places
     if not why and server.run(["test", "-r", _TYPES], check=False).returncode:
         why = f"the kernel of {server.name} has no {_TYPES}"
@@ -279,7 +272,8 @@ def support_of(server: Host, zfs: ZfsVersion, *, local: bool) -> support.Tracing
             f"{server.name} cannot be observed: {why}",
             "`hsp host check` shows what the tracer needs; nothing was changed",
         )
-    return replace(tracing, program=support.program(zfs, observe=not local, local=local))
+    made = support.program(zfs, observe=not asked.local, local=asked.local, files=asked.files)
+    return replace(tracing, program=made)
 
 
 @contextmanager
@@ -389,6 +383,7 @@ def _observed(looked: Looked) -> Observed:
         **{"failed": counts.get(FAILED, 0), **own},
         callers=callers.rows(looked.trace, known),
         operations=callers.operations(looked.trace),
+        files=callers.files(looked.trace, known),
         pools=tuple(
             ObservedPool(name=name, log_vdevs=tuple(sorted(ids))) for name, ids in known.logs.items()
         ),

@@ -69,8 +69,8 @@ class Trace:
     monotonic clock. `damaged`: those of the problems that are of a line, by its number.
 
     `observed`: classes have a file system; `callers`: number and sum of ns by client and class;
-    `operations`: the same by name, of all of the NFS server. `local`: of calls of any process, in the place
-    of NFS requests; callers are names of processes.
+    `operations`: the same by name, of all of the NFS server; `files`: by name and number of the file.
+    `local`: of calls of any process, in the place of NFS requests; callers are names of processes.
     """
 
     phase: int = 0
@@ -95,6 +95,7 @@ class Trace:
     local: LocalCounts | None = None
     callers: dict[tuple[str, Class], tuple[int, int]] = field(default_factory=dict)
     operations: dict[str, tuple[int, int]] = field(default_factory=dict)
+    files: dict[tuple[str, int, Class], tuple[int, int]] = field(default_factory=dict)
 
 
 def new_trace(*, observed: bool = False, local: bool = False) -> Trace:
@@ -181,7 +182,19 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
         _read_observed(trace, name, content)
 
 
+def _read_files(trace: Trace, content: dict[str, Any]) -> None:
+    for key, calls, sum_ns in callers.read_stats(content):
+        # A name may have commas.
+        file, number, seen = key.rsplit(",", 2)
+        if _phase_of(int(seen)) == trace.phase:
+            trace.files[file, int(number), _class(trace, int(seen))] = _whole(calls), _whole(sum_ns)
+
+
 def _read_observed(trace: Trace, name: str, content: dict[str, Any]) -> None:
+    if name == "@files":
+        # Without room for more files the others are not told apart; their requests are counted all the same.
+        _read_files(trace, content)
+        return
     trace.map_keys = max(trace.map_keys, len(content))
     if name == "@begin" and trace.local:
         trace.local.unfinished = len(content)

@@ -187,8 +187,13 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
         f"{format_rate(last.bytes_per_s, unit)}. {last.number} times the mean drive alone is "
         f"{format_rate(scale.mean, unit)}: the stripe has {lost}, {meets}."
     )
-    low, high = (format_rate(rate, unit) for rate in (scale.low, scale.high))
-    text = f"{_load(found)}; expected of {last.number} drives: {low} to {high}"
+    single, whole, low, high = (
+        format_rate(rate, unit) for rate in (scale.single, scale.whole, scale.low, scale.high)
+    )
+    text = (
+        f"{_load(found)}; expected of {last.number} drives: {single} if they wait for each other, {whole} if "
+        f"they catch up (range {low} to {high})"
+    )
     if outside:
         yield (
             f"{text}. Arrays of {', '.join(outside)} drives are not in the range that is expected of "
@@ -197,7 +202,7 @@ def _shortfall(found: Stripes, lock_step: Sequence[MeasuredArray]) -> Iterator[s
         )
     else:
         numbers = f"{lock_step[0].number} to {last.number}" if len(lock_step) > 1 else str(last.number)
-        yield f"{text}. Arrays of {numbers} drives have what is expected of each."
+        yield f"{text}. Arrays of {numbers} drives are in the range that is expected of them."
 
 
 def _load(found: Stripes) -> str:

@@ -35,13 +35,13 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
     """What the second configuration costs beside the first; with one, what methods take that are durable."""
     if table is None:
         return
-    ratios = [row.ratio for row in table.rows if row.ratio]
+    ratios = sorted((row.ratio, row.label) for row in table.rows if row.ratio)
     if ratios:
         first, second = (f"{table.axes} = {name}" for name in table.configurations[:2])
-        least = format_factor(min(ratios)).removesuffix(" times") + " to " if len(ratios) > 1 else ""
-        between = f"{least}{format_factor(max(ratios))} as long"
+        ends = [f"{format_factor(ratio)} ({label})" for ratio, label in ratios]
+        between = " to ".join(dict.fromkeys((ends[0], ends[-1])))
         yield (
-            f"With {second}, forced writes take {between} as with {first}, within this series."
+            f"With {second}, forced writes take {between} as long as with {first}, within this series."
             f"{_struck_out(table)}"
         )
         return

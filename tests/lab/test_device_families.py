@@ -234,7 +234,7 @@ def test_an_array_is_judged_by_its_members(devices: Finished) -> None:
         assert flushes[first] == 0 and flushes[volatile[1]] == reached >= row["forces"]
         assert row["durable"] == "durable"
         assert row["why"].startswith(
-            f"{reached:,} FLUSH commands reached each of {', '.join(volatile)}, with"
+            f"{reached:,} FLUSH commands reached each of {', '.join(volatile)}, whose"
         )
 
 

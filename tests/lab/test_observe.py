@@ -150,6 +150,11 @@ class Observation:
         found: dict[str, Any] = json.loads((self.run / "summary.json").read_text())
         return found
 
+    def files(self) -> dict[tuple[str, str, str, str], int]:
+        """I/Os by file system, name, op and tier."""
+        found = json.loads((self.run / "manifest.json").read_text())["observed"]["files"]
+        return {(row["file_system"], row["name"], row["op"], row["tier"]): row["ios"] for row in found}
+
     def rows(self) -> dict[tuple[str, str], dict[str, int]]:
         """I/Os by tier, of each file system and op."""
         made: dict[tuple[str, str], dict[str, int]] = {}
@@ -172,13 +177,15 @@ def misplaced(run: Path) -> int:
 def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: Rig, tmp_path: Path) -> None:
     """Beside a scrub; a file system is made and exported, and nfsd restarted meanwhile."""
     before = state_of(served.host)
-    with Observation(served, tmp_path) as seen:
+    with Observation(served, tmp_path, "--files") as seen:
         served.host.run(["zpool", "scrub", "tank"])
         reads, records = read(served)
         for path in _SERVED:
             write(served, path)
         served.host.run(["sh", "-c", "zfs create tank/late && rpc.nfsd 0 && rpc.nfsd 4"])
         serve(served, "/tank/late", 9)
+        # A window in which the kernel counts the time of the probes ends before the writes do.
+        wait_for(lambda: '"nfs"]' in (seen.run / "raw" / "commands.jsonl").read_text(), 120, "a window")
         write(served, "/tank/late")
     summary, rows = seen.summary(), seen.rows()
     assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
@@ -192,6 +199,13 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
     assert re.fullmatch(r"bpftrace used \S+ \w+ of processor time, .* MiB of memory at most\.", used), used
     (cost,) = (note for note in summary["notes"] if note.startswith("The tracer's probes ran "))
     print(cost)
+    of_files: Counter[tuple[str, str, str]] = Counter()
+    for (name, file, op, _), ios in seen.files().items():
+        of_files[name, file, op] += ios
+    assert of_files == {
+        ("tank/home", "read", "read"): _READS,
+        **{(path.strip("/"), "w", "write"): _WRITES for path in (*_SERVED, "/tank/late")},
+    }
     operations = json.loads((seen.run / "manifest.json").read_text())["observed"]["operations"]
     calls = {each["name"]: each["calls"] for each in operations}
     assert (
@@ -239,7 +253,7 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
     served.host.run(["sh", "-ec", nfs + _LAY], deadline_s=300)
     try:
         before = local.read(served.host)
-        with Observation(served, tmp_path, "--local") as seen:
+        with Observation(served, tmp_path, "--local", "--files") as seen:
             load = nfs + _LOCAL_LOAD.format(n=_WRITES)
             said = served.host.run(["sh", "-ec", load], deadline_s=300).stdout
         after = local.read(served.host)
@@ -263,6 +277,15 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
         ("dd", "tank/packed", "read", "dram"): 16 - pointers,
         ("nfsd", "tank/home", "write", "slog"): _OF_NFS,
     }
+    files, of_job = seen.files(), {
+        ("write", "slog"): "log", ("write", "pool"): "nolog", ("write", "dram"): "forced",
+        ("fsync", "slog"): "forced", ("read", "dram"): "warm", ("read", "disk"): "cold",
+    }  # fmt: skip
+    assert {key: ios for key, ios in files.items() if key[1] in jobs} == {
+        (name, of_job[op, tier], op, tier): ios + (16 if of_job[op, tier] == "warm" else 0)
+        for (program, name, op, tier), ios in rows.items() if program == "fio"
+    }  # fmt: skip
+    assert files["tank/home", "served", "write", "slog"] == _OF_NFS
     manifest = json.loads((tmp_path / "observe" / "latest" / "manifest.json").read_text())
     apart = manifest["observed"]
     assert apart["empty"] == 1 and apart["mapped"] >= done["mapped", "read"] == _WRITES

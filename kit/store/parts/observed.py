@@ -26,6 +26,18 @@ class CallerRow(Stored):
     waited_ns: Nanoseconds
 
 
+class FileRow(Stored):
+    """Requests of one file, by op and tier. `name`: the last part of its path; `number`: in its dataset."""
+
+    name: str
+    number: Count
+    file_system: str
+    op: str
+    tier: str
+    ios: Count
+    waited_ns: Nanoseconds
+
+
 class Operation(Stored):
     """Of an NFS server, such as `NFSv3 LOOKUP`; `waited_ns`: the sum of the latencies of all `calls`."""
 
@@ -38,7 +50,8 @@ class Observed(Stored):
     """`elsewhere`: requests of file systems that are not of ZFS; `others`: of ZFS, that were not asked for;
     `failed`: that failed before their file was known. None of these are among the I/Os of the run.
 
-    `callers`: what each client waited for; `operations`: all of the NFS server.
+    `callers`: what each client waited for; `operations`: all of the NFS server;
+    `files`: those that waited longest, where they were asked for.
     `local`: not the requests of NFS clients, but the calls of all processes of the server, by name.
     Then `elsewhere` are of file systems without a known name, and `failed` all that failed. Left out are
     also `empty` calls, that moved no byte, and `mapped` pages that were read or written. `unfinished`: had
@@ -48,6 +61,7 @@ class Observed(Stored):
     local: bool = False
     callers: Many[CallerRow] = ()
     operations: Many[Operation] = ()
+    files: Many[FileRow] = ()
     empty: Count = 0
     mapped: Count = 0
     unfinished: Count = 0

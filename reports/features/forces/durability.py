@@ -71,8 +71,8 @@ def _of_volatile(manifest: Manifest, phase: Phase, forces: Forces, counts: Count
     reached = least(counts, short) if short else sum(least(counts, vdev) for vdev in vdevs)
     each_of = "each of " if len(vdevs) < len(counts) and not short else ""
     said = (
-        f"{commas(reached)} FLUSH commands reached {each_of}{', '.join(short or counts)}, with a volatile "
-        f"write cache, for {commas(forces.forces)} forces"
+        f"{commas(reached)} FLUSH commands reached {each_of}{', '.join(short or counts)}, whose write cache "
+        f"is volatile, for {commas(forces.forces)} forces"
     )
     # Forces of several threads may share one.
     enough = not short and reached * forces.threads >= forces.forces

@@ -179,7 +179,7 @@ def _left_out(observed: Observed) -> Iterator[str]:
     """Requests of clients, or calls of programs."""
     for name, what in (_CALLS if observed.local else _REQUESTS).items():
         if count := getattr(observed, name):
-            yield f"Left out: {what} ({commas(count)})."
+            yield f"Not among them: {what} ({commas(count)})."
 
 
 # What is left out, by the field that has its number.

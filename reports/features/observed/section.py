@@ -16,6 +16,8 @@ def section(manifest: Manifest, summary: Summary) -> Section | None:
     if not manifest.observed or not summary.observed:
         return None
     values: dict[str, object] = {"most_rows": _MOST_ROWS, "saved": [*saved(summary.observed)]}
+    waited_ns = sum(row.waited_ns for row in summary.observed)
+    values |= {"files": manifest.observed.files, "waited_ns": waited_ns or 1}
     if manifest.observed.local:
         return Section("observed", "By program", "observed/programs.html.j2", values)
     values["tables"] = [

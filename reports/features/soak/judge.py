@@ -60,12 +60,13 @@ def sentences(soaks: Sequence[SoakPhase]) -> Iterator[str]:
 
 
 def _change(drift: SoakDrift) -> str:
-    """Such as "+20 % from 2:00:00 on (within this run: +19.1 % to +21.9 %)"."""
+    """Such as "+20 % from 2:00:00 on against the first row (within this run: +19.1 % to +21.9 %)"."""
     assert drift.ratio is not None, "a drift in a sentence has a ratio"
     found, low, high = (
         f"{100 * (each - 1):+.3g} %" for each in (drift.ratio, *(drift.range or (drift.ratio, drift.ratio)))
     )
-    return f"{found} from {format_time_s(drift.at_s or 0)} on (within this run: {low} to {high})"
+    at = f"from {format_time_s(drift.at_s or 0)} on against the first row"
+    return f"{found} {at} (within this run: {low} to {high})"
 
 
 def outcomes(soaks: Sequence[SoakPhase]) -> Iterator[Outcome]:

@@ -71,3 +71,30 @@ def test_clients_and_operations_are_read_and_must_add_up() -> None:
         ("NFSv4 GETATTR", 2, 90), ("NFSv3 ACCESS", 7, 70),
     ]  # fmt: skip
     assert trace(2).problems == ["the clients have 2 of 3 requests: a map was full"]
+
+
+def test_files_are_told_apart_by_number_and_their_names_are_text() -> None:
+    home = 1 << 11 | 45 << 22
+
+    def of(*keys: str) -> Trace:
+        content = {key: {"count": 2, "total": 50} for key in keys}
+        lines = [
+            {"type": "printf", "data": "hsp-trace phase 1 100\n"},
+            {"type": "map", "data": {"@counts": {f"{home},4000": 2, f"{home},100": 2}}},
+            {"type": "printf", "data": "hsp-trace end 900\n"},
+            {"type": "map", "data": {"@counts": {f"{home},4000": 2, f"{home},100": 2}}},
+            {"type": "stats", "data": {"@callers": {f"0,16777343,{home}": {"count": 2, "total": 50}}}},
+            {"type": "stats", "data": {"@files": content}},
+            {"type": "printf", "data": "hsp-trace ended 1\n"},
+        ]
+        return parse_trace("\n".join(map(json.dumps, lines)), observed=True)
+
+    trace = of(f"a, b\x1b[2J,7,{home}", f"a, b\x1b[2J,8,{home}", f"x,7,{2 << 11 | 45 << 22}")
+    assert trace.complete and not trace.problems
+    found = callers.files(trace, Served({45: "tank/db"}, {"tank": frozenset()}))
+    # The third is of another phase.
+    assert [(row.number, row.file_system, row.op, row.tier, row.ios, row.waited_ns) for row in found] == [
+        (7, "tank/db", "read", "dram", 2, 50), (8, "tank/db", "read", "dram", 2, 50),
+    ]  # fmt: skip
+    assert all(row.name.startswith("a, b") and "\x1b" not in row.name for row in found)
+    assert any("damaged" in text for text in of("no number").problems)

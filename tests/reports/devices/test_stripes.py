@@ -98,7 +98,7 @@ def test_arrays_of_independent_requests_are_held_by_the_bracket() -> None:
     text = " ".join(sentences(NO_LATENCY, phases))
     assert "A stripe over 4 drives, one request at a time: " in text and "% (± " in text
     assert "4 times the mean drive alone is " in text
-    assert "Arrays of 2 to 4 drives have what is expected of each" in text
+    assert "Arrays of 2 to 4 drives are in the range that is expected of them." in text
     assert "A stripe over 32 drives like these would lose " in text
     assert "as expected of drives that wait for each other at each request." in text
     # 4 times 512 MB/s is more than 1 GB/s; both rates have one unit.

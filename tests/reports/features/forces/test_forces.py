@@ -81,13 +81,13 @@ def test_a_force_is_worth_what_reached_the_device(
     [
         (("write through",) * 2, (0, 0), "durable", "no volatile write cache: ssd0, ssd1"),
         (("write back",) * 2, (1000, 1001), "durable", "1,000 FLUSH commands reached each of ssd0, ssd1"),
-        (("write back",) * 2, (1999, 1), "not-durable", "1 FLUSH commands reached ssd1, with"),
-        (("write through", "write back"), (0, 1000), "durable", "1,000 FLUSH commands reached ssd1, with"),
+        (("write back",) * 2, (1999, 1), "not-durable", "1 FLUSH commands reached ssd1, whose"),
+        (("write through", "write back"), (0, 1000), "durable", "1,000 FLUSH commands reached ssd1, whose"),
         (
             ("write through", "write back"),
             (1000, 999),
             "not-durable",
-            "999 FLUSH commands reached ssd1, with",
+            "999 FLUSH commands reached ssd1, whose",
         ),
         (("write back", "unknown"), (1000, 1000), "unknown", "are not known"),
     ],
@@ -146,5 +146,5 @@ def test_what_was_acknowledged_and_is_gone_makes_a_run_invalid() -> None:
 def test_one_that_is_not_durable_says_so_beside_its_rate() -> None:
     (note,) = [note for note in summary(manifest(flushes=0)).notes if note.startswith("log: ")]
     assert note.endswith(
-        "Not durable: 0 FLUSH commands reached log0, with a volatile write cache, for 1,000 forces."
+        "Not durable: 0 FLUSH commands reached log0, whose write cache is volatile, for 1,000 forces."
     )

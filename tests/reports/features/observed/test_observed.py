@@ -89,7 +89,7 @@ def test_the_first_line_says_who_costs_the_most_time() -> None:
         "Saved at most, of all waiting: faster disks 97.1 %, a larger cache 97.1 %."
     )
     assert any(
-        "Left out: requests to file systems that are not of ZFS (7)." in note for note in summary.notes
+        "Not among them: requests to file systems that are not of ZFS (7)." in note for note in summary.notes
     )
 
 
@@ -171,9 +171,9 @@ def test_the_first_line_says_what_a_program_waits_for() -> None:
         "Saved at most, of all waiting: a faster log device 83.5 %, faster disks 16.5 %, a larger cache "
         "4.0 %."
     )
-    assert [note for note in summary.notes if "Left out" in note] == [
-        "Left out: reads and writes that moved no byte, as at the end of a file (2).",
-        "Left out: reads and writes of pages of mapped files (5).",
+    assert [note for note in summary.notes if "Not among them" in note] == [
+        "Not among them: reads and writes that moved no byte, as at the end of a file (2).",
+        "Not among them: reads and writes of pages of mapped files (5).",
     ]
 
 

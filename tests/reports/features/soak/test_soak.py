@@ -108,7 +108,9 @@ def test_a_drift_is_invalid_with_its_line(factors, at):
     assert summary["verdict"] == "invalid"
     [reason] = summary["reasons"]
     assert reason.startswith("soak: p50 of synchronous writes drifted: ")
-    assert f" from {at} on (within this run: " in reason and reason.endswith("limit 10 %.")
+    assert f" from {at} on against the first row (within this run: " in reason and reason.endswith(
+        "limit 10 %."
+    )
     [drift] = [d for d in summary["soak"][0]["tiers"][0]["drift"] if d["figure"] == "p50"]
     assert drift["range"][0] < factor < drift["range"][1]
 

@@ -1,0 +1,22 @@
+"""What an observation is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.observe.probe_cost import COST_MAX
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`datasets`: names of pools or datasets; requests to others are counted together. Empty: all.
+
+    `local`: calls of all processes of the server, in the place of the requests of NFS clients. `files`: by
+    file, too. `cost_max`: the part of the mean latency that the tracer's probes may take (0 to 1); above it
+    the observation ends.
+    """
+
+    datasets: tuple[str, ...] = ()
+    local: bool = False
+    files: bool = False
+    cost_max: float = COST_MAX
