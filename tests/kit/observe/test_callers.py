@@ -83,7 +83,7 @@ def test_files_are_told_apart_by_number_and_their_names_are_text() -> None:
             {"type": "map", "data": {"@counts": {f"{home},4000": 2, f"{home},100": 2}}},
             {"type": "printf", "data": "hsp-trace end 900\n"},
             {"type": "map", "data": {"@counts": {f"{home},4000": 2, f"{home},100": 2}}},
-            {"type": "stats", "data": {"@callers": {f"0,16777343,{home}": {"count": 2, "total": 50}}}},
+            {"type": "stats", "data": {"@callers": {f"0,16777343,{home}": {"count": 2, "total": 290}}}},
             {"type": "stats", "data": {"@files": content}},
             {"type": "printf", "data": "hsp-trace ended 1\n"},
         ]
