@@ -27,7 +27,7 @@ from kit.trace.output import Trace
 STATS = "/proc/sys/kernel/bpf_stats_enabled"
 _MARK = "--hsp--"
 _SECONDS = 1
-# What is there in the tracer's directory while the kernel counts for it.
+# A file in the tracer's directory while the kernel counts for it: the guard looks for it.
 _ON = "counting"
 WINDOW = f"""directory=$1 tracer=$2 kind=$3
 look() {{
@@ -37,11 +37,12 @@ look() {{
   grep -hsE '^(prog_id|run_time_ns|run_cnt):' /proc/"$tracer"/fdinfo/*
   echo {_MARK}
 }}
-over() {{ test ! -e "$directory/{_ON}" || {{ echo 0 >{STATS}; rm -f "$directory/{_ON}"; }}; }}
+on=
+over() {{ test -z "$on" || {{ echo 0 >{STATS}; on=; rm -f "$directory/{_ON}"; }}; }}
 was=$(cat {STATS}) || exit 3
 trap 'over; exit 4' TERM HUP INT
 look
-test "$was" != 0 || {{ : >"$directory/{_ON}" && echo 1 >{STATS}; }}
+test "$was" != 0 || {{ on=1; : >"$directory/{_ON}" && echo 1 >{STATS}; }}
 sleep {_SECONDS} & wait $!
 over
 look

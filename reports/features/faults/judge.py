@@ -66,7 +66,8 @@ def judge(manifest: Manifest, latency: Latency) -> JudgedFaults:
 def disturbed(phase: Phase, latency: Latency) -> Iterator[tuple[int, int]]:
     """From when to when each fault was felt (ns): from its begin until latency is as before.
 
-    Where it did not recover, until the time that it may take, or the end of the phase.
+    Where it did not recover, until the time that it may take, or the end of the phase; where that was not
+    judged, until its own end.
     """
     judged = JudgedFaults()
     if phase.schedule:
@@ -75,8 +76,10 @@ def disturbed(phase: Phase, latency: Latency) -> Iterator[tuple[int, int]]:
     for row in judged.rows:
         if row.kind == "fault" and row.begin_s is not None:
             since_s = row.begin_s if row.lasted or row.end_s is None else row.end_s
-            felt_s = row.recovered_s if row.recovered_s is not None else row.recover_within_s
-            end_s = math.inf if felt_s is None else since_s + felt_s + (row.resolution_s or 0.0)
+            longest_s = math.inf if row.ok is False else 0.0
+            known_s = (row.recovered_s, row.recover_within_s, longest_s)
+            felt_s = next(each for each in known_s if each is not None)
+            end_s = since_s + felt_s + (row.resolution_s or 0.0)
             until_ns = phase.end_ns if math.isinf(end_s) else zero_ns + round(end_s * 1e9)
             yield zero_ns + round(row.begin_s * 1e9), until_ns
 

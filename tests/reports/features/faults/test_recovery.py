@@ -21,14 +21,14 @@ COUNT = 180
 BEGIN = 120
 
 
-def run(
+def made(
     slow: Container[int] = range(0),
     *,
     empty: Container[int] = range(0),
     reads: bool = False,
     data: dict[str, Any] | None = None,
     **action: Any,
-) -> recovery.JudgedFaults:
+) -> tuple[Phase, Latency]:
     """Three minutes of seconds with 20 writes each, a fault from 120 to 122 s; `slow` seconds are slow.
 
     `reads`: in each second is also a read, which is never slow.
@@ -54,8 +54,12 @@ def run(
         "name": "soak", "interval_ns": S, "client_ios": 20 * COUNT, "server_ios": 20 * COUNT,
         "lost_events": 0, "start_ns": 0, "end_ns": COUNT * S, "schedule": schedule,
     }  # fmt: skip
-    made = Phase.from_json(phase, "phase")
-    return recovery.judge(Manifest(phases=(made,)), Latency.of(table(rows)))
+    return Phase.from_json(phase, "phase"), Latency.of(table(rows))
+
+
+def run(slow: Container[int] = range(0), **more: Any) -> recovery.JudgedFaults:
+    phase, latency = made(slow, **more)
+    return recovery.judge(Manifest(phases=(phase,)), latency)
 
 
 def unmet(judged: recovery.JudgedFaults) -> list[Outcome]:
@@ -91,6 +95,24 @@ def test_recovery_is_the_first_of_three_intervals_in_the_band_but_for_one(
     if not ok:
         assert str(unmet(judged)[0]).startswith("soak: fault at 0:02:00 (log0 stalls for 2s): ")
         assert "took 8 s from the fault's end to recover, limit 5 s" in unmet(judged)[0].text
+
+
+@pytest.mark.parametrize(
+    ("slow", "action", "until_s"),
+    [
+        (range(120, 130), {}, 131),  # it recovered, later than it may
+        (range(120, COUNT), {}, 128),  # never: until it should have
+        (range(120, COUNT), {"recover_within_ns": None}, COUNT),
+        # With so few intervals before it that it is not judged: as long as it went on.
+        (range(10, 16), {"begin_ns": 10 * S, "end_ns": 13 * S, "recover_within_ns": None}, 13),
+    ],
+)
+def test_a_fault_is_felt_until_latency_is_as_before(
+    slow: range, action: dict[str, Any], until_s: int
+) -> None:
+    [(from_ns, until_ns)] = recovery.disturbed(*made(slow, **action))
+    assert from_ns == action.get("begin_ns", BEGIN * S)
+    assert until_ns / S == pytest.approx(until_s, abs=1.01)
 
 
 def test_two_good_intervals_are_no_recovery_and_none_is_invalid() -> None:
