@@ -66,7 +66,7 @@ _TYPES = "/sys/kernel/btf/vmlinux"
 
 @dataclass(frozen=True)
 class Looked:
-    """What the tracer saw, and the server before and after it. `problems`: of the tracer, as sentences."""
+    """What the tracer saw, and the server before and after. `problems`, `cost`: of the tracer, in words."""
 
     trace: Trace
     around: Around[Any]
@@ -75,6 +75,7 @@ class Looked:
     interval_ns: int
     problems: tuple[str, ...]
     events: tuple[Event, ...]
+    cost: tuple[str, ...]
     interrupted: bool = False
 
 
@@ -212,16 +213,16 @@ class _Observation:
         trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.asked.local)
         problems = [*problems, *trace.problems]
         at_ns = [each.at_ns for each in trace.snapshots] or [0]
-        self.record.add_notes(
-            tracer_use.sentence(used, used_after, (max(at_ns) - min(at_ns)) / 1e9), cost.sentence()
-        )
+        cost_words = (tracer_use.sentence(used, used_after, (max(at_ns) - min(at_ns)) / 1e9), cost.sentence())
         events: tuple[Event, ...] = ()
         try:
             events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))
         except HostError as error:
             # They are marks alone: what was seen is kept without them.
             self.record.add_notes(f"Scrubs and syncs of txgs are not shown: {error.message}")
-        return Looked(trace, around, before, after, interval_ns, tuple(problems), events, interrupted)
+        return Looked(
+            trace, around, before, after, interval_ns, tuple(problems), events, cost_words, interrupted
+        )
 
     def _wait(
         self, tracer: Tracer, duration_s: float, activity: Activity, cost: ProbeCost, output: Path
@@ -384,6 +385,7 @@ def _observed(looked: Looked) -> Observed:
         callers=callers.rows(looked.trace, known),
         operations=callers.operations(looked.trace),
         files=callers.files(looked.trace, known),
+        cost=looked.cost,
         pools=tuple(
             ObservedPool(name=name, log_vdevs=tuple(sorted(ids))) for name, ids in known.logs.items()
         ),

@@ -51,7 +51,7 @@ class Observed(Stored):
     `failed`: that failed before their file was known. None of these are among the I/Os of the run.
 
     `callers`: what each client waited for; `operations`: all of the NFS server;
-    `files`: those that waited longest, where they were asked for.
+    `files`: those that waited longest, where they were asked for. `cost`: of the tracer, as sentences.
     `local`: not the requests of NFS clients, but the calls of all processes of the server, by name.
     Then `elsewhere` are of file systems without a known name, and `failed` all that failed. Left out are
     also `empty` calls, that moved no byte, and `mapped` pages that were read or written. `unfinished`: had
@@ -62,6 +62,7 @@ class Observed(Stored):
     callers: Many[CallerRow] = ()
     operations: Many[Operation] = ()
     files: Many[FileRow] = ()
+    cost: Many[str] = ()
     empty: Count = 0
     mapped: Count = 0
     unfinished: Count = 0

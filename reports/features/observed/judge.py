@@ -160,7 +160,7 @@ def judge(manifest: Manifest, latency: Latency, _: Sequence[Row]) -> Judged:
     """Its rows, and what is not among them."""
     if manifest.observed is None:
         return Judged({})
-    notes = [*_idle(manifest, latency), *_left_out(manifest.observed)]
+    notes = [*_idle(manifest, latency), *_left_out(manifest.observed), *manifest.observed.cost]
     return Judged({"observed": describe(manifest.observed)}, notes=notes)
 
 
