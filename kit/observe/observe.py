@@ -109,6 +109,7 @@ def observe(
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock)
         record.fill(observed=_observed(looked), phases=(phase,))
+        record.add_notes(*looked.before.notes())
         record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
             seen, whole = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))

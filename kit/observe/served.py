@@ -6,7 +6,7 @@ Sources: /proc/self/mountinfo (proc(5)), `zpool list -v` (zpool-list(8)), the la
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kit.core.errors import ConfigError, HostError
@@ -27,12 +27,14 @@ class Served:
     """`file_systems`: names of datasets by minor number; `logs`: ids of log vdevs by pool.
 
     `unsynced`: datasets with sync=disabled. `others`: as `file_systems`, of those that were not asked for.
+    `special`: pools with special or dedup vdevs, whose reads and writes the tracer takes for those of disks.
     """
 
     file_systems: Mapping[int, str]
     logs: Mapping[str, frozenset[int]]
     unsynced: frozenset[str] = frozenset()
     others: Mapping[int, str] = field(default_factory=dict)
+    special: frozenset[str] = frozenset()
 
     def log_vdevs(self, name: str) -> frozenset[int] | None:
         """Of the pool of this file system; None with sync=disabled, as kit.trace.tier has it."""
@@ -79,8 +81,17 @@ class Served:
             if name in self.file_systems.values() and name in later.file_systems.values():
                 problems.append(f"sync of {name} was changed meanwhile: which writes waited is not known")
         return Served(
-            both, {**self.logs, **later.logs}, self.unsynced | later.unsynced, {**self.others, **later.others}
-        ), problems
+            both, {**self.logs, **later.logs}, self.unsynced | later.unsynced,
+            {**self.others, **later.others}, self.special | later.special,
+        ), problems  # fmt: skip
+
+    def notes(self) -> Iterator[str]:
+        """What tiers cannot say of these file systems."""
+        for pool in sorted(self.special & set(map(pool_of, self.file_systems.values()))):
+            yield (
+                f"{pool} has special or dedup vdevs: what they answer is called disk here, also metadata "
+                "and synchronous writes whose log lies on them (OpenZFS 2.4)."
+            )
 
 
 def pool_of(dataset: str) -> str:
@@ -91,11 +102,11 @@ def read(server: Host) -> Served:
     """Read all. Raises HostError."""
     mounts = server.run(["cat", "/proc/self/mountinfo"]).stdout
     pools = server.run(["zpool", "list", "-H", "-o", "name"]).stdout.split()
-    logs = {}
-    for pool in pools:
-        devices = log_devices(server.run(["zpool", "list", "-v", "-H", "-P", pool]).stdout)
-        logs[pool] = log_vdev_ids(server, devices)
-    return Served(file_systems(mounts), logs, unsynced(server.run(list(SYNC)).stdout))
+    listings = {pool: server.run(["zpool", "list", "-v", "-H", "-P", pool]).stdout for pool in pools}
+    logs = {pool: log_vdev_ids(server, log_devices(listing)) for pool, listing in listings.items()}
+    special = frozenset(pool for pool, listing in listings.items() if has_special(listing))
+    synced = unsynced(server.run(list(SYNC)).stdout)
+    return Served(file_systems(mounts), logs, synced, special=special)
 
 
 def file_systems(mountinfo: str) -> dict[int, str]:
@@ -119,12 +130,21 @@ def unsynced(listing: str) -> frozenset[str]:
 
 
 def log_devices(listing: str) -> tuple[str, ...]:
-    """Paths of the log devices, from `zpool list -v -H -P`: each class of vdevs has a line before its own."""
-    devices, section = [], ""
+    """Paths of the log devices, from `zpool list -v -H -P`."""
+    return tuple(name for section, name in _vdevs(listing) if section == "logs" and name.startswith("/"))
+
+
+def has_special(listing: str) -> bool:
+    """Whether a pool has special or dedup vdevs, from the same."""
+    return any(section in ("special", "dedup") for section, _ in _vdevs(listing))
+
+
+def _vdevs(listing: str) -> Iterator[tuple[str, str]]:
+    """Class and name of each vdev and device: each class but that of data has a line before its own."""
+    section = ""
     for line in listing.splitlines():
         name = line.strip().split("\t", 1)[0].split(" ", 1)[0]
         if name in _CLASSES:
             section = name
-        elif section == "logs" and name.startswith("/"):
-            devices.append(name)
-    return tuple(devices)
+        else:
+            yield section, name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.observe.served import Served, file_systems, log_devices, pool_of, unsynced
+from kit.observe.served import Served, file_systems, has_special, log_devices, pool_of, unsynced
 
 MOUNTINFO = """\
 22 27 0:20 / /sys rw,nosuid shared:7 - sysfs sysfs rw
@@ -41,6 +41,16 @@ def test_file_systems_of_zfs_have_their_minor_number() -> None:
 def test_log_devices_are_those_behind_their_heading() -> None:
     assert log_devices(LISTING) == ("/dev/disk/by-id/nvme-a-part1", "/dev/nvme1n1p1")
     assert log_devices(LISTING.partition("logs")[0]) == ()
+
+
+def test_pools_with_special_vdevs_are_said_to_be_called_disk() -> None:
+    special = "special\t-\t-\t-\t-\t-\t-\t-\t-\t-\n\tmirror-4\t14G\t-\t-\t-\t-\t-\t-\t-\tONLINE\n"
+    assert has_special(LISTING + special) and has_special(LISTING + special.replace("special", "dedup"))
+    assert not has_special(LISTING) and log_devices(LISTING + special) == log_devices(LISTING)
+    served = Served({45: "tank/a", 47: "plain"}, {}, special=frozenset({"tank", "unmounted"}))
+    [note] = served.joined(served)[0].notes()
+    assert note.startswith("tank has special or dedup vdevs: what they answer is called disk here")
+    assert not [*served.of(["plain"]).notes()]
 
 
 def test_a_number_that_another_file_system_has_later_is_said() -> None:
