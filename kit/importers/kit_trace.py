@@ -12,7 +12,7 @@ from kit.importers.histogram_accumulator import Account, Accumulator
 from kit.importers.source import Source
 from kit.store.parts.import_source import ImportSource
 from kit.trace.output import Trace, differences, parse_trace
-from kit.trace.tier import LOG_WRITE, tier_of
+from kit.trace.tier import LOG_WRITE, Vdevs, tier_of
 
 _MAX_BYTES = 256 << 20
 _MAX_LINES = 1_000_000
@@ -31,7 +31,7 @@ def read(source: Source, options: Options, tally: Accumulator) -> Account:
     trace = _trace(source)
     account.warnings += trace.problems
     _check(source, trace, options.log_vdevs)
-    host, log_vdevs = options.host_of(source), options.log_vdevs or frozenset()
+    host, vdevs = options.host_of(source), Vdevs(options.log_vdevs or frozenset())
     before = first = trace.snapshots[0].at_ns if trace.snapshots else 0
     try:
         changes = list(differences(trace.snapshots))
@@ -48,12 +48,12 @@ def read(source: Source, options: Options, tally: Accumulator) -> Account:
             account.read(total)
             times = np.full(len(counts), start_ns, dtype=np.int64)
             bins, numbers = (np.array(list(v), dtype=np.int64) for v in (counts.keys(), counts.values()))
-            group = tally.group(host, key[0], tier_of(*key, log_vdevs))
+            group = tally.group(host, key[0], tier_of(*key, vdevs))
             tally.add(tally.part(group, times, bins, numbers))
             account.rows_counted += total
     last = trace.snapshots[-1].counts if trace.snapshots else {}
     for key, sum_ns in trace.sums.items():
-        group = tally.group(host, key[0], tier_of(*key, log_vdevs))
+        group = tally.group(host, key[0], tier_of(*key, vdevs))
         tally.sum(group, sum(last.get(key, {}).values()), sum_ns)
     return account
 

@@ -242,7 +242,7 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
     # A read that first needs an indirect block is one request and one or two misses, and may be a hit. The
     # L2ARC may answer both of its blocks.
     indirect = reads.get("indirect", 0)
-    missed = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
+    missed = sum(reads.get(tier, 0) for tier in ("l2arc", "special", "disk")) + indirect
     # OpenZFS counts a hit before it reads; the disk answers if that fails.
     failed = _failed_l2arc_reads(arc)
     from_l2arc, from_dram = reads.get("l2arc", 0), reads.get("dram", 0)

@@ -16,7 +16,7 @@ from kit.load.fio_windows import ClientWindows
 from kit.store.phase import ClientRow, Extreme, Sum
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
-from kit.trace.tier import tier_of
+from kit.trace.tier import Vdevs, tier_of
 
 # Latencies that a phase stores one by one, with `in_order`: 40 KB of the manifest.
 MOST_IN_ORDER = 4096
@@ -80,7 +80,7 @@ def regular(trace: Trace) -> list[Snapshot]:
     return trace.snapshots[:-1] if trace.ended else trace.snapshots
 
 
-def server_cells(trace: Trace, grid: IntervalGrid, log_vdevs: frozenset[int] | None) -> Cells:
+def server_cells(trace: Trace, grid: IntervalGrid, vdevs: Vdevs) -> Cells:
     """The tracer's counts. Raises ValueError if they are not cumulative."""
     numbers: dict[tuple[str, str], int] = {}
     parts: list[tuple[int, int, IntArray, IntArray]] = []
@@ -89,7 +89,7 @@ def server_cells(trace: Trace, grid: IntervalGrid, log_vdevs: frozenset[int] | N
         # A print that is late by some ticks belongs to the interval of its due time.
         end_ns = change.at_ns - (grid.interval_ns * 7 // 8 if number < regular_count else 0)
         for (op, seen, vdev), counts in change.counts.items():
-            mine = numbers.setdefault((op, tier_of(op, seen, vdev, log_vdevs)), len(numbers))
+            mine = numbers.setdefault((op, tier_of(op, seen, vdev, vdevs)), len(numbers))
             bins, ios = (np.fromiter(each, np.int64, len(counts)) for each in (counts, counts.values()))
             parts.append((end_ns, mine, bins, ios))
     if not parts:
@@ -185,12 +185,12 @@ def totals(cells: Cells) -> dict[tuple[str, str], int]:
     return {(op, tier): count for op, tier, count in sums.iter_rows()}
 
 
-def server_extremes(trace: Trace, log_vdevs: frozenset[int] | None, host: str) -> list[Extreme]:
+def server_extremes(trace: Trace, vdevs: Vdevs, host: str) -> list[Extreme]:
     """Exact minimum and maximum latency per (op, tier), in experiment time."""
     extremes: dict[tuple[str, str], tuple[int, int]] = {}
     for key, low in trace.lowest.items():
         high = trace.highest.get(key, low)
-        op_tier = key[0], tier_of(*key, log_vdevs)
+        op_tier = key[0], tier_of(*key, vdevs)
         least, most = extremes.get(op_tier, (low, high))
         extremes[op_tier] = min(least, low), max(most, high)
     return [_extreme("nfs-server", host, *op_tier, *ends) for op_tier, ends in sorted(extremes.items())]
@@ -204,14 +204,14 @@ def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list
     ]
 
 
-def server_sums(trace: Trace, log_vdevs: frozenset[int] | None, host: str) -> list[Sum]:
+def server_sums(trace: Trace, vdevs: Vdevs, host: str) -> list[Sum]:
     """Exact sums of the counted latencies per (op, tier), in experiment time; none if a class has no sum."""
     counts = trace.snapshots[-1].counts if trace.snapshots else {}
     if set(counts) != set(trace.sums):
         return []
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for key, sum_ns in trace.sums.items():
-        op_tier = key[0], tier_of(*key, log_vdevs)
+        op_tier = key[0], tier_of(*key, vdevs)
         ios, before_ns = sums.get(op_tier, (0, 0))
         sums[op_tier] = ios + sum(counts[key].values()), before_ns + sum_ns
     return [

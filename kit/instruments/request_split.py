@@ -7,22 +7,22 @@ from collections import Counter
 from kit.store.parts.split import Part, SplitRow
 from kit.trace.output import Trace
 from kit.trace.split import PARTS
-from kit.trace.tier import tier_of
+from kit.trace.tier import Vdevs, tier_of
 
 
-def rows_of(trace: Trace, log_vdevs: frozenset[int] | None) -> list[SplitRow]:
-    """By op and tier, in experiment time. With sync=disabled (`log_vdevs` None) a commit does not wait."""
+def rows_of(trace: Trace, vdevs: Vdevs) -> list[SplitRow]:
+    """By op and tier, in experiment time. With sync=disabled (`vdevs.log` None) a commit does not wait."""
     counts = trace.snapshots[-1].counts if trace.snapshots else {}
     rows: dict[tuple[str, str], Counter[Part]] = {}
     ios, unjoined = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for key, parts in trace.parts.items():
-        op_tier = key[0], tier_of(*key, log_vdevs)
+        op_tier = key[0], tier_of(*key, vdevs)
         rows.setdefault(op_tier, Counter()).update(parts)
         ios[op_tier] += sum(counts.get(key, {}).values())
         unjoined[op_tier] += trace.unjoined.get(key, 0)
     made = []
     for (op, tier), mine in sorted(rows.items()):
-        if log_vdevs is None and op != "read":
+        if vdevs.log is None and op != "read":
             mine["zil"] += mine.pop("unknown", 0)
             unjoined[op, tier] = 0
         parts = {part: mine[part] for part in PARTS.values() if mine[part]}

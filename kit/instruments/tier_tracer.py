@@ -14,10 +14,11 @@ from kit.store.parts.split import PhaseSplit
 from kit.store.phase import Event
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.output import Trace, parse_trace
+from kit.trace.tier import Vdevs
 
 
 class TierTracer(Instrument):
-    """One phase of a running tracer. `log_vdevs`: ids of the pool's log vdevs; None: see kit.trace.tier.
+    """One phase of a running tracer. `vdevs`: of the pool.
 
     `streamed`: the output comes into `raw` while the phase runs.
 
@@ -33,14 +34,14 @@ class TierTracer(Instrument):
         tracer: Tracer,
         server_name: str,
         interval_ns: int,
-        log_vdevs: frozenset[int] | None,
+        vdevs: Vdevs,
         raw: Path,
         *,
         streamed: bool = False,
         split_of: str = "",
     ) -> None:
         self._tracer, self._server_name, self._raw, self._streamed = tracer, server_name, raw, streamed
-        self._interval_ns, self._log_vdevs, self._split_of = interval_ns, log_vdevs, split_of
+        self._interval_ns, self._vdevs, self._split_of = interval_ns, vdevs, split_of
         self._problems: list[str] = []
         self._trace = Trace()
         self.ios: dict[tuple[str, str], int] | None = None
@@ -66,16 +67,16 @@ class TierTracer(Instrument):
         self._trace = parse_trace(text)
 
     @property
-    def arriving(self) -> tuple[str, frozenset[int] | None] | None:
-        """The file in raw/ that gets the output while the phase runs, and the log vdevs; None: at its end."""
-        return (self._raw.name, self._log_vdevs) if self._streamed else None
+    def arriving(self) -> tuple[str, Vdevs] | None:
+        """The file in raw/ that gets the output while the phase runs, and the vdevs; None: at its end."""
+        return (self._raw.name, self._vdevs) if self._streamed else None
 
     @property
     def log_blocks(self) -> dict[str, int]:
         """Log blocks that requests wrote, by `slog` and `pool`. A request may write several, or none."""
         blocks = {"slog": 0, "pool": 0}
         for vdev, count in self._trace.log_blocks.items():
-            blocks["slog" if vdev in (self._log_vdevs or ()) else "pool"] += count
+            blocks["slog" if vdev in (self._vdevs.log or ()) else "pool"] += count
         return blocks
 
     @property
@@ -89,12 +90,12 @@ class TierTracer(Instrument):
 
     def latency(self, phase: str, grid: IntervalGrid) -> InstrumentLatency:
         try:
-            cells = histograms.server_cells(self._trace, grid, self._log_vdevs)
+            cells = histograms.server_cells(self._trace, grid, self._vdevs)
         except ValueError as error:
             return InstrumentLatency(problems=[f"the tracer's counts cannot be used: {error}"])
         self.ios = histograms.totals(cells)
         rows = histograms.frame(cells, phase, "nfs-server", self._server_name)
-        of_server = self._trace, self._log_vdevs, self._server_name
+        of_server = self._trace, self._vdevs, self._server_name
         return InstrumentLatency(
             [rows], histograms.server_extremes(*of_server), histograms.server_sums(*of_server)
         )
@@ -118,6 +119,6 @@ class TierTracer(Instrument):
     def _split(self) -> dict[str, PhaseSplit]:
         if not self._split_of:
             return {}
-        rows = request_split.rows_of(self._trace, self._log_vdevs)
+        rows = request_split.rows_of(self._trace, self._vdevs)
         why = "" if rows or not self.ios else "the tracer printed no parts"
         return {"split": PhaseSplit(of=self._split_of, why=why, rows=tuple(rows))}

@@ -23,7 +23,7 @@ def rows(trace: Trace, known: Served) -> tuple[CallerRow, ...]:
         if not (name := known.file_systems.get(place_of(key))):
             continue
         op, seen, vdev = key
-        tier = tier_of(op, seen, vdev, known.log_vdevs(name))
+        tier = tier_of(op, seen, vdev, known.vdevs(name))
         row = (safe_text(caller), name, op, tier)
         before = found.get(row, (0, 0))
         found[row] = before[0] + calls, before[1] + waited_ns
@@ -46,7 +46,7 @@ def files(trace: Trace, known: Served) -> tuple[FileRow, ...]:
     for (file, number, key), (calls, waited_ns) in trace.files.items():
         if name := known.file_systems.get(place_of(key)):
             op, seen, vdev = key
-            row = (safe_text(file), number, name, op, tier_of(op, seen, vdev, known.log_vdevs(name)))
+            row = (safe_text(file), number, name, op, tier_of(op, seen, vdev, known.vdevs(name)))
             found[row] += waited_ns
             ios[row] += calls
     return tuple(

@@ -120,8 +120,9 @@ def kernel_checks(around: Around[C], tiers: Mapping[tuple[str, str], int]) -> It
     """Of ARC, L2ARC and ZIL the counters have as much as the tracer, or more: others use the server, too."""
     arc = minus(around.outer[1].arc, around.outer[0].arc)
     zil = minus(around.outer[1].zil, around.outer[0].zil)
+    missed = _of(tiers, "read", "l2arc", "special", "disk", "indirect")
     for id_, name, seen, counter, found in (
-        ("ARC-MISSES", "reads that missed the ARC, at least", _of(tiers, "read", "l2arc", "disk", "indirect"),
+        ("ARC-MISSES", "reads that missed the ARC, at least", missed,
          "arcstats demand_data_misses, demand_metadata_misses",
          arc.get("demand_data_misses", 0) + arc.get("demand_metadata_misses", 0)),
         ("L2ARC-HITS", "reads from L2ARC, at least", _of(tiers, "read", "l2arc"), "arcstats l2_hits",

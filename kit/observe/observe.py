@@ -109,7 +109,6 @@ def observe(
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock)
         record.fill(observed=_observed(looked), phases=(phase,))
-        record.add_notes(*looked.before.notes())
         record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
             seen, whole = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
@@ -171,6 +170,7 @@ class _Observation:
             tracing = support_of(server, zfs, self.asked)
             self.record.add_versions(manifests.server_versions(server, zfs, tracing))
             before = served.read(server).of(self.asked.datasets)
+            tracing = replace(tracing, program=_program(zfs, self.asked, before))
         directory = work_directory.path_of(run_id)
         mounts = nfsd_tracer.will_mount(server)
         interval_ns = max(_LEAST_INTERVAL_NS, duration_ns // _MOST_INTERVALS)
@@ -252,9 +252,13 @@ class _Observation:
     def _tell_under_way(self, before: Served, interval_ns: int, duration_ns: int) -> None:
         """For those who look at the observation while it goes on."""
         places = [
-            Place(number=number, log_vdevs=None if logs is None else tuple(sorted(logs)))
+            Place(
+                number=number,
+                log_vdevs=None if vdevs.log is None else tuple(sorted(vdevs.log)),
+                special_vdevs=tuple(sorted(vdevs.special)),
+            )
             for number, name in before.file_systems.items()
-            for logs in [before.log_vdevs(name)]
+            for vdevs in [before.vdevs(name)]
         ]
         under_way.write(self.run_dir, UnderWay(
             phase=PHASE, part=1, duration_ns=duration_ns, interval_ns=interval_ns, clock=self.clock.kind,
@@ -274,8 +278,15 @@ def support_of(server: Host, zfs: ZfsVersion, asked: Asked) -> support.TracingSu
             f"{server.name} cannot be observed: {why}",
             "`hsp host check` shows what the tracer needs; nothing was changed",
         )
-    made = support.program(zfs, observe=not asked.local, local=asked.local, files=asked.files)
-    return replace(tracing, program=made)
+    return tracing
+
+
+def _program(zfs: ZfsVersion, asked: Asked, before: Served) -> support.Program:
+    """What is asked for; where a pool has special vdevs, reads have the vdev that they are from."""
+    special = any(before.special.values())
+    return support.program(
+        zfs, observe=not asked.local, local=asked.local, files=asked.files, special=special
+    )
 
 
 @contextmanager
@@ -303,15 +314,15 @@ def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
     sums: list[Sum] = []
     tiers: dict[tuple[str, str], int] = {}
     for name, places in _names(trace, known).items():
-        part, logs = only(trace, places), known.log_vdevs(name)
+        part, vdevs = only(trace, places), known.vdevs(name)
         try:
-            cells = histograms.server_cells(part, grid, logs)
+            cells = histograms.server_cells(part, grid, vdevs)
         except ValueError as error:
             problems.append(f"the tracer's counts of {name} cannot be used: {error}")
             continue
         frames.append(histograms.frame(cells, PHASE, "nfs-server", name))
-        extremes += histograms.server_extremes(part, logs, name)
-        sums += histograms.server_sums(part, logs, name)
+        extremes += histograms.server_extremes(part, vdevs, name)
+        sums += histograms.server_sums(part, vdevs, name)
         for key, count in histograms.totals(cells).items():
             tiers[key] = tiers.get(key, 0) + count
     ends_ns = [snapshot.at_ns for snapshot in trace.snapshots]
@@ -388,7 +399,10 @@ def _observed(looked: Looked) -> Observed:
         files=callers.files(looked.trace, known),
         cost=looked.cost,
         pools=tuple(
-            ObservedPool(name=name, log_vdevs=tuple(sorted(ids))) for name, ids in known.logs.items()
+            ObservedPool(
+                name=name, log_vdevs=tuple(sorted(ids)), special_vdevs=tuple(sorted(known.special[name]))
+            )
+            for name, ids in known.logs.items()
         ),
         file_systems=tuple(sorted(_names(looked.trace, known))),
         elsewhere=strange - others,

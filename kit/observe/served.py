@@ -6,13 +6,14 @@ Sources: /proc/self/mountinfo (proc(5)), `zpool list -v` (zpool-list(8)), the la
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from kit.core.errors import ConfigError, HostError
 from kit.core.proc_path import unescape
 from kit.hosts.base import Host
-from kit.zfs.zil import log_vdev_ids
+from kit.trace.tier import Vdevs
+from kit.zfs.zil import vdev_ids
 
 # The place of requests that failed before their file was known: place_of_request.bt.
 FAILED = 0
@@ -27,20 +28,20 @@ class Served:
     """`file_systems`: names of datasets by minor number; `logs`: ids of log vdevs by pool.
 
     `unsynced`: datasets with sync=disabled. `others`: as `file_systems`, of those that were not asked for.
-    `special`: pools with special or dedup vdevs, whose reads and writes the tracer takes for those of disks.
+    `special`: ids of special and dedup vdevs by pool.
     """
 
     file_systems: Mapping[int, str]
     logs: Mapping[str, frozenset[int]]
     unsynced: frozenset[str] = frozenset()
     others: Mapping[int, str] = field(default_factory=dict)
-    special: frozenset[str] = frozenset()
+    special: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
-    def log_vdevs(self, name: str) -> frozenset[int] | None:
-        """Of the pool of this file system; None with sync=disabled, as kit.trace.tier has it."""
-        if name.partition("@")[0] in self.unsynced:
-            return None
-        return self.logs.get(pool_of(name), frozenset())
+    def vdevs(self, name: str) -> Vdevs:
+        """Of the pool of this file system, as it waits for them."""
+        pool, none = pool_of(name), frozenset[int]()
+        is_synced = name.partition("@")[0] not in self.unsynced
+        return Vdevs(self.logs.get(pool, none) if is_synced else None, self.special.get(pool, none))
 
     def of(self, wanted: Collection[str], *, new: bool = False) -> Served:
         """With these pools and datasets, and all below them, alone; with all if there are none.
@@ -71,27 +72,22 @@ class Served:
             for minor, name in self.file_systems.items()
             if (now := later.file_systems.get(minor, name)) != name
         ]
-        for pool in self.logs.keys() & later.logs.keys():
-            if self.logs[pool] != later.logs[pool]:
-                problems.append(
-                    f"the log devices of {pool} changed meanwhile: which of them answered is not known"
-                )
+        for what, mine, theirs in (
+            ("log devices", self.logs, later.logs), ("special vdevs", self.special, later.special),
+        ):  # fmt: skip
+            problems += [
+                f"the {what} of {pool} changed meanwhile: which of them answered is not known"
+                for pool in sorted(mine.keys() & theirs.keys())
+                if mine[pool] != theirs[pool]
+            ]
         both = {**self.file_systems, **later.file_systems}
         for name in sorted(self.unsynced ^ later.unsynced):
             if name in self.file_systems.values() and name in later.file_systems.values():
                 problems.append(f"sync of {name} was changed meanwhile: which writes waited is not known")
         return Served(
             both, {**self.logs, **later.logs}, self.unsynced | later.unsynced,
-            {**self.others, **later.others}, self.special | later.special,
+            {**self.others, **later.others}, {**self.special, **later.special},
         ), problems  # fmt: skip
-
-    def notes(self) -> Iterator[str]:
-        """What tiers cannot say of these file systems."""
-        for pool in sorted(self.special & set(map(pool_of, self.file_systems.values()))):
-            yield (
-                f"{pool} has special or dedup vdevs: what they answer is called disk here, also metadata "
-                "and synchronous writes whose log lies on them (OpenZFS 2.4)."
-            )
 
 
 def pool_of(dataset: str) -> str:
@@ -103,8 +99,11 @@ def read(server: Host) -> Served:
     mounts = server.run(["cat", "/proc/self/mountinfo"]).stdout
     pools = server.run(["zpool", "list", "-H", "-o", "name"]).stdout.split()
     listings = {pool: server.run(["zpool", "list", "-v", "-H", "-P", pool]).stdout for pool in pools}
-    logs = {pool: log_vdev_ids(server, log_devices(listing)) for pool, listing in listings.items()}
-    special = frozenset(pool for pool, listing in listings.items() if has_special(listing))
+    logs = {pool: vdev_ids(server, devices_of(listing, "logs")) for pool, listing in listings.items()}
+    special = {
+        pool: vdev_ids(server, devices_of(listing, "special", "dedup"), logs=False)
+        for pool, listing in listings.items()
+    }
     synced = unsynced(server.run(list(SYNC)).stdout)
     return Served(file_systems(mounts), logs, synced, special=special)
 
@@ -129,22 +128,16 @@ def unsynced(listing: str) -> frozenset[str]:
     return frozenset(name for name, *values in rows if values == ["disabled"])
 
 
-def log_devices(listing: str) -> tuple[str, ...]:
-    """Paths of the log devices, from `zpool list -v -H -P`."""
-    return tuple(name for section, name in _vdevs(listing) if section == "logs" and name.startswith("/"))
+def devices_of(listing: str, *classes: str) -> tuple[str, ...]:
+    """Paths of the devices of vdevs of these classes, from `zpool list -v -H -P`.
 
-
-def has_special(listing: str) -> bool:
-    """Whether a pool has special or dedup vdevs, from the same."""
-    return any(section in ("special", "dedup") for section, _ in _vdevs(listing))
-
-
-def _vdevs(listing: str) -> Iterator[tuple[str, str]]:
-    """Class and name of each vdev and device: each class but that of data has a line before its own."""
-    section = ""
+    Each class but that of data has a line before its own.
+    """
+    devices, section = [], ""
     for line in listing.splitlines():
         name = line.strip().split("\t", 1)[0].split(" ", 1)[0]
         if name in _CLASSES:
             section = name
-        else:
-            yield section, name
+        elif section in classes and name.startswith("/"):
+            devices.append(name)
+    return tuple(devices)

@@ -28,7 +28,7 @@ from kit.store.manifest import ObserverEffect, ObserverStretch
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.output import parse_trace
 from kit.trace.support import TracingSupport
-from kit.trace.tier import tier_of
+from kit.trace.tier import Vdevs, tier_of
 
 THREADS = (1, 4, 16, 64)
 # Without (A) and with (B): six pairs, three starts of the tracer. Drift of the machine affects both alike.
@@ -146,7 +146,7 @@ def _unlike_dram(output: str) -> Iterator[str]:
     yield from trace.problems
     by_tier: dict[str, int] = {}
     for key, counts in (trace.snapshots[-1].counts if trace.snapshots else {}).items():
-        tier = tier_of(*key, frozenset())
+        tier = tier_of(*key, Vdevs())
         by_tier[tier] = by_tier.get(tier, 0) + sum(counts.values())
     total = sum(by_tier.values())
     if total and by_tier.get("dram", 0) < _LEAST_DRAM_SHARE * total:

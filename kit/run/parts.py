@@ -38,6 +38,7 @@ from kit.store.stored import Count, Many, Nanoseconds, Stored
 from kit.store.tables import CLIENT, DEVICE, LATENCY_SCHEMA, SERVER
 from kit.store.under_way import FileName
 from kit.trace.output import Trace, parse_trace
+from kit.trace.tier import Vdevs
 from kit.zfs import zil
 
 # Readings at the end of what has arrived, whose I/Os the other side may not have sent.
@@ -133,7 +134,7 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: PhaseLoad, offset
         ),
         server=storage.server.name if storage else None,
         trace=trace_name(phase.name, spec.part) if traced else None,
-        log_vdevs=tuple(zil.log_vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
+        log_vdevs=tuple(zil.vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
         op=job.op,
         is_random=job.is_random,
         block_bytes=job.block_bytes,
@@ -212,10 +213,10 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     grid = IntervalGrid(begun.run_origin_ns, origin_ns, begun.interval_ns, clock)
     problems = [text for _, windows, _ in clients for text in client_windows.problems(windows, phase.name)]
     try:
-        cells = histograms.server_cells(trace, grid, frozenset(begun.log_vdevs))
+        cells = histograms.server_cells(trace, grid, Vdevs(frozenset(begun.log_vdevs)))
     except ValueError as error:
         problems.append(f"the tracer's counts cannot be used: {error}")
-        cells = histograms.server_cells(Trace(), grid, frozenset())
+        cells = histograms.server_cells(Trace(), grid, Vdevs())
     layer = DEVICE if phase.on_devices else CLIENT
     frames = [pl.DataFrame(schema=LATENCY_SCHEMA)]
     frames += [

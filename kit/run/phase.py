@@ -44,6 +44,7 @@ from kit.store.parts.split import PhaseSplit
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer, support
+from kit.trace.tier import Vdevs
 from kit.zfs import zil
 
 
@@ -177,7 +178,7 @@ def _of_pool(
         tracer,
         storage.server.name,
         bench.site.clock.to_host_ns(phase.interval),
-        None if storage.sync == "disabled" else zil.log_vdev_ids(storage.server, storage.log_devices),
+        Vdevs(None if storage.sync == "disabled" else zil.vdev_ids(storage.server, storage.log_devices)),
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=bench.live or phase.log == "histograms",
         split_of=phase.split_of if is_split(bench, phase) else "",
@@ -253,11 +254,11 @@ def _tell_under_way(
     arriving = next((each.arriving for each in around if isinstance(each, TierTracer)), None)
     if arriving is None and not load.outputs:
         return
-    trace, log_vdevs = arriving or (None, None)
+    trace, vdevs = arriving or (None, Vdevs(None))
     under_way.write(bench.run_dir, under_way.UnderWay(
         phase=phase.name, part=part, duration_ns=phase.duration, interval_ns=phase.interval,
         clock=bench.site.clock.kind, dilation=bench.site.clock.dilation, trace=trace,
-        log_vdevs=None if log_vdevs is None else tuple(sorted(log_vdevs)),
+        log_vdevs=None if vdevs.log is None else tuple(sorted(vdevs.log)),
         clients=tuple(path.name for path in load.outputs),
     ))  # fmt: skip
 

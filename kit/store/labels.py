@@ -21,19 +21,22 @@ ISSUERS = (CLIENT, DEVICE)
 OPS = ("read", "write", "commit", "fsync")
 # They make safe what was written before, and move no data: COMMITs of NFS, and those of programs.
 SYNCS = ("commit", "fsync")
-# `indirect` is a request that had to read an indirect block or a dnode from a device
-# first; `shared` waited for an I/O that another thread had issued.
-TIERS = ("dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct", "all")
+# `indirect` is a request that had to read an indirect block or a dnode from a disk or an L2ARC device first.
+# `special` had data or metadata from a special or dedup vdev, and nothing from a disk, or its log block lies
+# on such a vdev. `shared` waited for an I/O that another thread had issued.
+TIERS = ("dram", "l2arc", "special", "disk", "slog", "pool", "shared", "indirect", "direct", "all")
 
 # Of writes and commits that the ZIL made safe.
-LOGGED = ("slog", "pool", "shared")
+LOGGED = ("slog", "special", "pool", "shared")
 
 # What people call the I/Os of an op that a tier answers.
 _IOS = {
     ("read", "dram"): "reads from DRAM",
     ("read", "l2arc"): "reads from the SSD cache",
     ("read", "disk"): "reads from disk",
+    ("read", "special"): "reads from the special vdev",
     ("write", "slog"): "synchronous writes",
+    ("write", "special"): "synchronous writes to the special vdev",
     ("write", "pool"): "synchronous writes to disk",
 }
 
@@ -48,6 +51,7 @@ NAMES = {
     "dram": "DRAM (ARC)",
     "l2arc": "SSD cache (L2ARC)",
     "slog": "log SSD (SLOG)",
+    "special": "special vdev",
     "disk": "disk",
     "pool": "disk",
     "shared": "I/O of another thread",

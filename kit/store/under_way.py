@@ -24,11 +24,12 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~%-]{0,250}$")
 class Place(Stored):
     """A file system of an observed server, by its number (kit.trace.output.place_of).
 
-    `log_vdevs`: as of UnderWay.
+    `log_vdevs`: as of UnderWay; `special_vdevs`: ids of its special and dedup vdevs.
     """
 
     number: Count
     log_vdevs: tuple[Count, ...] | None
+    special_vdevs: Many[Count] = ()
 
 
 class UnderWay(Stored):

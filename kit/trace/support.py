@@ -22,7 +22,7 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED) (\S+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _FENTRY = re.compile(r"^f(?:entry|exit):(\w+):(\w+)$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
@@ -60,13 +60,15 @@ def program(
     observe: bool = False,
     local: bool = False,
     files: bool = False,
+    special: bool = False,
 ) -> Program:
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
     `split`: with the probes that say where the time of a request goes (split.bt), which need 2.2 or later.
     `observe`: requests are counted by file system and client, too, and all operations. `local`: calls of
     any process are counted, by file system and process (local_begin.bt), in the place of nfsd's requests.
-    `files`: and each by its file (file_of_request.bt).
+    `files`: and each by its file (file_of_request.bt). `special`: reads of disks have the vdev, too
+    (vdev_of_block.bt).
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
@@ -77,7 +79,10 @@ def program(
     names += ["operations.bt"] if observe else []
     kinds = {"INCLUDE", "LOCAL" if local else "NFSD"}
     run = not (observe or local)
-    more = {"SPLIT": split, "OBSERVE": observe, "RUN": run, "FILES": files, "OPENED": files and local}
+    more = {
+        "SPLIT": split, "OBSERVE": observe, "RUN": run, "FILES": files, "OPENED": files and local,
+        "SPECIAL": special,
+    }  # fmt: skip
     kinds |= {kind for kind, asked in more.items() if asked}
     return Program("".join(_text(name, kinds) for name in names))
 

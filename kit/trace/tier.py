@@ -5,33 +5,68 @@ The header of nfsd.bt defines the bits. The slowest source that a request needed
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 ZIL_COMMIT = 64
 LOG_WRITE = 128
 DMU_SYNC = 256
 _DIRECT = 8
-_METADATA = 16 | 32
+_DISK, _DISK_METADATA = 1, 16
+_L2ARC, _L2ARC_METADATA = 2, 32
+_SHARED = 4
+# Of a read, where the program has special.bt: the vdev of its data, and that of its metadata above it.
+_READ_VDEV_BITS = 12
+_READ_VDEV = (1 << _READ_VDEV_BITS) - 1
 
-# The first bits that are set decide.
-_READ_TIERS = ((_DIRECT, "direct"), (_METADATA, "indirect"), (1, "disk"), (2, "l2arc"), (4, "shared"))
-_WRITE_TIERS = (
-    *_READ_TIERS[:2],
-    (DMU_SYNC, "pool"),
-    (LOG_WRITE, "pool"),
-    (ZIL_COMMIT, "shared"),  # written with the log block of another thread
-    *_READ_TIERS[2:],
-)
+_SOURCES = ((_DISK, "disk"), (_L2ARC, "l2arc"), (_SHARED, "shared"))
 
 
-def tier_of(op: str, seen: int, vdev: int, log_vdevs: frozenset[int] | None) -> str:
+@dataclass(frozen=True)
+class Vdevs:
+    """Ids of the top-level vdevs of a pool that are no vdevs of ordinary data.
+
+    `log`: None with sync=disabled, where a commit returns at once (OpenZFS, zil_commit) and no log is
+    written. `special`: special and dedup vdevs.
+    """
+
+    log: frozenset[int] | None = frozenset()
+    special: frozenset[int] = frozenset()
+
+
+def tier_of(op: str, seen: int, vdev: int, vdevs: Vdevs) -> str:
     """The tier of one class of requests.
 
-    `vdev`: id of the top-level vdev of the log block (if LOG_WRITE is set);
-    `log_vdevs`: ids of the pool's log vdevs; None with sync=disabled, where a commit returns at once
-    (OpenZFS, zil_commit) and no log is written.
+    `vdev`: id of the top-level vdev of the log block (if LOG_WRITE is set); of a read see _READ_VDEV.
     """
-    if log_vdevs is None:
-        seen &= ~ZIL_COMMIT
-    for bits, tier in _READ_TIERS if op == "read" else _WRITE_TIERS:
-        if seen & bits:
-            return "slog" if bits == LOG_WRITE and vdev in (log_vdevs or ()) else tier
-    return "dram"
+    if seen & _DIRECT:
+        return "direct"
+    return _read_tier(seen, vdev, vdevs) if op == "read" else _write_tier(seen, vdev, vdevs)
+
+
+def _read_tier(seen: int, vdev: int, vdevs: Vdevs) -> str:
+    """A special vdev is an SSD's place: slower than the ARC, faster than the disks."""
+    data, metadata = vdev & _READ_VDEV in vdevs.special, vdev >> _READ_VDEV_BITS in vdevs.special
+    if seen & _L2ARC_METADATA or (seen & _DISK_METADATA and not metadata):
+        return "indirect"
+    if seen & _DISK and not data:
+        return "disk"
+    if seen & (_DISK | _DISK_METADATA):
+        return "special"
+    return _source(seen)
+
+
+def _write_tier(seen: int, vdev: int, vdevs: Vdevs) -> str:
+    if seen & (_DISK_METADATA | _L2ARC_METADATA):
+        return "indirect"
+    if seen & DMU_SYNC:
+        return "pool"
+    if seen & LOG_WRITE:
+        return "slog" if vdev in (vdevs.log or ()) else "special" if vdev in vdevs.special else "pool"
+    # Written with the log block of another thread.
+    if seen & ZIL_COMMIT and vdevs.log is not None:
+        return "shared"
+    return _source(seen)
+
+
+def _source(seen: int) -> str:
+    return next((tier for bits, tier in _SOURCES if seen & bits), "dram")

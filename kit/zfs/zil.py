@@ -12,8 +12,8 @@ _LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
 _LABEL_LOG = re.compile(r"^\s+is_log: 1$", re.MULTILINE)
 
 
-def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
-    """Ids of the top-level vdevs that are log devices, from the devices' own labels.
+def vdev_ids(server: Host, devices: tuple[str, ...], *, logs: bool = True) -> frozenset[int]:
+    """Ids of the top-level vdevs of these devices, from their own labels. `logs`: they are log devices.
 
     The vdev tree of a label is that of the top-level vdev: the first id is the mirror's, then come those of
     its devices within it (OpenZFS module/zfs/vdev_label.c, vdev_config_generate). Blocks have its id, too:
@@ -23,8 +23,9 @@ def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
     for path in devices:
         label = label_of(server, path)
         match = _LABEL_ID.search(label)
-        if not match or not _LABEL_LOG.search(label):
-            raise HostError(f"the label of {path} on {server.name} does not say that it is a log device")
+        if not match or (logs and not _LABEL_LOG.search(label)):
+            what = "that it is a log device" if logs else "which vdev it is of"
+            raise HostError(f"the label of {path} on {server.name} does not say {what}")
         ids.add(int(match[1]))
     return frozenset(ids)
 

@@ -94,7 +94,7 @@ class Span(_Table):
     """What `op` takes when `tier` answers it: low and high, in microseconds."""
 
     op: Literal["read", "write", "commit"]
-    tier: Literal["dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct"]
+    tier: Literal["dram", "l2arc", "special", "disk", "slog", "pool", "shared", "indirect", "direct"]
     range_us: tuple[float, float]
     conditions: RangeConditions | None = None
 

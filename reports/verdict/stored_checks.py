@@ -153,6 +153,9 @@ def _of_an_observation(manifest: Manifest) -> Counter[str]:
     return Counter({**calls, "ARC-MISSES": 1, "L2ARC-HITS": 1, "ZIL-COMMITS": 1})
 
 
+_FROM = ("dram", "l2arc", "special", "disk", "indirect")
+
+
 def _asynchronous(phase: Phase) -> bool:
     return bool(_made(phase)["ZIL-ASYNC-BYTES"])
 
@@ -218,11 +221,11 @@ def _of_its_ios(phase: Phase, ios: Counted, *, drives_load: bool) -> Iterator[st
 
 def _by_tier(phase: Phase, ios: Counted, *, drives_load: bool) -> dict[str, int]:
     """What the counters of the kernel must be of, by the tiers of the tracer."""
-    reads = {tier: ios.of(SERVER, op="read", tiers=(tier,)) for tier in ("dram", "l2arc", "disk", "indirect")}
+    reads = {tier: ios.of(SERVER, op="read", tiers=(tier,)) for tier in _FROM}
     written = [(tier, n) for (layer, _, op, tier), n in ios.ios.items() if layer == SERVER and op != "read"]
     exact = {
         "L2ARC-HITS": reads["l2arc"] + _failed(phase),
-        "ARC-MISSES": reads["l2arc"] + reads["disk"] + reads["indirect"],
+        "ARC-MISSES": sum(reads.values()) - reads["dram"],
         "ZIL-COMMITS": sum(n for tier, n in written if tier != "dram"),
     }
     if not drives_load:

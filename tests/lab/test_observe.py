@@ -350,6 +350,53 @@ def test_the_kernel_stops_counting_with_the_connection_or_by_the_guard(served: R
     assert not changed(before, served)
 
 
+# Metadata, and the small blocks of one dataset, lie on an SSD that takes 1 ms; those of the other on a disk.
+_MAKE_SPECIAL = """\
+at=/sys/kernel/config/nullb/hspspecial; mkdir $at; cd $at
+echo 1 >memory_backed; echo 128 >size; echo 2 >irqmode; echo 1000000 >completion_nsec; echo 1 >power
+at=/sys/kernel/config/nullb/hspslow; mkdir $at; cd $at
+echo 1 >memory_backed; echo 128 >size; echo 2 >irqmode; echo 4000000 >completion_nsec; echo 1 >power
+cd /
+zpool create -f -O recordsize=4k -O compression=off -O atime=off -O primarycache=metadata \
+  -m /mixed mixed /dev/hspslow special /dev/hspspecial
+zfs create -o special_small_blocks=4k mixed/small; zfs create mixed/large
+for name in small large; do dd if=/dev/urandom of=/mixed/$name/data bs=4k count=64 status=none; done
+zpool export mixed; zpool import -d /dev mixed
+"""
+_USE_SPECIAL = """\
+dd if=/mixed/small/data of=/dev/null bs=4k status=none; dd if=/mixed/large/data of=/dev/null bs=4k status=none
+dd if=/dev/zero of=/mixed/large/forced bs=4k count=16 oflag=dsync status=none
+"""
+_UNMAKE_SPECIAL = """\
+zpool destroy mixed
+for name in hspspecial hspslow; do
+  echo 0 >/sys/kernel/config/nullb/$name/power; rmdir /sys/kernel/config/nullb/$name
+done
+"""
+
+
+def test_what_a_special_vdev_answers_is_not_called_disk(served: Rig, tmp_path: Path) -> None:
+    served.host.run(["sh", "-ec", _MAKE_SPECIAL], deadline_s=300)
+    try:
+        with Observation(served, tmp_path, "--local", "--dataset", "mixed") as seen:
+            served.host.run(["sh", "-ec", _USE_SPECIAL], deadline_s=300)
+    finally:
+        served.host.run(["sh", "-c", _UNMAKE_SPECIAL], deadline_s=300, check=False)
+    summary, rows = seen.summary(), seen.rows()
+    assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
+    print(rows)
+    small, large = rows["mixed/small", "read"], rows["mixed/large", "read"]
+    assert small == {"special": 64}
+    # The first had its metadata from the special vdev, too, but waited for the disk.
+    assert large == {"disk": 64}
+    # OpenZFS 2.3 has the log of a pool without a log device on its disks; from 2.4 on, on the special vdev.
+    assert rows["mixed/large", "write"] == {"pool": 16}
+    latency = pl.read_parquet(seen.run / "latency.parquet").filter(pl.col("op") == "read")
+    # By the upper ends of bins.
+    fastest = dict(latency.group_by("tier").agg(pl.col("hi_ns").min()).iter_rows())
+    assert _LOG_NS < fastest["special"] < _DISK_NS < fastest["disk"]
+
+
 # Each has its own log blocks, reads and fsyncs.
 _DATASETS, _OF_EACH = 200, 32
 _MANY = f"""\

@@ -168,7 +168,7 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
     )
     built = create_pool(guest, spec)
     assert pool.pool_properties(guest, built, ["ashift"]) == {"ashift": "9"}
-    assert zil.log_vdev_ids(guest, ("/dev/plog",)) == {1}
+    assert zil.vdev_ids(guest, ("/dev/plog",)) == {1}
 
     properties = {"recordsize": 512, "atime": "off", "sync": "always"}
     create_dataset(guest, built, "hsp-parts/bench", properties)

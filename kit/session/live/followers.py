@@ -14,7 +14,7 @@ from kit.session.live.counts import LiveCounts
 from kit.session.live.growing_file import GrowingFile
 from kit.store.under_way import Place, UnderWay
 from kit.trace.output import Snapshot, differences, new_trace, place_of, read_line
-from kit.trace.tier import tier_of
+from kit.trace.tier import Vdevs, tier_of
 
 _MOST_PROBLEMS = 5
 _LONGEST = 1 << 62
@@ -43,8 +43,11 @@ class TraceFollower:
         self._dilation = under_way.dilation
         # A run has no places: all its requests are of 0.
         places = under_way.places or (Place(number=0, log_vdevs=under_way.log_vdevs),)
-        self._log_vdevs = {
-            each.number: None if each.log_vdevs is None else frozenset(each.log_vdevs) for each in places
+        self._vdevs = {
+            each.number: Vdevs(
+                None if each.log_vdevs is None else frozenset(each.log_vdevs), frozenset(each.special_vdevs)
+            )
+            for each in places
         }
         self._begin_ns: int | None = None
         self.problems: list[str] = []
@@ -94,8 +97,8 @@ class TraceFollower:
         interval = max((change.at_ns - self._begin_ns - interval_ns // 2) // interval_ns, 0)
         counts.seen(interval)
         for key, bins in change.counts.items():
-            if bins and (place := place_of(key)) in self._log_vdevs:
-                counts.add(interval, (key[0], tier_of(*key, self._log_vdevs[place])), bins)
+            if bins and (place := place_of(key)) in self._vdevs:
+                counts.add(interval, (key[0], tier_of(*key, self._vdevs[place])), bins)
 
 
 class ClientFollower:

@@ -6,10 +6,14 @@ from kit.store.stored import Count, Many, Nanoseconds, Stored
 
 
 class ObservedPool(Stored):
-    """`log_vdevs`: ids of its log devices; empty: its log blocks lie on its data vdevs."""
+    """`log_vdevs`: ids of its log devices; empty: its log blocks lie on its data vdevs.
+
+    `special_vdevs`: of its special and dedup vdevs.
+    """
 
     name: str
     log_vdevs: Many[Count] = ()
+    special_vdevs: Many[Count] = ()
 
 
 class CallerRow(Stored):

@@ -55,6 +55,7 @@ _WHO = {
     "dram": "DRAM (ARC) answers",
     "l2arc": "the SSD cache (L2ARC) answers",
     "disk": "disks answer",
+    "special": "the special vdev answers",
     "slog": "the log device (SLOG) answers",
     "pool": "the log on the data disks answers",
     "shared": "I/Os that other requests had begun answer",
@@ -68,6 +69,7 @@ _WAITS = {
     "dram": "are answered by DRAM (ARC)",
     "l2arc": "wait for the SSD cache (L2ARC)",
     "disk": "wait for disks",
+    "special": "wait for the special vdev",
     "slog": "wait for the log device (SLOG)",
     "pool": "wait for the log on the data disks",
     "shared": "wait for I/Os that other calls had begun",
@@ -110,13 +112,18 @@ _SAVERS = {
     "a faster log device": (
         {("write", "slog"), ("sync", "slog")}, {("write", "shared"), ("sync", "shared")},
     ),
+    "a faster special vdev": (
+        {("read", "special"), ("write", "special"), ("sync", "special")},
+        {("read", "shared"), ("write", "shared"), ("sync", "shared")},
+    ),
     "a faster cache device": ({("read", "l2arc")}, {("read", "shared"), ("read", "indirect")}),
     "faster disks": (
         {("read", "disk"), ("read", "indirect"), ("read", "direct"), ("write", "pool"), ("sync", "pool")},
         {("read", "shared"), *(("write", tier) for tier in TIERS), ("sync", "shared")},
     ),
     "a larger cache": (
-        {("read", "disk"), ("read", "l2arc"), ("read", "indirect")}, {("read", "shared")},
+        {("read", "disk"), ("read", "special"), ("read", "l2arc"), ("read", "indirect")},
+        {("read", "shared")},
     ),
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from kit.store.phase import ClientRow
 from kit.store.run_directory import RunDir
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, parse_trace
+from kit.trace.tier import Vdevs
 
 DATA = Path(__file__).parents[1] / "data"
 GRID = IntervalGrid(1_000, 5_000, 100, Clock())
@@ -146,7 +147,7 @@ def test_server_cells_sum_exactly_to_the_requests(
                 so_far[key][index] += count
                 expected[4_000 + 100 * number, *TIERS[key], index] += count
         trace.snapshots.append(Snapshot(5_100 + 100 * number, copy.deepcopy(so_far)))
-    assert keyed(histograms.server_cells(trace, GRID, frozenset({3}))) == expected
+    assert keyed(histograms.server_cells(trace, GRID, Vdevs(frozenset({3})))) == expected
 
 
 def test_server_counts_that_go_back_are_an_error() -> None:
@@ -154,14 +155,14 @@ def test_server_counts_that_go_back_are_an_error() -> None:
         snapshots=[Snapshot(5_100, {("read", 0, 0): {1: 5}}), Snapshot(5_200, {("read", 0, 0): {1: 4}})]
     )
     with pytest.raises(ValueError, match="went back"):
-        histograms.server_cells(trace, GRID, frozenset())
+        histograms.server_cells(trace, GRID, Vdevs())
 
 
 def test_a_recorded_trace_is_counted_whole() -> None:
     trace = parse_trace((DATA / "trace-read.json").read_text())
     origin = trace.snapshots[0].at_ns
     cells = histograms.server_cells(
-        trace, IntervalGrid(origin, origin, 800_000_000, Clock("virtual", 4)), frozenset()
+        trace, IntervalGrid(origin, origin, 800_000_000, Clock("virtual", 4)), Vdevs()
     )
     totals = histograms.totals(cells)
     assert sum(totals.values()) == 3456
@@ -174,7 +175,7 @@ def test_a_recorded_trace_is_counted_whole() -> None:
 
 def test_server_extremes_join_the_classes_of_a_tier() -> None:
     trace = parse_trace((DATA / "trace-read.json").read_text())
-    observed = {row.tier: row for row in histograms.server_extremes(trace, frozenset(), "lab")}
+    observed = {row.tier: row for row in histograms.server_extremes(trace, Vdevs(), "lab")}
     assert (observed["indirect"].min_ns, observed["indirect"].max_ns) == (217630, 10096480)
     assert (observed["l2arc"].min_ns, observed["l2arc"].max_ns) == (141930, 584681)
     assert {(row.layer, row.host, row.op) for row in observed.values()} == {("nfs-server", "lab", "read")}
@@ -182,21 +183,21 @@ def test_server_extremes_join_the_classes_of_a_tier() -> None:
 
 def test_log_vdevs_decide_between_slog_and_pool() -> None:
     trace = Trace(lowest={("write", 192, 3): 5}, highest={("write", 192, 3): 9})
-    assert histograms.server_extremes(trace, frozenset({3}), "s")[0].tier == "slog"
-    assert histograms.server_extremes(trace, frozenset({4}), "s")[0].tier == "pool"
+    assert histograms.server_extremes(trace, Vdevs(frozenset({3})), "s")[0].tier == "slog"
+    assert histograms.server_extremes(trace, Vdevs(frozenset({4})), "s")[0].tier == "pool"
 
 
 def test_server_sums_join_the_classes_of_a_tier() -> None:
     counts = {("read", 17, 0): {400: 3}, ("read", 49, 0): {401: 1}, ("read", 0, 0): {300: 2}}
     sums = {("read", 17, 0): 30, ("read", 49, 0): 5, ("read", 0, 0): 7}
-    observed = histograms.server_sums(Trace(snapshots=[Snapshot(1, counts)], sums=sums), frozenset(), "lab")
+    observed = histograms.server_sums(Trace(snapshots=[Snapshot(1, counts)], sums=sums), Vdevs(), "lab")
     assert [(row.layer, row.host, row.op, row.tier, row.ios, row.sum_ns) for row in observed] == [
         ("nfs-server", "lab", "read", "dram", 2, 7),
         ("nfs-server", "lab", "read", "indirect", 4, 35),
     ]
     del sums["read", 0, 0]
-    assert not histograms.server_sums(Trace(snapshots=[Snapshot(1, counts)], sums=sums), frozenset(), "lab")
-    assert not histograms.server_sums(Trace(), frozenset(), "lab")
+    assert not histograms.server_sums(Trace(snapshots=[Snapshot(1, counts)], sums=sums), Vdevs(), "lab")
+    assert not histograms.server_sums(Trace(), Vdevs(), "lab")
 
 
 @given(ios, st.sampled_from([GRID, DILATED]))
@@ -231,7 +232,7 @@ def test_rows_can_be_stored_and_hold_every_io(
 
 
 def test_no_ios_are_no_rows() -> None:
-    made = histograms.frame(histograms.server_cells(Trace(), GRID, frozenset()), "p", "client", "c0")
+    made = histograms.frame(histograms.server_cells(Trace(), GRID, Vdevs()), "p", "client", "c0")
     assert made.height == 0 and dict(made.schema) == LATENCY_SCHEMA
 
 
@@ -248,7 +249,7 @@ def printed(*at_ns: int, ended: bool = True) -> Trace:
 
 
 def columns(trace: Trace, grid: IntervalGrid) -> dict[int, int]:
-    return sums(histograms.server_cells(trace, grid, frozenset()), 0)
+    return sums(histograms.server_cells(trace, grid, Vdevs()), 0)
 
 
 @given(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.observe.served import Served, file_systems, has_special, log_devices, pool_of, unsynced
+from kit.observe.served import Served, devices_of, file_systems, pool_of, unsynced
 
 MOUNTINFO = """\
 22 27 0:20 / /sys rw,nosuid shared:7 - sysfs sysfs rw
@@ -39,18 +39,28 @@ def test_file_systems_of_zfs_have_their_minor_number() -> None:
 
 
 def test_log_devices_are_those_behind_their_heading() -> None:
-    assert log_devices(LISTING) == ("/dev/disk/by-id/nvme-a-part1", "/dev/nvme1n1p1")
-    assert log_devices(LISTING.partition("logs")[0]) == ()
+    assert devices_of(LISTING, "logs") == ("/dev/disk/by-id/nvme-a-part1", "/dev/nvme1n1p1")
+    assert devices_of(LISTING.partition("logs")[0], "logs") == ()
 
 
-def test_pools_with_special_vdevs_are_said_to_be_called_disk() -> None:
-    special = "special\t-\t-\t-\t-\t-\t-\t-\t-\t-\n\tmirror-4\t14G\t-\t-\t-\t-\t-\t-\t-\tONLINE\n"
-    assert has_special(LISTING + special) and has_special(LISTING + special.replace("special", "dedup"))
-    assert not has_special(LISTING) and log_devices(LISTING + special) == log_devices(LISTING)
-    served = Served({45: "tank/a", 47: "plain"}, {}, special=frozenset({"tank", "unmounted"}))
-    [note] = served.joined(served)[0].notes()
-    assert note.startswith("tank has special or dedup vdevs: what they answer is called disk here")
-    assert not [*served.of(["plain"]).notes()]
+SPECIAL = """\
+dedup\t-\t-\t-\t-\t-\t-\t-\t-\t-
+\t/dev/sde1\t14G\t-\t-\t-\t-\t-\t-\t-\tONLINE
+special                   -      -      -        -         -      -      -      -  -
+\tmirror-4\t14G\t0\t14G\t-\t-\t0%\t0.00%\t-\tONLINE
+\t/dev/sdc1\t14G\t-\t-\t-\t-\t-\t-\t-\tONLINE
+\t/dev/sdd1\t14G\t-\t-\t-\t-\t-\t-\t-\tONLINE
+"""
+
+
+def test_special_vdevs_are_those_behind_their_heading_and_must_stay() -> None:
+    assert devices_of(LISTING + SPECIAL, "special", "dedup") == ("/dev/sde1", "/dev/sdc1", "/dev/sdd1")
+    assert devices_of(LISTING, "special", "dedup") == ()
+    assert devices_of(LISTING + SPECIAL, "logs") == devices_of(LISTING, "logs")
+    before = Served({45: "tank/a"}, {}, special={"tank": frozenset({4})})
+    assert before.vdevs("tank/a").special == {4} and not before.vdevs("plain").special
+    _, problems = before.joined(Served({45: "tank/a"}, {}, special={"tank": frozenset({4, 5})}))
+    assert problems == ["the special vdevs of tank changed meanwhile: which of them answered is not known"]
 
 
 def test_a_number_that_another_file_system_has_later_is_said() -> None:
@@ -74,9 +84,9 @@ def test_where_sync_is_disabled_no_write_waits_for_a_log() -> None:
     found = unsynced("tank\tstandard\ntank/a b\tdisabled\nplain\talways\n")
     logs = {"tank": frozenset({1}), "plain": frozenset[int]()}
     served = Served({45: "tank", 46: "tank/a b", 47: "plain"}, logs, found)
-    assert [served.log_vdevs(name) for name in ("tank", "tank/a b", "tank/a b@s", "plain")] == [
+    assert [served.vdevs(name).log for name in ("tank", "tank/a b", "tank/a b@s", "plain")] == [
         {1}, None, None, set()
     ]  # fmt: skip
     both, problems = served.joined(Served(served.file_systems, logs))
     assert problems == ["sync of tank/a b was changed meanwhile: which writes waited is not known"]
-    assert both.log_vdevs("tank/a b") is None and served.joined(served)[1] == []
+    assert both.vdevs("tank/a b").log is None and served.joined(served)[1] == []

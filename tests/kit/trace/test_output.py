@@ -14,6 +14,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.instruments import request_split
 from kit.trace.output import Class, Counts, Snapshot, differences, parse_trace
 from kit.trace.support import MAP_KEYS
+from kit.trace.tier import Vdevs
 
 DATA = Path(__file__).parents[1] / "data"
 # Phases 2 and 3 of a tracer.
@@ -430,8 +431,8 @@ def test_parts_that_do_not_add_up_are_a_problem() -> None:
 
 def test_rows_are_of_tiers_and_with_sync_disabled_a_commit_is_software() -> None:
     trace = parse_trace(split_text({4010: 20_000, 4019: 80_000}, unjoined=2))
-    [row] = request_split.rows_of(trace, frozenset({1}))
+    [row] = request_split.rows_of(trace, Vdevs(frozenset({1})))
     assert (row.op, row.tier, row.ios, row.unjoined, row.sum_ns) == ("write", "slog", 2, 2, 100_000)
     assert row.parts == {"nfs": 20_000, "unknown": 80_000}
-    [row] = request_split.rows_of(trace, None)
+    [row] = request_split.rows_of(trace, Vdevs(None))
     assert row.unjoined == 0 and row.parts == {"nfs": 20_000, "zil": 80_000}

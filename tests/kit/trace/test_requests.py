@@ -18,7 +18,7 @@ import pytest
 from kit.core.bins import bin_index
 from kit.trace import support
 from kit.trace.output import Trace, parse_trace
-from kit.trace.tier import tier_of
+from kit.trace.tier import Vdevs, tier_of
 from kit.zfs.openzfs_version import ZfsVersion
 
 REQUESTS = Path(__file__).with_name("requests.c")
@@ -99,5 +99,5 @@ def test_a_request_that_ends_while_the_last_counts_are_printed_has_no_extreme(tm
 
 
 def test_the_tiers_of_these_bits() -> None:
-    tiers = {bits: tier_of("read", bits, 0, frozenset()) for bits in EXPECTED}
+    tiers = {bits: tier_of("read", bits, 0, Vdevs()) for bits in EXPECTED}
     assert tiers == {0: "dram", 1: "disk", 2: "l2arc", 3: "disk", 48: "indirect"}

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.store.tables import TIERS
-from kit.trace.tier import tier_of
+from kit.trace.tier import Vdevs, tier_of
 
-LOG = frozenset({3, 7})
+LOG = Vdevs(frozenset({3, 7}), frozenset({5, 9}))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,17 @@ LOG = frozenset({3, 7})
         ("read", 17, 0, "indirect"),  # as recorded: read,17,0, read,18,0 and read,33,0
         ("read", 18, 0, "indirect"),
         ("read", 33, 0, "indirect"),
+        # Of a read the vdev of its data, and above it that of its metadata.
+        ("read", 1, 5, "special"),
+        ("read", 1, 9 | 5 << 12, "special"),
+        ("read", 17, 9 | 5 << 12, "special"),
+        ("read", 17, 5 << 12, "disk"),
+        ("read", 17, 9, "indirect"),
+        ("read", 16, 5 << 12, "special"),
+        ("read", 18, 5 << 12, "special"),
+        ("read", 33, 5, "indirect"),
+        ("write", 64 | 128, 5, "special"),
+        ("commit", 64 | 128, 9, "special"),
         ("write", 64 | 128, 3, "slog"),  # as recorded: write,192
         ("write", 64 | 128, 7, "slog"),
         ("write", 64 | 128, 0, "pool"),
@@ -63,7 +74,7 @@ def test_every_class_has_a_tier_that_can_be_stored(op: str, seen: int, vdev: int
 
 @given(st.sampled_from(["write", "commit"]), st.integers(0, 511), st.integers(0, 8))
 def test_without_a_log_device_nothing_is_slog(op: str, seen: int, vdev: int) -> None:
-    assert tier_of(op, seen, vdev, frozenset()) != "slog"
+    assert tier_of(op, seen, vdev, Vdevs()) != "slog"
 
 
 @given(st.integers(0, 511), st.integers(0, 8))

@@ -172,8 +172,8 @@ def test_a_device_that_was_not_removed_is_an_error() -> None:
 
 def test_log_vdevs_come_from_the_labels() -> None:
     server = server_of_run({"zdb": lambda command: LABEL.replace("id: 2", f"id: {command.argv[-1][-1]}")})
-    assert zil.log_vdev_ids(server, ("/dev/log4", "/dev/log5")) == {4, 5}
-    assert zil.log_vdev_ids(server, ()) == frozenset()
+    assert zil.vdev_ids(server, ("/dev/log4", "/dev/log5")) == {4, 5}
+    assert zil.vdev_ids(server, ()) == frozenset()
 
 
 MIRROR_LABEL = """\
@@ -222,7 +222,7 @@ LABEL 0
 
 def test_the_devices_of_a_log_mirror_name_one_vdev() -> None:
     """Not their own numbers within the mirror, which are those of data vdevs."""
-    assert zil.log_vdev_ids(server_of_run({"zdb": MIRROR_LABEL}), LOGS) == {2}
+    assert zil.vdev_ids(server_of_run({"zdb": MIRROR_LABEL}), LOGS) == {2}
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_the_devices_of_a_log_mirror_name_one_vdev() -> None:
 )
 def test_a_label_without_is_log_is_an_error(label: str) -> None:
     with pytest.raises(HostError, match="does not say that it is a log device"):
-        zil.log_vdev_ids(server_of_run({"zdb": label}), ("/dev/log0",))
+        zil.vdev_ids(server_of_run({"zdb": label}), ("/dev/log0",))
 
 
 def test_properties_in_effect() -> None:

@@ -7,7 +7,7 @@ from kit.recovery.journal import Journal
 from kit.store import under_way
 from kit.store.run_directory import create_run
 from kit.trace.output import Trace, parse_trace
-from kit.trace.tier import tier_of
+from kit.trace.tier import Vdevs, tier_of
 
 DATA = Path(__file__).parents[2] / "data"
 READ = (DATA / "trace-read.json").read_text()
@@ -27,11 +27,14 @@ def going_on(folder: Path, **changes):
     return run, journal
 
 
-def totals(trace: Trace, log_vdevs=frozenset()):
+NO_VDEVS = Vdevs()
+
+
+def totals(trace: Trace, vdevs=NO_VDEVS):
     """(op, tier) to counts by bin, of the last counts of a whole trace."""
     made = {}
     for (op, seen, vdev), bins in trace.snapshots[-1].counts.items():
-        held = made.setdefault((op, tier_of(op, seen, vdev, log_vdevs)), {})
+        held = made.setdefault((op, tier_of(op, seen, vdev, vdevs)), {})
         for index, count in bins.items():
             held[index] = held.get(index, 0) + count
     return made
