@@ -112,6 +112,25 @@ def test_a_load_without_writes_has_no_probes_that_only_they_need() -> None:
     assert reads.tracepoints == whole.tracepoints and "nfsd_commit" in reads.functions
 
 
+@pytest.mark.parametrize("version", ZFS)
+def test_only_a_pool_with_special_vdevs_costs_a_look_at_the_vdev_of_each_read(version: str) -> None:
+    usual, special = (support.program(ZFS[version], observe=True, special=each) for each in (False, True))
+    assert usual.functions == special.functions and len(special.text) > len(usual.text)
+    assert "$vdev << 44" in special.text and "(@seen[tid] | $place) - $place" in special.text
+    # The bit of a read that has issued its I/O is below the vdev.
+    assert "@demand[tid] < 256" not in special.text
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_files_are_looked_at_where_they_are_asked_for_alone(local: bool) -> None:
+    kinds = {"observe": not local, "local": local}
+    usual, files = (support.program(NEW, **kinds, files=each) for each in (False, True))
+    assert "@files" not in usual.text and files.text.count("@files[") == 2
+    # A call has its file from its begin on; a request has the dentry of its handle.
+    assert ("@dentry[tid]" in files.text) is local
+    assert all(f"clear({name})" in files.text for name in ("@files", *(("@dentry",) if local else ())))
+
+
 def test_the_program_has_two_parameters_and_nothing_that_only_some_bpftrace_know() -> None:
     assert set(re.findall(r"\$\d+", code(EVERY_TEXT))) == {"$1", "$2"}
     assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - $begin)") == 2

@@ -8,10 +8,11 @@ import polars as pl
 import pytest
 
 from kit.store.latency import Latency
+from kit.store.parts.observed import ObservedRow
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import summary as summaries
 from reports.analysis.headline import headline
-from reports.features.observed.judge import lines
+from reports.features.observed.judge import lines, savings
 from tests.reports import synthetic
 
 S = 10**9
@@ -114,6 +115,19 @@ def test_what_does_not_close_makes_it_unknown(changes: dict[str, Any], id_: str)
     summary = summary_of(*observed(phase=changes))
     assert summary.verdict == "unknown"
     assert id_ in {each.id for each in summary.causes}, summary.reasons
+
+
+def test_a_special_vdev_is_a_tier_of_its_own() -> None:
+    loads = [("plain", "read", "special", 1000, 30), ("plain", "write", "special", 1000, 10),
+             ("plain", "read", "disk", 5000, 2)]  # fmt: skip
+    rows = [
+        ObservedRow(client="a", file_system=name, op=op, tier=tier, ios=ios, share=0.0,
+                    waited_ns=ios * us * 1000, waited_share=0.0)
+        for name, op, tier, us, ios in loads
+    ]  # fmt: skip
+    assert dict(savings(rows)) == pytest.approx(
+        {"a faster special vdev": 0.8, "faster disks": 0.4, "a larger cache": 0.8}
+    )
 
 
 def test_a_file_system_that_the_manifest_does_not_have_is_a_contradiction() -> None:
