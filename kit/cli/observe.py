@@ -48,6 +48,9 @@ ProgramOption = Annotated[
         help="Print the tracer for this OpenZFS, to run it by hand where hsp cannot be.",
     ),
 ]
+SplitOption = Annotated[
+    bool, typer.Option("--split", help="Where the time of requests goes, too: devices, FLUSH, software.")
+]
 CostOption = Annotated[
     str,
     typer.Option(
@@ -75,6 +78,7 @@ def observe(
     files: Annotated[
         bool, typer.Option("--files", help="By file, too. The names of files are in the result.")
     ] = False,
+    split: SplitOption = False,
     cost_max: CostOption = "5%",
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
@@ -95,7 +99,9 @@ def observe(
         return
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
-    asked = Asked(tuple(dataset or ()), local, files, percentage("--cost-max", cost_max))
+    if split and local:
+        raise ConfigError("--split is of NFS requests", "leave out --local, or --split")
+    asked = Asked(tuple(dataset or ()), local, files, split, percentage("--cost-max", cost_max))
     address, config = _server(host, testbed)
     progress = Progress()
     with progress.step("connecting"):

@@ -12,11 +12,12 @@ class Asked:
     """`datasets`: names of pools or datasets; requests to others are counted together. Empty: all.
 
     `local`: calls of all processes of the server, in the place of the requests of NFS clients. `files`: by
-    file, too. `cost_max`: the part of the mean latency that the tracer's probes may take (0 to 1); above it
-    the observation ends.
+    file, too. `split`: where the time of each NFS request goes, too. `cost_max`: the part of the mean latency
+    that the tracer's probes may take (0 to 1); above it the observation ends.
     """
 
     datasets: tuple[str, ...] = ()
     local: bool = False
     files: bool = False
+    split: bool = False
     cost_max: float = COST_MAX

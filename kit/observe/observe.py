@@ -25,7 +25,7 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import histograms
 from kit.instruments.histograms import IntervalGrid
-from kit.observe import callers, counters, probe_cost, served, tracer_use
+from kit.observe import by_file_system, callers, counters, probe_cost, served, tracer_use
 from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
 from kit.observe.asked import Asked
@@ -49,7 +49,7 @@ from kit.store.run_directory import RunDir
 from kit.store.under_way import Place, UnderWay
 from kit.trace import nfsd_tracer, support
 from kit.trace.nfsd_tracer import Tracer, TracerFiles
-from kit.trace.output import Class, Snapshot, Trace, parse_trace, place_of
+from kit.trace.output import Trace, parse_trace, place_of
 from kit.zfs import openzfs_version
 from kit.zfs.openzfs_version import ZfsVersion
 
@@ -107,7 +107,7 @@ def observe(
         journal.know_host(_SERVER, read_identity(server))
         around = _Observation(server, clock, run_dir, journal, record, progress, asked)
         looked = around.look(entry.token, duration_ns)
-        phase, frames = _phase(looked, clock)
+        phase, frames = _phase(looked, clock, split=asked.split)
         record.fill(observed=_observed(looked), phases=(phase,))
         record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
@@ -271,6 +271,8 @@ def support_of(server: Host, zfs: ZfsVersion, asked: Asked) -> support.TracingSu
     """The tracer for this server. Raises HostError where its file systems could not be told apart."""
     tracing = support.find_tracing(server, zfs, local=asked.local)
     why = tracing.reason or tracing.why_no_places
+    if not why and asked.split:
+        why = support.why_no_split(server, zfs, tracing)
     if not why and server.run(["test", "-r", _TYPES], check=False).returncode:
         why = f"the kernel of {server.name} has no {_TYPES}"
     if why:
@@ -285,7 +287,7 @@ def _program(zfs: ZfsVersion, asked: Asked, before: Served) -> support.Program:
     """What is asked for; where a pool has special vdevs, reads have the vdev that they are from."""
     special = any(before.special.values())
     return support.program(
-        zfs, observe=not asked.local, local=asked.local, files=asked.files, special=special
+        zfs, observe=not asked.local, local=asked.local, files=asked.files, special=special, split=asked.split
     )
 
 
@@ -304,7 +306,7 @@ def _traced(
             pass  # what is left there is in the journal
 
 
-def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
+def _phase(looked: Looked, clock: Clock, *, split: bool) -> tuple[Phase, list[pl.DataFrame]]:
     """The entry of the phase, and the rows of each file system: its name stands for the host."""
     trace, (known, problems) = looked.trace, looked.before.joined(looked.after)
     origin_ns = trace.snapshots[0].at_ns if trace.snapshots else 0
@@ -313,8 +315,8 @@ def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
     extremes: list[Extreme] = []
     sums: list[Sum] = []
     tiers: dict[tuple[str, str], int] = {}
-    for name, places in _names(trace, known).items():
-        part, vdevs = only(trace, places), known.vdevs(name)
+    for name, places in by_file_system.names(trace, known).items():
+        part, vdevs = by_file_system.only(trace, places), known.vdevs(name)
         try:
             cells = histograms.server_cells(part, grid, vdevs)
         except ValueError as error:
@@ -342,42 +344,16 @@ def _phase(looked: Looked, clock: Clock) -> tuple[Phase, list[pl.DataFrame]]:
         extremes=tuple(extremes), sums=tuple(sums),
         problems=problems_of("tier-tracer", (*looked.problems, *problems)), events=looked.events,
         start_ns=0, end_ns=max(end_ns, last_ns + looked.interval_ns),
+        split=by_file_system.split_of(trace, known, PHASE) if split else None,
     ), frames  # fmt: skip
 
 
 def _checks(looked: Looked, known: Served, tiers: Mapping[tuple[str, str], int]) -> Iterator[Check | Missing]:
     if looked.trace.local:
-        return local_calls.checks(looked.around, looked.trace, _names(looked.trace, known), tiers)
+        return local_calls.checks(
+            looked.around, looked.trace, by_file_system.names(looked.trace, known), tiers
+        )
     return counters.checks(looked.around, looked.trace, tiers)
-
-
-def _names(trace: Trace, known: Served) -> dict[str, set[int]]:
-    """Places by the name of their file system; without those that are not of ZFS."""
-    found: dict[str, set[int]] = {}
-    for place in places_of(trace):
-        if name := known.file_systems.get(place):
-            found.setdefault(name, set()).add(place)
-    return found
-
-
-def places_of(trace: Trace) -> set[int]:
-    last = trace.snapshots[-1].counts if trace.snapshots else {}
-    return {place_of(key) for key in last}
-
-
-def only(trace: Trace, places: set[int]) -> Trace:
-    """The requests to these places."""
-
-    def kept(of: Mapping[Class, Value]) -> dict[Class, Value]:
-        return {key: value for key, value in of.items() if place_of(key) in places}
-
-    return replace(
-        trace,
-        snapshots=[Snapshot(each.at_ns, kept(each.counts)) for each in trace.snapshots],
-        lowest=kept(trace.lowest),
-        highest=kept(trace.highest),
-        sums=kept(trace.sums),
-    )
 
 
 def _observed(looked: Looked) -> Observed:
@@ -404,7 +380,7 @@ def _observed(looked: Looked) -> Observed:
             )
             for name, ids in known.logs.items()
         ),
-        file_systems=tuple(sorted(_names(looked.trace, known))),
+        file_systems=tuple(sorted(by_file_system.names(looked.trace, known))),
         elsewhere=strange - others,
         others=others,
     )

@@ -350,6 +350,25 @@ def test_the_kernel_stops_counting_with_the_connection_or_by_the_guard(served: R
     assert not changed(before, served)
 
 
+def test_a_split_says_which_device_requests_wait_for(served: Rig, tmp_path: Path) -> None:
+    with Observation(served, tmp_path, "--split") as seen:
+        read(served)
+        for path in _SERVED:
+            write(served, path)
+    summary = seen.summary()
+    assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
+    [split] = summary["split"]
+    tiers = {(each["op"], each["tier"]): each for each in split["tiers"]}
+    assert all(each["joined"] == 1 for each in tiers.values())
+    parts = {key: {part["part"]: part["mean_us"] for part in each["parts"]} for key, each in tiers.items()}
+    # What the devices take at least, and no more than what requests take.
+    assert parts["write", "slog"]["log_write"] >= _LOG_NS / 1e3
+    assert parts["write", "pool"]["log_write"] >= _DISK_NS / 1e3
+    assert parts["read", "disk"]["read"] >= _DISK_NS / 1e3 * 0.99
+    for key, each in parts.items():
+        assert sum(each.values()) == pytest.approx(tiers[key]["mean_us"], rel=0.01)
+
+
 # Metadata, and the small blocks of one dataset, lie on an SSD that takes 1 ms; those of the other on a disk.
 _MAKE_SPECIAL = """\
 at=/sys/kernel/config/nullb/hspspecial; mkdir $at; cd $at
