@@ -31,7 +31,7 @@ WRONG = {
     "± 2": r"±\d|\+/-",
     "0.2 to 1": r"(?<![\w.:-])[\d.]+-[\d.]+ ?(?:%|[nµm]?s)\b",
 }
-QUOTED = r"\d ?\*? ?\d*kB|zfs_\w+(?: is |=)\w+|repaired 0B|\d+ ns\b|(?<=\t)\d+x\d+k\b|at most 0B"
+QUOTED = r"\d ?\*? ?\d*kB|zfs_\w+(?: is |=)\w+|repaired 0B|\d+ ns\b|(?<=[\t(])\d+x\d+k\b|at most 0B"
 WORDS = """() => {
     const hidden = document.querySelectorAll(".plot, code, sup, #settings, #testbed");
     for (const each of hidden) each.hidden = true;

@@ -41,7 +41,7 @@ STORED = {
         "import.source.files import.source.program mount.source phases.[].checks.[].source "
         "phases.[].client_log.slowest.[].host "
         "phases.[].machines.[].host phases.[].clients.[].host phases.[].cpu.[].host "
-        "observed.file_systems.[] observed.callers.[].file_system "
+        "observed.file_systems.[] observed.callers.[].file_system observed.files.[].file_system "
         "phases.[].extremes.[].host phases.[].shares.source "
         "phases.[].sums.[].host phases.[].unavailable.[].source testbed.devices.[].path testbed.file"
     ),
