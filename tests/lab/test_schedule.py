@@ -67,7 +67,7 @@ def test_each_is_done_at_its_time_judged_and_undone(image: Image, tmp_path: Path
     assert done.code == 1, done.stderr
     # Of all that was declared one alone does not hold, and it is named.
     (reason,) = done.summary["reasons"]
-    assert reason.startswith("soak: nfsd is restarted, 1s without it at 0:00:21: ")
+    assert reason.startswith("soak: fault at 0:00:21 (nfsd is restarted, 1s without it): ")
     rows = {row["what"]: row for row in done.summary["faults"]}
     assert {what: row["ok"] for what, row in rows.items()} == {
         "stall": True, "offline": True, "snapshots": True, "nfsd-restart": False, "scrub": True,
