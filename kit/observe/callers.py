@@ -12,7 +12,7 @@ from kit.trace.tier import tier_of
 
 # Rows in the manifest; the rest are together.
 _MOST_ROWS = 1000
-MOST_FILES = 200
+_MOST_FILES = 200
 OTHERS = "(others)"
 
 
@@ -40,7 +40,7 @@ def rows(trace: Trace, known: Served) -> tuple[CallerRow, ...]:
 
 
 def files(trace: Trace, known: Served) -> tuple[FileRow, ...]:
-    """By file, op and tier: those that waited longest first, and no more than MOST_FILES."""
+    """By file, op and tier: those that waited longest first, and no more than _MOST_FILES."""
     found: Counter[tuple[str, int, str, str, str]] = Counter()
     ios = Counter[tuple[str, int, str, str, str]]()
     for (file, number, key), (calls, waited_ns) in trace.files.items():
@@ -52,7 +52,7 @@ def files(trace: Trace, known: Served) -> tuple[FileRow, ...]:
     return tuple(
         FileRow(name=row[0], number=row[1], file_system=row[2], op=row[3], tier=row[4], ios=ios[row],
                 waited_ns=waited_ns)
-        for row, waited_ns in found.most_common(MOST_FILES)
+        for row, waited_ns in found.most_common(_MOST_FILES)
     )  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""The observed server as the observation may use it: it reads, and writes into its own directory alone.
+"""The observed server as the observation may use it: it reads, and writes into its own directory.
+
+Besides it sets one number of the kernel for a second, and sets it back (kit.observe.probe_cost).
 
 Every command is held against a closed list. What is not in it is refused before it is sent.
 """

@@ -1,6 +1,7 @@
 """An observation: the tracer on a server that serves, for a time, with the counters around it.
 
-Nothing of the server is changed: the tracer's files lie in /run/hsp until its end, like those of a run.
+Nothing of the server is changed that stays: the tracer's files lie in /run/hsp until its end, like those of a
+run, and the kernel counts the time of its programs for a second now and then (kit.observe.probe_cost).
 """
 
 from __future__ import annotations

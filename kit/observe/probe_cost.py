@@ -34,7 +34,7 @@ look() {{
   if test "$kind" = nfs; then cat {NFSD}
   else grep -rhsE --include='objset-*' '^(reads|writes) ' /proc/spl/kstat/zfs; fi
   echo {_MARK}
-  grep -hsE '^(prog_id|run_time_ns|run_cnt):' /proc/"$tracer"/fdinfo/*
+  grep -hsE '^(prog_id|run_time_ns):' /proc/"$tracer"/fdinfo/*
   echo {_MARK}
 }}
 on=

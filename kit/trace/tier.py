@@ -14,7 +14,7 @@ _DIRECT = 8
 _DISK, _DISK_METADATA = 1, 16
 _L2ARC, _L2ARC_METADATA = 2, 32
 _SHARED = 4
-# Of a read, where the program has special.bt: the vdev of its data, and that of its metadata above it.
+# Of a read, where the program has vdev_of_read.bt: the vdev of its data, and that of its metadata above it.
 _READ_VDEV_BITS = 12
 _READ_VDEV = (1 << _READ_VDEV_BITS) - 1
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -19,8 +15,26 @@ import pytest
 from kit.core.errors import EXIT_UNKNOWN
 from kit.observe import local, probe_cost
 from kit.trace.support import MAP_KEYS
-from tests.lab.conftest import ROOT
-from tests.lab.hoststate import State, differences, state_of
+from tests.lab.hoststate import state_of
+from tests.lab.observed import (
+    DISK_NS,
+    LOG_NS,
+    MAKE,
+    OF_NFS,
+    READS,
+    SERVED,
+    UNMAKE,
+    WRITE,
+    WRITES,
+    Observation,
+    changed,
+    has_begun,
+    misplaced,
+    read,
+    serve,
+    start,
+    write,
+)
 from tests.lab.rig import Bed, Rig
 from tests.lab.template import hsp
 from tests.lab.test_faults import wait_for
@@ -28,154 +42,16 @@ from tests.lab.test_faults import wait_for
 PROTECTS = ("kit/observe", "kit/trace", "reports/features/observed")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
-# As an administrator makes them: disks that take 4 ms, a log device of 1 ms; a pool with and one without log.
-# The files are there, and an import later the ARC has nothing of them.
-_MAKE = """\
-set -e
-modprobe null_blk nr_devices=0
-device() {
-  at=/sys/kernel/config/nullb/$1; mkdir $at; cd $at
-  echo 1 >memory_backed; echo 128 >size; echo 2 >irqmode; echo $2 >completion_nsec; echo 1 >power
-}
-device hspdisk 4000000; device hspother 4000000; device hsplog 1000000; cd /
-echo 1 >/sys/module/zfs/parameters/zfs_prefetch_disable
-zpool create -f -O recordsize=4k -O compression=off -O atime=off -m /tank tank /dev/hspdisk log /dev/hsplog
-zpool create -f -O recordsize=4k -m /plain plain /dev/hspother
-zfs create tank/home; zfs create -o sync=disabled tank/unsynced
-zfs create -o primarycache=metadata tank/cold
-zfs create -o primarycache=metadata -o compression=lz4 tank/packed
-yes | head -c 64k >/tank/packed/letters
-fio --name=fill --filename=/tank/home/read --rw=write --bs=128k --size=1m --end_fsync=1 >/dev/null
-zpool export tank; zpool import -d /dev tank
-mkdir -p /mnt
-"""
-# $1: the path, $2: its fsid. In a file: `zfs create` makes `exportfs -ra`, which forgets others.
-_EXPORTS = "/etc/exports.d/observed.exports"
-_SERVE = f"""\
-set -e
-mkdir -p /etc/exports.d "/mnt$1"
-echo "$1 127.0.0.1(rw,no_root_squash,insecure,no_subtree_check,fsid=$2)" >>{_EXPORTS}; exportfs -ra
-mount -t nfs -o vers=3,proto=tcp,nolock,noac "127.0.0.1:$1" "/mnt$1"
-"""
-_SERVED = ("/tank/home", "/tank/unsynced", "/plain")
-_UNMAKE = f"""\
-umount -f /mnt/tank/* /mnt/plain; rmdir /mnt/tank/* /mnt/tank /mnt/plain; rm {_EXPORTS}; exportfs -ra
-zpool destroy tank; zpool destroy plain
-echo 0 >/sys/module/zfs/parameters/zfs_prefetch_disable
-for at in /sys/kernel/config/nullb/*/; do echo 0 >"$at/power"; rmdir "$at"; done; modprobe -r null_blk
-"""
-# 512-byte writes by O_DSYNC of this many, in this file.
-_WRITE = (
-    "fio --ioengine=psync --direct=1 --bs=512 --size=1m --rw=randwrite --sync=dsync --name=w "
-    "--number_ios={n} --filename=/mnt{path}/w >/dev/null"
-)
-_READ = (
-    "cd /tmp && fio --ioengine=psync --direct=1 --bs=512 --size=1m --rw=randread --randseed=7 --name=r "
-    "--number_ios={n} --filename=/mnt/tank/home/read --write_iolog=iolog >/dev/null && "
-    "grep -E ' read ' iolog; rm iolog"
-)
-_WRITES, _READS, _OF_NFS, _RECORD_BYTES = 100, 400, 5, 4096
-_DISK_NS, _LOG_NS = 4_000_000, 1_000_000
-
-
-def serve(rig: Rig, path: str, fsid: int) -> None:
-    rig.host.run(["sh", "-c", _SERVE, "sh", path, str(fsid)], deadline_s=300)
-
-
-def write(rig: Rig, path: str, n: int = _WRITES) -> None:
-    rig.host.run(["sh", "-c", _WRITE.format(n=n, path=path)], deadline_s=300)
-
-
-def read(rig: Rig) -> tuple[int, int]:
-    """How many reads, and how many different records of the file they are of, by fio's own log."""
-    lines = rig.host.run(["sh", "-c", _READ.format(n=_READS)], deadline_s=300).stdout.splitlines()
-    offsets = [int(line.split()[-2]) for line in lines]
-    return len(offsets), len({offset // _RECORD_BYTES for offset in offsets})
-
 
 @pytest.fixture(scope="module")
 def served(rig: Rig) -> Iterator[Rig]:
-    rig.host.run(["sh", "-c", _MAKE], deadline_s=300)
+    rig.host.run(["sh", "-c", MAKE], deadline_s=300)
     try:
-        for number, path in enumerate(_SERVED, start=1):
+        for number, path in enumerate(SERVED, start=1):
             serve(rig, path, number)
         yield rig
     finally:
-        rig.host.run(["sh", "-c", _UNMAKE], deadline_s=300, check=False)
-
-
-def changed(before: State, served: Rig) -> list[str]:
-    """But for what nfsd has in its caches, which it forgets by itself, and the test's own new file system."""
-    found = differences(before, state_of(served.host))
-    return [text for text in found if not text.startswith("nfsd's") and "/tank/late" not in text]
-
-
-def has_begun(results: Path, step: str) -> bool:
-    return any(f'"{step}"' in each.read_text() for each in results.glob("observe/2*/journal.jsonl"))
-
-
-def start(argv: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "kit.cli", *argv], cwd=ROOT, text=True)
-
-
-class Observation:
-    """`hsp observe` of the rig until the block ends: Ctrl-C, as a person ends it."""
-
-    def __init__(self, rig: Rig, folder: Path, *words: str) -> None:
-        self._words = ["observe", "--testbed", os.fspath(Bed(rig, folder, {"data": ("vd0",)}).path)]
-        self._words += ["--for", "1h", "--results", os.fspath(folder), *words]
-        self._folder = folder
-        self.code = -1
-
-    def __enter__(self) -> Observation:
-        self._process = start(self._words)
-        wait_for(lambda: has_begun(self._folder, "observe") or self.ended, 300, "the observation")
-        assert not self.ended
-        return self
-
-    @property
-    def ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def __exit__(self, *_: object) -> None:
-        if not self.ended:
-            self._process.send_signal(signal.SIGINT)
-        self.code = self._process.wait(300)
-
-    @property
-    def run(self) -> Path:
-        return self._folder / "observe" / "latest"
-
-    def summary(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.run / "summary.json").read_text())
-        return found
-
-    def files(self) -> dict[tuple[str, str, str, str], int]:
-        """I/Os by file system, name, op and tier."""
-        found = json.loads((self.run / "manifest.json").read_text())["observed"]["files"]
-        made: Counter[tuple[str, str, str, str]] = Counter()
-        for row in found:
-            # fio makes a file of another size anew.
-            made[row["file_system"], row["name"], row["op"], row["tier"]] += row["ios"]
-        return dict(made)
-
-    def rows(self) -> dict[tuple[str, str], dict[str, int]]:
-        """I/Os by tier, of each file system and op."""
-        made: dict[tuple[str, str], dict[str, int]] = {}
-        for row in self.summary()["observed"]:
-            made.setdefault((row["file_system"], row["op"]), {})[row["tier"]] = row["ios"]
-        return made
-
-
-def misplaced(run: Path) -> int:
-    """I/Os whose tier is not that of their latency, by what the devices take at least."""
-    least = {"disk": _DISK_NS, "indirect": _DISK_NS, "pool": _DISK_NS, "slog": _LOG_NS}
-    latency = pl.read_parquet(run / "latency.parquet").select("tier", "lo_ns", "hi_ns", "count")
-    return sum(
-        count
-        for tier, low_ns, high_ns, count in latency.iter_rows()
-        if high_ns < least.get(tier, 0) or (tier == "dram" and low_ns >= _LOG_NS)
-    )
+        rig.host.run(["sh", "-c", UNMAKE], deadline_s=300, check=False)
 
 
 def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: Rig, tmp_path: Path) -> None:
@@ -184,7 +60,7 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
     with Observation(served, tmp_path, "--files") as seen:
         served.host.run(["zpool", "scrub", "tank"])
         reads, records = read(served)
-        for path in _SERVED:
+        for path in SERVED:
             write(served, path)
         served.host.run(["sh", "-c", "zfs create tank/late && rpc.nfsd 0 && rpc.nfsd 4"])
         serve(served, "/tank/late", 9)
@@ -193,13 +69,13 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
         counting = ["sh", "-c", "test -e /run/hsp/2*/counting"]
         wait_for(lambda: served.host.run(counting, check=False).returncode != 0, 60, "its end")
         write(served, "/tank/late", 20)
-        write(served, "/tank/late", _WRITES - 20)
+        write(served, "/tank/late", WRITES - 20)
     summary, rows = seen.summary(), seen.rows()
     assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
     writes = {name: tiers for (name, op), tiers in rows.items() if op == "write"}
     assert writes == {
-        "tank/home": {"slog": _WRITES}, "tank/late": {"slog": _WRITES}, "plain": {"pool": _WRITES},
-        "tank/unsynced": {"dram": _WRITES},
+        "tank/home": {"slog": WRITES}, "tank/late": {"slog": WRITES}, "plain": {"pool": WRITES},
+        "tank/unsynced": {"dram": WRITES},
     }  # fmt: skip
     assert {row["client"] for row in summary["observed"]} == {"127.0.0.1"}
     (used,) = (note for note in summary["notes"] if note.startswith("bpftrace used "))
@@ -210,18 +86,16 @@ def test_tiers_are_those_of_each_pool_and_the_counts_those_of_the_load(served: R
     for (name, file, op, _), ios in seen.files().items():
         of_files[name, file, op] += ios
     assert of_files == {
-        ("tank/home", "read", "read"): _READS,
-        **{(path.strip("/"), "w", "write"): _WRITES for path in (*_SERVED, "/tank/late")},
+        ("tank/home", "read", "read"): READS,
+        **{(path.strip("/"), "w", "write"): WRITES for path in (*SERVED, "/tank/late")},
     }
     operations = json.loads((seen.run / "manifest.json").read_text())["observed"]["operations"]
     calls = {each["name"]: each["calls"] for each in operations}
-    assert (
-        calls["NFSv3 READ"] == _READS and calls["NFSv3 WRITE"] == 4 * _WRITES and calls["NFSv3 CREATE"] == 5
-    )
+    assert calls["NFSv3 READ"] == READS and calls["NFSv3 WRITE"] == 4 * WRITES and calls["NFSv3 CREATE"] == 5
     found = rows["tank/home", "read"]
     assert found.get("disk", 0) + found.get("indirect", 0) == records
-    assert found["dram"] == reads - records == _READS - records
-    assert misplaced(seen.run) <= 0.01 * (_READS + 4 * _WRITES)
+    assert found["dram"] == reads - records == READS - records
+    assert misplaced(seen.run) <= 0.01 * (READS + 4 * WRITES)
     assert not changed(before, served)
 
 
@@ -256,12 +130,12 @@ _UNLAY = "cd /tank/home && rm -f warm served log forced /tank/cold/cold /plain/n
 def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_openzfs(
     served: Rig, tmp_path: Path
 ) -> None:
-    nfs = _NFS_FIO.format(nfs=_OF_NFS)
+    nfs = _NFS_FIO.format(nfs=OF_NFS)
     served.host.run(["sh", "-ec", nfs + _LAY], deadline_s=300)
     try:
         before = local.read(served.host)
         with Observation(served, tmp_path, "--local", "--files") as seen:
-            load = nfs + _LOCAL_LOAD.format(n=_WRITES)
+            load = nfs + _LOCAL_LOAD.format(n=WRITES)
             said = served.host.run(["sh", "-ec", load], deadline_s=300).stdout
         after = local.read(served.host)
     finally:
@@ -282,7 +156,7 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
         ("fio", "tank/cold", "read", "disk"): done["cold", "read"],
         ("dd", "tank/home", "read", "dram"): (1 << 20) // (64 << 10),
         ("dd", "tank/packed", "read", "dram"): 16 - pointers,
-        ("nfsd", "tank/home", "write", "slog"): _OF_NFS,
+        ("nfsd", "tank/home", "write", "slog"): OF_NFS,
     }
     files, of_job = seen.files(), {
         ("write", "slog"): "log", ("write", "pool"): "nolog", ("write", "dram"): "forced",
@@ -292,10 +166,10 @@ def test_programs_have_the_tiers_of_their_datasets_and_the_counts_of_fio_and_ope
         (name, of_job[op, tier], op, tier): ios + (16 if of_job[op, tier] == "warm" else 0)
         for (program, name, op, tier), ios in rows.items() if program == "fio"
     }  # fmt: skip
-    assert files["tank/home", "served", "write", "slog"] == _OF_NFS
+    assert files["tank/home", "served", "write", "slog"] == OF_NFS
     manifest = json.loads((tmp_path / "observe" / "latest" / "manifest.json").read_text())
     apart = manifest["observed"]
-    assert apart["empty"] == 1 and apart["mapped"] >= done["mapped", "read"] == _WRITES
+    assert apart["empty"] == 1 and apart["mapped"] >= done["mapped", "read"] == WRITES
     moved = Counter({("tank/cold", "read"): apart["mapped"]})
     moved["tank/packed", "read"] += pointers
     for (_, name, op, _), ios in rows.items():
@@ -353,7 +227,7 @@ def test_the_kernel_stops_counting_with_the_connection_or_by_the_guard(served: R
 def test_a_split_says_which_device_requests_wait_for(served: Rig, tmp_path: Path) -> None:
     with Observation(served, tmp_path, "--split") as seen:
         read(served)
-        for path in _SERVED:
+        for path in SERVED:
             write(served, path)
     summary = seen.summary()
     assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
@@ -362,8 +236,8 @@ def test_a_split_says_which_device_requests_wait_for(served: Rig, tmp_path: Path
     assert all(each["joined"] == 1 for each in tiers.values())
     parts = {key: {part["part"]: part["mean_us"] for part in each["parts"]} for key, each in tiers.items()}
     # What the devices take at least, and no more than what requests take.
-    assert parts["write", "slog"]["log_write"] >= _LOG_NS / 1e3
-    assert parts["write", "pool"]["log_write"] >= _DISK_NS / 1e3
+    assert parts["write", "slog"]["log_write"] >= LOG_NS / 1e3
+    assert parts["write", "pool"]["log_write"] >= DISK_NS / 1e3
     # The ARC has what another test has read, and no device has a part in that.
     assert {*parts["read", "dram"]} == {"nfs", "zfs"}
     for key, each in parts.items():
@@ -414,7 +288,7 @@ def test_what_a_special_vdev_answers_is_not_called_disk(served: Rig, tmp_path: P
     latency = pl.read_parquet(seen.run / "latency.parquet").filter(pl.col("op") == "read")
     # By the upper ends of bins.
     fastest = dict(latency.group_by("tier").agg(pl.col("hi_ns").min()).iter_rows())
-    assert _LOG_NS < fastest["special"] < _DISK_NS < fastest["disk"]
+    assert LOG_NS < fastest["special"] < DISK_NS < fastest["disk"]
 
 
 # Each has its own log blocks, reads and fsyncs.
@@ -499,7 +373,7 @@ def test_a_trace_taken_by_hand_is_imported(served: Rig, tmp_path: Path) -> None:
     lines = [line.removeprefix(" *   ") for line in done.stdout.splitlines() if line.startswith(" *   ")]
     host.run(["mkdir", "/tmp/by-hand"])
     host.put(done.stdout.encode(), "/tmp/by-hand/nfsd.bt")
-    load = _WRITE.format(n=_WRITES, path="/tank/home")
+    load = WRITE.format(n=WRITES, path="/tank/home")
     script = "\n".join(lines[:3]).replace("sleep 600", load)
     host.run(["bash", "-c", f"set -m; cd /tmp/by-hand; {script}"], deadline_s=300)
     ids = host.run(["sh", "-c", lines[3].replace("POOL", "tank").partition("#")[0]]).stdout.split()
@@ -512,4 +386,4 @@ def test_a_trace_taken_by_hand_is_imported(served: Rig, tmp_path: Path) -> None:
     )
     assert made.returncode == 0, made.stderr
     summary = json.loads((tmp_path / "import" / "latest" / "summary.json").read_text())
-    assert {(row["op"], row["tier"]): row["count"] for row in summary["rows"]} == {("write", "slog"): _WRITES}
+    assert {(row["op"], row["tier"]): row["count"] for row in summary["rows"]} == {("write", "slog"): WRITES}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.observed import Observation
 from tests.lab.rig import Bed, Rig
-from tests.lab.test_observe import Observation
 from tests.lab.workloads import JOB, TUNED, UNCACHED, head
 
 PROTECTS = ("kit/observe", "kit/trace")

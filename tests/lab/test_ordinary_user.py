@@ -29,10 +29,10 @@ from kit.store.slog import SlogTest
 from tests.lab.conftest import ROOT
 from tests.lab.diskstates import States
 from tests.lab.hoststate import differences, state_of
+from tests.lab.observed import has_begun, start
 from tests.lab.pools import dataset, mounted
 from tests.lab.rig import Bed, Rig, agreed_commands, call
 from tests.lab.test_faults import wait_for
-from tests.lab.test_observe import has_begun, start
 from tests.lab.workloads import write_device_phases, write_small
 from tests.sudo_lines import documented
 
