@@ -169,9 +169,10 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
         sizes += [f"cache {' + '.join(map(format_iec, used))}"]
     record = format_binary_bytes(record_bytes(workload.dataset.properties))
     lines = [f"of the working set, in records of {record}, will answer ({', '.join(sizes)}):"]
+    shown = [tier for tier in READ_TIERS if tier != "special" or plan.testbed.devices("special")]
     lines += [
-        f"  {tier:6} {format_iec(held.of(tier)):>10}  {format_percent(held.of(tier) / size):>5}"
-        for tier in READ_TIERS
+        f"  {tier:7} {format_iec(held.of(tier)):>10}  {format_percent(held.of(tier) / size):>5}"
+        for tier in shown
     ]
     parts = {
         "data": arc.data,

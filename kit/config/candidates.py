@@ -22,12 +22,13 @@ from kit.config.testbed_devices import Device
 from kit.config.workload_base import Document, WorkloadSource, tables_of
 
 AUTO = "auto"
-_ROLES: Mapping[str, Role] = {"use.log": "log", "use.cache": "cache"}
+_ROLES: Mapping[str, Role] = {"use.log": "log", "use.cache": "cache", "use.special": "special"}
 _ELSEWHERE: Mapping[str, Role] = {**_ROLES, "use.data": "data"}
 # A phase with one of these tiers, targets or removed devices measures a device of the role.
 _ABOUT = {
     "slog": "log", "device:log": "log", "log": "log",
     "l2arc": "cache", "device:cache": "cache", "cache": "cache",
+    "special": "special", "device:special": "special",
 }  # fmt: skip
 
 

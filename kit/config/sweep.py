@@ -17,11 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, get_args
 
 from pydantic import AfterValidator, Field
 
 from kit.config.tables.phase_table import Name
+from kit.config.tables.precondition_table import Role
 from kit.config.toml import Place, Table, nearest, printable, validate
 from kit.config.toml_lines import KeyPath
 from kit.config.workload_base import Document, WorkloadSource
@@ -43,12 +44,12 @@ _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
     "nfs": ("version", "options", "engine"),
     "precondition": (),
     "setting": (),
-    "use": ("data", "log", "cache", "clients"),
+    "use": (*get_args(Role), "clients"),
     "warmup": ("duration", "read_first", "l2arc_min", "feed_max", "windows", "window", "deadline"),
     "working_set": ("size", "fill_block"),
 }
 # Of the pool itself; its other keys are properties.
-_POOL_KEYS = ("data", "groups", "log", "cache_size")
+_POOL_KEYS = ("data", "groups", "log", "cache_size", "special_size")
 # Where the key stands in the workload; a property's table may be left out.
 _PROPERTIES = {"dataset": ("dataset", "properties"), "pool": ("pool", "properties")}
 _PART = re.compile(r"[0-9]{1,3}%")

@@ -79,14 +79,16 @@ class Pool(Table):
     devices that take turns, or one mirror of all. Plans that do not ask for these two are stored without
     them, as they were before the keys existed: an interrupted run keeps its digest.
 
-    `cache_size`: part of each cache device that is used, as a partition if the device is larger. Here and
-    below AUTO is replaced when the plan is made (kit.sizes.auto_sizes).
+    `cache_size`: part of each cache device that is used, as a partition if the device is larger;
+    `special_size`: of each special device. Special and dedup vdevs are as redundant as those of data.
+    Here and below AUTO is replaced when the plan is made (kit.sizes.auto_sizes).
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
     groups: Annotated[int, Field(ge=1, exclude_if=lambda groups: groups == 1)] = 1
     log: Annotated[Literal["stripe", "mirror"], Field(exclude_if=lambda log: log == "stripe")] = "stripe"
     cache_size: CacheSize | None = None
+    special_size: Annotated[CacheSize | None, Field(exclude_if=lambda size: size is None)] = None
     properties: Properties = Field(default_factory=dict)
 
 

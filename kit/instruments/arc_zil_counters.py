@@ -119,7 +119,8 @@ class ArcZilCounters(Instrument):
                     made += commit_checks(self.change, commits) if commits is not None else []
             elif self._tracer.ios is not None:
                 of_tracer = self._tracer.ios, self._tracer.log_blocks
-                made += checks(self.change, *of_tracer, self._zfs, measured.block_bytes.get("read", 0))
+                block, special = measured.block_bytes.get("read", 0), self._tracer.reads_from("special")
+                made += checks(self.change, *of_tracer, self._zfs, block, special[1])
         except MeasurementUnknown as error:
             return InstrumentReport(problems=[error.message])
         return InstrumentReport(
@@ -171,13 +172,16 @@ def checks(
     log_blocks: dict[str, int],
     zfs: ZfsVersion,
     block_bytes: int = 0,
+    special_metadata: int = 0,
 ) -> list[Check | Missing]:
     """Check the tracer's counts, by (op, tier), and its log blocks against the change of the counters.
 
-    `block_bytes`: of each read. Raises MeasurementUnknown if a counter is missing.
+    `block_bytes`: of each read. `special_metadata`: reads with metadata from special vdevs. Raises
+    MeasurementUnknown if a counter is missing.
     """
     with _counters_needed("the tracer's counts cannot be checked"):
-        return [*_read_checks(change.arc, tiers, block_bytes), *_write_checks(change, tiers, log_blocks, zfs)]
+        of_reads = _read_checks(change.arc, tiers, block_bytes, special_metadata)
+        return [*of_reads, *_write_checks(change, tiers, log_blocks, zfs)]
 
 
 def untraced_checks(change: Counters) -> list[Check | Missing]:
@@ -234,7 +238,9 @@ def _tolerance(ios: int, share: float = TOLERANCE_SHARE) -> int:
     return TOLERANCE_IOS + int(ios * share)
 
 
-def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_bytes: int) -> Iterator[Check]:
+def _read_checks(
+    arc: dict[str, int], tiers: dict[tuple[str, str], int], block_bytes: int, special_metadata: int
+) -> Iterator[Check]:
     reads = {tier: count for (op, tier), count in tiers.items() if op == "read"}
     total = sum(reads.values())
     if not total:
@@ -262,7 +268,9 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
         ("ARC-HITS", "reads from DRAM", "demand_data_hits", hits, of_dram),
     ):
         source = f"arcstats {counter}"
-        yield Check.of_counts(id_, name, source, expected, arc[counter], tolerance + indirect)
+        yield Check.of_counts(
+            id_, name, source, expected, arc[counter], tolerance + indirect + special_metadata
+        )
     yield from _l2arc_errors(arc)
 
 

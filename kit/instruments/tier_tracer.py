@@ -14,7 +14,7 @@ from kit.store.parts.split import PhaseSplit
 from kit.store.phase import Event
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.output import Trace, parse_trace
-from kit.trace.tier import Vdevs
+from kit.trace.tier import Vdevs, places_of_read
 
 
 class TierTracer(Instrument):
@@ -79,6 +79,17 @@ class TierTracer(Instrument):
             blocks["slog" if vdev in (self._vdevs.log or ()) else "pool"] += count
         return blocks
 
+    def reads_from(self, place: str) -> tuple[int, int]:
+        """Reads whose data were there, and reads whose metadata were, of those that are counted."""
+        of_data = of_metadata = 0
+        for (op, seen, vdev), counts in self._trace.snapshots[-1].counts.items() if self.ios else ():
+            if op == "read":
+                data, metadata = places_of_read(seen, vdev, self._vdevs)
+                ios = sum(counts.values())
+                of_data += ios * (data == place)
+                of_metadata += ios * (metadata == place)
+        return of_data, of_metadata
+
     @property
     def commit_blocks(self) -> int:
         """Log blocks that COMMITs wrote."""
@@ -112,9 +123,15 @@ class TierTracer(Instrument):
             entry={
                 "server_ios": sum(count for (op, _), count in (self.ios or {}).items() if op != "commit"),
                 "lost_events": self._trace.lost_events,
+                **self._metadata_reads(),
                 **self._split(),
             },
         )
+
+    def _metadata_reads(self) -> dict[str, dict[str, int]]:
+        reads = {place: self.reads_from(place)[1] for place in ("l2arc", "special", "disk")}
+        found = {place: ios for place, ios in reads.items() if ios}
+        return {"metadata_reads": found} if found else {}
 
     def _split(self) -> dict[str, PhaseSplit]:
         if not self._split_of:

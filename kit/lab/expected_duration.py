@@ -65,6 +65,7 @@ _AGED_DEVICE_S = 8.0
 _WAIT_NS: Mapping[str, int] = {
     "dram": 35_000,
     "l2arc": 215_000,
+    "special": 215_000,
     "disk": 5_600_000,
     "slog": 190_000,
     "pool": 8_600_000,

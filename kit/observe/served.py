@@ -13,6 +13,8 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.proc_path import unescape
 from kit.hosts.base import Host
 from kit.trace.tier import Vdevs
+from kit.zfs.layout import SPECIAL_ROLES
+from kit.zfs.vdev_listing import devices_of
 from kit.zfs.zil import vdev_ids
 
 # The place of requests that failed before their file was known: place_of_request.bt.
@@ -20,7 +22,6 @@ FAILED = 0
 # In a message.
 _MOST_NAMED = 12
 SYNC = ("zfs", "get", "-H", "-t", "filesystem", "-o", "name,value", "sync")
-_CLASSES = frozenset({"logs", "cache", "special", "dedup", "spare", "spares"})
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def read(server: Host) -> Served:
     listings = {pool: server.run(["zpool", "list", "-v", "-H", "-P", pool]).stdout for pool in pools}
     logs = {pool: vdev_ids(server, devices_of(listing, "logs")) for pool, listing in listings.items()}
     special = {
-        pool: vdev_ids(server, devices_of(listing, "special", "dedup"), logs=False)
+        pool: vdev_ids(server, devices_of(listing, *SPECIAL_ROLES), logs=False)
         for pool, listing in listings.items()
     }
     synced = unsynced(server.run(list(SYNC)).stdout)
@@ -126,18 +127,3 @@ def unsynced(listing: str) -> frozenset[str]:
     """Datasets with sync=disabled, from the output of SYNC."""
     rows = (line.split("\t") for line in listing.splitlines())
     return frozenset(name for name, *values in rows if values == ["disabled"])
-
-
-def devices_of(listing: str, *classes: str) -> tuple[str, ...]:
-    """Paths of the devices of vdevs of these classes, from `zpool list -v -H -P`.
-
-    Each class but that of data has a line before its own.
-    """
-    devices, section = [], ""
-    for line in listing.splitlines():
-        name = line.strip().split("\t", 1)[0].split(" ", 1)[0]
-        if name in _CLASSES:
-            section = name
-        elif section in classes and name.startswith("/"):
-            devices.append(name)
-    return tuple(devices)

@@ -100,9 +100,9 @@ def device_path(device: Device) -> str:
 
 def part_bytes(plan: Plan, device: Device) -> int | None:
     """None where the whole device is used."""
-    size_bytes = plan.workload.pool.cache_size
-    is_larger = device.role == "cache" and size_bytes is not None and device.size > size_bytes
-    return size_bytes if is_larger else None
+    pool = plan.workload.pool
+    size_bytes = {"cache": pool.cache_size, "special": pool.special_size}.get(device.role)
+    return size_bytes if size_bytes is not None and device.size > size_bytes else None
 
 
 def used_paths(plan: Plan, names: Names, role: Any) -> tuple[str, ...]:
@@ -130,6 +130,8 @@ def pool_spec(plan: Plan, names: Names) -> PoolSpec:
         mount_root=names.mount_root,
         groups=layout.groups,
         log_layout=layout.log,
+        special=used_paths(plan, names, "special"),
+        dedup=used_paths(plan, names, "dedup"),
     )
 
 

@@ -201,7 +201,8 @@ def _with_pool(
     workload = client_logs.resolved(durations.resolved(workload, testbed), testbed)
     limits.check(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
-    return workload, jobs
+    used = {phase.load for phase in workload.phase} | ({workload.warmup.job} if workload.warmup else set())
+    return workload, {load: job for load, job in jobs.items() if load in used}
 
 
 def _on_devices(

@@ -137,8 +137,8 @@ def _planned_tunables(plan: Plan) -> Iterator[Step]:
 
 
 def partitions(plan: Plan, names: Names) -> Iterator[Step]:
-    """Of each cache device the part that the workload asks for (pool.cache_size)."""
-    for device in plan.testbed.devices("cache"):
+    """Of cache and special devices the part that the workload asks for (pool.cache_size, special_size)."""
+    for device in plan.testbed.device:
         size_bytes, path = part_bytes(plan, device), names.device_paths[device.name]
         if size_bytes is not None:
             command = partition.create_command(path, size_bytes)
@@ -152,9 +152,7 @@ def partitions(plan: Plan, names: Names) -> Iterator[Step]:
 def create_pool(plan: Plan, names: Names) -> Step:
     spec = pool_spec(plan, names)
     command = pool.create_command(spec)
-    action = storage_undos.UndoPool(
-        name=spec.name, run_id=names.run_id, devices=[*spec.data, *spec.log, *spec.cache]
-    )
+    action = storage_undos.UndoPool(name=spec.name, run_id=names.run_id, devices=[*spec.devices])
     details = {"pool": spec.name, "argv": list(command.argv)}
     return Step("create pool", "server", (command,), action, details)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kit.config.sweep import Sweep, changed_keys, set_key, set_phase_key
+from kit.config.tables.precondition_table import BESIDE_DATA
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest
 from kit.config.toml_lines import KeyPath
@@ -203,7 +204,7 @@ def check_use(source: WorkloadSource, axis: str, testbed: Testbed, use: Mapping[
         names = [device.name for device in testbed.device if device.role == role]
         if role == "clients" or isinstance(value, int):
             most = len(testbed.client) if role == "clients" else len(names)
-            least = 0 if role in ("log", "cache") else 1
+            least = 0 if role in BESIDE_DATA else 1
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 kind = "clients" if role == "clients" else f"devices of role {role}"
                 text = f"expected a number from {least} to {most}, the {kind} of the testbed"

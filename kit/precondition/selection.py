@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.tables.precondition_table import Precondition
+from kit.config.tables.precondition_table import BESIDE_DATA, Precondition
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device, ages
 from kit.config.toml_lines import KeyPath
@@ -19,7 +19,7 @@ def selected_devices(settings: Precondition | None, testbed: Testbed) -> list[De
 
 def problems(settings: Precondition | None, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
     """Key and text where the settings do not fit the testbed."""
-    aging = [device.name for device in testbed.device if device.role in ("cache", "log") and ages(device)]
+    aging = [device.name for device in testbed.device if device.role in BESIDE_DATA and ages(device)]
     if settings is None:
         if aging:
             yield (
@@ -39,9 +39,10 @@ def problems(settings: Precondition | None, testbed: Testbed) -> Iterator[tuple[
             )
     devices = selected_devices(settings, testbed)
     if not devices and not settings.roles:
+        roles = ", ".join(BESIDE_DATA)
         yield (
             ("precondition",),
-            f"the testbed '{testbed.name}' has neither cache nor log devices: set roles to those of other "
+            f"the testbed '{testbed.name}' has no device of the roles {roles}: set roles to those of other "
             'devices, or write precondition = "none"',
         )
     for device in devices:
@@ -83,8 +84,8 @@ def title(text: str, settings: Precondition | None, testbed: Testbed, length: st
 
 
 def is_fresh(settings: Precondition | None, testbed: Testbed) -> bool:
-    """Whether a cache or log device that ages is not preconditioned."""
+    """Whether a device beside those of data that ages is not preconditioned."""
     if settings is None:
         return False
     roles = settings.selected_roles
-    return any(d.role in ("cache", "log") and d.role not in roles and ages(d) for d in testbed.device)
+    return any(d.role in BESIDE_DATA and d.role not in roles and ages(d) for d in testbed.device)

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from kit.config.fio_job import FioJob
 from kit.config.tables.phase_table import Phase
+from kit.config.tables.precondition_table import BESIDE_DATA
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Pool, Workload
 from kit.config.workload_base import WorkloadSource
 from kit.core.errors import SafetyRefusal
+from kit.core.text import counted
 from kit.core.units import format_duration_ns, format_iec, format_size_bytes
 from kit.nfs import libnfs
 from kit.precondition import selection
@@ -21,16 +23,17 @@ from kit.rules.appliance_limits import left_out
 from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
 from kit.sizes.workload_sizes import (
-    READ_TIERS,
     data_room,
     layout_of,
     planned_tiers,
     short_tiers,
     sizes_of,
+    special_parts,
+    special_takes_data,
     tiers_asked,
     tunable_bytes,
 )
-from kit.zfs.layout import LEAST_DEVICES, possible_groups
+from kit.zfs.layout import LEAST_DEVICES, SPECIAL_ROLES, copies, possible_groups
 
 MAX_BYTES = 2**63 - 1
 Problems = Iterator[tuple[KeyPath, str]]
@@ -72,7 +75,7 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
     yield from selection.problems(workload.precondition, testbed)
     yield from _layout_problems(workload, testbed)
     yield from operations.property_problems(workload, jobs)
-    present = {role for role in ("log", "cache") if testbed.devices(role)}
+    present: set[str] = {role for role in BESIDE_DATA if testbed.devices(role)}
     for number, phase in enumerate(workload.phase):
         if phase.remove and phase.remove not in present:
             yield (
@@ -89,7 +92,8 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
             )
         sync = workload.dataset.properties.get("sync", "standard")
         forced = operations.forced_problems(phase, sync)
-        for text in (*_tier_problems(phase, jobs[phase.load], present), *forced):
+        of_tiers = _tier_problems(phase, jobs[phase.load], present)
+        for text in (*of_tiers, *_special_problems(workload, testbed, phase, jobs[phase.load]), *forced):
             yield ("phase", number, "tiers"), f"phase '{phase.name}': {text}"
     yield from _warmup_problems(workload, testbed)
 
@@ -126,11 +130,21 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
             f"a mirror needs 2 log devices, the testbed '{testbed.name}' has {logs}: add devices of role log "
             'to it, or write log = "stripe"',
         )
-    if not testbed.devices("data"):
+    data = len(testbed.devices("data"))
+    if not data:
         return
     if problem := _group_problem(workload.pool, testbed):
         yield problem
         return
+    width = copies(workload.pool.data, data, workload.pool.groups)
+    for role in SPECIAL_ROLES:
+        if (found := len(testbed.devices(role))) % width:
+            yield (
+                ("pool", "data"),
+                f"a {workload.pool.data} of data devices needs {role} vdevs that may lose as many devices: "
+                f"mirrors of {width}; the testbed '{testbed.name}' has {counted(found, f'{role} device')}: "
+                f"add {width - found % width}, or remove {found % width}",
+            )
     room = data_room(workload, testbed)
     if workload.file_set.size * 2 > room:
         yield (
@@ -175,8 +189,26 @@ def _tier_problems(phase: Phase, job: FioJob, present: set[str]) -> Iterator[str
         yield f"tier l2arc, but there is no cache device: {device.format('cache')}"
     if "slog" in tiers and "log" not in present:
         yield f"tier slog, but there is no log device: {device.format('log')}"
-    if "pool" in tiers and "log" in present:
-        yield 'tier pool, but the log device takes the synchronous writes: add remove = "log" to the phase'
+    if "special" in tiers and "special" not in present:
+        yield f"tier special, but there is no special device: {device.format('special')}"
+    of_log = tiers & {"pool", "special"} if "read" not in job.operations else tiers & {"pool"}
+    if of_log and "log" in present:
+        yield (
+            f"tier {min(of_log)}, but the log device takes the synchronous writes: add "
+            'remove = "log" to the phase'
+        )
+
+
+def _special_problems(workload: Workload, testbed: Testbed, phase: Phase, job: FioJob) -> Iterator[str]:
+    """Reads of records that are too large for special vdevs."""
+    if "special" not in phase.tiers or "read" not in job.operations or not testbed.devices("special"):
+        return
+    if not special_takes_data(workload, testbed):
+        record = format_size_bytes(layout_of(workload, testbed).record)
+        yield (
+            f"tier special, but records of {record} lie on the data devices: write "
+            f'special_small_blocks = "{record}" (or more) into dataset.properties, or remove the tier'
+        )
 
 
 def _warmup_problems(workload: Workload, testbed: Testbed) -> Problems:
@@ -209,7 +241,7 @@ def _warmup_problems(workload: Workload, testbed: Testbed) -> Problems:
 def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Testbed) -> None:
     """Refuses sizes that leave a tier of a phase with too little to be measured."""
     asked, key = tiers_asked(workload), ("working_set", "size")
-    if not asked & {"l2arc", "disk"}:
+    if not asked - {"dram"}:
         return
     sizes = sizes_of(workload, testbed)
     if sizes is None:
@@ -222,11 +254,10 @@ def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Test
         source.refuse(key, text)
     for phase, tier, held in short_tiers(workload, sizes):
         remedy = _sizes_that_work(workload, testbed)
-        parts = ", ".join(f"{name} {format_iec(held.of(name))}" for name in READ_TIERS)
         source.refuse(
             key,
             f"phase '{phase}' asks for {tier}, but of {format_size_bytes(sizes.working_set)} in records of "
-            f"{format_size_bytes(sizes.record)} the tiers would answer: {parts}; {remedy}",
+            f"{format_size_bytes(sizes.record)} the tiers would answer: {held.words}; {remedy}",
         )
 
 
@@ -236,6 +267,8 @@ def _in_devices_dram(workload: Workload, testbed: Testbed, held: Tiers | None) -
     size_bytes, data = workload.file_set.size, testbed.devices("data")
     share = layout_of(workload, testbed).device_bytes(size_bytes)
     stored = [("disk", device, share) for device in data]
+    vdevs = len(special_parts(workload, testbed))
+    stored += [("special", each, held.special // vdevs) for each in testbed.devices("special") if held]
     caches = testbed.devices("cache")
     stored += [("l2arc", device, held.l2arc // len(caches)) for device in caches if held]
     for tier, device, stored_bytes in stored:
@@ -254,8 +287,10 @@ def _sizes_that_work(workload: Workload, testbed: Testbed) -> str:
     if (sizes := sizes_of(works, testbed)) is None or any(short_tiers(works, sizes)):
         return "no sizes would do with the devices of this testbed: larger ones are needed"
     cache = works.pool.cache_size
+    special = works.pool.special_size
     needed = {
         "working_set.size": format_size_bytes(sizes.working_set),
+        "pool.special_size": format_size_bytes(special) if special else "",
         "pool.cache_size": format_size_bytes(cache) if cache else "",
         "tunables.zfs_arc_max": format_size_bytes(tunable_bytes(works, "zfs_arc_max")),
     }

@@ -9,9 +9,10 @@ several calls it returns after their COMMIT. libnfs lib/nfs_v3.c: a WRITE is UNS
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from kit.config.fio_job import FioJob, FioSection
+from kit.config.tables.expectation import Expectation
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import Phase
 from kit.config.toml import Place, Setting
@@ -19,9 +20,12 @@ from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.config.workload_base import WorkloadSource
 from kit.sizes.workload_sizes import READ_TIERS
+from kit.store.labels import EITHER_LOG
 from kit.zfs.datasets import record_bytes
 
 _OPS = ("read", "write")
+# Where the log may lie; on special vdevs with OpenZFS 2.4 and later (zil_special_is_slog).
+_LOGS = ("slog", "special", "pool")
 _LIBNFS = '[nfs] engine = "libnfs", which sends each as an unstable WRITE'
 Problems = Iterator[tuple[Place, str]]
 
@@ -34,9 +38,9 @@ def tiers_of(op: str, job: FioJob) -> tuple[str, ...]:
         return READ_TIERS
     if isinstance(job, ForceJob):
         # dram: of a dataset with sync=disabled.
-        return ("slog", "pool", "dram")
+        return (*_LOGS, "dram")
     # An asynchronous write returns from the memory of the server.
-    return ("dram",) if job.is_async_write else ("slog", "pool")
+    return ("dram",) if job.is_async_write else _LOGS
 
 
 def size_problems(job: FioJob) -> Problems:
@@ -132,7 +136,7 @@ def tier_problems(phase: Phase, job: FioJob) -> Iterator[str]:
         if tiers and len(job.operations) > 1 and not set(tiers) & set(phase.tiers):
             yield (
                 f"its job {phase.load_text} reads and writes, but no tier is one of its {op}s: add "
-                f"{' or '.join(tiers)}"
+                f"{' or '.join(tier for tier in tiers if tier != 'special')}"
             )
 
 
@@ -143,7 +147,7 @@ def forced_problems(phase: Phase, sync: Setting) -> Iterator[str]:
     """
     if phase.force is None or not phase.tiers or (phase.over_nfs and phase.force.method == "none"):
         return
-    logged = [tier for tier in phase.tiers if tier in ("slog", "pool")]
+    logged = [tier for tier in phase.tiers if tier in _LOGS]
     unforced = phase.force.method == "none" and sync != "always"
     if unforced or sync == "disabled":
         why = (
@@ -187,10 +191,23 @@ def with_samples(workload: Workload, source: WorkloadSource, jobs: Mapping[str, 
     """Those expectations that the kit has made itself (kit.config.workload) are of what the job does."""
     own = source.document.get("expect", ())
     loads = {phase.name: jobs[phase.load] for phase in workload.phase}
-    expect = tuple(
+    either = {phase.name for phase in workload.phase if is_either(phase, loads[phase.name].operations)}
+    expect = [
         each
         if number < len(own) or each.tier in tiers_of(each.op, loads[each.phase])
         else each.model_copy(update={"op": "write" if each.op == "read" else "read"})
         for number, each in enumerate(workload.expect)
-    )
-    return workload.model_copy(update={"expect": expect})
+    ]
+    for number, each in enumerate(expect[len(own) :], len(own)):
+        if each.phase in either and each.tier in EITHER_LOG:
+            expect[number] = each.model_copy(update={"tier": "all", "layer": "client"})
+    return workload.model_copy(update={"expect": _once(expect)})
+
+
+def _once(expect: list[Expectation]) -> tuple[Expectation, ...]:
+    return tuple(each for number, each in enumerate(expect) if each not in expect[:number])
+
+
+def is_either(phase: Phase, operations: Collection[str]) -> bool:
+    """Whether one of two tiers has to answer, as the version of OpenZFS decides: the log has one place."""
+    return set(operations) == {"write"} and set(EITHER_LOG) <= set(phase.tiers)

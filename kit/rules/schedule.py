@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import get_args
 
 from kit.config.tables.fault_table import (
     ALL,
@@ -16,6 +17,7 @@ from kit.config.tables.fault_table import (
     during,
 )
 from kit.config.tables.phase_table import Phase
+from kit.config.tables.precondition_table import Role
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
 from kit.config.toml import nearest
@@ -23,7 +25,7 @@ from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.core.units import format_duration_ns
 
-_ROLES = ("data", "log", "cache")
+_ROLES = get_args(Role)
 # Devices of one vdev that may be away without a loss.
 _SPARE = {"stripe": 0, "raidz1": 1, "raidz2": 2, "raidz3": 3}
 # A band needs so many intervals before the first fault (reports.verdict.recovery).

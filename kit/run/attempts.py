@@ -15,7 +15,9 @@ import polars as pl
 
 from kit.config.tables.phase_table import Phase
 from kit.core.units import commas, format_duration_s
+from kit.rules.operations import is_either
 from kit.run.phase import PhaseResult
+from kit.store.labels import EITHER_LOG
 from kit.store.tables import SERVER
 
 MOST = 3
@@ -68,8 +70,9 @@ def answered(phase: Phase, result: PhaseResult) -> Iterator[tuple[str, int]]:
     """I/Os by tier that the phase asks for; by operation where the kernel was not asked for tiers."""
     of_server = result.latency.filter((pl.col("layer") == SERVER) & (pl.col("op") != "commit"))
     if of_server.height and phase.tiers:
-        for tier in phase.tiers:
-            yield tier, int(of_server.filter(pl.col("tier") == tier)["count"].sum())
+        either = is_either(phase, result.entry.block_bytes_by_op)
+        for names in [EITHER_LOG] if either else [(tier,) for tier in phase.tiers]:
+            yield " or ".join(names), int(of_server.filter(pl.col("tier").is_in(names))["count"].sum())
         return
     frame = of_server if of_server.height else result.latency
     for op in result.entry.block_bytes_by_op:

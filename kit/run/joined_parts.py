@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from kit.store.parts.resource_use import ArcUse
+from kit.store.parts.resource_use import ArcUse, SpecialUse
 from kit.store.phase import ClientLog, ClientRow, Event, Extreme, Phase, Problem, Shares, Slowest, Sum
 
 
@@ -38,6 +39,8 @@ def joined(first: Phase, more: Phase) -> Phase:
             "cpu": (*first.cpu, *more.cpu),
             "devices": (*first.devices, *more.devices),
             "arc": _joined_arc(first, more),
+            "special": _joined_special(first, more),
+            "metadata_reads": dict(Counter(first.metadata_reads) + Counter(more.metadata_reads)),
             "client_log": _joined_log(first, more),
             "parts": (*first.parts, *more.parts),
         }
@@ -111,6 +114,13 @@ def _joined_arc(first: Phase, more: Phase) -> ArcUse | None:
     moved = ("l2arc_written_bytes", "l2arc_read_bytes", "log_bytes", "log_block_bytes", "pool_log_bytes")
     sums = {name: _plus(getattr(before, name), getattr(arc, name)) for name in moved}
     return arc.model_copy(update={**sums, "span_ns": before.span_ns + arc.span_ns})
+
+
+def _joined_special(first: Phase, more: Phase) -> SpecialUse | None:
+    if first.special is None or more.special is None:
+        return more.special or first.special
+    reads = first.special.device_reads + more.special.device_reads
+    return more.special.model_copy(update={"device_reads": reads})
 
 
 def _joined_log(first: Phase, more: Phase) -> ClientLog | None:

@@ -39,7 +39,6 @@ from kit.store.tables import CLIENT, DEVICE, LATENCY_SCHEMA, SERVER
 from kit.store.under_way import FileName
 from kit.trace.output import Trace, parse_trace
 from kit.trace.tier import Vdevs
-from kit.zfs import zil
 
 # Readings at the end of what has arrived, whose I/Os the other side may not have sent.
 _LAST_READINGS = 2
@@ -68,6 +67,7 @@ class BegunPart(Stored):
     server: str | None
     trace: FileName | None
     log_vdevs: Many[int]
+    special_vdevs: Many[int] = ()
     op: str
     is_random: bool | None = None
     block_bytes: Count | None
@@ -116,6 +116,7 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: PhaseLoad, offset
     spec, storage, clock = load.spec, bench.storage, bench.site.clock
     before = {worker.name: offsets.before(worker.host.name) for worker in load.workers}
     traced = storage is not None and storage.tracing.kind == "full"
+    vdevs = storage.vdevs if storage and traced else Vdevs()
     begun = BegunPart(
         number=spec.part,
         run_origin_ns=bench.run_origin_ns,
@@ -134,7 +135,8 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: PhaseLoad, offset
         ),
         server=storage.server.name if storage else None,
         trace=trace_name(phase.name, spec.part) if traced else None,
-        log_vdevs=tuple(zil.vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
+        log_vdevs=tuple(vdevs.log or ()),
+        special_vdevs=tuple(vdevs.special),
         op=job.op,
         is_random=job.is_random,
         block_bytes=job.block_bytes,
@@ -213,7 +215,8 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     grid = IntervalGrid(begun.run_origin_ns, origin_ns, begun.interval_ns, clock)
     problems = [text for _, windows, _ in clients for text in client_windows.problems(windows, phase.name)]
     try:
-        cells = histograms.server_cells(trace, grid, Vdevs(frozenset(begun.log_vdevs)))
+        vdevs = Vdevs(frozenset(begun.log_vdevs), frozenset(begun.special_vdevs))
+        cells = histograms.server_cells(trace, grid, vdevs)
     except ValueError as error:
         problems.append(f"the tracer's counts cannot be used: {error}")
         cells = histograms.server_cells(Trace(), grid, Vdevs())

@@ -29,6 +29,7 @@ from kit.instruments.machine.stop_rules import StopRules, limits
 from kit.instruments.mount_stats import MountStatistics
 from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
+from kit.instruments.special_vdevs import SpecialVdevs
 from kit.instruments.tier_tracer import TierTracer
 from kit.load.force_load import ForceLoad
 from kit.load.launch import PhaseLoad
@@ -45,7 +46,6 @@ from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer, support
 from kit.trace.tier import Vdevs
-from kit.zfs import zil
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ def traced(
         yield None
         return
     server, place = bench.storage.server, nfsd_tracer.TracerFiles(bench.work_dir)
-    program = support.program(bench.storage.zfs, writes=writes, split=split)
+    special = bool(bench.storage.special_devices)
+    program = support.program(bench.storage.zfs, writes=writes, split=split, special=special)
     tracing = replace(bench.storage.tracing, program=program)
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
@@ -178,13 +179,16 @@ def _of_pool(
         tracer,
         storage.server.name,
         bench.site.clock.to_host_ns(phase.interval),
-        Vdevs(None if storage.sync == "disabled" else zil.vdev_ids(storage.server, storage.log_devices)),
+        storage.vdevs,
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=bench.live or phase.log == "histograms",
         split_of=phase.split_of if is_split(bench, phase) else "",
     )
     counters = ArcZilCounters(*of_pool, tiers, excused=excused)
-    return [activity, counters, tiers]
+    made: list[Instrument] = [activity, counters, tiers]
+    if storage.special_devices:
+        made.append(SpecialVdevs(storage.server, name, storage.special_devices, tiers))
+    return made
 
 
 def run_phase(
@@ -259,6 +263,7 @@ def _tell_under_way(
         phase=phase.name, part=part, duration_ns=phase.duration, interval_ns=phase.interval,
         clock=bench.site.clock.kind, dilation=bench.site.clock.dilation, trace=trace,
         log_vdevs=None if vdevs.log is None else tuple(sorted(vdevs.log)),
+        special_vdevs=tuple(sorted(vdevs.special)),
         clients=tuple(path.name for path in load.outputs),
     ))  # fmt: skip
 

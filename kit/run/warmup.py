@@ -15,14 +15,13 @@ from kit.config.workload import WARM_UP, Warmup, Workload
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.core.progress import Progress
-from kit.core.units import format_iec, format_size_bytes
+from kit.core.units import format_size_bytes
 from kit.instruments import arc_zil_counters
 from kit.load import fio, ordinary_user
 from kit.run.phase import drive, load_on
 from kit.setup.bench import Bench, Storage
 from kit.setup.long_step import StepPace
 from kit.sizes.tier_sizes import Tiers
-from kit.sizes.workload_sizes import READ_TIERS
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
 _ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "dbuf_size", "l2_asize")
@@ -132,8 +131,7 @@ def advice(gate: WarmUpGate, warmup: Warmup, held: Tiers | None) -> str:
     if max(gate.fed_bytes, default=0) > warmup.feed_max:
         remedies.append("give the feed more time (warmup.deadline), or make warmup.feed_max larger")
     if held:
-        parts = ", ".join(f"{name} {format_iec(held.of(name))}" for name in READ_TIERS)
-        remedies.append(f"the plan expects of the working set: {parts}")
+        remedies.append(f"the plan expects of the working set: {held.words}")
     return "; ".join([*remedies, "--despite-warm-up measures all the same, and the verdict is unknown"])
 
 

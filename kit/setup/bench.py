@@ -16,6 +16,8 @@ from kit.plan.schedule_steps import TimedAction
 from kit.setup.site import Site
 from kit.store.run_directory import RunDir
 from kit.trace.support import TracingSupport
+from kit.trace.tier import Vdevs
+from kit.zfs import zil
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.pool import CreatedPool
 
@@ -34,6 +36,15 @@ class Storage:
     log_devices: tuple[str, ...]
     # The property of the dataset.
     sync: str = "standard"
+    # Of special and dedup vdevs.
+    special_devices: tuple[str, ...] = ()
+
+    @property
+    def vdevs(self) -> Vdevs:
+        """Ids of the vdevs that hold no ordinary data, from their labels. Raises HostError."""
+        log = None if self.sync == "disabled" else zil.vdev_ids(self.server, self.log_devices)
+        special = zil.vdev_ids(self.server, self.special_devices, logs=False) if self.special_devices else ()
+        return Vdevs(log, frozenset(special))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from kit.config.tables.precondition_table import Role
 from kit.config.testbed_devices import DRAM_MULTIPLE, Device
 from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
@@ -26,11 +27,11 @@ from kit.hosts.held_device import HeldDevice
 from kit.load import block_device, fio
 from kit.load.block_device import FILL_BLOCK, DeviceLoad
 from kit.setup.context import Context
-from kit.sizes.workload_sizes import layout_of, planned_tiers, tiers_asked
+from kit.sizes.workload_sizes import layout_of, planned_tiers, special_parts, tiers_asked
 from kit.store.parts.machine import DramProbe
 
-_Tier = Literal["disk", "l2arc"]
-_ROLES: dict[_Tier, Literal["data", "cache"]] = {"disk": "data", "l2arc": "cache"}
+_Tier = Literal["disk", "special", "l2arc"]
+_ROLES: dict[_Tier, Role] = {"disk": "data", "special": "special", "l2arc": "cache"}
 _READS, _BLOCK_BYTES = 128, 4096
 _LEAST_SET_BYTES = 8 << 20
 # The part of the device that a set may be: the set is held against the other parts.
@@ -159,7 +160,8 @@ def _too_small(run: Context, tier: _Tier, device: Device, found: DramProbe | Non
     held = planned_tiers(workload, testbed)
     of_tier = held.of(tier) if held else workload.file_set.size
     layout = layout_of(workload, testbed)
-    on_device = layout.device_bytes(of_tier) if tier == "disk" else of_tier // len(testbed.devices("cache"))
+    vdevs = {"special": len(special_parts(workload, testbed)), "l2arc": len(testbed.devices("cache"))}
+    on_device = layout.device_bytes(of_tier) if tier == "disk" else of_tier // vdevs[tier]
     if on_device >= DRAM_MULTIPLE * dram:
         return
     known = "by the testbed"

@@ -32,7 +32,7 @@ from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState,
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import TracingSupport, find_tracing, program, why_no_split
 from kit.zfs import datasets, openzfs_version, other_pools, pool, properties, tunables
-from kit.zfs.layout import data_vdevs
+from kit.zfs.layout import SPECIAL_ROLES, data_vdevs, special_vdevs
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
     PlannedTunable,
@@ -139,6 +139,7 @@ def set_up(
             int(of_dataset["objsetid"]),
             log_devices,
             of_dataset["sync"],
+            tuple(path for role in SPECIAL_ROLES for path in used_paths(plan, names, role)),
         ),
     )
     return bench, jobs
@@ -221,7 +222,7 @@ def _set_tunables(settings: tuple[PlannedTunable, ...], run: Context, server: Ho
 
 
 def _partition_cache(run: Context, server: Host) -> dict[str, str]:
-    """Of each cache device the part that the workload asks for (pool.cache_size); all devices' paths."""
+    """Of devices the part that the workload asks for (kit.plan.steps.partitions); all devices' paths."""
     device_paths = dict(run.site.device_paths)
     for step in steps.partitions(run.plan, run.names):
         with run.step(step):
@@ -270,6 +271,10 @@ def vdevs_of(plan: Plan) -> tuple[Vdev, ...]:
     data, log = ([each.name for each in of_role] for of_role in (devices("data"), devices("log")))
     made = [("data", layout.data, each) for each in data_vdevs(layout.data, data, layout.groups)]
     made += [("log", layout.log, each) for each in data_vdevs(layout.log, log)]
+    for role in SPECIAL_ROLES:
+        names = [each.name for each in devices(role)]
+        vdevs = special_vdevs(layout.data, len(data), layout.groups, names)
+        made += [(role, "mirror", each) for each in vdevs]
     return tuple(Vdev(role=role, kind=kind, devices=each) for role, kind, each in made if len(each) > 1)
 
 

@@ -18,10 +18,11 @@ from kit.config.testbed import Testbed
 from kit.config.toml import Setting
 from kit.config.workload import LEAST_CACHE_BYTES, Workload
 from kit.core.units import AUTO, format_size_bytes
-from kit.sizes import device_memory, tier_sizes
+from kit.sizes import device_memory, special_sizes, tier_sizes
 from kit.sizes.tier_sizes import MIB, device_bytes_for
 from kit.sizes.workload_sizes import data_room, feed_bytes, layout_of, sizes_of, tiers_asked, tunable_bytes
 from kit.zfs.datasets import record_bytes
+from kit.zfs.layout import SPECIAL_ROLES
 
 _STEP_BYTES = 8 * MIB
 # For writes alone, and for reads that only disks answer: larger than what a disk buffers.
@@ -41,6 +42,24 @@ _SMALL_BYTES = 23 * MIB
 
 def resolve(workload: Workload, testbed: Testbed) -> Workload:
     """`workload` with sizes in place of "auto", and without a warm-up that no phase needs."""
+    asked = tiers_asked(workload)
+    if "special" not in asked and workload.pool.special_size != AUTO:
+        return _resolved(workload, testbed)
+    # What special vdevs answer is behind the caches, as what disks answer is.
+    phases = tuple(
+        phase.model_copy(update={"tiers": tuple("disk" if t == "special" else t for t in phase.tiers)})
+        for phase in workload.phase
+    )
+    devices = tuple(each for each in testbed.device if each.role not in SPECIAL_ROLES)
+    sized = _resolved(
+        workload.model_copy(update={"phase": phases}), testbed.model_copy(update={"device": devices})
+    )
+    is_left = workload.file_set.size == AUTO
+    return special_sizes.resolved(sized.model_copy(update={"phase": workload.phase}), testbed, is_left)
+
+
+def _resolved(workload: Workload, testbed: Testbed) -> Workload:
+    """As `resolve`, but for special vdevs."""
     if not tiers_asked(workload):
         workload = workload.model_copy(update={"warmup": None})
     try:
@@ -155,8 +174,9 @@ def _with_feed(workload: Workload, feed_bytes: int) -> Workload:
 
 
 def left_to_plan(workload: Workload) -> Workload:
-    """`workload` with "auto" for the working set and the cache devices, and for an ARC that is not set."""
-    pool = workload.pool.model_copy(update={"cache_size": AUTO})
+    """`workload` with "auto" for the set, for cache and special devices, and for an ARC that is not set."""
+    special = workload.pool.special_size and AUTO
+    pool = workload.pool.model_copy(update={"cache_size": AUTO, "special_size": special})
     working_set = workload.file_set.model_copy(update={"size": AUTO})
     return workload.model_copy(update={"pool": pool, "working_set": working_set})
 

@@ -12,8 +12,10 @@ constants are marked as such.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kit.core.units import format_iec
 from kit.zfs.openzfs_version import ZfsVersion
 
 MIB = 1 << 20
@@ -42,6 +44,8 @@ _DBUF_CACHE_SHIFT = 5
 _GHOSTS_IN_L2ARC, _READ_AGAIN_IN_L2ARC = 0.4, 0.9
 # Measured: random reads of the main job's warm-up. A record that is read again is in the list MFU.
 _WARM_UP_READS = 450
+# Of special vdevs, what small blocks may have.
+_SMALL_BLOCKS_PART = 0.75
 # Metadata is evicted too: it does not take more than this part of the ARC.
 _MOST_METADATA = 0.75
 
@@ -79,7 +83,8 @@ class Sizes:
     """What the sizes of the tiers follow from, in bytes.
 
     `l2arc`: what all cache devices keep (`l2arc_room`). `arc_data`, `l2arc_data`: whether the ARC, and the
-    L2ARC, may have data (primarycache, secondarycache).
+    L2ARC, may have data (primarycache, secondarycache). `special`: data for which special vdevs have room
+    (`special_room`).
     """
 
     record: int
@@ -89,6 +94,7 @@ class Sizes:
     arc_data: bool = True
     l2arc_data: bool = True
     l2arc_metadata: bool = True
+    special: int = 0
     version: ZfsVersion = NEWEST
 
 
@@ -110,9 +116,20 @@ class Tiers:
     dram: int
     l2arc: int
     disk: int
+    special: int = 0
 
     def of(self, tier: str) -> int:
-        return {"dram": self.dram, "l2arc": self.l2arc, "disk": self.disk}[tier]
+        return self._by_tier[tier]
+
+    @property
+    def words(self) -> str:
+        """Such as "dram 20 MiB, l2arc 22 MiB, disk 30 MiB"; special vdevs where they have data."""
+        shown = ((tier, held) for tier, held in self._by_tier.items() if held or tier != "special")
+        return ", ".join(f"{tier} {format_iec(held)}" for tier, held in shown)
+
+    @property
+    def _by_tier(self) -> dict[str, int]:
+        return {"dram": self.dram, "l2arc": self.l2arc, "special": self.special, "disk": self.disk}
 
 
 def l2arc_room(device_bytes: int, write_max: int, write_boost: int) -> int:
@@ -128,6 +145,34 @@ def l2arc_room(device_bytes: int, write_max: int, write_boost: int) -> int:
 def device_bytes_for(room: int, write_max: int, write_boost: int) -> int:
     """The size of a cache device that keeps `room` bytes: the inverse of `l2arc_room`."""
     return room + min(write_max + write_boost, room * 2 // 5) * 3 // 2 + LABELS_BYTES
+
+
+def special_room(vdev_bytes: Sequence[int], stored_part: float, metadata_bytes: int) -> int:
+    """Data of small blocks for which special vdevs with so large devices have room.
+
+    From three quarters on, small blocks go to the data vdevs (OpenZFS module/zfs/spa_misc.c,
+    spa_preferred_class; zfs_special_class_metadata_reserve_pct). Space is counted in whole metaslabs
+    (vdev_metaslab_set_size). `stored_part`: of what is allocated, what is data; `metadata_bytes`: are there
+    too.
+    """
+    space = sum(room - room % _metaslab_bytes(room) for room in (each - LABELS_BYTES for each in vdev_bytes))
+    return max(0, int((space * _SMALL_BLOCKS_PART - metadata_bytes) * stored_part))
+
+
+def special_device_bytes(data_bytes: int, stored_part: float, metadata_bytes: int) -> int:
+    """The size of a special device with room for that: the inverse of `special_room`, for one vdev."""
+    space = math.ceil((data_bytes / stored_part + metadata_bytes) / _SMALL_BLOCKS_PART)
+    return space + _metaslab_bytes(space) + LABELS_BYTES
+
+
+def special_metadata(sizes: Sizes) -> int:
+    """Bytes of metadata on special vdevs: indirect blocks of the working set twice, and the pool's own."""
+    return 2 * _indirect_blocks(sizes) * _INDIRECT_PACKED_BYTES + _POOL_METADATA_BYTES
+
+
+def _metaslab_bytes(room: int) -> int:
+    """Of a vdev: 16 metaslabs at least, of 512 MiB if that is so many."""
+    return 1 << min((max(room, 0) // 16).bit_length(), 29)
 
 
 def record_cost(record: int, version: ZfsVersion = NEWEST) -> int:
@@ -158,7 +203,10 @@ def tiers(sizes: Sizes) -> Tiers:
     """Which part of the working set each tier answers after the warm-up."""
     dram = content(sizes).data
     cached = max(dram, min(sizes.working_set, _l2arc_data(sizes)))
-    return Tiers(dram, cached - dram, sizes.working_set - cached)
+    beyond = sizes.working_set - cached
+    # Caches have blocks of all places alike.
+    special = beyond * min(sizes.special, sizes.working_set) // max(1, sizes.working_set)
+    return Tiers(dram, cached - dram, beyond - special, special)
 
 
 def l2arc_metadata(sizes: Sizes) -> int:

@@ -6,14 +6,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kit.config.testbed import Testbed
+from kit.config.testbed_devices import Device
 from kit.config.toml import Setting
 from kit.config.workload import Workload
 from kit.core.units import parse_size_bytes
-from kit.sizes.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
+from kit.sizes.tier_sizes import (
+    MOST_RECORD_BYTES,
+    NEWEST,
+    Sizes,
+    Tiers,
+    l2arc_room,
+    special_metadata,
+    special_room,
+    structures,
+    tiers,
+)
 from kit.zfs.datasets import record_bytes
-from kit.zfs.layout import VdevLayout
+from kit.zfs.layout import VdevLayout, special_vdevs
+from kit.zfs.properties import exact
 
-READ_TIERS = ("dram", "l2arc", "disk")
+READ_TIERS = ("dram", "l2arc", "special", "disk")
 # Of the working set: what answers less cannot be measured.
 _LEAST_SHARE = 0.04
 # What the ARC has, and what the L2ARC has, are known to a tenth each: the L2ARC adds their difference.
@@ -72,6 +84,39 @@ def data_room(workload: Workload, testbed: Testbed) -> int:
     return layout_of(workload, testbed).usable_bytes(least)
 
 
+def special_takes_data(workload: Workload, testbed: Testbed) -> bool:
+    """Whether records are small blocks, which lie on special vdevs as long as these have room."""
+    name = "special_small_blocks"
+    small_bytes = int(exact("dataset", name, workload.dataset.properties.get(name, 0)))
+    return bool(testbed.devices("special")) and layout_of(workload, testbed).record <= small_bytes
+
+
+def devices_of_special(workload: Workload, testbed: Testbed) -> list[tuple[Device, ...]]:
+    """Those of each special vdev."""
+    devices, pool = testbed.devices("special"), workload.pool
+    return special_vdevs(pool.data, len(testbed.devices("data")), pool.groups, devices)
+
+
+def special_parts(workload: Workload, testbed: Testbed) -> list[int]:
+    """The size of each special vdev, in bytes, as if each of its devices were as large as the smallest."""
+    pool, vdevs = workload.pool, devices_of_special(workload, testbed)
+    smallest = [min(device.size for device in each) for each in vdevs]
+    return [min(pool.special_size or each, each) for each in smallest]
+
+
+def special_stored_part(workload: Workload, testbed: Testbed) -> float:
+    """Of what a special vdev allocates for a record, the part that is data."""
+    layout = layout_of(workload, testbed)
+    return layout.record / (-(-layout.record // layout.sector) * layout.sector)
+
+
+def _special_room(workload: Workload, testbed: Testbed, sizes: Sizes) -> int:
+    if not special_takes_data(workload, testbed):
+        return 0
+    part = special_stored_part(workload, testbed)
+    return special_room(special_parts(workload, testbed), part, special_metadata(sizes))
+
+
 def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:
     """None if the size of the ARC is not known: zfs_arc_max is not set."""
     arc = tunable_bytes(workload, "zfs_arc_max")
@@ -83,7 +128,7 @@ def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:
     # Of data that the ARC may not have, nothing is fed to the L2ARC.
     arc_data = properties.get("primarycache", "all") == "all"
     secondary = properties.get("secondarycache", "all")
-    return Sizes(
+    sizes = Sizes(
         record=record_bytes(properties),
         working_set=workload.file_set.size,
         arc=arc,
@@ -92,6 +137,7 @@ def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:
         l2arc_data=arc_data and secondary == "all",
         l2arc_metadata=properties.get("primarycache", "all") != "none",
     )
+    return replace(sizes, special=_special_room(workload, testbed, sizes))
 
 
 def planned_tiers(workload: Workload, testbed: Testbed) -> Tiers | None:
@@ -114,6 +160,6 @@ def short_tiers(workload: Workload, sizes: Sizes) -> Iterator[tuple[str, str, Ti
 
 def too_little(held: Tiers, asked: Iterable[str]) -> list[str]:
     """The tiers in `asked` that would answer too little to be measured."""
-    least = _LEAST_SHARE * (held.dram + held.l2arc + held.disk)
-    limits = {"dram": least, "l2arc": max(least, _LEAST_L2ARC * held.dram), "disk": least}
-    return [tier for tier in READ_TIERS if tier in asked and held.of(tier) < limits[tier]]
+    least = _LEAST_SHARE * sum(map(held.of, READ_TIERS))
+    limits = {"l2arc": max(least, _LEAST_L2ARC * held.dram)}
+    return [tier for tier in READ_TIERS if tier in asked and held.of(tier) < limits.get(tier, least)]

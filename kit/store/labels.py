@@ -29,6 +29,9 @@ TIERS = ("dram", "l2arc", "special", "disk", "slog", "pool", "shared", "indirect
 # Of writes and commits that the ZIL made safe.
 LOGGED = ("slog", "special", "pool", "shared")
 
+# Either, as the version of OpenZFS decides, where there is no log device.
+EITHER_LOG = ("special", "pool")
+
 # What people call the I/Os of an op that a tier answers.
 _IOS = {
     ("read", "dram"): "reads from DRAM",

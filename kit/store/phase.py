@@ -15,7 +15,7 @@ from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import Forces
 from kit.store.parts.machine import Machine
-from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse
+from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse, SpecialUse
 from kit.store.parts.schedule import Schedule
 from kit.store.parts.split import PhaseSplit
 from kit.store.stored import Count, Many, Nanoseconds, Signed, Stored, contradiction
@@ -42,6 +42,7 @@ ProblemCode = Literal[
     "schedule",
     "server-activity",
     "settings-changed",
+    "special-vdevs",
     "stop-rules",
     "tier-tracer",
     "untraced",
@@ -52,7 +53,7 @@ STOP_RULE = "stop-rule"
 
 
 # Where a load went to, but for NFS: the dataset, bare devices of a role, or an array of them.
-_TARGETS = "^(?:dataset|array|device:(?:data|cache|log))$"
+_TARGETS = "^(?:dataset|array|device:(?:data|cache|log|special))$"
 
 
 class _Subject(Stored):
@@ -256,7 +257,8 @@ class Phase(Stored):
     `spans` the bytes of each that the load was between: the first, and that after the last; or the one
     `array`. `in_order_ns`: latencies in the order of their ends, where asked for.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
-    None where jobs differ.
+    None where jobs differ. `metadata_reads`: reads that fetched an indirect block or a dnode first, by where
+    it was; of two such blocks the last counts.
     """
 
     name: str
@@ -291,6 +293,8 @@ class Phase(Stored):
     cpu: Many[CpuUse] = ()
     devices: Many[DeviceUse] = ()
     arc: ArcUse | None = None
+    special: SpecialUse | None = None
+    metadata_reads: dict[Tier, Count] = Field(default_factory=dict)
     array: ArrayOf | None = None
     in_order_ns: Many[Annotated[Count, Field(ge=1)]] = ()
     forces: Forces | None = None

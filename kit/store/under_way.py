@@ -49,6 +49,7 @@ class UnderWay(Stored):
     dilation: Annotated[int, Field(ge=1, le=1 << 20)]
     trace: FileName | None
     log_vdevs: tuple[Count, ...] | None
+    special_vdevs: Many[Count] = ()
     clients: Many[FileName]
     places: Many[Place] = ()
     local: bool = False

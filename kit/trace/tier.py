@@ -43,16 +43,25 @@ def tier_of(op: str, seen: int, vdev: int, vdevs: Vdevs) -> str:
     return _read_tier(seen, vdev, vdevs) if op == "read" else _write_tier(seen, vdev, vdevs)
 
 
+def places_of_read(seen: int, vdev: int, vdevs: Vdevs) -> tuple[str, str]:
+    """Where the data of a read were, and where its metadata: disk, special or l2arc; "" if in DRAM."""
+    data, metadata = vdev & _READ_VDEV in vdevs.special, vdev >> _READ_VDEV_BITS in vdevs.special
+    of_data = "disk" if seen & _DISK else "l2arc" if seen & _L2ARC else ""
+    of_metadata = "disk" if seen & _DISK_METADATA else "l2arc" if seen & _L2ARC_METADATA else ""
+    return (
+        "special" if data and seen & _DISK else of_data,
+        "special" if metadata and seen & _DISK_METADATA else of_metadata,
+    )
+
+
 def _read_tier(seen: int, vdev: int, vdevs: Vdevs) -> str:
     """A special vdev is an SSD's place: slower than the ARC, faster than the disks."""
-    data, metadata = vdev & _READ_VDEV in vdevs.special, vdev >> _READ_VDEV_BITS in vdevs.special
-    if seen & _L2ARC_METADATA or (seen & _DISK_METADATA and not metadata):
+    data, metadata = places_of_read(seen, vdev, vdevs)
+    if seen & _L2ARC_METADATA or metadata == "disk":
         return "indirect"
-    if seen & _DISK and not data:
+    if data == "disk":
         return "disk"
-    if seen & (_DISK | _DISK_METADATA):
-        return "special"
-    return _source(seen)
+    return "special" if "special" in (data, metadata) else _source(seen)
 
 
 def _write_tier(seen: int, vdev: int, vdevs: Vdevs) -> str:

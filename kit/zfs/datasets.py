@@ -10,7 +10,8 @@ from kit.config.toml import Setting
 from kit.core.errors import HostError
 from kit.core.units import parse_size_bytes
 from kit.hosts.base import Command, Host
-from kit.zfs.pool import properties_of, setting
+from kit.zfs.pool import properties_of
+from kit.zfs.properties import exact
 
 _HELPER = Path(__file__).parents[1] / "remote" / "create_dataset.py"
 
@@ -25,7 +26,7 @@ def create_dataset(
         command.run(server)
     in_effect = dataset_properties(server, dataset, list(properties))
     for name, value in properties.items():
-        expected = str(record_bytes(properties)) if name == "recordsize" else setting(value)
+        expected = str(record_bytes(properties)) if name == "recordsize" else exact("dataset", name, value)
         if in_effect[name] != expected:
             raise HostError(
                 f"{dataset}: {name} was set to {expected} but is {in_effect[name]}",
@@ -35,7 +36,8 @@ def create_dataset(
 
 def dataset_commands(dataset: str, run_id: str, properties: dict[str, Setting]) -> list[Command]:
     """Create it with libzfs_core, which sets the recordsize, set the other properties, mount it."""
-    rest = [f"{name}={setting(value)}" for name, value in properties.items() if name != "recordsize"]
+    others = {name: value for name, value in properties.items() if name != "recordsize"}
+    rest = [f"{name}={exact('dataset', name, value)}" for name, value in others.items()]
     return [
         _pyzfs_command("create", dataset, run_id, str(record_bytes(properties))),
         *([Command(("zfs", "set", *rest, dataset))] if rest else []),

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
+# Of vdevs for metadata and small blocks, and for the table of deduplication.
+SPECIAL_ROLES: tuple[Literal["special", "dedup"], ...] = ("special", "dedup")
 # In one vdev.
 LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}
 _PARITY = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
@@ -33,6 +35,23 @@ def possible_groups(kind: str, devices: int) -> list[int]:
     if kind == "stripe":
         return [1]
     return [n for n in range(1, devices + 1) if devices % n == 0 and devices // n >= LEAST_DEVICES[kind]]
+
+
+def copies(kind: str, devices: int, groups: int = 1) -> int:
+    """Devices of a special or dedup vdev that may lose as many as a data vdev: of more than one, a mirror.
+
+    `zpool create` refuses any other without -f (OpenZFS cmd/zpool/zpool_vdev.c, get_replication).
+    """
+    return max(1, devices // groups) if kind == "mirror" else _PARITY.get(kind, 0) + 1
+
+
+def special_vdevs(kind: str, data: int, groups: int, devices: Sequence[T]) -> list[tuple[T, ...]]:
+    """The devices of each special vdev, or dedup vdev, beside `data` data devices of that layout.
+
+    Devices that are left over belong to none; the plan refuses that.
+    """
+    width = copies(kind, data, groups)
+    return [tuple(devices[at : at + width]) for at in range(0, len(devices) - width + 1, width)]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kit.config.toml import Setting
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import Command, Host
-from kit.zfs.layout import data_vdevs
+from kit.zfs.layout import SPECIAL_ROLES, data_vdevs, special_vdevs
 
 _DESTROY_ATTEMPTS = 15
 # What udev adds to the link of a disk for the partition that ZFS makes of a whole disk.
@@ -29,7 +29,8 @@ _CACHE_STATE = "4"  # POOL_STATE_L2CACHE of include/sys/fs/zfs.h
 class PoolSpec:
     """A pool to create. Device paths by role; `data_layout` is stripe or a vdev type.
 
-    `groups`: data vdevs of that type; `log_layout`: stripe, or mirror: one of all log devices.
+    `groups`: data vdevs of that type; `log_layout`: stripe, or mirror: one of all log devices. `special` and
+    `dedup`: in vdevs as redundant as those of data.
     """
 
     name: str
@@ -42,11 +43,18 @@ class PoolSpec:
     mount_root: str
     groups: int = 1
     log_layout: str = "stripe"
+    special: tuple[str, ...] = ()
+    dedup: tuple[str, ...] = ()
 
     @property
     def data_vdevs(self) -> list[tuple[str, ...]]:
         """The devices of each data vdev."""
         return data_vdevs(self.data_layout, self.data, self.groups)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.data, *self.log, *self.special, *self.dedup, *self.cache)
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,10 @@ def create_command(spec: PoolSpec) -> Command:
     for devices in spec.data_vdevs:
         argv += [*_vdev_type(spec.data_layout), *devices]
     argv += ["log", *_vdev_type(spec.log_layout), *spec.log] if spec.log else []
+    for name, of_class in zip(SPECIAL_ROLES, (spec.special, spec.dedup), strict=True):
+        argv += [name] if of_class else []
+        for devices in special_vdevs(spec.data_layout, len(spec.data), spec.groups, of_class):
+            argv += [*(["mirror"] if len(devices) > 1 else []), *devices]
     argv += ["cache", *spec.cache] if spec.cache else []
     return Command(tuple(argv))
 

@@ -178,6 +178,25 @@ def why_refused(kind: Kind, name: str, value: Setting, version: ZfsVersion | Non
     return f"not a {kind} property that a workload may set{hint}"
 
 
+def exact(kind: Kind, name: str, value: Setting) -> str:
+    """The value as `zfs get -p` prints it: sizes in bytes, and none of them as 0.
+
+    OpenZFS takes GB for GiB; here units are those of other sizes of the workload.
+    """
+    valid = (_DATASET if kind == "dataset" else _POOL).get(name, _Property())
+    if not valid.is_size or value == "auto":
+        return setting(value)
+    return "0" if value == "none" else str(_size_bytes(name, value))
+
+
+def _size_bytes(name: str, value: Setting) -> int:
+    """Also in zfs's own spelling, a letter for a power of 1024, but for records. Raises ValueError."""
+    if not isinstance(value, str):
+        return int(value)
+    letter = re.fullmatch(r"([0-9]+)([KMGT])", value) if name != "recordsize" else None
+    return parse_size_bytes(f"{letter[1]}{letter[2]}iB" if letter else value)
+
+
 def _value_problem(name: str, valid: _Property, value: Setting, version: ZfsVersion | None) -> str:
     if reason := _too_new(valid.since, version, "this property"):
         return reason
@@ -220,10 +239,8 @@ def _shortened(words: tuple[str, ...]) -> list[str]:
 def _number_problem(name: str, valid: _Property, value: Setting) -> str:
     assert valid.high is not None
     if isinstance(value, str) and valid.is_size:
-        # zfs's own spelling, with a letter for a power of 1024.
-        letter = re.fullmatch(r"([0-9]+)([KMGT])", value) if name != "recordsize" else None
         try:
-            number = parse_size_bytes(f"{letter[1]}{letter[2]}iB" if letter else value)
+            number = _size_bytes(name, value)
         except ValueError as error:
             return f"{error}" if value[:1].isdecimal() else _unknown(value, valid)
     elif isinstance(value, bool) or not str(value).isdecimal():

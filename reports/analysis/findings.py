@@ -16,7 +16,7 @@ import polars as pl
 
 from kit.core.text import commas, some
 from kit.core.units import format_factor, format_latency, format_latency_range, format_time_s
-from kit.store.labels import op_name, tier_name
+from kit.store.labels import EITHER_LOG, op_name, tier_name
 from kit.store.latency import Latency
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
@@ -212,19 +212,17 @@ def _missing(run: _Run) -> list[PhaseFinding]:
     at_server = _by_phase(run.summary.rows_of(SERVER))
     for phase in run.manifest.phases:
         rows = [row for row in at_server.get(phase.name, []) if row.count]
-        for tier in dict.fromkeys(phase.expected_tiers):
-            if not rows or any(row.tier == tier for row in rows):
-                continue
+        answering = {row.tier for row in rows}
+        if phase.op == "write" and answering & set(EITHER_LOG):
+            answering |= set(EITHER_LOG)
+        for tier in dict.fromkeys(each for each in phase.expected_tiers if rows and each not in answering):
             op = _op_of(tier, phase) or rows[0].op
             text = f"No {op} was answered by the tier {tier_name(tier)}, which the workload expects."
             anywhere = (min(row.min_us for row in rows), max(row.max_us for row in rows))
             ranges_us = beside(run.summary.reference, run.manifest, phase).ranges_us
-            made.append(
-                run.finding(
-                    "missing", text, (phase.name, SERVER, op), run.latency.cells.clear(),
-                    ranges_us.get((op, tier), anywhere),
-                )
-            )  # fmt: skip
+            range_us = ranges_us.get((op, tier), anywhere)
+            of, empty = (phase.name, SERVER, op), run.latency.cells.clear()
+            made.append(run.finding("missing", text, of, empty, range_us))
     return made
 
 

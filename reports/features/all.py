@@ -9,6 +9,7 @@ from reports.features.observed import judge as observed
 from reports.features.observer_effect import judge as observer_effect
 from reports.features.power_loss import judge as power_loss
 from reports.features.soak import judge as soak
+from reports.features.special import judge as special
 from reports.features.split import judge as split
 
 FEATURES: tuple[Feature, ...] = (
@@ -17,6 +18,7 @@ FEATURES: tuple[Feature, ...] = (
     faults.FEATURE,
     power_loss.FEATURE,
     forces.FEATURE,
+    special.FEATURE,
     split.FEATURE,
     observer_effect.FEATURE,
 )

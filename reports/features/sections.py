@@ -11,6 +11,7 @@ from reports.features.observed import section as observed
 from reports.features.power_loss import section as power_loss
 from reports.features.section import Section
 from reports.features.soak import section as soak
+from reports.features.special import section as special
 from reports.features.split import section as split
 
 _SECTIONS: tuple[Callable[[Manifest, Summary], Section | None], ...] = (
@@ -18,6 +19,7 @@ _SECTIONS: tuple[Callable[[Manifest, Summary], Section | None], ...] = (
     power_loss.section,
     faults.section,
     soak.section,
+    special.section,
     split.section,
 )
 

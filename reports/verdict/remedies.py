@@ -15,6 +15,10 @@ _OF_TIER = {
     "dram": "make tunables.zfs_arc_max larger, or working_set.size smaller",
     "l2arc": "make warmup.l2arc_min larger, or warmup.duration longer, and look at the cache device",
     "disk": "make working_set.size larger than what ARC and L2ARC hold together",
+    "special": (
+        "of reads: make the special devices (pool.special_size) larger, or dataset.properties."
+        "special_small_blocks; of writes: OpenZFS 2.4 has its log there, earlier ones have not"
+    ),
     "slog": "look at the log device, and at sync and logbias of the dataset",
     "pool": 'take the log device away with remove = "log" in the phase',
 }

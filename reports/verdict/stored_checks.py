@@ -38,7 +38,7 @@ _INSTRUMENTS = {
     "NFS-": ("server-activity", "mount-statistics", "observed"), "TRIM": ("server-activity",),
     "DIRECT-IO": ("server-activity",), "OTHER-POOL": ("server-activity",), "CPU-STEAL": ("server-activity",),
     "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
-    "CLOCK-STEP": ("host-health",),
+    "CLOCK-STEP": ("host-health",), "SPECIAL-READS": ("special-vdevs",),
 }  # fmt: skip
 # Counters of the kernel are read a little later than the clock, are counted in jiffies of up to 10 ms, and
 # may go back by some of them (idle time, proc(5)). The rest of the CPUs is interrupts, and a hypervisor.
@@ -136,6 +136,7 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     if phase.target is None and ios.of(SERVER):
         if ios.of(SERVER, op="read"):
             need += Counter({**dict.fromkeys(_READS, 1), "L2ARC-ERRORS": 3})
+            need["SPECIAL-READS"] = int(phase.special is not None)
         if ios.of(SERVER, op="write") or ios.of(SERVER, op="commit"):
             need += Counter({**dict.fromkeys(_COMMITS, 1), "ZIL-ERRORS": 2})
             slog = any(each.id == "ZIL-SLOG-BLOCKS" and each.expected for each in phase.checks)
@@ -165,7 +166,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     id_ = check.id
     reads = ios.of(SERVER, op="read")
     written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
-    indirect = ios.of(SERVER, op="read", tiers=("indirect",))
+    indirect = ios.of(SERVER, op="read", tiers=("indirect",)) + phase.metadata_reads.get("special", 0)
     of_reads = _IOS + int(reads * _READ_SHARE) + indirect
     # Counters are read by a server's clock, which may be another than that of the run's wall_s.
     dilation = manifest.clock.dilation if manifest.clock else 1
@@ -175,6 +176,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     # Calls that clients sent again, and pages of a page cache, may be more.
     loose = phase.schedule is not None or phase.forces is not None
     sums = {
+        "SPECIAL-READS": _IOS + int(2 * reads * _READ_SHARE),
         "ARC-MISSES": of_reads, "L2ARC-HITS": of_reads + _failed(phase) + indirect,
         "ARC-HITS": of_reads + _IOS + int(max(reads, ios.of(SERVER, op="write")) * _DBUF_SHARE),
         **dict.fromkeys(_COMMITS, _IOS + int(max(written, _calls(phase)) * _ZIL_SHARE)),

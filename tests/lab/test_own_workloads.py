@@ -20,8 +20,8 @@ from kit.config.workload import read_workload
 from kit.lab.image.image import Image
 from kit.sizes.auto_sizes import resolve
 from kit.sizes.tier_sizes import tiers
-from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of
-from tests.lab.arc_model import check_arc, check_shares
+from kit.sizes.workload_sizes import planned_tiers, sizes_of
+from tests.lab.arc_model import WITHOUT_SPECIAL, check_arc, check_shares
 from tests.lab.conftest import Finished, finish, hsp
 
 PROTECTS = ("kit/sizes", "kit/zfs", "kit/trace", "kit/load", "kit/instruments", "kit/plan", "kit/rules")
@@ -75,14 +75,14 @@ def test_random_reads_of_any_record_size(reads: Callable[[str], Finished], name:
     workload = resolve(read_workload(OWN / f"{name}.toml"), testbed)
     sizes = sizes_of(workload, testbed)
     assert sizes and planned_tiers(workload, testbed) == tiers(sizes)
-    check_shares({tier: rows[workload.phase[0].name, tier]["share"] for tier in READ_TIERS}, sizes)
+    check_shares({tier: rows[workload.phase[0].name, tier]["share"] for tier in WITHOUT_SPECIAL}, sizes)
     check_arc(done.manifest["warmup"]["arc"], sizes)
 
 
 @pytest.mark.parametrize("name", ["threads", pytest.param("read-128k", marks=pytest.mark.long)])
 def test_streaming_reads(reads: Callable[[str], Finished], name: str) -> None:
     rows = check_valid(reads(name))
-    assert all(rows["stream", tier]["count"] for tier in READ_TIERS)
+    assert all(rows["stream", tier]["count"] for tier in WITHOUT_SPECIAL)
 
 
 def test_synchronous_writes_need_no_warm_up(raid10: Finished) -> None:

@@ -14,13 +14,13 @@ from kit.config.toml import KeyProblem, Setting, Table
 from kit.core.text import counted
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
-Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
+Tier = Literal["dram", "l2arc", "special", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
 # What a server does beside its load, made on purpose (kit.config.tables.fault_table).
 Expected = Literal["scrub", "resilver", "snapshots", "send", "trim"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 # Where the load of a phase goes.
-Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "array"]
+Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "device:special", "array"]
 Level = Literal["raid0", "raid1", "raid5", "raid10"]
 LEAST_MEMBERS: Mapping[Level, int] = {"raid0": 1, "raid1": 2, "raid5": 3, "raid10": 2}
 # The longest of a phase that asks for I/Os and does not say. The longest, too, with a log of every I/O.

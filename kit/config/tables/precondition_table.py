@@ -11,7 +11,9 @@ from kit.config.toml import KeyProblem, Table
 from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
 
-Role = Literal["data", "log", "cache"]
+Role = Literal["data", "log", "cache", "special", "dedup"]
+# Of the flash beside the disks: it ages, and is preconditioned where a workload does not say which.
+BESIDE_DATA: tuple[Role, ...] = ("cache", "log", "special", "dedup")
 Size = Annotated[SizeBytes, Field(gt=0)]
 WHOLE = "100%"
 
@@ -105,8 +107,8 @@ class Precondition(Table):
 
     @property
     def selected_roles(self) -> tuple[Role, ...]:
-        """Roles of the preconditioned devices: none with method "none"; default: cache and log."""
-        return self.roles or ("cache", "log") if self.writes else ()
+        """Roles of the preconditioned devices: none with method "none"; default: all but data."""
+        return self.roles or BESIDE_DATA if self.writes else ()
 
     @property
     def passes(self) -> int:

@@ -42,7 +42,8 @@ class TraceFollower:
         )
         self._dilation = under_way.dilation
         # A run has no places: all its requests are of 0.
-        places = under_way.places or (Place(number=0, log_vdevs=under_way.log_vdevs),)
+        whole = Place(number=0, log_vdevs=under_way.log_vdevs, special_vdevs=under_way.special_vdevs)
+        places = under_way.places or (whole,)
         self._vdevs = {
             each.number: Vdevs(
                 None if each.log_vdevs is None else frozenset(each.log_vdevs), frozenset(each.special_vdevs)

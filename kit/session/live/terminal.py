@@ -29,7 +29,7 @@ _POLL_S = 0.5
 # Two rows an octave; what is rarer than a hundredth of the most has the colour of the rarest.
 _ROWS_PER_OCTAVE, _DECADES, _MOST_ROWS, _LABEL = 2, 2.0, 18, 9
 # Of terminals without colour: a letter a tier, small for few I/Os.
-_LETTERS = {"dram": "A", "l2arc": "C", "disk": "D", "slog": "S", "pool": "P"}
+_LETTERS = {"dram": "A", "l2arc": "C", "special": "V", "disk": "D", "slog": "S", "pool": "P"}
 _FEW = 0.5
 _LEVELS = 8
 

@@ -249,6 +249,10 @@ _SUMS = (
         "ARC-MISSES", "Reads that missed the ARC, by arcstats and tracer.",
         "Look for other readers.",
     ),
+    CheckId(
+        "SPECIAL-READS", "Blocks read from special vdevs, by the tracer and the counters of their devices.",
+        "Report the run: a tier was told wrong.",
+    ),
     CheckId("L2ARC-HITS", "Reads from L2ARC, by arcstats and tracer.", "Look for other readers."),
     CheckId("ARC-HITS", "Reads from DRAM, by arcstats and tracer.", "Look for other readers."),
     CheckId("L2ARC-ERRORS", "The L2ARC had no error and enough memory.", "Look at the cache device."),
@@ -318,6 +322,7 @@ _PROBLEMS = (
     CheckId("SCRUB", "The scrub after power losses failed.", "Look at `zpool status`."),
     CheckId("SERVER-ACTIVITY", "A scrub, a resilver or other activity.", "Wait until it is over."),
     CheckId("SETTINGS-CHANGED", "A setting changed during the run.", "Find what sets it."),
+    CheckId("SPECIAL-VDEVS", "What special vdevs hold could not be read.", "Look at `zpool list -v`."),
     CheckId(
         "STOP-RULES",
         "The limits of a soak could not be watched.",

@@ -83,6 +83,25 @@ class DeviceUse(Stored):
     model: ModelUse | None = None
 
 
+class SpecialUse(Stored):
+    """The special and dedup vdevs of the pool: sizes at the end of the phase, as `zpool list -v` has them.
+
+    `device_reads`: that their devices got meanwhile, by the kernel's counters.
+    """
+
+    size_bytes: Count
+    allocated_bytes: Count
+    device_reads: Count
+
+
+class SpecialRow(Stored):
+    """Of a phase, for its readers: `metadata_reads` as of kit.store.phase.Phase."""
+
+    phase: str
+    special: SpecialUse | None
+    metadata_reads: dict[str, Count]
+
+
 class ArcUse(Stored):
     """arcstats and ZIL counters: sizes at the end of the phase, and what changed in `span_ns`.
 

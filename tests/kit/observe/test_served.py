@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.observe.served import Served, devices_of, file_systems, pool_of, unsynced
+from kit.observe.served import Served, file_systems, pool_of, unsynced
+from kit.zfs.vdev_listing import devices_of
 
 MOUNTINFO = """\
 22 27 0:20 / /sys rw,nosuid shared:7 - sysfs sysfs rw

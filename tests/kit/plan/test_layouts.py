@@ -22,13 +22,16 @@ MIB = 1 << 20
 RAID_10 = 'data = "mirror"\ngroups = 3\nlog = "mirror"'
 
 
-def plan(folder: Path, layout: str, testbed: str = "six-disks.toml", size: str = "72MiB") -> Plan:
-    """Of a pool whose table has `layout` for its key data."""
+def plan(
+    folder: Path, layout: str, testbed: str = "six-disks.toml", size: str = "72MiB", more: str = ""
+) -> Plan:
+    """Of a pool whose table has `layout` for its key data; `more`: of the testbed."""
     for file in DATA.iterdir():
         shutil.copy(file, folder)
     workload, bed = folder / "top-speeds.toml", folder / testbed
     text = workload.read_text().replace('data = "stripe"', layout).replace('"72MiB"', f'"{size}"')
     workload.write_text(text)
+    bed.write_text(bed.read_text() + more)
     return make_plan(read_workload(workload), read_testbed(bed), workload, bed)
 
 
@@ -120,6 +123,39 @@ def test_what_cannot_be_is_refused(
 def test_no_value_of_the_key(tmp_path: Path, key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=rf"top-speeds\.toml:13: pool\.{key}: "):
         plan(tmp_path, f'data = "mirror"\n{key} = {value}')
+
+
+SPECIAL = (
+    '[[device]]\nname = "{role}{n}"\nrole = "{role}"\nsize = "64MiB"\nmodel = "null_blk"\nlatency = "1ms"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("layout", "counts", "text"),
+    [
+        (
+            'data = "mirror"\ngroups = 3',
+            (3, 0),
+            "needs special vdevs that may lose as many devices: mirrors of 2",
+        ),
+        ('data = "raidz2"', (2, 0), "3; the testbed 'six-disks' has 2 special devices: add 1, or remove 2"),
+        ('data = "raidz1"', (2, 1), "needs dedup vdevs that may lose as many devices: mirrors of 2"),
+        ('data = "raidz1"', (2, 2), ""),
+        ('data = "stripe"', (1, 3), ""),
+    ],
+)
+def test_special_vdevs_are_as_redundant_as_those_of_data(
+    tmp_path: Path, layout: str, counts: tuple[int, int], text: str
+) -> None:
+    numbers = {role: range(count) for role, count in zip(("special", "dedup"), counts, strict=True)}
+    devices = [(role, n) for role, each in numbers.items() for n in each]
+    more = "\n" + "".join(SPECIAL.format(n=n, role=role) for role, n in devices)
+    if text:
+        with pytest.raises(ConfigError) as refused:
+            plan(tmp_path, layout, more=more)
+        assert text in refused.value.message
+    else:
+        assert "special" in pool_commands(plan(tmp_path, layout, more=more), "create")[0]
 
 
 # --- Room, and what is written ---

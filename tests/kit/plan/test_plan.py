@@ -10,9 +10,10 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_base import WORKLOADS
+from kit.config.workload_base import WORKLOADS, read_source
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
+from kit.session.side import lab_of
 from kit.sizes.workload_sizes import planned_tiers
 
 DATA = Path(__file__).parents[1] / "data" / "plan"
@@ -66,7 +67,8 @@ def files(tmp_path: Path) -> Files:
 
 @pytest.mark.parametrize("file", sorted(WORKLOADS.glob("*.toml")), ids=lambda file: file.stem)
 def test_the_shipped_workloads_run_on_the_shipped_lab(file: Path) -> None:
-    plan = make_plan(read_workload(file), read_testbed(LAB_TESTBED), file, LAB_TESTBED)
+    bed, _ = lab_of(read_source(file))
+    plan = make_plan(read_workload(file), read_testbed(bed), file, bed)
     warmup = {plan.workload.warmup.job} if plan.workload.warmup else set()
     assert set(plan.jobs) == warmup | {phase.load for phase in plan.workload.phase}
 

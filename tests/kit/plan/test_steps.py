@@ -21,12 +21,13 @@ from pydantic import ValidationError
 
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_base import find_workload
+from kit.config.workload_base import find_workload, read_source
 from kit.core.errors import KitError
 from kit.plan.estimate import seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan, make_plan
 from kit.plan.steps import listed, of, undone
+from kit.session.side import lab_of
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "mynas.toml"
@@ -137,7 +138,8 @@ def test_bytes_and_seconds(example_plan: Plan) -> None:
 
 @pytest.mark.parametrize("file", WORKLOADS, ids=lambda path: path.stem)
 def test_every_workload_of_the_kit_can_be_planned(file: Path) -> None:
-    found = commands(make_plan(read_workload(file), read_testbed(LAB_TESTBED), file, LAB_TESTBED))
+    bed, _ = lab_of(read_source(file))
+    found = commands(make_plan(read_workload(file), read_testbed(bed), file, bed))
     assert found and all(one.argv and one.host for one in found)
 
 

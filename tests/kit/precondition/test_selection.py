@@ -128,7 +128,7 @@ def test_roles_must_have_devices(tmp_path: Path) -> None:
         return [text for _, text in selection.problems(Precondition(method="snia", **values), testbed)]
 
     assert "has no cache device" in check(one, roles=("cache", "log"))[0]
-    assert "neither cache nor log devices" in check(none)[0]
+    assert "no device of the roles cache, log, special, dedup" in check(none)[0]
     assert not check(one)  # cache and log by default: those that are there
     assert not check(none, roles=("data",))
     assert workload.precondition is None

@@ -97,3 +97,20 @@ def test_a_long_attempt_has_no_more_intervals_than_a_map_shows(tmp_path: Path) -
     server = Server(tmp_path, {"dram": 9, "disk": 1})
     attempts.measured(phase_of(), server, tmp_path, lambda _: None)
     assert [each.interval // 10**6 for each in server.asked] == [20, 63]
+
+
+def test_a_log_that_lies_in_one_of_two_places_is_not_missed_in_the_other(tmp_path: Path) -> None:
+    """With OpenZFS 2.3 no write is `special`: the phase was measured for 15 minutes to get some."""
+    asked: list[Phase] = []
+    said: list[str] = []
+
+    def attempt(phase: Phase, number: int) -> PhaseResult:
+        asked.append(phase)
+        rows = [{"layer": "nfs-server", "op": "write", "tier": "pool", "count": 120}]
+        entry = SimpleNamespace(problems=(), block_bytes_by_op={"write": 4096})
+        return PhaseResult(entry, pl.DataFrame(rows), interrupted=False, failed=False)  # type: ignore[arg-type]
+
+    attempts.measured(phase_of(tiers=("special", "pool")), attempt, tmp_path, said.append)
+    assert len(asked) == 1 and not said
+    attempts.measured(phase_of(tiers=("special", "pool"), ios=300), attempt, tmp_path, said.append)
+    assert "120 I/Os of special or pool, and 300 are asked for." in said[0]

@@ -66,14 +66,30 @@ def test_a_run_that_touches_no_other_pool_goes_on() -> None:
     ("pool", "vdevs"),
     [
         ({}, []),
-        ({"data": "mirror", "groups": 2}, [("data", "mirror", "ab"), ("data", "mirror", "cd")]),
-        ({"data": "raidz1", "log": "mirror"}, [("data", "raidz1", "abcd"), ("log", "mirror", "xy")]),
+        (
+            {"data": "mirror", "groups": 2},
+            [
+                ("data", "mirror", "ab"),
+                ("data", "mirror", "cd"),
+                ("special", "mirror", "st"),
+                ("dedup", "mirror", "uv"),
+            ],
+        ),
+        (
+            {"data": "raidz1", "log": "mirror"},
+            [
+                ("data", "raidz1", "abcd"),
+                ("log", "mirror", "xy"),
+                ("special", "mirror", "st"),
+                ("dedup", "mirror", "uv"),
+            ],
+        ),
     ],
 )
 def test_which_devices_are_in_which_vdev_is_stored(
     pool: dict[str, Any], vdevs: list[tuple[str, ...]]
 ) -> None:
-    devices = {"data": "abcd", "log": "xy", "cache": "c"}
+    devices = {"data": "abcd", "log": "xy", "cache": "c", "special": "st", "dedup": "uv"}
     plan: Any = SimpleNamespace(
         workload=SimpleNamespace(pool=Pool(**pool)),
         testbed=SimpleNamespace(devices=lambda role: [SimpleNamespace(name=n) for n in devices[role]]),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.store.tables import TIERS
-from kit.trace.tier import Vdevs, tier_of
+from kit.trace.tier import Vdevs, places_of_read, tier_of
 
 LOG = Vdevs(frozenset({3, 7}), frozenset({5, 9}))
 
@@ -80,3 +80,17 @@ def test_without_a_log_device_nothing_is_slog(op: str, seen: int, vdev: int) -> 
 @given(st.integers(0, 511), st.integers(0, 8))
 def test_a_read_is_never_the_logs(seen: int, vdev: int) -> None:
     assert tier_of("read", seen, vdev, LOG) not in ("slog", "pool")
+
+
+@pytest.mark.parametrize(
+    ("seen", "vdev", "places"),
+    [
+        (0, 5, ("", "")), (1, 0, ("disk", "")), (1, 5, ("special", "")), (2, 5, ("l2arc", "")),
+        (17, 5, ("special", "disk")), (17, 5 << 12, ("disk", "special")), (16, 9 << 12, ("", "special")),
+        (33, 5, ("special", "l2arc")), (48, 5 << 12, ("", "special")), (3, 0, ("disk", "")),
+    ],
+)  # fmt: skip
+def test_a_read_says_where_its_data_and_its_metadata_were(
+    seen: int, vdev: int, places: tuple[str, str]
+) -> None:
+    assert places_of_read(seen, vdev, LOG) == places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.zfs.layout import VdevLayout, data_vdevs, possible_groups
+from kit.zfs.layout import VdevLayout, copies, data_vdevs, possible_groups, special_vdevs
 
 MIB = 1 << 20
 
@@ -26,6 +26,22 @@ def layout(
 )
 def test_vdevs_are_in_the_order_of_the_devices(kind: str, groups: int, vdevs: list[str]) -> None:
     assert ["".join(vdev) for vdev in data_vdevs(kind, "abcdef", groups)] == vdevs
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "groups", "vdevs"),
+    [
+        ("stripe", 3, 1, ["a", "b", "c", "d"]), ("mirror", 2, 1, ["ab", "cd"]), ("mirror", 4, 1, ["abcd"]),
+        ("mirror", 6, 2, ["abc"]), ("raidz1", 5, 1, ["ab", "cd"]), ("raidz2", 5, 1, ["abc"]),
+        ("raidz3", 5, 1, ["abcd"]), ("mirror", 5, 1, []),
+    ],
+)  # fmt: skip
+def test_special_vdevs_may_lose_as_many_devices_as_those_of_data(
+    kind: str, data: int, groups: int, vdevs: list[str]
+) -> None:
+    found = special_vdevs(kind, data, groups, "abcd")
+    assert ["".join(vdev) for vdev in found] == vdevs
+    assert all(len(vdev) == copies(kind, data, groups) for vdev in found)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,14 @@ def test_groups_are_vdevs_and_the_log_can_be_a_mirror() -> None:
     )
     argv = list(pools.create_command(replace(spec, log=())).argv)
     assert "log" not in argv
+    # After the log: its mirror keeps its number.
+    special = replace(spec, special=("/dev/s", "/dev/t"), dedup=("/dev/u", "/dev/v", "/dev/w", "/dev/z"))
+    assert " ".join(pools.create_command(special).argv).endswith(
+        " log mirror /dev/x /dev/y special mirror /dev/s /dev/t "
+        "dedup mirror /dev/u /dev/v mirror /dev/w /dev/z"
+    )
+    assert pools.removal_names(special, "log") == pools.removal_names(spec, "log")
+    assert set(special.devices) == {*DISKS, *LOGS, *special.special, *special.dedup}
 
 
 @pytest.mark.parametrize(

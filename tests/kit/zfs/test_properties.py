@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kit.config.toml import Setting
+from kit.zfs import properties
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.properties import Kind, record_problem, why_refused
 
@@ -81,3 +83,17 @@ def test_large_records_need_a_tunable_before_2_2() -> None:
     assert "2MiB is above 1MiB, the most of OpenZFS 2.1 of the server" in record_problem(2 << 20, OLD, None)
     assert record_problem(2 << 20, OLD, 4 << 20) == ""
     assert "is above 512KiB" in record_problem(1 << 20, NEW, 512 << 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "printed"),
+    [
+        ("special_small_blocks", "64KiB", "65536"), ("special_small_blocks", 4096, "4096"),
+        ("special_small_blocks", "8K", "8192"), ("quota", "1GB", "1000000000"), ("quota", "none", "0"),
+        ("quota", "1GiB", "1073741824"), ("refreservation", "auto", "auto"), ("recordsize", "4KiB", "4096"),
+        ("atime", False, "off"), ("compression", "lz4", "lz4"), ("org.own:label", "1GB", "1GB"),
+    ],
+)  # fmt: skip
+def test_sizes_are_set_in_bytes_as_zfs_prints_them(name: str, value: Setting, printed: str) -> None:
+    """OpenZFS takes 1GB for 1GiB; and what was set is compared with `zfs get -p`."""
+    assert properties.exact("dataset", name, value) == printed

@@ -1,0 +1,75 @@
+"""The working set and the special vdevs of a workload whose reads special vdevs answer. Pure.
+
+Special vdevs have small blocks until three quarters of them are used; the others lie on the data vdevs. So
+either the size of the set follows from the part of the special devices that is used (pool.special_size), or
+the part from the set. Where special vdevs and disks are asked for, each has half of the set.
+"""
+
+from __future__ import annotations
+
+from kit.config.testbed import Testbed
+from kit.config.workload import LEAST_CACHE_BYTES, Workload
+from kit.core.units import AUTO
+from kit.sizes import device_memory, tier_sizes
+from kit.sizes.tier_sizes import MIB
+from kit.sizes.workload_sizes import (
+    data_room,
+    devices_of_special,
+    sizes_of,
+    special_parts,
+    special_stored_part,
+    special_takes_data,
+    tiers_asked,
+)
+
+_STEP_BYTES = 8 * MIB
+# Of the room, what a set has that shall lie there wholly: what is rewritten is there twice for a while.
+_WHOLE = 0.8
+
+
+def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
+    """`workload`, whose other sizes are known. `is_left`: the set's may be changed."""
+    if not special_takes_data(workload, testbed):
+        return _with(workload, workload.file_set.size, _given(workload))
+    asked = tiers_asked(workload)
+    vdevs = devices_of_special(workload, testbed) if "special" in asked else []
+    # Each device of a mirror has all that the vdev has.
+    needed = sum(max(map(device_memory.needed_bytes, each)) for each in vdevs)
+    halves = 2 if {"special", "disk"} <= asked else 1
+    size_bytes = max(workload.file_set.size, halves * needed) if is_left else workload.file_set.size
+    size_bytes = min(size_bytes, data_room(workload, testbed) // 2)
+    part = workload.pool.special_size
+    if part == AUTO:
+        part = _part_bytes(_with(workload, size_bytes, None), testbed, halves)
+    sizes = sizes_of(_with(workload, size_bytes, part), testbed)
+    if is_left and sizes and "special" in asked:
+        most = int(sizes.special * (2 if halves == 2 else _WHOLE))
+        # The part that is used may be a given one, or all that there is.
+        size_bytes = max(size_bytes, most) if halves == 2 else min(size_bytes, most)
+    return _with(workload, _stepped(size_bytes), part)
+
+
+def _part_bytes(workload: Workload, testbed: Testbed, halves: int) -> int:
+    """Of each special device, so that they have the set, or half of it."""
+    sizes, parts = sizes_of(workload, testbed), special_parts(workload, testbed)
+    metadata = tier_sizes.special_metadata(sizes) if sizes else 0
+    data = workload.file_set.size / 2 if halves == 2 else workload.file_set.size / _WHOLE
+    each = tier_sizes.special_device_bytes(
+        int(data / len(parts)), special_stored_part(workload, testbed), metadata
+    )
+    return max(LEAST_CACHE_BYTES, min(-(-each // MIB) * MIB, min(parts) // MIB * MIB))
+
+
+def _given(workload: Workload) -> int | None:
+    """Without data there, whole devices are used."""
+    return None if workload.pool.special_size == AUTO else workload.pool.special_size
+
+
+def _stepped(size_bytes: int) -> int:
+    return max(_STEP_BYTES, size_bytes // _STEP_BYTES * _STEP_BYTES)
+
+
+def _with(workload: Workload, set_bytes: int, special_bytes: int | None) -> Workload:
+    working_set = workload.file_set.model_copy(update={"size": set_bytes})
+    pool = workload.pool.model_copy(update={"special_size": special_bytes})
+    return workload.model_copy(update={"working_set": working_set, "pool": pool})

@@ -1,0 +1,44 @@
+"""The output of `zpool list -v -H -P [-p]` of one pool: its vdevs and devices, by class. Pure.
+
+Each class but that of data has a line before its vdevs (zpool-list(8); OpenZFS cmd/zpool/zpool_main.c,
+print_list_stats): the name, then blanks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.core.errors import HostError
+from kit.zfs.layout import SPECIAL_ROLES
+
+_CLASSES = frozenset({"logs", "cache", "spare", "spares", *SPECIAL_ROLES})
+
+
+def vdevs(listing: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Class ("" of data), name and the other columns of each vdev and device."""
+    section = ""
+    for line in listing.splitlines()[1:]:
+        name, *values = line.strip().split("\t")
+        if (word := name.split(" ", 1)[0]) in _CLASSES:
+            section = word
+        else:
+            yield section, word, values
+
+
+def devices_of(listing: str, *classes: str) -> tuple[str, ...]:
+    """Paths of the devices of vdevs of these classes."""
+    return tuple(name for section, name, _ in vdevs(listing) if section in classes and name.startswith("/"))
+
+
+def space_of(listing: str, *classes: str) -> tuple[int, int]:
+    """Bytes of size and of allocation of the vdevs of these classes, of a listing with -p.
+
+    Raises HostError if there is none.
+    """
+    rows = [values for section, _, values in vdevs(listing) if section in classes]
+    # A device of a mirror has no allocation of its own.
+    known = [(int(row[0]), int(row[1])) for row in rows if len(row) > 1 and (row[0] + row[1]).isdecimal()]
+    if not known:
+        raise HostError(f"zpool list -v has no vdev of {' or '.join(classes)} with a size: {listing[:400]!r}")
+    size, allocated = (sum(each) for each in zip(*known, strict=True))
+    return size, allocated

@@ -1,0 +1,1 @@
+"""Special vdevs: what they answer, and what they hold."""
