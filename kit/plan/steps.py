@@ -159,7 +159,8 @@ def create_pool(plan: Plan, names: Names) -> Step:
 
 def create_dataset(plan: Plan, names: Names) -> Step:
     """It goes with the pool."""
-    commands = datasets.dataset_commands(names.dataset, names.run_id, plan.workload.dataset.properties)
+    properties, key_file = plan.workload.dataset.properties, f"{names.work_dir}/key"
+    commands = datasets.dataset_commands(names.dataset, names.run_id, properties, key_file)
     return Step("create dataset", "server", tuple(commands), details={"dataset": names.dataset})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kit.config.testbed import Testbed
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
+from kit.zfs.datasets import is_encrypted
 
 
 def problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
@@ -58,6 +59,11 @@ def _server_problems(workload: Workload, testbed: Testbed) -> Iterator[str]:
             'scope = "device", or a workload over NFS, where the client has the list'
         )
         return
+    if is_encrypted(workload.dataset.properties):
+        yield (
+            'scope = "server" takes the key of the encrypted dataset with it, which lies in memory there '
+            "(/run): remove encryption from dataset.properties"
+        )
     here = [client.host for client in testbed.client if client.at == testbed.server.at]
     if here:
         yield (

@@ -371,7 +371,8 @@ def _use_pool(bench: Bench, storage: Storage, paths: tuple[str, ...]) -> None:
     """The pool imported, mounted and exported again."""
     server = storage.server
     pool.import_pool(server, storage.pool, paths)
-    server.run(["zfs", "mount", storage.dataset])
+    # With the key of an encrypted dataset.
+    server.run(["zfs", "mount", "-l", storage.dataset])
     nfs_export.export_command(storage.path, bench.site.clients[0].address).run(server)
 
 

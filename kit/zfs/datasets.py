@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kit.config.toml import Setting
 from kit.core.errors import HostError
 from kit.core.units import parse_size_bytes
 from kit.hosts.base import Command, Host
-from kit.zfs.pool import properties_of
+from kit.zfs.pool import properties_of, setting
 from kit.zfs.properties import exact
 
+ENCRYPTION = "encryption"
 _HELPER = Path(__file__).parents[1] / "remote" / "create_dataset.py"
 
 
@@ -27,23 +28,37 @@ def create_dataset(
     in_effect = dataset_properties(server, dataset, list(properties))
     for name, value in properties.items():
         expected = str(record_bytes(properties)) if name == "recordsize" else exact("dataset", name, value)
-        if in_effect[name] != expected:
+        # "on" is the cipher that OpenZFS takes by default.
+        is_on = name == ENCRYPTION and expected == "on" and in_effect[name] != "off"
+        if in_effect[name] != expected and not is_on:
             raise HostError(
                 f"{dataset}: {name} was set to {expected} but is {in_effect[name]}",
                 "this OpenZFS does not accept the value as the workload has it",
             )
 
 
-def dataset_commands(dataset: str, run_id: str, properties: dict[str, Setting]) -> list[Command]:
-    """Create it with libzfs_core, which sets the recordsize, set the other properties, mount it."""
-    others = {name: value for name, value in properties.items() if name != "recordsize"}
+def dataset_commands(
+    dataset: str, run_id: str, properties: dict[str, Setting], key_file: str = ""
+) -> list[Command]:
+    """Create it with libzfs_core, which sets what cannot be set later, set the other properties, mount it.
+
+    `key_file`: is made, with the key of an encrypted dataset.
+    """
+    others = {name: value for name, value in properties.items() if name not in ("recordsize", ENCRYPTION)}
+    cipher = setting(properties[ENCRYPTION]) if is_encrypted(properties) else ""
     rest = [f"{name}={exact('dataset', name, value)}" for name, value in others.items()]
     return [
-        _pyzfs_command("create", dataset, run_id, str(record_bytes(properties))),
+        _pyzfs_command(
+            "create", dataset, run_id, str(record_bytes(properties)), *((cipher, key_file) if cipher else ())
+        ),
         *([Command(("zfs", "set", *rest, dataset))] if rest else []),
         Command(("zfs", "set", "canmount=noauto", dataset)),
         Command(("zfs", "mount", dataset)),
     ]
+
+
+def is_encrypted(properties: Mapping[str, Setting]) -> bool:
+    return setting(properties.get(ENCRYPTION, "off")) != "off"
 
 
 def snapshot_command(name: str, run_id: str) -> Command:

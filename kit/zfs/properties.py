@@ -78,6 +78,7 @@ _DATASET: Mapping[str, _Property] = {
     ),
     "direct": _words("disabled standard always", since=(2, 3)),
     "dnodesize": _words("legacy auto 1k 2k 4k 8k 16k"),
+    "encryption": _words("on off aes-128-ccm aes-192-ccm aes-256-ccm aes-128-gcm aes-192-gcm aes-256-gcm"),
     "logbias": _words("latency throughput"),
     "prefetch": _words("all none metadata", since=(2, 2)),
     "primarycache": _words("all none metadata"),
@@ -139,6 +140,7 @@ _REASONS = {
     **dict.fromkeys(("mountpoint", "canmount", "overlay", "altroot", "zoned"), _MOUNTED),
     **dict.fromkeys(("setuid", "exec", "devices"), _RUNS),
     **dict.fromkeys(("cachefile", "bootfs"), _KEPT),
+    **dict.fromkeys(("keyformat", "keylocation", "pbkdf2iters"), "the kit makes a key for each run itself"),
     "readonly": "the kit could not write the working set",
     "delegation": "only the kit's user works on its pool",
 }

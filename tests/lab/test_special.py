@@ -41,7 +41,8 @@ def special(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 @pytest.fixture(scope="module")
 def full(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    return run("special-full", tmp_path_factory.mktemp("full"))
+    """Of an encrypted dataset."""
+    return run("special-full", tmp_path_factory.mktemp("full"), "--set", "dataset.encryption=on")
 
 
 def special_reads(done: Finished, phase: str) -> dict[str, Any]:
@@ -69,6 +70,7 @@ def test_without_a_log_device_this_openzfs_has_its_log_on_the_disks(special: Fin
 
 def test_a_full_special_vdev_leaves_small_blocks_to_the_disks(full: Finished) -> None:
     found = rows(full, "read")
+    assert full.manifest["dataset"]["properties"]["encryption"] == "aes-256-gcm"
     assert found["special"]["count"] >= 370 and found["disk"]["count"] >= 370
     assert found["disk"]["p50_us"] > HALF_TURN_US > 10 * found["special"]["p50_us"]
     [phase] = full.summary["special"]

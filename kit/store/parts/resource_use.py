@@ -84,9 +84,9 @@ class DeviceUse(Stored):
 
 
 class SpecialUse(Stored):
-    """The special and dedup vdevs of the pool: sizes at the end of the phase, as `zpool list -v` has them.
+    """The special vdevs of the pool, or else its dedup vdevs: sizes at the end of the phase.
 
-    `device_reads`: that their devices got meanwhile, by the kernel's counters.
+    `device_reads`: that the devices of both got meanwhile, by the kernel's counters.
     """
 
     size_bytes: Count

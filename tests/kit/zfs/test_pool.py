@@ -279,6 +279,25 @@ def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "words"),
+    [("aes-128-ccm", ("aes-128-ccm", "/run/key")), (True, ("on", "/run/key")), (False, ()), ("off", ())],
+)
+def test_an_encrypted_dataset_gets_cipher_and_key_when_it_is_made(value: Any, words: tuple[str, ...]) -> None:
+    properties = {"recordsize": "8KiB", "atime": False, "encryption": value}
+    make = datasets.dataset_commands("hsp-a1/d", "a1", properties, "/run/key")
+    cipher = {True: "aes-256-gcm", False: "off"}.get(value, value)
+    server = server_of_run(dataset_answers(encryption=cipher))
+    datasets.create_dataset(server, make, "hsp-a1/d", properties)
+    assert server.calls[0][3:] == ("create", "hsp-a1/d", "a1", "8192", *words)
+    assert server.calls[1] == ("zfs", "set", "atime=off", "hsp-a1/d")
+    if words:
+        with pytest.raises(HostError, match="encryption was set to"):
+            datasets.create_dataset(
+                server_of_run(dataset_answers(encryption="off")), make, "hsp-a1/d", properties
+            )
+
+
+@pytest.mark.parametrize(
     ("name", "observed", "expected"),
     [("recordsize", 512, "8192"), ("atime", "on", "off"), ("compression", "off", "lz4")],
 )
