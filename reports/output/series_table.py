@@ -17,6 +17,7 @@ from reports.output.comparison_table import place
 from reports.output.sync_table import sync_lines
 from reports.published import references
 from reports.series.addresses import address_sentences
+from reports.series.answering import answering_sentences, answers
 from reports.series.batches import batches_of
 from reports.series.compare import ONE_ROUND
 from reports.series.sync_methods import sync_table
@@ -47,13 +48,17 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
     for batches in batches_of(series):
         yield ""
         yield from prose([batches.sentence], width)
+    if roles := [*answers(series)]:
+        yield ""
+        yield from prose(roles, width)
     for axis in series.axes:
         for phase, cells in cells_of(series, axis):
             yield ""
             yield safe_text(f"{axis.name}: {phase}")
             rows = [row for cell, value in cells for row in _rows(series, cell, axis.name, value)]
             yield from TextTable(_HEAD, rows, _NUMBERS).lines(width, "  ")
-        yield from prose(address_sentences(series, axis), width, "- ")
+        said = (*address_sentences(series, axis), *answering_sentences(series, axis))
+        yield from prose(said, width, "- ")
     crossed = [cell for cell in series.cells if len(cell.at) > 1]
     if crossed:
         yield ""

@@ -10,6 +10,7 @@ from kit.store.labels import ios_words, op_name, tier_name
 from kit.store.series import Series, SeriesAxis
 from kit.store.summary import Range
 from reports.series.addresses import address_sentences
+from reports.series.answering import answering_sentences, answers
 from reports.series.batches import batches_of
 from reports.series.ratios import largest_change
 from reports.series.sync_methods import SyncTable
@@ -20,14 +21,14 @@ _MOST_STRUCK = 3
 
 
 def answer(series: Series, found: Sequence[str], table: SyncTable | None) -> str:
-    """The sentence above all: `found` (of arrays) first, then forced writes, addresses, the largest ratio."""
+    """The sentence above all: of arrays (`found`) first; of what the series has, or the largest ratio."""
     said = [*found, *_forced(table)]
     if not said:
         # How well it is known stands beside the figure.
         of_addresses = (text for axis in series.axes for text in address_sentences(series, axis))
         said = [text.partition(" (")[0].removesuffix(".") + "." for text in of_addresses]
     if not said:
-        said = [each.sentence for each in batches_of(series)]
+        said = [each.sentence for each in batches_of(series)] or [*answers(series)]
     return said[0] if said else _largest(series)
 
 
@@ -99,6 +100,7 @@ def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
     """Of addresses what they say; for each phase and tier the ratios to the base, and what was published."""
     of_addresses = list(address_sentences(series, axis))
     yield from of_addresses
+    yield from answering_sentences(series, axis)
     if of_addresses and not axis.published:
         return  # a ratio for each place would say the same once more
     for phase, cells in cells_of(series, axis):

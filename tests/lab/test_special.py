@@ -5,14 +5,18 @@ A mirror of disks that turn 7,200 times a minute, and a mirror of SSDs (kit/lab/
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.lab.image.image import Image
+from kit.store.series import Series
 from kit.store.summary import Summary
 from reports.features.special.judge import sentences
+from reports.series.answering import answers
+from reports.series.view import rate_of
 from tests.lab.conftest import Finished, finish, hsp
 
 PROTECTS = ("kit/zfs", "kit/trace", "kit/sizes", "kit/instruments", "reports/features/special")
@@ -95,3 +99,19 @@ def test_openzfs_2_4_has_its_log_on_the_special_vdev_and_a_parameter_spares_it(t
     ssd, *disks = (rows(done, "write") for done in (new, old, spared))
     assert ssd["special"]["p50_us"] < 1000
     assert all(each["pool"]["p50_us"] > HALF_TURN_US for each in disks)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800, func_only=True)
+def test_ssds_answer_what_disks_would_in_either_role(image: Image, tmp_path: Path) -> None:
+    """An SSD of the lab takes 0.1 ms, a disk 5 ms; memory that is twice as much leaves a third to the disks."""
+    process = hsp("run", "cache-or-special", results=tmp_path)
+    _, stderr = process.communicate(timeout=1500)
+    assert process.returncode == 0, stderr
+    (path,) = (tmp_path / "cache-or-special").glob("series-*/series.json")
+    series = Series.from_json(json.loads(path.read_text()), path)
+    rate = {cell.at.get("ssds", "none"): rate_of(cell) or 0.0 for cell in series.cells if not cell.again}
+    assert min(rate["l2arc"], rate["special"]) > 4 * rate["memory"] > 4 * 1.5 * rate["none"]
+    first = "special" if rate["special"] > rate["l2arc"] else "l2arc"
+    [said] = answers(series)
+    assert said.startswith(f"Reads a second by ssds: {first} ")
