@@ -24,7 +24,7 @@ _TOLERANCE_SHARE, _TOLERANCE_IOS = 0.02, 10
 class SpecialVdevs(Instrument):
     """Those of `pool`, whose devices have these paths. `tracer`: of the phase; None where it has none."""
 
-    code = "special-vdevs"
+    code = "resource-use"
 
     def __init__(self, server: Host, pool: str, paths: Sequence[str], tracer: TierTracer | None) -> None:
         self._server, self._pool, self._paths, self._tracer = server, pool, paths, tracer

@@ -42,7 +42,6 @@ ProblemCode = Literal[
     "schedule",
     "server-activity",
     "settings-changed",
-    "special-vdevs",
     "stop-rules",
     "tier-tracer",
     "untraced",

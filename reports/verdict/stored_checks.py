@@ -38,7 +38,7 @@ _INSTRUMENTS = {
     "NFS-": ("server-activity", "mount-statistics", "observed"), "TRIM": ("server-activity",),
     "DIRECT-IO": ("server-activity",), "OTHER-POOL": ("server-activity",), "CPU-STEAL": ("server-activity",),
     "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
-    "CLOCK-STEP": ("host-health",), "SPECIAL-READS": ("special-vdevs",),
+    "CLOCK-STEP": ("host-health",), "SPECIAL-READS": ("resource-use",),
 }  # fmt: skip
 # Counters of the kernel are read a little later than the clock, are counted in jiffies of up to 10 ms, and
 # may go back by some of them (idle time, proc(5)). The rest of the CPUs is interrupts, and a hypervisor.

@@ -104,7 +104,7 @@ def test_openzfs_2_4_has_its_log_on_the_special_vdev_and_a_parameter_spares_it(t
 @pytest.mark.long
 @pytest.mark.timeout(1800, func_only=True)
 def test_ssds_answer_what_disks_would_in_either_role(image: Image, tmp_path: Path) -> None:
-    """An SSD of the lab takes 0.1 ms, a disk 5 ms; memory that is twice as much leaves a third to the disks."""
+    """An SSD of the lab takes 0.1 ms, a disk 5 ms; twice the memory leaves a third of the reads to disks."""
     process = hsp("run", "cache-or-special", results=tmp_path)
     _, stderr = process.communicate(timeout=1500)
     assert process.returncode == 0, stderr

@@ -322,7 +322,6 @@ _PROBLEMS = (
     CheckId("SCRUB", "The scrub after power losses failed.", "Look at `zpool status`."),
     CheckId("SERVER-ACTIVITY", "A scrub, a resilver or other activity.", "Wait until it is over."),
     CheckId("SETTINGS-CHANGED", "A setting changed during the run.", "Find what sets it."),
-    CheckId("SPECIAL-VDEVS", "What special vdevs hold could not be read.", "Look at `zpool list -v`."),
     CheckId(
         "STOP-RULES",
         "The limits of a soak could not be watched.",

@@ -121,8 +121,14 @@ def test_each_workload_of_the_kit_is_planned_on_a_server(tmp_path: Path, workloa
     scope = "device" if workload == "candidates-power-loss" else "server"
     power = f'\n[power]\nscope = "{scope}"\noff = ["pdu", "off"]\non = ["pdu", "on"]\n'
     text = NAS.read_text()
-    if workload.startswith("special"):
+    if "special" in workload:
         text = text.replace('role = "cache"', 'role = "special"').replace('role = "log"', 'role = "special"')
+    if workload == "cache-or-special":
+        # The same drives once more.
+        _, ssds = text.split('[[device]]\nname = "cache0"')
+        ssds = ssds.replace("log0", "cache1").replace('role = "special"', 'role = "cache"\nidle = true')
+        text = text.replace('"cache0"', '"special0"').replace('"log0"', '"special1"')
+        text += '[[device]]\nname = "cache0"' + ssds
     bed.write_text(text + (power if "power-loss" in workload else ""))
     side = Side(workload, bed)
     assert side.sweep() or side.plan()

@@ -57,7 +57,7 @@ Sent = dict[str, list[tuple[str, list[str]]]]
 def plan_of(workload: Path, folder: Path) -> Plan:
     """On the machines of the struck runs, with larger disks."""
     roles = {name: "special" if role != "data" else role for name, role in DISKS.items()}
-    of_workload = roles if workload.stem.startswith("special") else DISKS
+    of_workload = roles if "special" in workload.stem else DISKS
     devices = "".join(DEVICE.format(name, role, BY_ID) for name, role in of_workload.items())
     bed = TESTBED.format(trace="none") + devices.replace("128MiB", "256GiB")
     power = POWER if read_workload(workload).power_loss else ""
