@@ -21,8 +21,9 @@ RUN_PROPERTY = "hsp:run"
 _LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
 _LABEL_STATE = re.compile(r"^ {4}state: (\d+)$", re.MULTILINE)
 _LABEL_POOL = re.compile(r"^\s*name: '", re.MULTILINE)
-_L2ARC_POOL = re.compile(r"^ {4}pool_guid: (\d+)$", re.MULTILINE)
-_CACHE_STATE = "4"  # POOL_STATE_L2CACHE of include/sys/fs/zfs.h
+_POOL_GUID = re.compile(r"^ {4}pool_guid: (\d+)$", re.MULTILINE)
+# POOL_STATE_DESTROYED and POOL_STATE_L2CACHE of include/sys/fs/zfs.h.
+_DESTROYED_STATE, _CACHE_STATE = "2", "4"
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, 
         importable = server.run(["zpool", "import", *_places(devices)], check=False).stdout
         if guid not in _LABEL_ID.findall(importable):
             # The command that destroyed it may have been stopped right after that.
-            _clear_cache_labels(server, guid, devices)
+            _clear_labels(server, guid, devices)
             return
         import_pool(server, CreatedPool(name, int(guid), run_id), devices)
     # By the command directly before it is destroyed.
@@ -156,26 +157,36 @@ def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, 
             "it is not this run's pool; it was left alone",
         )
     _retry_while_busy(server, ["zpool", "destroy", observed.name])
-    _clear_cache_labels(server, str(observed.guid), devices)
+    _clear_labels(server, str(observed.guid), devices)
 
 
-def _clear_cache_labels(server: Host, guid: str, devices: tuple[str, ...]) -> None:
-    """Clear what the destroyed pool leaves on cache devices, also on those that it had removed.
+def _clear_labels(server: Host, guid: str, devices: tuple[str, ...]) -> None:
+    """Clear what the destroyed pool leaves on cache devices, also on those that it had removed, and on parts.
 
-    A pool's end is not written to their labels, and a label does not name its pool.
+    A pool's end is not written to the label of a cache device, and that label does not name its pool. A part
+    of a device is no partition of a table: nobody finds a label there once the part is gone.
     """
     for path in devices:
-        place = path if path.endswith(WHOLE_DISK_PART) else f"{path}{WHOLE_DISK_PART}"
+        is_part = path.endswith(WHOLE_DISK_PART)
+        place = path if is_part else f"{path}{WHOLE_DISK_PART}"
         if path.startswith("/dev/disk/"):
             label = server.run(["zdb", "-l", place], check=False).stdout
-            if is_cache_label(label, guid):
+            if is_cache_label(label, guid) or (is_part and is_destroyed_label(label, guid)):
                 server.run(["zpool", "labelclear", place])
 
 
 def is_cache_label(label: str, guid: str) -> bool:
     """Whether zdb's output is of a cache device of the pool with that GUID, by its L2ARC header."""
-    states, guids = _LABEL_STATE.findall(label), _L2ARC_POOL.findall(label)
-    return set(states) == {_CACHE_STATE} and set(guids) == {guid} and not _LABEL_POOL.search(label)
+    return _states_and_guids(label) == ({_CACHE_STATE}, {guid}) and not _LABEL_POOL.search(label)
+
+
+def is_destroyed_label(label: str, guid: str) -> bool:
+    """Whether zdb's output is of a device of the pool with that GUID, which was destroyed."""
+    return _states_and_guids(label) == ({_DESTROYED_STATE}, {guid})
+
+
+def _states_and_guids(label: str) -> tuple[set[str], set[str]]:
+    return set(_LABEL_STATE.findall(label)), set(_POOL_GUID.findall(label))
 
 
 def _places(devices: tuple[str, ...]) -> list[str]:

@@ -94,15 +94,20 @@ def cache_of_pool(run: Path) -> str:
 
 
 def test_every_device_ends_as_it_began(rig: Rig, tmp_path: Path) -> None:
-    """Phases on bare devices, then a pool with the whole cache device; the main job has a part of it."""
-    bed = Bed(rig, tmp_path, {"log": ("vd3", "vd5"), "data": ("vd0",), "cache": ("vd2",)}, "none")
+    """Phases on bare devices, then a pool with the whole cache device; the main job has a part of it.
+
+    Of the special device the pool has a part.
+    """
+    roles = {"log": ("vd3", "vd5"), "data": ("vd0",), "cache": ("vd2",), "special": ("vd6",)}
+    bed = Bed(rig, tmp_path, roles, "none")
     devices = write_device_phases(tmp_path).read_text().partition("[[phase]]")
     workload = write_small(tmp_path, ("good", "write", "100ms"))
     head, _, good = workload.read_text().partition("[[phase]]")
-    workload.write_text(f"{head}{devices[1]}{devices[2]}[[phase]]{good}")
+    part = '[pool]\nspecial_size = "64MiB"\n'
+    workload.write_text(f"{head}{part}{devices[1]}{devices[2]}[[phase]]{good}")
     words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.results, "--json"]
-    names = ("vd3", "vd5", "vd0", "vd2")
-    assert [one.reasons for one in check(rig.host, specs(rig, *names))] == [()] * 4
+    names = ("vd3", "vd5", "vd0", "vd2", "vd6")
+    assert [one.reasons for one in check(rig.host, specs(rig, *names))] == [()] * 5
     before = state_of(rig.host)
     agreed = [word for name in names for word in ("--erase-serial", rig.disks[name].serial)]
     assert bed.hsp(*words, *agreed[:2], *agreed[4:]).returncode == EXIT_SAFETY, "vd5 is to be erased, too"
@@ -117,7 +122,13 @@ def test_every_device_ends_as_it_began(rig: Rig, tmp_path: Path) -> None:
     # udev reads a disk when fio has closed it, but not one that is locked.
     assert [c["found"] for c in checks if c["name"].startswith("bytes read from")] == [0] * 4
     assert cache_of_pool(tmp_path / "small" / "latest") == rig.by_id["vd2"]
+    special = f"{rig.by_id['vd6']}-part1"
+    assert any(
+        argv[:2] == ["zpool", "create"] and special in argv
+        for _, argv in commands_of(bed.folder / "small" / "latest")
+    )
     check_as_before(rig, before, "vd2", "vd0", "vd3", "vd5")
+    check_as_before(rig, before, "vd6")
 
 
 @pytest.mark.basic

@@ -325,6 +325,19 @@ def test_recordsize_in_bytes(properties: dict[str, Any], size: int) -> None:
 CACHE_LABEL = f"LABEL 0\n    state: 4\n    guid: 7\nL2ARC device header\n    pool_guid: {OURS.guid}\n"
 
 
+def test_a_part_of_a_special_device_is_given_back_without_its_label() -> None:
+    """Nobody would find it there once the part is gone; a partition that begins there would have it."""
+    label = LABEL.replace("    guid: 7\n", f"    state: 2\n    pool_guid: {OURS.guid}\n")
+    server = server_of_run({"zdb -l": label})
+    devices = ("/dev/disk/by-id/whole", "/dev/disk/by-id/partly-part1")
+    pools.remove(server, OURS.name, OURS.run_id, str(OURS.guid), devices)
+    assert [argv[2] for argv in server.called("zpool", "labelclear")] == ["/dev/disk/by-id/partly-part1"]
+    for other in (label.replace("state: 2", "state: 0"), label.replace(str(OURS.guid), "5")):
+        server = server_of_run({"zdb -l": other})
+        pools.remove(server, OURS.name, OURS.run_id, str(OURS.guid), devices)
+        assert not server.called("zpool", "labelclear")
+
+
 @pytest.mark.parametrize(
     ("label", "cleared"),
     [
