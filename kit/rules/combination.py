@@ -24,6 +24,7 @@ from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
 from kit.sizes.workload_sizes import (
     data_room,
+    devices_of_special,
     layout_of,
     planned_tiers,
     short_tiers,
@@ -203,7 +204,7 @@ def _special_problems(workload: Workload, testbed: Testbed, phase: Phase, job: F
     """Reads of records that are too large for special vdevs."""
     if "special" not in phase.tiers or "read" not in job.operations or not testbed.devices("special"):
         return
-    if not special_takes_data(workload, testbed):
+    if devices_of_special(workload, testbed) and not special_takes_data(workload, testbed):
         record = format_size_bytes(layout_of(workload, testbed).record)
         yield (
             f"tier special, but records of {record} lie on the data devices: write "

@@ -24,8 +24,11 @@ from kit.config.toml import nearest
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.core.units import format_duration_ns
+from kit.zfs.layout import SPECIAL_ROLES
 
 _ROLES = get_args(Role)
+# Whose content is nowhere else.
+_HOLDING = ("data", *SPECIAL_ROLES)
 # Devices of one vdev that may be away without a loss.
 _SPARE = {"stripe": 0, "raidz1": 1, "raidz2": 2, "raidz3": 3}
 # A band needs so many intervals before the first fault (reports.verdict.recovery).
@@ -126,7 +129,7 @@ def _of_fault(fault: Fault, workload: Workload, testbed: Testbed) -> Iterator[tu
         )
     if fault.what == "error" and fault.sectors and sum(fault.sectors) * 512 > device.size:
         yield "sectors", f"'{device.name}' has {device.size // 512} sectors: name those that it has"
-    if fault.what in AWAY and device.role == "data" and not _spare(workload, testbed):
+    if fault.what in AWAY and device.role in _HOLDING and not _spare(workload, testbed):
         yield (
             "what",
             f"\"{fault.what}\": without '{device.name}' the pool is lost, pool.data = "
@@ -183,7 +186,7 @@ def _unknown(word: str, testbed: Testbed) -> str:
 
 
 def _spare(workload: Workload, testbed: Testbed) -> int:
-    """How many data devices may be away at a time."""
+    """How many data devices may be away at a time; of special and dedup vdevs as many."""
     layout = workload.pool
     if layout.data == "mirror":
         return len(testbed.devices("data")) // layout.groups - 1
@@ -236,7 +239,7 @@ def _quiet_before(fault: Fault, phase: Phase, workload: Workload) -> int:
 
 
 def _together(phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
-    """Two data devices away at a time are more than the pool can lose."""
+    """Two devices of a role that are away at a time are more than the pool can lose."""
     if testbed.is_appliance:
         return
     away = []
@@ -245,12 +248,16 @@ def _together(phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
             continue
         is_away = each.what in AWAY or each.what == "resilver"
         device = device_of(each.device or "data", testbed, first=table == "event") if is_away else None
-        if device and device.role == "data":
+        if device and device.role in _HOLDING:
             end_ns = each.at + each.for_ if each.for_ else phase.duration
-            away.append((each.at, end_ns, (table, index, "at"), device.name))
+            away.append((each.at, end_ns, (table, index, "at"), device.name, device.role))
     away.sort()
-    for index, (at, _, key, name) in enumerate(away):
-        others = {other for begin, end, _, other in away[:index] if begin <= at < end and other != name}
+    for index, (at, _, key, name, role) in enumerate(away):
+        others = {
+            other
+            for begin, end, _, other, of_role in away[:index]
+            if begin <= at < end and other != name and of_role == role
+        }
         if others and len(others) >= _spare(workload, testbed):
             yield (
                 key,

@@ -36,8 +36,9 @@ def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
     # Each device of a mirror has all that the vdev has.
     needed = sum(max(map(device_memory.needed_bytes, each)) for each in vdevs)
     halves = 2 if {"special", "disk"} <= asked else 1
-    size_bytes = max(workload.file_set.size, halves * needed) if is_left else workload.file_set.size
-    size_bytes = min(size_bytes, data_room(workload, testbed) // 2)
+    size_bytes = workload.file_set.size
+    if is_left:
+        size_bytes = min(max(size_bytes, halves * needed), data_room(workload, testbed) // 2)
     part = workload.pool.special_size
     if part == AUTO:
         part = _part_bytes(_with(workload, size_bytes, None), testbed, halves)
@@ -46,7 +47,7 @@ def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
         most = int(sizes.special * (2 if halves == 2 else _WHOLE))
         # The part that is used may be a given one, or all that there is.
         size_bytes = max(size_bytes, most) if halves == 2 else min(size_bytes, most)
-    return _with(workload, _stepped(size_bytes), part)
+    return _with(workload, _stepped(size_bytes) if is_left else size_bytes, part)
 
 
 def _part_bytes(workload: Workload, testbed: Testbed, halves: int) -> int:

@@ -88,7 +88,8 @@ def special_takes_data(workload: Workload, testbed: Testbed) -> bool:
     """Whether records are small blocks, which lie on special vdevs as long as these have room."""
     name = "special_small_blocks"
     small_bytes = int(exact("dataset", name, workload.dataset.properties.get(name, 0)))
-    return bool(testbed.devices("special")) and layout_of(workload, testbed).record <= small_bytes
+    has_vdevs = bool(devices_of_special(workload, testbed))
+    return has_vdevs and layout_of(workload, testbed).record <= small_bytes
 
 
 def devices_of_special(workload: Workload, testbed: Testbed) -> list[tuple[Device, ...]]:

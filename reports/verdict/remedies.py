@@ -20,7 +20,10 @@ _OF_TIER = {
         "special_small_blocks; of writes: OpenZFS 2.4 has its log there, earlier ones have not"
     ),
     "slog": "look at the log device, and at sync and logbias of the dataset",
-    "pool": 'take the log device away with remove = "log" in the phase',
+    "pool": (
+        'take the log device away with remove = "log" in the phase; with special vdevs, which have the log '
+        'from OpenZFS 2.4 on, write tiers = ["special", "pool"]'
+    ),
 }
 
 

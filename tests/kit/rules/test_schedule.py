@@ -117,6 +117,19 @@ def test_a_pool_without_a_copy_cannot_lose_a_device(tmp_path: Path, fault: str) 
     assert plan(tmp_path, table)
 
 
+SPECIAL = '\n[[device]]\nname = "special{0}"\nrole = "special"\nsize = "64MiB"\npreset = "nvme-datacentre"\n'
+AWAY = '[[fault]]\nat = "{1}s"\nwhat = "offline"\ndevice = "{0}"\nfor = "{2}s"\n'
+
+
+def test_a_special_vdev_can_lose_as_many_devices_as_one_of_data(tmp_path: Path) -> None:
+    bed = tmp_path / "bed.toml"
+    bed.write_text(LAB_TESTBED.read_text() + SPECIAL.format(0) + SPECIAL.format(1))
+    one = AWAY.format("special0", 10, 30)
+    assert plan(tmp_path, one, bed=bed)
+    with pytest.raises(ConfigError, match="without 'special0' the pool is lost"):
+        plan(tmp_path, one, "stripe", bed)
+
+
 def test_a_server_without_login_takes_commands_alone(tmp_path: Path) -> None:
     bed = tmp_path / "nas.toml"
     bed.write_text(APPLIANCE)

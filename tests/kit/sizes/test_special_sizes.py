@@ -74,6 +74,14 @@ def test_a_given_part_decides_the_set(tmp_path: Path) -> None:
     assert held and held.special == pytest.approx(held.disk, rel=0.15)
 
 
+def test_a_given_set_stays_as_it_is_and_too_few_devices_are_refused(tmp_path: Path) -> None:
+    made = plan(tmp_path, "special", more='working_set.size = "90MiB"')
+    assert made.workload.file_set.size == 90 * MIB
+    # A mirror of three is needed, and there are two.
+    with pytest.raises(ConfigError, match="a raidz2 needs 3 data devices"):
+        plan(tmp_path, "special", more='pool.data = "raidz2"')
+
+
 def test_writes_alone_have_a_small_set_and_all_of_the_devices(tmp_path: Path) -> None:
     made = plan(tmp_path, "special-as-log")
     assert (made.workload.file_set.size, made.workload.pool.special_size) == (16 * MIB, None)
