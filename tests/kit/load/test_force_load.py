@@ -135,8 +135,8 @@ def test_each_method_counts_its_forces_and_reads_all_records_back(tmp_path: Path
     if forces.force:
         assert forces.force.ios == forces.group.ios
         assert forces.group.sum_ns >= forces.force.sum_ns + forces.write.sum_ns
-    # Several readings in the phase, not one at its end.
-    assert len(set(windows.end_ns.tolist())) > 1
+    # Several readings in the phase, not one at its end; a slow disk may take longer than it for one group.
+    assert len(set(windows.end_ns.tolist())) > 1 or forces.group.ios == 1
     assert not any((tmp_path / "set" / DIRECTORY).iterdir()), "its files are removed"
 
 
