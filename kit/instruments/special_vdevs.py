@@ -1,6 +1,6 @@
 """What special and dedup vdevs hold, and what their devices were asked for. Pure but for reads of the server.
 
-Sources: `zpool list -v`; reads completed and merged in /sys/class/block/NAME/stat (Linux,
+Sources: `zpool list -v`; reads completed, reads merged and sectors read in /sys/class/block/NAME/stat (Linux,
 Documentation/block/stat.rst).
 """
 
@@ -14,10 +14,10 @@ from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.tier_tracer import TierTracer
 from kit.store.parts.resource_use import SpecialUse
 from kit.store.phase import Check
-from kit.zfs.layout import SPECIAL_ROLES
 from kit.zfs.vdev_listing import space_of, vdevs
 
-# ZFS may fetch neighbours in one request.
+# Of these counters, whatever the sectors of the device are.
+_SECTOR_BYTES = 512
 _TOLERANCE_SHARE, _TOLERANCE_IOS = 0.02, 10
 
 
@@ -30,31 +30,25 @@ class SpecialVdevs(Instrument):
         self._server, self._pool, self._paths, self._tracer = server, pool, paths, tracer
 
     def begin(self) -> None:
-        self._before = _reads(self._server, self._paths)
+        self._before = _counters(self._server, self._paths)
 
     def end(self) -> None:
-        self._reads = _reads(self._server, self._paths) - self._before
+        after = _counters(self._server, self._paths)
+        self._reads, self._bytes = (max(0, now - then) for now, then in zip(after, self._before, strict=True))
         self._listing = self._server.run(["zpool", "list", "-v", "-H", "-P", "-p", self._pool]).stdout
 
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
         made = InstrumentReport()
-        try:
-            size, allocated = space_of(self._listing, _class_in(self._listing))
-        except HostError as error:
-            made.problems.append(error.message)
-        else:
-            reads = max(0, self._reads)
-            use = SpecialUse(size_bytes=size, allocated_bytes=allocated, device_reads=reads)
+        # A pool may have dedup vdevs alone.
+        if any(section == "special" for section, _, _ in vdevs(self._listing)):
+            size, allocated = space_of(self._listing, "special")
+            use = SpecialUse(size_bytes=size, allocated_bytes=allocated, device_reads=self._reads)
             made.entry["special"] = use
-        if self._tracer and self._tracer.ios is not None and "read" in measured.block_bytes:
-            made.checks.append(check(sum(self._tracer.reads_from("special")), self._reads))
+        if self._tracer and self._tracer.ios is not None and (block := measured.block_bytes.get("read")):
+            # A device may get neighbours in one request: it has their bytes then.
+            found = max(self._reads, self._bytes // block)
+            made.checks.append(check(sum(self._tracer.reads_from("special")), found))
         return made
-
-
-def _class_in(listing: str) -> str:
-    """A dedup vdev counts where there is no special one."""
-    there = {section for section, _, _ in vdevs(listing)}
-    return next((each for each in SPECIAL_ROLES if each in there), "special")
 
 
 def check(traced: int, device_reads: int) -> Check:
@@ -65,13 +59,14 @@ def check(traced: int, device_reads: int) -> Check:
     )  # fmt: skip
 
 
-def _reads(server: Host, paths: Sequence[str]) -> int:
+def _counters(server: Host, paths: Sequence[str]) -> tuple[int, int]:
+    """Reads, with those that were merged, and bytes read, of all devices."""
     nodes = server.run(["readlink", "--canonicalize-existing", "--", *paths]).stdout.split()
     files = [f"/sys/class/block/{node.rpartition('/')[2]}/stat" for node in nodes]
-    total = 0
+    reads = sectors = 0
     for line in server.run(["cat", *files]).stdout.splitlines():
-        fields = line.split()
-        if len(fields) < 2 or not (fields[0] + fields[1]).isdecimal():
+        fields = line.split()[:3]
+        if len(fields) < 3 or not "".join(fields).isdecimal():
             raise HostError(f"{server.name}: the counters of a device are {line[:80]!r}")
-        total += int(fields[0]) + int(fields[1])
-    return total
+        reads, sectors = reads + int(fields[0]) + int(fields[1]), sectors + int(fields[2])
+    return reads, sectors * _SECTOR_BYTES

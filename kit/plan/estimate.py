@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
-from kit.sizes.workload_sizes import layout_of
+from kit.sizes.workload_sizes import layout_of, special_part_of_set
 
 # Assumed write rates in bytes per second: of a disk, and of a fast SSD.
 RATES_BYTES = (100_000_000, 1_000_000_000)
@@ -50,9 +50,14 @@ def filled(plan: Plan) -> list[PlannedWrites]:
     data, size = plan.testbed.devices("data"), plan.workload.file_set.size
     if not data:
         return [PlannedWrites("export", size, size, "working set")]
-    stored = layout_of(plan.workload, plan.testbed).written_bytes(size)
+    on_special, copies = special_part_of_set(plan.workload, plan.testbed)
     text = "working set, with mirrors and parity, without metadata"
-    return [PlannedWrites("data devices", stored, stored, text, len(data))]
+    made = []
+    if special := int(size * on_special * copies):
+        count = len(plan.testbed.devices("special"))
+        made.append(PlannedWrites("special devices", special, special, text, count))
+    stored = layout_of(plan.workload, plan.testbed).written_bytes(int(size * (1 - on_special)))
+    return [*made, *([PlannedWrites("data devices", stored, stored, text, len(data))] if stored else [])]
 
 
 def seconds(plan: Plan) -> tuple[float, float]:

@@ -34,9 +34,11 @@ from kit.sizes.workload_sizes import (
     tiers_asked,
     tunable_bytes,
 )
-from kit.zfs.layout import LEAST_DEVICES, SPECIAL_ROLES, copies, possible_groups
+from kit.zfs.layout import LEAST_DEVICES, SPECIAL_ROLES, copies, possible_groups, special_vdevs
 
 MAX_BYTES = 2**63 - 1
+# ZPOOL_FUZZ of zpool_vdev.c.
+_FUZZ_BYTES = 16 << 20
 Problems = Iterator[tuple[KeyPath, str]]
 
 
@@ -146,6 +148,7 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
                 f"mirrors of {width}; the testbed '{testbed.name}' has {counted(found, f'{role} device')}: "
                 f"add {width - found % width}, or remove {found % width}",
             )
+    yield from _unequal(workload, testbed)
     room = data_room(workload, testbed)
     if workload.file_set.size * 2 > room:
         yield (
@@ -153,6 +156,23 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
             f"{format_size_bytes(workload.file_set.size)} does not fit twice into the data devices "
             f"({format_size_bytes(room)}): make it smaller, or the data devices larger",
         )
+
+
+def _unequal(workload: Workload, testbed: Testbed) -> Problems:
+    """Special vdevs of devices that differ: `zpool create` refuses them (zpool_vdev.c, get_replication)."""
+    pool, data = workload.pool, len(testbed.devices("data"))
+    for role in SPECIAL_ROLES:
+        most = pool.special_size if role == "special" else None
+        for vdev in special_vdevs(pool.data, data, pool.groups, testbed.devices(role)):
+            sizes = {device.name: min(device.size, most or device.size) for device in vdev}
+            if max(sizes.values()) - min(sizes.values()) > _FUZZ_BYTES:
+                listed = " and ".join(f"{name} {format_size_bytes(size)}" for name, size in sizes.items())
+                remedy = "take devices of one size"
+                if role == "special":
+                    remedy += (
+                        f', or write special_size = "{format_size_bytes(min(sizes.values()) >> 20 << 20)}"'
+                    )
+                yield ("pool", "special_size"), f"one {role} vdev of unequal devices, {listed}: {remedy}"
 
 
 def _group_problem(pool: Pool, testbed: Testbed) -> tuple[KeyPath, str] | None:

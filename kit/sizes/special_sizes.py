@@ -16,6 +16,7 @@ from kit.sizes.workload_sizes import (
     data_room,
     devices_of_special,
     sizes_of,
+    small_blocks_part,
     special_parts,
     special_stored_part,
     special_takes_data,
@@ -36,9 +37,9 @@ def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
     # Each device of a mirror has all that the vdev has.
     needed = sum(max(map(device_memory.needed_bytes, each)) for each in vdevs)
     halves = 2 if {"special", "disk"} <= asked else 1
-    size_bytes = workload.file_set.size
+    size_bytes, largest = workload.file_set.size, data_room(workload, testbed) // 2
     if is_left:
-        size_bytes = min(max(size_bytes, halves * needed), data_room(workload, testbed) // 2)
+        size_bytes = min(max(size_bytes, halves * needed), largest)
     part = workload.pool.special_size
     if part == AUTO:
         part = _part_bytes(_with(workload, size_bytes, None), testbed, halves)
@@ -46,7 +47,7 @@ def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
     if is_left and sizes and "special" in asked:
         most = int(sizes.special * (2 if halves == 2 else _WHOLE))
         # The part that is used may be a given one, or all that there is.
-        size_bytes = max(size_bytes, most) if halves == 2 else min(size_bytes, most)
+        size_bytes = min(max(size_bytes, most), largest) if halves == 2 else min(size_bytes, most)
     return _with(workload, _stepped(size_bytes) if is_left else size_bytes, part)
 
 
@@ -56,7 +57,7 @@ def _part_bytes(workload: Workload, testbed: Testbed, halves: int) -> int:
     metadata = tier_sizes.special_metadata(sizes) if sizes else 0
     data = workload.file_set.size / 2 if halves == 2 else workload.file_set.size / _WHOLE
     each = tier_sizes.special_device_bytes(
-        int(data / len(parts)), special_stored_part(workload, testbed), metadata
+        int(data / len(parts)), special_stored_part(workload, testbed), metadata, small_blocks_part(workload)
     )
     return max(LEAST_CACHE_BYTES, min(-(-each // MIB) * MIB, min(parts) // MIB * MIB))
 

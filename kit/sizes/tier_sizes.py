@@ -44,8 +44,11 @@ _DBUF_CACHE_SHIFT = 5
 _GHOSTS_IN_L2ARC, _READ_AGAIN_IN_L2ARC = 0.4, 0.9
 # Measured: random reads of the main job's warm-up. A record that is read again is in the list MFU.
 _WARM_UP_READS = 450
-# Of special vdevs, what small blocks may have.
-_SMALL_BLOCKS_PART = 0.75
+# Of special vdevs, what is for metadata alone: default of zfs_special_class_metadata_reserve_pct.
+SPECIAL_RESERVE_PERCENT = 25
+SMALL_BLOCKS_PART = 1 - SPECIAL_RESERVE_PERCENT / 100
+# A special vdev without room for small blocks has no size that has it.
+_LEAST_PART = 0.01
 # Metadata is evicted too: it does not take more than this part of the ARC.
 _MOST_METADATA = 0.75
 
@@ -147,21 +150,25 @@ def device_bytes_for(room: int, write_max: int, write_boost: int) -> int:
     return room + min(write_max + write_boost, room * 2 // 5) * 3 // 2 + LABELS_BYTES
 
 
-def special_room(vdev_bytes: Sequence[int], stored_part: float, metadata_bytes: int) -> int:
+def special_room(
+    vdev_bytes: Sequence[int], stored_part: float, metadata_bytes: int, part: float = SMALL_BLOCKS_PART
+) -> int:
     """Data of small blocks for which special vdevs with so large devices have room.
 
-    From three quarters on, small blocks go to the data vdevs (OpenZFS module/zfs/spa_misc.c,
+    From `part` of it on, small blocks go to the data vdevs (OpenZFS module/zfs/spa_misc.c,
     spa_preferred_class; zfs_special_class_metadata_reserve_pct). Space is counted in whole metaslabs
     (vdev_metaslab_set_size). `stored_part`: of what is allocated, what is data; `metadata_bytes`: are there
     too.
     """
     space = sum(room - room % _metaslab_bytes(room) for room in (each - LABELS_BYTES for each in vdev_bytes))
-    return max(0, int((space * _SMALL_BLOCKS_PART - metadata_bytes) * stored_part))
+    return max(0, int((space * part - metadata_bytes) * stored_part))
 
 
-def special_device_bytes(data_bytes: int, stored_part: float, metadata_bytes: int) -> int:
+def special_device_bytes(
+    data_bytes: int, stored_part: float, metadata_bytes: int, part: float = SMALL_BLOCKS_PART
+) -> int:
     """The size of a special device with room for that: the inverse of `special_room`, for one vdev."""
-    space = math.ceil((data_bytes / stored_part + metadata_bytes) / _SMALL_BLOCKS_PART)
+    space = math.ceil((data_bytes / stored_part + metadata_bytes) / max(part, _LEAST_PART))
     return space + _metaslab_bytes(space) + LABELS_BYTES
 
 
@@ -171,8 +178,8 @@ def special_metadata(sizes: Sizes) -> int:
 
 
 def _metaslab_bytes(room: int) -> int:
-    """Of a vdev: 16 metaslabs at least, of 512 MiB if that is so many."""
-    return 1 << min((max(room, 0) // 16).bit_length(), 29)
+    """Of a vdev: 16 metaslabs at least, of 16 to 512 MiB each (vdev_metaslab_set_size)."""
+    return 1 << min(max((max(room, 0) // 16).bit_length(), 24), 29)
 
 
 def record_cost(record: int, version: ZfsVersion = NEWEST) -> int:

@@ -13,6 +13,8 @@ from kit.core.units import parse_size_bytes
 from kit.sizes.tier_sizes import (
     MOST_RECORD_BYTES,
     NEWEST,
+    SMALL_BLOCKS_PART,
+    SPECIAL_RESERVE_PERCENT,
     Sizes,
     Tiers,
     l2arc_room,
@@ -87,7 +89,10 @@ def data_room(workload: Workload, testbed: Testbed) -> int:
 def special_takes_data(workload: Workload, testbed: Testbed) -> bool:
     """Whether records are small blocks, which lie on special vdevs as long as these have room."""
     name = "special_small_blocks"
-    small_bytes = int(exact("dataset", name, workload.dataset.properties.get(name, 0)))
+    try:
+        small_bytes = int(exact("dataset", name, workload.dataset.properties.get(name, 0)))
+    except ValueError:
+        small_bytes = 0  # whoever checks properties refuses it, with file and line
     has_vdevs = bool(devices_of_special(workload, testbed))
     return has_vdevs and layout_of(workload, testbed).record <= small_bytes
 
@@ -115,7 +120,24 @@ def _special_room(workload: Workload, testbed: Testbed, sizes: Sizes) -> int:
     if not special_takes_data(workload, testbed):
         return 0
     part = special_stored_part(workload, testbed)
-    return special_room(special_parts(workload, testbed), part, special_metadata(sizes))
+    vdevs, metadata = special_parts(workload, testbed), special_metadata(sizes)
+    return special_room(vdevs, part, metadata, small_blocks_part(workload))
+
+
+def special_part_of_set(workload: Workload, testbed: Testbed) -> tuple[float, float]:
+    """The part (0 to 1) of the working set on special vdevs, and bytes that each byte takes there."""
+    if not special_takes_data(workload, testbed):
+        return 0.0, 1.0
+    sizes = sizes_of(workload, testbed)
+    room = sizes.special if sizes else sum(special_parts(workload, testbed)) * small_blocks_part(workload)
+    devices = max(map(len, devices_of_special(workload, testbed)))
+    return min(1.0, room / workload.file_set.size), devices / special_stored_part(workload, testbed)
+
+
+def small_blocks_part(workload: Workload) -> float:
+    """Of the space of special vdevs, what small blocks may have, 0 to 1."""
+    percent = workload.tunables.get("zfs_special_class_metadata_reserve_pct", SPECIAL_RESERVE_PERCENT)
+    return 1 - min(max(int(percent), 0), 100) / 100 if str(percent).isdecimal() else SMALL_BLOCKS_PART
 
 
 def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:

@@ -213,7 +213,7 @@ def _value_problem(name: str, valid: _Property, value: Setting, version: ZfsVers
         return "a lost device must not bring the server down; wait or continue"
     if valid.high is None:
         return _unknown(text, valid)
-    return _number_problem(name, valid, value)
+    return _number_problem(name, valid, value, version)
 
 
 def _unknown(text: str, valid: _Property) -> str:
@@ -238,7 +238,7 @@ def _shortened(words: tuple[str, ...]) -> list[str]:
     return [*(word for word in words if word not in many), *(f"{each[0]} to {each[-1]}" for each in levels)]
 
 
-def _number_problem(name: str, valid: _Property, value: Setting) -> str:
+def _number_problem(name: str, valid: _Property, value: Setting, version: ZfsVersion | None) -> str:
     assert valid.high is not None
     if isinstance(value, str) and valid.is_size:
         try:
@@ -251,6 +251,9 @@ def _number_problem(name: str, valid: _Property, value: Setting) -> str:
         number = int(value)
     if not valid.low <= number <= valid.high:
         return f"{setting(value)} is out of range, expected {valid.expected}"
+    if name == "special_small_blocks" and number and (number < 512 or number & (number - 1)):
+        # libzfs_dataset.c, zfs_valid_proplist; any size from 2.4 on.
+        return _too_new((2, 4), version, f"the value {shorten(str(value))}, no power of two from 512 on")
     if name == "recordsize" and number & (number - 1):
         near = 1 << (number.bit_length() - 1)
         nearby = " and ".join(f'"{format_size_bytes(size)}"' for size in (near, 2 * near))

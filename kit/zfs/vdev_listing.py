@@ -31,13 +31,18 @@ def devices_of(listing: str, *classes: str) -> tuple[str, ...]:
 
 
 def space_of(listing: str, *classes: str) -> tuple[int, int]:
-    """Bytes of size and of allocation of the vdevs of these classes, of a listing with -p.
+    """Bytes of space and of allocation of the vdevs of these classes, of a listing with -p.
 
-    Raises HostError if there is none.
+    The size that is listed for a vdev of one device is that of the device: its space is what is allocated and
+    what is free (vdev_get_stats_ex). Raises HostError if there is none.
     """
     rows = [values for section, _, values in vdevs(listing) if section in classes]
     # A device of a mirror has no allocation of its own.
-    known = [(int(row[0]), int(row[1])) for row in rows if len(row) > 1 and (row[0] + row[1]).isdecimal()]
+    known = [
+        (int(row[1]) + int(row[2]), int(row[1]))
+        for row in rows
+        if len(row) > 2 and (row[1] + row[2]).isdecimal()
+    ]
     if not known:
         raise HostError(f"zpool list -v has no vdev of {' or '.join(classes)} with a size: {listing[:400]!r}")
     size, allocated = (sum(each) for each in zip(*known, strict=True))

@@ -21,9 +21,11 @@ Cells = list[tuple[SeriesCell, str, float]]
 def answers(series: Series) -> Iterator[str]:
     """Of each axis that sets both roles, and each phase that reads: the fastest value first."""
     for axis in series.axes:
-        for _, known in _known(series, axis):
+        found = [*_known(series, axis)]
+        for phase, known in found:
             said = [f"{value} {commas(rate)}" for _, value, rate in known]
-            yield f"Reads a second by {axis.name}: {listed(said)}{_ratio(series, axis, known)}."
+            of_phase = f" ({phase})" if len(found) > 1 else ""
+            yield f"Reads a second by {axis.name}{of_phase}: {listed(said)}{_ratio(series, axis, known)}."
 
 
 def answering_sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
@@ -52,11 +54,14 @@ def _reads_per_s(cell: SeriesCell) -> float | None:
 def _ratio(series: Series, axis: SeriesAxis, known: Cells) -> str:
     """The fastest value to the base, over rounds; of one round nothing is known about the next."""
     (cell, best, _), base = known[0], axis.values[0]
+    rounds = min(len(each.runs) for each, _, _ in known)
     ratio = next((each for each in series.ratios if _is_rate(each, cell, axis.name)), None)
-    if best == base or ratio is None:
-        return ""
-    if ratio.interval is None or is_too_wide(ratio.interval):
+    if rounds < 2:
         return " (one round; another may differ)"
+    if best == base or ratio is None:
+        return f" (means of {rounds} rounds)"
+    if ratio.interval is None or is_too_wide(ratio.interval):
+        return f" (means of {rounds} rounds, too few to know the ratios)"
     low, high = (format_factor(each) for each in ratio.interval)
     return f"; with {best} {format_factor(ratio.ratio)} as many as with {base} (95 %: {low} to {high})"
 

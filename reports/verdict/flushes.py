@@ -20,7 +20,9 @@ from kit.store.phase import Phase
 # Of /sys/module/zfs/parameters: with 1 OpenZFS sends no FLUSH (zfs(4)).
 _NO_FLUSH = ("zil_nocacheflush", "zfs_nocacheflush")
 # By the tier that answers: the devices that hold a commit of the ZIL, and the sum that has their log blocks.
-_HOLDING = {"slog": ("log", "ZIL-SLOG-BLOCKS"), "pool": ("data", "ZIL-POOL-BLOCKS")}
+_HOLDING = {
+    "slog": ("log", "ZIL-SLOG-BLOCKS"), "special": ("special", ""), "pool": ("data", "ZIL-POOL-BLOCKS"),
+}  # fmt: skip
 # What was on its way at both ends of a phase, or with a transaction group, may make a FLUSH answer so many
 # times more.
 _SPARE = 2
@@ -80,7 +82,12 @@ def _tiers(phase: Phase) -> set[str]:
 
 def roles_of(known: Mapping[str, Device], phase: Phase) -> set[str]:
     """The roles of the devices that hold log blocks of the phase."""
+    answered = {each.tier for each in phase.sums if each.op != "read"}
+    if "special" in answered:
+        # The ZIL counts blocks on special vdevs as those of the pool.
+        return {role for tier, (role, _) in _HOLDING.items() if tier in answered}
     tiers, blocks = _tiers(phase), {each.id for each in phase.checks if each.found > 0}
+    tiers -= {"special"} if answered else set()
     found = {role for tier, (role, id_) in _HOLDING.items() if tier in tiers or id_ in blocks}
     if found or tiers:
         return found

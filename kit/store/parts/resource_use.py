@@ -84,9 +84,9 @@ class DeviceUse(Stored):
 
 
 class SpecialUse(Stored):
-    """The special vdevs of the pool, or else its dedup vdevs: sizes at the end of the phase.
+    """The special vdevs of the pool: their space at the end of the phase.
 
-    `device_reads`: that the devices of both got meanwhile, by the kernel's counters.
+    `device_reads`: that special and dedup devices got meanwhile, by the kernel's counters.
     """
 
     size_bytes: Count
@@ -95,9 +95,15 @@ class SpecialUse(Stored):
 
 
 class SpecialRow(Stored):
-    """Of a phase, for its readers: `metadata_reads` as of kit.store.phase.Phase."""
+    """Of a phase, for its readers: `metadata_reads` as of kit.store.phase.Phase.
+
+    `small_blocks_part`: of the space of special vdevs, what small blocks may have. `in_place`: synchronous
+    writes may go into their place on a special vdev at once.
+    """
 
     phase: str
+    small_blocks_part: Annotated[float, Field(ge=0, le=1)] = 0.75
+    in_place: bool = False
     special: SpecialUse | None
     metadata_reads: dict[str, Count]
 

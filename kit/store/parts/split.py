@@ -10,7 +10,7 @@ Part = Literal[
     "nfs", "zfs", "zil", "log_wait", "log_write", "flush", "wake_up", "read", "verify", "unknown"
 ]  # fmt: skip
 
-Device = Literal["log device", "pool disk", "cache device"]
+Device = Literal["log device", "special vdev", "pool disk", "cache device"]
 
 
 class SplitRow(Stored):

@@ -10,12 +10,15 @@ from kit.core.units import format_latency, format_percent
 from kit.store.labels import EITHER_LOG, SERVER, tier_name
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import SpecialRow, SpecialUse
+from kit.store.phase import Phase
 from kit.store.summary import Row, Summary
 from reports.features.feature import Feature, Judged
 
-# Of their space, what small blocks may have: zfs_special_class_metadata_reserve_pct is 25 by default. What is
-# allocated in a txg counts at its end.
-_SMALL_BLOCKS_PART, _NEARLY = 0.75, 0.73
+_RESERVE, _RESERVE_PERCENT = "zfs_special_class_metadata_reserve_pct", 25
+# Of its limit, from where on a special vdev counts as full: what is allocated in a txg counts at its end.
+_NEARLY = 0.97
+# Larger writes go into their place at once (zfs_immediate_write_sz).
+_IN_PLACE_BYTES = 32 << 10
 # Fewer are no tier of the phase.
 _LEAST_SHARE = 0.001
 # Then the log of a pool without a log device is on special vdevs (zil_special_is_slog).
@@ -24,11 +27,30 @@ _LOG_SINCE = (2, 4)
 
 def describe(manifest: Manifest) -> list[SpecialRow]:
     """Of each phase of a pool with special vdevs, and of each with reads that fetched metadata first."""
+    part = _small_blocks_part(manifest)
     return [
-        SpecialRow(phase=each.name, special=each.special, metadata_reads=each.metadata_reads)
+        SpecialRow(
+            phase=each.name, small_blocks_part=part, in_place=_is_in_place(manifest, each),
+            special=each.special, metadata_reads=each.metadata_reads,
+        )
         for each in manifest.phases
         if each.special or each.metadata_reads
-    ]
+    ]  # fmt: skip
+
+
+def _small_blocks_part(manifest: Manifest) -> float:
+    set_ = {each.name: each.set for each in manifest.tunables}
+    percent = set_.get(_RESERVE) or manifest.modules.get("zfs", {}).get(_RESERVE) or str(_RESERVE_PERCENT)
+    return 1 - min(int(percent), 100) / 100 if percent.isdecimal() else 1 - _RESERVE_PERCENT / 100
+
+
+def _is_in_place(manifest: Manifest, phase: Phase) -> bool:
+    """Of records on special vdevs, whether writes are large enough, or the dataset is for throughput."""
+    properties = (manifest.dataset.properties if manifest.dataset else None) or {}
+    record, small = (properties.get(name, "") for name in ("recordsize", "special_small_blocks"))
+    on_special = record.isdecimal() and small.isdecimal() and int(record) <= int(small)
+    large = (phase.block_bytes_by_op.get("write") or phase.block_bytes or 0) >= _IN_PLACE_BYTES
+    return on_special and (large or properties.get("logbias") == "throughput")
 
 
 def sentences(summary: Summary) -> Iterator[str]:
@@ -36,11 +58,13 @@ def sentences(summary: Summary) -> Iterator[str]:
     for each in summary.special:
         if each.special:
             rows = [row for row in summary.rows_of(SERVER) if row.phase == each.phase]
-            yield from _of_reads([row for row in rows if row.op == "read"], each.special)
-            yield from _of_writes([row for row in rows if row.op == "write"], summary)
+            reads = [row for row in rows if row.op == "read"]
+            yield from _of_reads(reads, each.special, each.small_blocks_part)
+            writes = [row for row in rows if row.op == "write"]
+            yield from _of_writes(writes, summary, in_place=each.in_place)
 
 
-def _of_reads(rows: Sequence[Row], use: SpecialUse) -> Iterator[str]:
+def _of_reads(rows: Sequence[Row], use: SpecialUse, part: float) -> Iterator[str]:
     by_tier = {row.tier: row for row in rows if row.share >= _LEAST_SHARE}
     if "special" not in by_tier:
         return
@@ -48,38 +72,42 @@ def _of_reads(rows: Sequence[Row], use: SpecialUse) -> Iterator[str]:
     parts = [f"the special vdev answers {_share(first)} of the reads{_p50(first)}"]
     parts += [f"{tier_name(row.tier)} {_share(row)}{_p50(row)}" for row in others]
     text = listed(parts)
-    yield f"{text[0].upper()}{text[1:]}{_full(others, use)}."
+    yield f"{text[0].upper()}{text[1:]}{_full(others, use, part)}."
 
 
-def _full(others: Sequence[Row], use: SpecialUse) -> str:
+def _full(others: Sequence[Row], use: SpecialUse, most: float) -> str:
     """Why disks answer as well."""
     if not any(row.tier == "disk" for row in others):
         return ""
     part = use.allocated_bytes / use.size_bytes
-    if part >= _NEARLY:
-        limit = format_percent(_SMALL_BLOCKS_PART)
-        full = f"the special vdev is {format_percent(part)} full"
-        return f": {full}, and from {limit} on small blocks go to disks"
-    return (
-        f"; the special vdev is {format_percent(part)} full, so blocks on disks are larger than "
-        "special_small_blocks, or were written before it was set"
-    )
+    full = f"the special vdev is {format_percent(part)} full"
+    if part >= _NEARLY * most:
+        return f": {full}, and from {format_percent(most)} on small blocks go to disks"
+    older = "larger than special_small_blocks, or were written before it was set"
+    return f"; {full}, so blocks on disks are {older}"
 
 
-def _of_writes(rows: Sequence[Row], summary: Summary) -> Iterator[str]:
+def _of_writes(rows: Sequence[Row], summary: Summary, *, in_place: bool) -> Iterator[str]:
     logs = [row for row in rows if row.tier in EITHER_LOG]
     if not logs or any(row.tier == "slog" for row in rows):
         return
     most = max(logs, key=lambda row: row.count)
     version = (summary.versions or {}).get("zfs", "")
-    said = f" (OpenZFS {version.split('-')[0]})" if version else ""
+    p50 = f"p50 {format_latency(most.p50_us)}" if most.p50_us else ""
+    known = ", ".join(filter(None, [f"OpenZFS {version.split('-')[0]}" if version else "", p50]))
+    said = f" ({known})" if known else ""
     part = "" if most.share > 1 - _LEAST_SHARE else f" for {_share(most)} of them"
     if most.tier == "special":
-        yield f"Synchronous writes wait for the special vdev{said}{part}, which has their log{_p50(most)}."
-        return
-    yield f"Synchronous writes wait for the disks{said}{part}, not for the special vdev{_p50(most)}." + (
-        " OpenZFS 2.4 and later have their log on the special vdev." if _is_older(version) else ""
-    )
+        yield f"Synchronous writes wait for the special vdev{said}{part}, which has their log."
+    elif in_place:
+        yield (
+            f"Synchronous writes may go into their place on the special vdev at once{said}: which vdev they "
+            f"wait for is not known."
+        )
+    else:
+        yield f"Synchronous writes wait for the disks{said}{part}." + (
+            " OpenZFS 2.4 and later have their log on the special vdev." if _is_older(version) else ""
+        )
 
 
 def _is_older(version: str) -> bool:

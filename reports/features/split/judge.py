@@ -125,11 +125,15 @@ def _devices(
     """
     if op == "read":
         yield "cache device", {"l2arc"}, ("read",), ("zfs",)
+        yield "special vdev", {"special"}, ("read",), ("zfs",)
         yield "pool disk", {"disk"}, ("read",), ("zfs",)
         return
-    yield "log device", {"slog", "shared"} if "slog" in tiers else set(), _LOG, _AFTER_LOG
-    own: tuple[Part, ...] = (*_LOG, "read")
-    yield "pool disk", {"pool"} if "slog" in tiers else {"pool", "shared"}, own, (*_AFTER_LOG, "zfs")
+    # Where the log lies.
+    holder = next((tier for tier in ("slog", "special") if tier in tiers), "pool")
+    mine = {tier: {tier, "shared"} if tier == holder else {tier} for tier in ("slog", "special", "pool")}
+    yield "log device", mine["slog"], _LOG, _AFTER_LOG
+    yield "special vdev", mine["special"], _LOG, _AFTER_LOG
+    yield "pool disk", mine["pool"], (*_LOG, "read"), (*_AFTER_LOG, "zfs")
 
 
 def sentences(found: Iterable[SplitPhase]) -> Iterator[str]:

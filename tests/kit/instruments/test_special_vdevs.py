@@ -19,11 +19,12 @@ special                    -         -         -         -         -      -     
 \t/dev/ublkb2p1\t93323264\t-\t-\t-\t-\t-\t-\t-\tONLINE
 \t/dev/ublkb3p1\t93323264\t-\t-\t-\t-\t-\t-\t-\tONLINE
 dedup                      -         -         -         -         -      -      -      -         -
-\t/dev/ublkb4\t1000\t10\t990\t-\t-\t0\t1\t-\tONLINE
+\t/dev/ublkb4\t1875\t10\t990\t-\t-\t0\t1\t-\tONLINE
 """
 
 
 def test_sizes_are_those_of_vdevs_not_of_the_devices_of_a_mirror() -> None:
+    """Of a vdev of one device the listed size is that of the device, of which it cannot use all."""
     assert space_of(LISTING, "special") == (83886080, 69193728)
     assert space_of(LISTING, "special", "dedup") == (83887080, 69193738)
     assert space_of(LISTING, "") == (369098752, 60162048)

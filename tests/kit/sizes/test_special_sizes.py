@@ -10,9 +10,10 @@ from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_base import find_workload
 from kit.core.errors import ConfigError
+from kit.plan.estimate import filled
 from kit.plan.plan import Plan, make_plan
 from kit.sizes.tier_sizes import MIB, special_device_bytes, special_room
-from kit.sizes.workload_sizes import planned_tiers
+from kit.sizes.workload_sizes import planned_tiers, sizes_of
 
 SPECIAL_LAB = LAB_TESTBED.with_name("special-testbed.toml")
 GIB = 1 << 30
@@ -80,6 +81,40 @@ def test_a_given_set_stays_as_it_is_and_too_few_devices_are_refused(tmp_path: Pa
     # A mirror of three is needed, and there are two.
     with pytest.raises(ConfigError, match="a raidz2 needs 3 data devices"):
         plan(tmp_path, "special", more='pool.data = "raidz2"')
+
+
+@pytest.mark.parametrize("value", ["abc", "4KiBx", "auto", "none"])
+def test_a_wrong_value_is_refused_with_its_line(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigError, match=r"own\.toml:5: dataset\.properties\.special_small_blocks: "):
+        plan(tmp_path, "special", more=f'dataset.properties.special_small_blocks = "{value}"')
+
+
+def test_devices_of_a_special_vdev_have_one_size(tmp_path: Path) -> None:
+    path = large(tmp_path)
+    path.write_text(path.read_text().replace('"400GB"', '"480GB"', 1))
+    with pytest.raises(
+        ConfigError, match=r'special0 480GB and special1 400GB: .* special_size = "381469MiB"'
+    ):
+        plan(tmp_path, "special-as-log", path)
+    assert plan(tmp_path, "special", path), "of each a part"
+
+
+def test_the_reserve_of_metadata_is_that_of_the_workload(tmp_path: Path) -> None:
+    reserve = 'tunables.zfs_special_class_metadata_reserve_pct = {}\npool.special_size = "192MiB"'
+    rooms = []
+    for percent in (0, 25, 50):
+        made = plan(tmp_path, "special-full", more=reserve.format(percent))
+        sizes = sizes_of(made.workload, made.testbed)
+        assert sizes
+        rooms.append(sizes.special)
+    assert rooms[0] > rooms[1] > rooms[2] == pytest.approx(rooms[0] / 2, rel=0.1)
+
+
+def test_what_is_written_is_written_to_the_special_devices(tmp_path: Path) -> None:
+    made = {each.device: each for each in filled(plan(tmp_path, "special"))}
+    assert {*made} == {"special devices"}
+    both = {each.device: each.min_bytes for each in filled(plan(tmp_path, "special-full"))}
+    assert both["special devices"] == pytest.approx(both["data devices"], rel=0.2)
 
 
 def test_writes_alone_have_a_small_set_and_all_of_the_devices(tmp_path: Path) -> None:

@@ -97,3 +97,13 @@ def test_large_records_need_a_tunable_before_2_2() -> None:
 def test_sizes_are_set_in_bytes_as_zfs_prints_them(name: str, value: Setting, printed: str) -> None:
     """OpenZFS takes 1GB for 1GiB; and what was set is compared with `zfs get -p`."""
     assert properties.exact("dataset", name, value) == printed
+
+
+@pytest.mark.parametrize(
+    ("value", "old"), [("48KiB", False), (12345, False), (256, False), (0, True), ("4KiB", True)]
+)
+def test_small_blocks_of_any_size_came_with_2_4(value: Setting, old: bool) -> None:
+    """Before the devices are aged: `zfs set` would refuse it after that."""
+    assert not why_refused("dataset", "special_small_blocks", value, ZfsVersion(2, 4))
+    refused = why_refused("dataset", "special_small_blocks", value, ZfsVersion(2, 3))
+    assert old != ("no power of two from 512 on: it came with 2.4" in refused), refused

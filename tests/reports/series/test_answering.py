@@ -46,6 +46,9 @@ def series(
     ]  # fmt: skip
     axis = {"name": "ssds", "keys": keys, "kind": "build", "values": VALUES}
     cells = [cell(value, rates, op, (busy or {}).get(value, 0.1)) for value in VALUES]
+    if interval:
+        for each in cells:
+            each["runs"] += [{**each["runs"][0], "round": 2}, {**each["runs"][0], "round": 3}]
     return Series.from_json(template() | {"axes": [axis], "cells": cells, "ratios": ratios}, "series.json")
 
 
@@ -77,7 +80,13 @@ def test_over_rounds_the_ratio_has_its_interval() -> None:
 
 def test_where_nothing_helps_no_role_is_praised() -> None:
     (text,) = answers(series({"none": 300.0, "l2arc": 290.0, "special": 280.0}))
-    assert text == "Reads a second by ssds: none 300, l2arc 290 and special 280."
+    assert text == (
+        "Reads a second by ssds: none 300, l2arc 290 and special 280 (one round; another may differ)."
+    )
+    (text,) = answers(series({"none": 300.0, "l2arc": 290.0, "special": 280.0}, interval=(0.9, 1.1)))
+    assert text == "Reads a second by ssds: none 300, l2arc 290 and special 280 (means of 3 rounds)."
+    (text,) = answers(series(interval=(0.001, 1000.0)))
+    assert text.endswith(" (means of 3 rounds, too few to know the ratios).")
 
 
 @pytest.mark.parametrize(

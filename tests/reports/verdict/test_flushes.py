@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kit.store.manifest import Manifest
 from reports.features.forces.durability import durability
-from reports.verdict.flushes import flush_outcomes
+from reports.verdict.flushes import flush_outcomes, roles_of
 from tests.reports.features.forces.test_forces import FORCES, manifest
 
 COMMITS = {
@@ -228,3 +229,27 @@ def test_commits_on_log_devices_and_in_the_pool_are_judged_apart(
         phase["checks"].append({**COMMITS, "id": id_, "expected": count, "found": count})
     (found,) = flush_outcomes(Manifest.from_json(value, "manifest"))
     assert found.state == state, found
+
+
+@pytest.mark.parametrize(
+    ("expected", "answered", "roles"),
+    [
+        # As the version of OpenZFS decides; the ZIL counts both as blocks in the pool.
+        (("special", "pool"), {"special"}, {"special"}),
+        (("special", "pool"), {"pool"}, {"data"}),
+        (("special", "pool"), {"special", "pool"}, {"special", "data"}),
+        (("special", "pool"), set(), {"special", "data"}),
+        (("pool",), {"special"}, {"special"}),
+        (("slog",), {"slog"}, {"log", "data"}),
+    ],
+)
+def test_commits_are_held_by_the_devices_of_the_tier_that_answered(
+    expected: tuple[str, ...], answered: set[str], roles: set[str]
+) -> None:
+    blocks = SimpleNamespace(id="ZIL-POOL-BLOCKS", found=1000)
+    sums = [SimpleNamespace(op="write", tier=tier) for tier in answered]
+    reads = SimpleNamespace(op="read", tier="special")
+    phase: Any = SimpleNamespace(
+        expected_tiers=expected, tiers=(), shares=None, checks=[blocks], sums=[*sums, reads]
+    )
+    assert roles_of({}, phase) == roles

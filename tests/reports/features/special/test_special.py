@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reports.features.special.judge import sentences
@@ -10,7 +12,9 @@ from tests.reports.synthetic import summary_of
 MIB = 1 << 20
 
 
-def said(rows: list[tuple[str, str, int, float]], used: int = 50, zfs: str = "2.3.9-0+deb13u1") -> list[str]:
+def said(
+    rows: list[tuple[str, str, int, float]], used: int = 50, zfs: str = "2.3.9-0+deb13u1", **more: Any
+) -> list[str]:
     """Of rows (op, tier, I/Os, p50 in us) of one phase. `used`: percent of the special vdev."""
     whole = {op: sum(ios for of, _, ios, _ in rows if of == op) for op, *_ in rows}
     made = [
@@ -18,7 +22,7 @@ def said(rows: list[tuple[str, str, int, float]], used: int = 50, zfs: str = "2.
         for op, tier, ios, us in rows
     ]
     use = {"size_bytes": 100 * MIB, "allocated_bytes": used * MIB, "device_reads": 1}
-    special = [{"phase": "read", "special": use, "metadata_reads": {}}]
+    special = [{"phase": "read", "special": use, "metadata_reads": {}, **more}]
     return [*sentences(summary_of(made, special=special, versions={"zfs": zfs}))]
 
 
@@ -44,17 +48,17 @@ def test_reads_are_by_tier_and_a_full_vdev_is_the_reason_of_reads_from_disks() -
     [
         (
             [("write", "pool", 465, 13800.0)], "2.3.9-0+deb13u1",
-            "Synchronous writes wait for the disks (OpenZFS 2.3.9), not for the special vdev (p50 13.8 ms). "
+            "Synchronous writes wait for the disks (OpenZFS 2.3.9, p50 13.8 ms). "
             "OpenZFS 2.4 and later have their log on the special vdev.",
         ),
         (
             [("write", "pool", 460, 8790.0)], "2.4.4-1",
-            "Synchronous writes wait for the disks (OpenZFS 2.4.4), not for the special vdev (p50 8.79 ms).",
+            "Synchronous writes wait for the disks (OpenZFS 2.4.4, p50 8.79 ms).",
         ),
         (
             [("write", "special", 2616, 150.6), ("write", "pool", 149, 8792.0)], "2.4.4-1",
-            "Synchronous writes wait for the special vdev (OpenZFS 2.4.4) for 95 % of them, which has their "
-            "log (p50 151 µs).",
+            "Synchronous writes wait for the special vdev (OpenZFS 2.4.4, p50 151 µs) for 95 % of them, "
+            "which has their log.",
         ),
         ([("write", "slog", 500, 59.0), ("write", "pool", 1, 8000.0)], "2.4.4-1", ""),
         ([("write", "dram", 500, 5.0)], "2.4.4-1", ""),
@@ -64,3 +68,19 @@ def test_the_log_is_where_most_writes_waited(
     rows: list[tuple[str, str, int, float]], zfs: str, text: str
 ) -> None:
     assert said(rows, zfs=zfs) == ([text] if text else [])
+
+
+def test_what_goes_into_its_place_at_once_has_no_known_vdev() -> None:
+    rows = [("write", "pool", 465, 13800.0)]
+    assert said(rows, in_place=True) == [
+        "Synchronous writes may go into their place on the special vdev at once "
+        "(OpenZFS 2.3.9, p50 13.8 ms): which vdev they wait for is not known."
+    ]
+
+
+def test_the_limit_is_that_of_the_parameter() -> None:
+    disk = [*READS, ("read", "disk", 1000, 5190.0)]
+    assert said(disk, 52, small_blocks_part=0.5)[0].endswith(
+        "52 % full, and from 50 % on small blocks go to disks."
+    )
+    assert "were written before" in said(disk, 80, small_blocks_part=1.0)[0]

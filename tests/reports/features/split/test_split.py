@@ -77,6 +77,15 @@ def test_each_tier_of_reads_has_its_device() -> None:
     assert texts[3] == "why, cache device: at the server, without the wait for an nfsd thread."
 
 
+def test_a_special_vdev_that_has_the_log_is_what_shared_writes_wait_for() -> None:
+    on_special = WRITES.model_copy(update={"tier": "special"})
+    reads = row("read", "special", 10, nfs=1 * MS, read=6 * MS, verify=1 * MS)
+    found = {(each.op, each.device): each for each in described(on_special, SHARED, reads)[0].savings}
+    assert {*found} == {("write", "special vdev"), ("read", "special vdev")}
+    assert found["write", "special vdev"].share == pytest.approx((81 + 9) / 100)
+    assert found["read", "special vdev"].own_share == pytest.approx(6 / 8)
+
+
 # Of a request: 5 us of nfsd, software of the ZIL, the wait of its timer (a share of the last block's
 # latency), the device. A device without any time leaves nfsd and software alone.
 @pytest.mark.parametrize("device_us", [100, 800])
