@@ -31,7 +31,9 @@ _WHOLE = 0.8
 def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
     """`workload`, whose other sizes are known. `is_left`: the set's may be changed."""
     if not special_takes_data(workload, testbed):
-        return _with(workload, workload.file_set.size, _given(workload))
+        part = workload.pool.special_size
+        part = _equal_part(workload, testbed) if part == AUTO else part
+        return _with(workload, workload.file_set.size, part)
     asked = tiers_asked(workload)
     vdevs = devices_of_special(workload, testbed) if "special" in asked else []
     # Each device of a mirror has all that the vdev has.
@@ -62,9 +64,12 @@ def _part_bytes(workload: Workload, testbed: Testbed, halves: int) -> int:
     return max(LEAST_CACHE_BYTES, min(-(-each // MIB) * MIB, min(parts) // MIB * MIB))
 
 
-def _given(workload: Workload) -> int | None:
-    """Without data there, whole devices are used."""
-    return None if workload.pool.special_size == AUTO else workload.pool.special_size
+def _equal_part(workload: Workload, testbed: Testbed) -> int | None:
+    """Without data there, whole devices are used; of unequal ones as much as the smallest has."""
+    vdevs = [[device.size for device in vdev] for vdev in devices_of_special(workload, testbed)]
+    if all(max(sizes) == min(sizes) for sizes in vdevs):
+        return None
+    return min(map(min, vdevs)) // MIB * MIB
 
 
 def _stepped(size_bytes: int) -> int:

@@ -213,12 +213,8 @@ def _missing(run: _Run) -> list[PhaseFinding]:
     for phase in run.manifest.phases:
         rows = [row for row in at_server.get(phase.name, []) if row.count]
         answering = {row.tier for row in rows}
-        if (
-            phase.op == "write"
-            and set(EITHER_LOG) <= set(phase.expected_tiers)
-            and answering & set(EITHER_LOG)
-        ):
-            answering |= set(EITHER_LOG)
+        either = phase.op == "write" and set(EITHER_LOG) <= set(phase.expected_tiers)
+        answering |= set(EITHER_LOG) if either and answering & set(EITHER_LOG) else set()
         for tier in dict.fromkeys(each for each in phase.expected_tiers if rows and each not in answering):
             op = _op_of(tier, phase) or rows[0].op
             text = f"No {op} was answered by the tier {tier_name(tier)}, which the workload expects."

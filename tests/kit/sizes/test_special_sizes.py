@@ -92,11 +92,12 @@ def test_a_wrong_value_is_refused_with_its_line(tmp_path: Path, value: str) -> N
 def test_devices_of_a_special_vdev_have_one_size(tmp_path: Path) -> None:
     path = large(tmp_path)
     path.write_text(path.read_text().replace('"400GB"', '"480GB"', 1))
-    with pytest.raises(
-        ConfigError, match=r'special0 480GB and special1 400GB: .* special_size = "381469MiB"'
-    ):
-        plan(tmp_path, "special-as-log", path)
+    words = r'special0 480GB and special1 400GB: .* special_size = "381469MiB"'
+    with pytest.raises(ConfigError, match=words):
+        plan(tmp_path, "special-as-log", path, 'pool.special_size = "600000MiB"')
     assert plan(tmp_path, "special", path), "of each a part"
+    # "auto": as much of each as the smallest has.
+    assert plan(tmp_path, "special-as-log", path).workload.pool.special_size == 381_469 * MIB
 
 
 def test_the_reserve_of_metadata_is_that_of_the_workload(tmp_path: Path) -> None:
