@@ -24,7 +24,7 @@ from kit.store.labels import EITHER_LOG
 from kit.zfs.datasets import record_bytes
 
 _OPS = ("read", "write")
-# Where the log may lie; on special vdevs with OpenZFS 2.4 and later (zil_special_is_slog).
+# Where the log may lie; on special vdevs with OpenZFS 2.4 and later (zio.c, zio_alloc_zil).
 _LOGS = ("slog", "special", "pool")
 _LIBNFS = '[nfs] engine = "libnfs", which sends each as an unstable WRITE'
 Problems = Iterator[tuple[Place, str]]
@@ -201,11 +201,11 @@ def with_samples(workload: Workload, source: WorkloadSource, jobs: Mapping[str, 
     for number, each in enumerate(expect[len(own) :], len(own)):
         if each.phase in either and each.tier in EITHER_LOG:
             expect[number] = each.model_copy(update={"tier": "all", "layer": "client"})
-    return workload.model_copy(update={"expect": _once(expect)})
+    return workload.model_copy(update={"expect": (*expect[: len(own)], *_once(expect[len(own) :]))})
 
 
-def _once(expect: list[Expectation]) -> tuple[Expectation, ...]:
-    return tuple(each for number, each in enumerate(expect) if each not in expect[:number])
+def _once(expect: list[Expectation]) -> list[Expectation]:
+    return [each for number, each in enumerate(expect) if each not in expect[:number]]
 
 
 def is_either(phase: Phase, operations: Collection[str]) -> bool:

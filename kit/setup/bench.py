@@ -43,8 +43,7 @@ class Storage:
     def vdevs(self) -> Vdevs:
         """Ids of the vdevs that hold no ordinary data, from their labels. Raises HostError."""
         log = None if self.sync == "disabled" else zil.vdev_ids(self.server, self.log_devices)
-        special = zil.vdev_ids(self.server, self.special_devices, logs=False) if self.special_devices else ()
-        return Vdevs(log, frozenset(special))
+        return Vdevs(log, zil.vdev_ids(self.server, self.special_devices, logs=False))
 
 
 @dataclass(frozen=True)

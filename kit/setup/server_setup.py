@@ -105,7 +105,7 @@ def set_up(
             # Preconditioning may have taken hours, and what lies on the devices is the run's own.
             written = any(phase.on_devices for phase in plan.workload.phase)
             site.guard.before_writing(content=not (written or _is_preconditioned(run.record.manifest)))
-        device_paths = _partition_cache(run, server)
+        device_paths = _partition_devices(run, server)
         built = _build_pool(run, server, claims)
         _check_mountpoint(server, names)
     if plan.workload.over_nfs:
@@ -221,7 +221,7 @@ def _set_tunables(settings: tuple[PlannedTunable, ...], run: Context, server: Ho
         run.record.fill(tunables=(*run.record.manifest.tunables, stored))
 
 
-def _partition_cache(run: Context, server: Host) -> dict[str, str]:
+def _partition_devices(run: Context, server: Host) -> dict[str, str]:
     """Of devices the part that the workload asks for (kit.plan.steps.partitions); all devices' paths."""
     device_paths = dict(run.site.device_paths)
     for step in steps.partitions(run.plan, run.names):

@@ -92,7 +92,7 @@ def special_takes_data(workload: Workload, testbed: Testbed) -> bool:
     try:
         small_bytes = int(exact("dataset", name, workload.dataset.properties.get(name, 0)))
     except ValueError:
-        small_bytes = 0  # whoever checks properties refuses it, with file and line
+        small_bytes = 0  # the check of properties refuses it, with file and line
     has_vdevs = bool(devices_of_special(workload, testbed))
     return has_vdevs and layout_of(workload, testbed).record <= small_bytes
 

@@ -164,7 +164,7 @@ def _clear_labels(server: Host, guid: str, devices: tuple[str, ...]) -> None:
     """Clear what the destroyed pool leaves on cache devices, also on those that it had removed, and on parts.
 
     A pool's end is not written to the label of a cache device, and that label does not name its pool. A part
-    of a device is no partition of a table: nobody finds a label there once the part is gone.
+    of a device is no partition of a table: once the part is gone, its label cannot be found.
     """
     for path in devices:
         is_part = path.endswith(WHOLE_DISK_PART)

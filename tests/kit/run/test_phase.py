@@ -124,7 +124,7 @@ def run(
     ) -> dict[str, Any]:
         zfs = openzfs_version.parse("2.3.9")
         found = server_activity.parse(tail(files("tank")), {"tank": None}, "tank")
-        monkeypatch.setattr(zil, "vdev_ids", lambda *_: frozenset())
+        monkeypatch.setattr(zil, "vdev_ids", lambda *_, **__: frozenset())
         monkeypatch.setattr(server_activity, "read", lambda *_, **__: found)
         monkeypatch.setattr(arc_zil_counters, "read", lambda *_: Counters({"l2_hits": 0}, {}))
         monkeypatch.setattr(read_history, "begin", lambda *_: None)

@@ -133,7 +133,7 @@ def test_writes_alone_have_a_small_set_and_all_of_the_devices(tmp_path: Path) ->
         ),
         (
             'dataset.properties.special_small_blocks = "2KiB"', SPECIAL_LAB,
-            'write special_small_blocks = "4KiB" (or more) into dataset.properties',
+            'write special_small_blocks = "4KiB" into dataset.properties',
         ),
         ("", LAB_TESTBED, "there is no special device: add a device of role special"),
         ('working_set.size = "160MiB"', SPECIAL_LAB, ""),

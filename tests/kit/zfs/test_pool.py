@@ -326,7 +326,7 @@ CACHE_LABEL = f"LABEL 0\n    state: 4\n    guid: 7\nL2ARC device header\n    poo
 
 
 def test_a_part_of_a_special_device_is_given_back_without_its_label() -> None:
-    """Nobody would find it there once the part is gone; a partition that begins there would have it."""
+    """It cannot be found there once the part is gone; a partition that begins there would have it."""
     label = LABEL.replace("    guid: 7\n", f"    state: 2\n    pool_guid: {OURS.guid}\n")
     server = server_of_run({"zdb -l": label})
     devices = ("/dev/disk/by-id/whole", "/dev/disk/by-id/partly-part1")
