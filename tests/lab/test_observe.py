@@ -15,6 +15,7 @@ import pytest
 from kit.core.errors import EXIT_UNKNOWN
 from kit.observe import local, probe_cost
 from kit.trace.support import MAP_KEYS
+from reports.features.split.judge import LEAST_JOINED
 from tests.lab.hoststate import state_of
 from tests.lab.observed import (
     DISK_NS,
@@ -233,13 +234,16 @@ def test_a_split_says_which_device_requests_wait_for(served: Rig, tmp_path: Path
     assert (seen.code, summary["verdict"]) == (0, "valid"), summary["reasons"]
     [split] = summary["split"]
     tiers = {(each["op"], each["tier"]): each for each in split["tiers"]}
-    assert all(each["joined"] == 1 for each in tiers.values())
+    print(tiers)
+    # The kernel skips a probe in an interrupt that comes during another probe: such a request has unknown parts.
+    joined = {key: each["joined"] for key, each in tiers.items()}
+    assert min(joined.values()) >= LEAST_JOINED
     parts = {key: {part["part"]: part["mean_us"] for part in each["parts"]} for key, each in tiers.items()}
     # What the devices take at least, and no more than what requests take.
-    assert parts["write", "slog"]["log_write"] >= LOG_NS / 1e3
-    assert parts["write", "pool"]["log_write"] >= DISK_NS / 1e3
+    assert parts["write", "slog"]["log_write"] >= LOG_NS / 1e3 * joined["write", "slog"]
+    assert parts["write", "pool"]["log_write"] >= DISK_NS / 1e3 * joined["write", "pool"]
     # The ARC has what another test has read, and no device has a part in that.
-    assert {*parts["read", "dram"]} == {"nfs", "zfs"}
+    assert {*parts["read", "dram"]} - {"unknown"} == {"nfs", "zfs"}
     for key, each in parts.items():
         assert sum(each.values()) == pytest.approx(tiers[key]["mean_us"], rel=0.01)
 
