@@ -1,6 +1,7 @@
-"""The tables of a run directory: latency.parquet and ageing.parquet, their columns and their checks.
+"""The tables of a run directory: latency, ageing and keys (.parquet), their columns and their checks.
 
-A row counts I/Os in one bin of latency. What is read back is untrusted: size, types and ranges are checked.
+A row of the first two counts I/Os in one bin of latency; one of keys.parquet is a block that was asked for.
+What is read back is untrusted: size, types and ranges are checked.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from kit.store.run_directory import RunDir
 from kit.store.trial.readable import check_readable
 
 __all__ = [
-    "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "LATENCY_SCHEMA", "LAYERS", "OPS", "SERVER", "TIERS",
-    "check_labels", "deciding_layer", "latency_parts", "read_ageing", "read_latency", "write_ageing",
-    "write_latency",
+    "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "KEYS_SCHEMA", "LATENCY_SCHEMA", "LAYERS", "OPS", "SERVER",
+    "TIERS", "check_labels", "deciding_layer", "latency_parts", "read_ageing", "read_keys", "read_latency",
+    "write_ageing", "write_keys", "write_latency",
 ]  # fmt: skip
 
 LATENCY_SCHEMA = {
@@ -60,6 +61,18 @@ AGEING_SCHEMA = {
     "count": pl.Int64(),
 }
 
+# Only runs that sampled them have it: the blocks that requests were for, in their order.
+KEYS_SCHEMA = {
+    "phase": pl.String(),  # of a run; "" of an observation
+    "dataset": pl.String(),
+    "time_ns": pl.Int64(),  # since the phase began
+    "key": pl.UInt64(),  # a hash of file and number of the block in it: equal keys are the same block
+    "op": pl.String(),
+    "tier": pl.String(),  # that answered the request, "all" where that is not known
+    "block_bytes": pl.Int64(),  # of the block, before compression
+    "one_in": pl.Int64(),  # one of so many blocks is sampled, with all requests for it
+}
+
 _MAX_ROWS = 50_000_000
 # What is read part by part takes time, not memory. A day of seconds has 104 million, if three tiers use 200
 # bins each in every second, and the clients as many.
@@ -90,6 +103,12 @@ def write_ageing(run: RunDir, frame: pl.DataFrame) -> None:
     _write_parquet(path, _checked_ageing(frame, path))
 
 
+def write_keys(run: RunDir, frame: pl.DataFrame) -> None:
+    """Store keys.parquet. `frame` has the columns of KEYS_SCHEMA."""
+    path = run.path / "keys.parquet"
+    _write_parquet(path, _checked_keys(frame, path))
+
+
 def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
     # Not straight into the file: what polars raises where that is full is no OSError. Counts are small.
     content = io.BytesIO()
@@ -111,6 +130,15 @@ def read_ageing(run: RunDir) -> pl.DataFrame:
         return pl.DataFrame(schema=AGEING_SCHEMA)
     with _readable(path, "it was there a moment ago"):
         return _checked_ageing(_read_parquet(path), path)
+
+
+def read_keys(run: RunDir) -> pl.DataFrame:
+    """keys.parquet, checked; without rows for a run that has none. Raises ConfigError."""
+    path = run.path / "keys.parquet"
+    if not os.path.lexists(path):
+        return pl.DataFrame(schema=KEYS_SCHEMA)
+    with _readable(path, "it was there a moment ago"):
+        return _checked_keys(_read_parquet(path), path)
 
 
 @contextmanager
@@ -140,7 +168,7 @@ def check_labels(frame: pl.DataFrame, path: Path) -> None:
 def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Generator[pl.DataFrame, None, None]:
     def part(first: int) -> pl.DataFrame:
         frame = scan.slice(first, rows_each).collect(engine="in-memory")
-        return _checked(frame, path, LATENCY_SCHEMA, pl.lit(value=True))
+        return _checked_counts(frame, path, LATENCY_SCHEMA, pl.lit(value=True))
 
     total = 0.0
     # The next part is read while the last is summed up.
@@ -196,7 +224,7 @@ def _most_rows(size: int) -> int:
 
 
 def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-    return _checked(frame, path, LATENCY_SCHEMA, _KNOWN)
+    return _checked_counts(frame, path, LATENCY_SCHEMA, _KNOWN)
 
 
 def _checked_ageing(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
@@ -209,7 +237,27 @@ def _checked_ageing(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
         & (pl.col("time_ns") >= 0)
         & (pl.col("interval_ns") > 0)
     )
-    return _checked(frame, path, AGEING_SCHEMA, possible)
+    return _checked_counts(frame, path, AGEING_SCHEMA, possible)
+
+
+def _checked_keys(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+    possible = (
+        pl.col("op").is_in(OPS)
+        & pl.col("tier").is_in(TIERS)
+        & (pl.col("time_ns") >= 0)
+        & (pl.col("block_bytes") > 0)
+        & (pl.col("one_in") > 0)
+    )
+    return _checked(frame, path, KEYS_SCHEMA, possible)
+
+
+def _checked_counts(
+    frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: pl.Expr
+) -> pl.DataFrame:
+    wrong = (pl.col("count") < 0) | (pl.col("lo_ns") < 0) | (pl.col("hi_ns") <= pl.col("lo_ns"))
+    frame = _checked(frame, path, schema, possible & ~wrong)
+    _check_total(path, float(frame["count"].cast(pl.Float64).sum()))
+    return frame
 
 
 def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: pl.Expr) -> pl.DataFrame:
@@ -220,9 +268,7 @@ def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: 
         frame = frame.select(list(schema)).cast(schema)  # type: ignore[arg-type]
     except pl.exceptions.PolarsError as error:
         raise ConfigError(f"{path}: a column is not of its type ({error})", DAMAGED) from error
-    wrong = (pl.col("count") < 0) | (pl.col("lo_ns") < 0) | (pl.col("hi_ns") <= pl.col("lo_ns"))
-    _check_rows(frame, path, wrong | ~possible)
-    _check_total(path, float(frame["count"].cast(pl.Float64).sum()))
+    _check_rows(frame, path, ~possible)
     return frame
 
 
