@@ -13,6 +13,7 @@ from kit.hosts.base import Command
 from kit.instruments.machine import sampler, wear
 from kit.load import fio, force_program
 from kit.load.ordinary_user import ordinary
+from kit.nfs import export
 from kit.plan import schedule_steps
 from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
@@ -20,6 +21,7 @@ from kit.plan.plan import Plan
 from kit.plan.step import Step
 from kit.recovery import host_undos
 from kit.rules.appliance_limits import measured_phases
+from kit.rules.cold import has_curve
 from kit.trace import nfsd_tracer
 from kit.trace.support import TracingSupport, programs
 from kit.zfs import pool, zil
@@ -69,6 +71,8 @@ def _phase(
     step = f"phase {phase.name}"
     if phase.remove and not plan.testbed.is_appliance:
         yield Step(step, "server", removal(plan, names, phase.remove))
+    if phase.cold and not plan.testbed.is_appliance:
+        yield from _cold_steps(plan, names, step)
     if begins_with_empty_log(plan, phase):
         yield Step(step, "server", (zil.empty_log_command(names.pool),))
     if phase.array:
@@ -92,6 +96,31 @@ def removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:
     """The devices of a role leave the pool; without a log device a new ZIL begins."""
     remove = pool.remove_command(names.pool, pool.removal_names(pool_spec(plan, names), role))
     return (remove, *(zil.begin_zil_commands(names.pool, names.path) if role == "log" else ()))
+
+
+def cache_commands(plan: Plan, names: Names) -> tuple[Command, Command]:
+    """Cache devices leave the pool before it is exported, and come back, empty, after its import."""
+    spec = pool_spec(plan, names)
+    return (
+        pool.remove_command(names.pool, pool.removal_names(spec, "cache")),
+        pool.add_cache_command(names.pool, spec.cache),
+    )
+
+
+def _cold_steps(plan: Plan, names: Names, step: str) -> Iterator[Step]:
+    """As `hsp plan` prints them (kit.setup.reimport)."""
+    remove, add = cache_commands(plan, names)
+    take_out = [Command(("exportfs", "-u", f"{each}:{names.path}")) for each in names.client_addresses]
+    put_back = [export.export_command(names.path, each) for each in names.client_addresses]
+    imported = Command(
+        ("zpool", "import", "-o", "cachefile=none", "-N", names.pool), "by GUID, from its devices"
+    )
+    middle = (
+        Command(("zpool", "export", names.pool)),
+        imported,
+        Command(("zfs", "mount", "-l", names.dataset)),
+    )
+    yield Step(step, "server", (remove, *take_out, *middle, *put_back, add))
 
 
 def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:
@@ -126,9 +155,12 @@ def _machines(plan: Plan) -> list[str]:
 
 def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     """CPUs of each machine, and the server's devices."""
+    of_caches = has_curve(phase, plan.workload.schedule(phase))
     logs, period_ns = (
         used_paths(plan, names, "log"),
-        sampler.period_ns(phase.duration, plan.testbed.clock, of_array=phase.array is not None),
+        sampler.period_ns(
+            phase.duration, plan.testbed.clock, of_array=phase.array is not None, of_caches=of_caches
+        ),
     )
     devices = {
         device.name: sampler.Sampled(
@@ -142,7 +174,10 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
     if phase.array:
         devices[ARRAY], lock = sampler.Sampled(spec_of(names, phase).path), (*lock, ARRAY)
     for key in _machines(plan):
-        argv = sampler.command(period_ns, devices if key == "server" else {}, lock)
+        of_server = key == "server"
+        argv = sampler.command(
+            period_ns, devices if of_server else {}, lock, of_caches=of_caches and of_server
+        )
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
     if phase.soak and phase.soak.has_limits and not plan.testbed.is_appliance:
         paths = {name: each.path for name, each in devices.items() if name != ARRAY}

@@ -39,6 +39,12 @@ def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
     if testbed.is_lab or testbed.is_appliance:
         return
     host = testbed.server.host
+    if any(each.what == "export-import" for phase in workload.phase for each in workload.schedule(phase)):
+        yield (
+            f"nfsd of {host} is stopped while the run's pool is exported and imported (event "
+            "export-import): all its exports stall, not the run's alone, and NFSv4 clients may wait for 90 s "
+            "more."
+        )
     for fault in workload.fault:
         if fault.what == "nfsd-restart":
             yield (

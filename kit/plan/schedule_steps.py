@@ -22,7 +22,8 @@ from kit.emulation.served import tell_command
 from kit.hosts.base import Command
 from kit.hosts.identity import HostIdentity
 from kit.nfs import server_threads
-from kit.plan.names import Names, used_path
+from kit.nfs.export import export_command
+from kit.plan.names import Names, pool_spec, used_path
 from kit.plan.plan import Plan
 from kit.plan.step import Step
 from kit.recovery import schedule_undos
@@ -34,6 +35,13 @@ _ANY_HOST = HostIdentity("", "")
 # What lasts until the phase ends would keep a load that waits for it from its end.
 _AFTER_NS = 2_000_000_000
 _SEND = 'exec zfs send "$1" >/dev/null'
+# nfsd gives up what it holds of the file system a moment after its last thread.
+_EXPORT = 'n=0; until zpool export "$1"; do n=$((n+1)); test "$n" -lt 30; sleep 1; done'
+_IMPORT = """\
+pool=$1 dataset=$2; shift 2
+zpool list -H "$pool" >/dev/null 2>&1 || zpool import -o cachefile=none -N "$@" "$pool"
+test "$(zfs get -H -o value mounted "$dataset")" = yes || zfs mount -l "$dataset"
+"""
 # A device that was away has a resilver behind it.
 _RESILVERED = 'zpool status "$1" | grep -q resilver'
 Json = dict[str, Any]
@@ -86,7 +94,7 @@ def actions(
         if isinstance(each, Fault):
             made.append(_fault(plan, names, each, nfsd, server))
         else:
-            made.append(_event(plan, names, each, len(made)))
+            made.append(_event(plan, names, each, len(made), nfsd, server))
     return made
 
 
@@ -160,20 +168,7 @@ def _fault(plan: Plan, names: Names, fault: Fault, nfsd: Nfsd, server: HostIdent
         lasts = (_for(fault.for_),) if command.undo else ()
         return TimedAction(fault, (_run(*command.run), *lasts, *(back if fault.for_ else ())), back, undo)
     if fault.what == "nfsd-restart":
-        start = {
-            "run": server_threads.start_command(nfsd.threads, nfsd.listeners),
-            "input": server_threads.HELPER.read_text(),
-            "note": f"kit/remote/{server_threads.HELPER.name}",
-        }
-        stop = {"run": ["tee", server_threads.THREADS], "input": "0\n"}
-        is_known = nfsd != _ANY_NFSD
-        action = schedule_undos.NfsdThreads(
-            value=nfsd.threads if is_known else "1",
-            listeners=list(nfsd.listeners) if is_known else [],
-            machine_id=server.machine_id,
-            boot_id=server.boot_id,
-        )
-        return TimedAction(fault, (stop, _for(fault.for_), start), (start,), action)
+        return _without_nfsd(fault, nfsd, server, (_for(fault.for_),))
     if fault.what in EMULATED:
         return _emulated(plan, names, fault)
     device = device_of(fault.device, plan.testbed)
@@ -186,6 +181,30 @@ def _fault(plan: Plan, names: Names, fault: Fault, nfsd: Nfsd, server: HostIdent
         (online,),
         _online(plan, names, device),
     )
+
+
+def _without_nfsd(
+    scheduled: Scheduled,
+    nfsd: Nfsd,
+    server: HostIdentity,
+    meanwhile: tuple[Json, ...],
+    back: tuple[Json, ...] = (),
+) -> TimedAction:
+    """nfsd is stopped, and started again as it was. `back`: what comes first if that was cut short."""
+    start = {
+        "run": server_threads.start_command(nfsd.threads, nfsd.listeners),
+        "input": server_threads.HELPER.read_text(),
+        "note": f"kit/remote/{server_threads.HELPER.name}",
+    }
+    stop = {"run": ["tee", server_threads.THREADS], "input": "0\n"}
+    is_known = nfsd != _ANY_NFSD
+    action = schedule_undos.NfsdThreads(
+        value=nfsd.threads if is_known else "1",
+        listeners=list(nfsd.listeners) if is_known else [],
+        machine_id=server.machine_id,
+        boot_id=server.boot_id,
+    )
+    return TimedAction(scheduled, (stop, *meanwhile, start), (*back, start), action)
 
 
 def _offline(plan: Plan, names: Names, device: Device) -> Json:
@@ -216,8 +235,16 @@ def _emulated(plan: Plan, names: Names, fault: Fault) -> TimedAction:
     return TimedAction(fault, (*begin, *(back if fault.for_ else ())), back)
 
 
-def _event(plan: Plan, names: Names, event: ExpectedEvent, number: int) -> TimedAction:
+def _event(
+    plan: Plan, names: Names, event: ExpectedEvent, number: int, nfsd: Nfsd, server: HostIdentity
+) -> TimedAction:
     pool, dataset, limit = names.pool, names.dataset, {"limit_ns": event.for_}
+    if event.what == "export-import":
+        places = [word for path in pool_spec(plan, names).devices for word in ("-d", path)]
+        # `zfs mount` reads /etc/exports again, and exports that exportfs made are gone.
+        export = (_run(*export_command(names.path, each).argv) for each in names.client_addresses)
+        back = (_run("sh", "-ec", _IMPORT, "sh", pool, dataset, *places), *export)
+        return _without_nfsd(event, nfsd, server, (_run("sh", "-ec", _EXPORT, "sh", pool), *back), back)
     if event.what in ("scrub", "trim"):
         stop = _run("zpool", event.what, "-s" if event.what == "scrub" else "-c", pool)
         wait = {"wait": ["zpool", "wait", "-t", event.what, pool], **limit}

@@ -1,14 +1,15 @@
 """Samples the CPUs and block devices of a host while a load runs. Runs there with the host's Python.
 
     python3 -I - '{"period_ns": N, "devices": {NAME: {"path": PATH, "counters": ARGV or null}},
-                   "lock": [NAME...]}'
+                   "lock": [NAME...], "arcstats": [NAME...]}'
 
 Takes a sample at once, one each `period_ns`, and the last one (`end`) on SIGINT. Prints the first at once and
 the others at the end, a line of JSON each:
 
     {"at_ns": CLOCK_MONOTONIC, "ticks": numbers of the line "cpu" of /proc/stat (proc(5)),
      "idle": of each CPU, its ticks without work and in which it waited for I/O,
-     "devices": {NAME: numbers of /sys/block/X/stat (Documentation/block/stat.rst), or the error as text}}
+     "devices": {NAME: numbers of /sys/block/X/stat (Documentation/block/stat.rst), or the error as text},
+     "arc": {NAME: value} of the named counters in /proc/spl/kstat/zfs/arcstats, or the error as text}
 
 The first line and the last also have `pid`, `cpus`, `hz` (ticks a second) and `memory_bytes` (MemTotal of
 /proc/meminfo, null where it cannot be read), `counters`: what the command
@@ -30,6 +31,7 @@ import sys
 import time
 
 SYS = "/sys/class/block"
+ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 ENDS = (signal.SIGINT, signal.SIGTERM)
 IN_FLIGHT = 8
 TRIES = 20
@@ -87,10 +89,21 @@ def counted(disk, argv):
     return after, counters, False
 
 
-def sample(disks, commands, whole):
+def arc(names):
+    try:
+        with open(ARCSTATS) as file:
+            rows = [line.split() for line in file]
+        return {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[0] in names}
+    except (OSError, ValueError) as error:
+        return str(error)
+
+
+def sample(disks, commands, names, whole):
     """One line. `whole`: with the models' counters."""
     row = {"at_ns": time.monotonic_ns() if hasattr(time, "monotonic_ns") else int(time.monotonic() * 1e9)}
     row["ticks"], row["idle"] = ticks()
+    if names:
+        row["arc"] = arc(names)
     if not whole:
         row["devices"] = {name: numbers(disk) for name, disk in disks.items()}
         return row
@@ -134,17 +147,18 @@ def main():
         # Open until the end. Closing it wakes no udev, as it is not open for writing.
         lock(request["devices"][name]["path"])
     commands = {name: device["counters"] for name, device in request["devices"].items()}
+    names = set(request["arcstats"])
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     parent = os.getppid()
     begun_s, period_s = time.monotonic(), request["period_ns"] / 1e9
     # It has begun. The others are sent at the end: to send one takes CPU time of the load.
-    print(json.dumps(sample(disks, commands, True)), flush=True)
+    print(json.dumps(sample(disks, commands, names, True)), flush=True)
     rows, number, ended = [], 0, None
     while not ended:
         # A sample that is late is not made up for.
         number = max(number + 1, int((time.monotonic() - begun_s) / period_s))
         ended = awaited(begun_s + number * period_s, parent)
-        rows.append(sample(disks, commands, bool(ended)))
+        rows.append(sample(disks, commands, names, bool(ended)))
     rows[-1]["end"] = True
     print("\n".join(map(json.dumps, rows)), flush=True)
 

@@ -71,6 +71,8 @@ def _skipped(phases: tuple[Phase, ...]) -> Iterator[tuple[str, str]]:
                 phase.name,
                 f"it removes the {removed} device from the pool, which needs a login there",
             )
+        elif phase.cold:
+            yield phase.name, "it begins with empty caches, and who empties them needs a login there"
         elif not phase.over_nfs:
             yield phase.name, f'its load runs on the server (target = "{phase.target}")'
         elif removed:

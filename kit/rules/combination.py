@@ -18,7 +18,7 @@ from kit.core.text import counted
 from kit.core.units import format_duration_ns, format_iec, format_size_bytes
 from kit.nfs import libnfs
 from kit.precondition import selection
-from kit.rules import expectations, force, measurable, operations, power, schedule, settings, soak
+from kit.rules import cold, expectations, force, measurable, operations, power, schedule, settings, soak
 from kit.rules.appliance_limits import left_out
 from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
@@ -96,6 +96,8 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
         sync = workload.dataset.properties.get("sync", "standard")
         forced = operations.forced_problems(phase, sync)
         of_tiers = _tier_problems(phase, jobs[phase.load], present)
+        for text in cold.problems(phase, jobs[phase.load].operations, present, testbed.name):
+            yield ("phase", number, "cold"), f"phase '{phase.name}': {text}"
         for text in (*of_tiers, *_special_problems(workload, testbed, phase, jobs[phase.load]), *forced):
             yield ("phase", number, "tiers"), f"phase '{phase.name}': {text}"
     yield from _warmup_problems(workload, testbed)

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from kit.config.fio_job import FioJob
+from kit.config.tables.fault_table import STOPS_NFSD
 from kit.config.tables.phase_table import Phase
 from kit.config.workload import Warmup
 from kit.core.errors import MeasurementUnknown, SafetyRefusal, error_text
@@ -36,7 +37,15 @@ from kit.run.phase import PhaseResult, is_split, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.teardown import explained, lab_ended, read_settings, tear_down, why_gone
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, array_setup, device_setup, own_commands, server_setup, switch_settings
+from kit.setup import (
+    appliance_setup,
+    array_setup,
+    device_setup,
+    own_commands,
+    reimport,
+    server_setup,
+    switch_settings,
+)
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -359,6 +368,8 @@ def _measure(
     """One phase, stored before the journal says that it is done: a run that goes on relies on it."""
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
+        if phase.cold:
+            reimport.empty_caches(run, bench)
         if bench.storage and begins_with_empty_log(run.plan, phase):
             zil.empty_log_command(bench.storage.pool.name).run(bench.storage.server)
         before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
@@ -380,9 +391,7 @@ def _measure(
                 array_setup.assembled(run, bench, phase) as with_array,
                 schedule.prepared(run, with_array, phase) as ready,
             ):
-                restarts = any(
-                    getattr(each, "what", "") == "nfsd-restart" for each in run.plan.workload.schedule(phase)
-                )
+                restarts = any(each.what in STOPS_NFSD for each in run.plan.workload.schedule(phase))
                 with run.exported(restarts=restarts) if phase.over_nfs else nullcontext():
                     done = attempts.measured(left, attempt, run.run_dir.raw, run.record.add_notes)
                 result = done

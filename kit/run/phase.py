@@ -36,6 +36,7 @@ from kit.load.launch import PhaseLoad
 from kit.load.phase_load import LoadSpec, Worker
 from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
+from kit.rules.cold import has_curve
 from kit.run import parts, phase_record, schedule, watch
 from kit.run.watch import LoadEnd
 from kit.setup.bench import Bench, Storage
@@ -126,7 +127,10 @@ def instruments(
     named = partial(schedule.is_named, actions=declared) if declared else None
     faults = FaultEvents(bench.site.devices, named) if bench.site.devices else None
     chosen += [faults] if faults else []
-    period_ns = sampler.period_ns(phase.duration, bench.site.clock, of_array=bench.array is not None)
+    of_caches = has_curve(phase, [each.scheduled for each in declared])
+    period_ns = sampler.period_ns(
+        phase.duration, bench.site.clock, of_array=bench.array is not None, of_caches=of_caches
+    )
     chosen.append(
         ResourceUse(
             machines,
@@ -138,6 +142,7 @@ def instruments(
             faults,
             phase.devices,
             bench.array.layout.level if bench.array else None,
+            of_caches=of_caches,
         )
     )
     if bench.array and bench.site.server:

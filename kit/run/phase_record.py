@@ -153,6 +153,7 @@ def analyse(
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
         target=None if phase.over_nfs else phase.target,
         job=phase.job or None,
+        cold=phase.cold,
         block_bytes=job.block_bytes,
         block_bytes_by_op=job.block_bytes_by_op,
         outstanding=job.outstanding,

@@ -21,15 +21,14 @@ from kit.hosts.connect import LoginRefused
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.hosts.known_hosts import HostKeyRefused
 from kit.instruments.machine import power_counters
-from kit.nfs import export as nfs_export
 from kit.plan import power_steps
 from kit.recovery import power_undos, undo, work_directory
 from kit.recovery.journal import Undo
 from kit.rules.power import cut_devices
+from kit.setup import reimport
 from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context
 from kit.setup.site import Devices
-from kit.zfs import pool
 
 _POLL_S = 1.0
 _ASK_S = 10.0
@@ -100,15 +99,14 @@ class LabCut:
     def bring_back(self) -> None:
         paths = tuple(self.bench.site.device_paths.values())
         if self.storage:
-            nfs_export.unexport(self.reader, self.storage.path, self.bench.site.clients[0].address)
-            pool.export_pool(self.reader, self.storage.pool)
+            reimport.take_out(self.bench, self.storage)
         else:
             # What the kernel has not written yet, the power loss took as well: write it now, then go back.
             _forget_cached(self.reader, paths)
         self.devices.restore()
         _forget_cached(self.reader, paths)
         if self.storage:
-            _use_pool(self.bench, self.storage, paths)
+            reimport.put_back(self.bench, self.storage, paths)
 
     def rescue(self) -> None:
         """Nothing has lost its power."""
@@ -239,7 +237,7 @@ class RealCut:
             assert storage, "scope server is over NFS"
             self.run.site.guard.release()
             work_directory.create(self.server, self.run.run_id, self.run.token)
-            _use_pool(self.bench, storage, tuple(self.run.site.device_paths.values()))
+            reimport.put_back(self.bench, storage, tuple(self.run.site.device_paths.values()))
         else:
             _forget_cached(self.server, (self.path,))
 
@@ -365,15 +363,6 @@ def _filled(word: str, words: dict[str, str]) -> str:
 def _block_devices(host: Host) -> set[str]:
     """Names in the kernel of all disks."""
     return set(host.run(["ls", "/sys/block"]).stdout.split())
-
-
-def _use_pool(bench: Bench, storage: Storage, paths: tuple[str, ...]) -> None:
-    """The pool imported, mounted and exported again."""
-    server = storage.server
-    pool.import_pool(server, storage.pool, paths)
-    # With the key of an encrypted dataset.
-    server.run(["zfs", "mount", "-l", storage.dataset])
-    nfs_export.export_command(storage.path, bench.site.clients[0].address).run(server)
 
 
 def _settle(server: Host, storage: Storage | None, paths: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kit.config.tables.fault_table import ExpectedEvent, Fault
+from kit.config.tables.fault_table import STOPS_NFSD, ExpectedEvent, Fault
 from kit.config.tables.phase_table import Phase
 from kit.core.errors import HostError, KitError
 from kit.core.text import safe_text
@@ -161,7 +161,7 @@ class Scheduler(Instrument):
     @property
     def apart_ios(self) -> int:
         """By so many calls the counts of clients and server may differ: some were sent again."""
-        restarts = any(each.scheduled.what in ("nfsd-restart", "command") for each in self._actions)
+        restarts = any(each.scheduled.what in {*STOPS_NFSD, "command"} for each in self._actions)
         return self.retransmissions if restarts else 0
 
     @property
@@ -224,7 +224,7 @@ def prepared(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
     key, host = ("server", run.site.server) if run.site.server else ("client0", run.site.reference)
     assert host is not None
     nfsd = schedule_steps.Nfsd()
-    if any(each.what == "nfsd-restart" for each in run.plan.workload.schedule(phase)):
+    if any(each.what in STOPS_NFSD for each in run.plan.workload.schedule(phase)):
         threads = host.run(["cat", server_threads.THREADS]).stdout.strip()
         nfsd = schedule_steps.Nfsd(threads, tuple(server_threads.listeners(host)))
     actions = schedule_steps.actions(run.plan, run.names, phase, nfsd, read_identity(host))

@@ -15,7 +15,7 @@ from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import Forces
 from kit.store.parts.machine import Machine
-from kit.store.parts.resource_use import ArcUse, CpuUse, DeviceUse, SpecialUse
+from kit.store.parts.resource_use import ArcUse, CacheSample, CpuUse, DeviceUse, SpecialUse
 from kit.store.parts.schedule import Schedule
 from kit.store.parts.split import PhaseSplit
 from kit.store.stored import Count, Many, Nanoseconds, Signed, Stored, contradiction
@@ -257,7 +257,8 @@ class Phase(Stored):
     `array`. `in_order_ns`: latencies in the order of their ends, where asked for.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ. `metadata_reads`: reads that fetched an indirect block or a dnode first, by where
-    it was; of two such blocks the last counts.
+    it was; of two such blocks the last counts. `cold`: ARC and L2ARC were empty at its begin; `caches`: how
+    they got warm.
     """
 
     name: str
@@ -292,6 +293,8 @@ class Phase(Stored):
     cpu: Many[CpuUse] = ()
     devices: Many[DeviceUse] = ()
     arc: ArcUse | None = None
+    cold: bool = False
+    caches: Many[CacheSample] = ()
     special: SpecialUse | None = None
     metadata_reads: dict[Tier, Count] = Field(default_factory=dict)
     array: ArrayOf | None = None

@@ -18,7 +18,7 @@ from kit.store.parts.judged import JudgedExpectation
 from kit.store.parts.observed import ObservedRow
 from kit.store.parts.observer_effect import ObserverRow
 from kit.store.parts.power_loss import PowerLossResult
-from kit.store.parts.resource_use import ArcUse, SpecialRow
+from kit.store.parts.resource_use import ArcUse, CacheLife, SpecialRow
 from kit.store.parts.soak import ImpactRow, SoakPhase
 from kit.store.parts.split import SplitPhase
 from kit.store.phase import Check, Missing, Shares
@@ -304,6 +304,7 @@ class Summary(Stored):
     split: Many[SplitPhase] = ()
     observed: Many[ObservedRow] = ()
     special: Many[SpecialRow] = ()
+    caches: Many[CacheLife] = ()
 
     @property
     def causes(self) -> tuple[Outcome, ...]:

@@ -25,9 +25,9 @@ from kit.store.run_directory import RunDir
 from kit.store.trial.readable import check_readable
 
 __all__ = [
-    "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "KEYS_SCHEMA", "LATENCY_SCHEMA", "LAYERS", "OPS", "SERVER",
-    "TIERS", "check_labels", "deciding_layer", "latency_parts", "read_ageing", "read_keys", "read_latency",
-    "write_ageing", "write_keys", "write_latency",
+    "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "KEYS_SCHEMA", "LATENCY_SCHEMA", "LAYERS", "OPS",
+    "SERVER", "TIERS", "check_labels", "deciding_layer", "latency_parts", "read_ageing", "read_keys",
+    "read_latency", "write_ageing", "write_keys", "write_latency",
 ]  # fmt: skip
 
 LATENCY_SCHEMA = {

@@ -257,6 +257,11 @@ def label_of(server: Host, path: str) -> str:
     return result.stdout
 
 
+def add_cache_command(pool: str, devices: tuple[str, ...]) -> Command:
+    """Cache devices, which are empty then: of what was on them before, nothing is rebuilt (zpool-add(8))."""
+    return Command(("zpool", "add", pool, "cache", *devices))
+
+
 def remove_command(pool: str, names: tuple[str, ...]) -> Command:
     """Remove log or cache devices, and wait for the end; `names` as of removal_names."""
     return Command(("zpool", "remove", "-w", pool, *names))

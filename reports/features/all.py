@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reports.features.cache_life import judge as cache_life
 from reports.features.faults import judge as faults
 from reports.features.feature import Feature
 from reports.features.forces import judge as forces
@@ -19,6 +20,7 @@ FEATURES: tuple[Feature, ...] = (
     power_loss.FEATURE,
     forces.FEATURE,
     special.FEATURE,
+    cache_life.FEATURE,
     split.FEATURE,
     observer_effect.FEATURE,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
+from reports.features.cache_life import section as cache_life
 from reports.features.faults import section as faults
 from reports.features.observed import section as observed
 from reports.features.power_loss import section as power_loss
@@ -20,6 +21,7 @@ _SECTIONS: tuple[Callable[[Manifest, Summary], Section | None], ...] = (
     faults.section,
     soak.section,
     special.section,
+    cache_life.section,
     split.section,
 )
 

@@ -31,6 +31,8 @@ What = Literal["stall", "error", "fail", "power-loss", "offline", "nfsd-restart"
 # Of emulated devices alone.
 EMULATED: frozenset[What] = frozenset({"stall", "error", "fail", "power-loss"})
 OF_A_DEVICE: frozenset[What] = EMULATED | {"offline"}
+# All exports of the server stand still meanwhile.
+STOPS_NFSD = frozenset({"nfsd-restart", "export-import"})
 # The device is not there meanwhile.
 AWAY: frozenset[What] = frozenset({"fail", "offline"})
 ALL = "all"
@@ -120,7 +122,8 @@ class ExpectedEvent(Table):
     """Something that a server does in its normal life, made on purpose, and required to happen in the phase.
 
     `for_`: "resilver": how long the device is offline before; "snapshots": how long one is made `every` so
-    often; of others how long at most, None: to their end. `device`: of a resilver.
+    often; of others how long at most, None: to their end. `device`: of a resilver. "export-import": as in a
+    failover, or when a server starts again: nfsd is stopped, the pool exported, imported, and nfsd started.
     """
 
     at: _At
@@ -133,6 +136,8 @@ class ExpectedEvent(Table):
     @property
     def text(self) -> str:
         """For people."""
+        if self.what == "export-import":
+            return "the pool is exported and imported"
         if self.what == "snapshots":
             return f"snapshots, one each {format_duration_ns(self.every or 0)}"
         return f"{self.what} of {self.device}" if self.device else self.what
@@ -142,6 +147,8 @@ class ExpectedEvent(Table):
         is_storm = self.what == "snapshots"
         _needed(is_storm and not self.every, "every", 'how often? such as every = "1s"')
         _needed(is_storm and not self.for_, "for", 'for how long? such as for = "1m"')
+        imports = self.what == "export-import"
+        _needed(imports and bool(self.for_), "for", "it lasts as long as export and import take: remove it")
         _needed(not is_storm and bool(self.every), "every", 'every goes with what = "snapshots"')
         _needed(bool(self.device) and self.what != "resilver", "device", 'device goes with what = "resilver"')
         _needed(

@@ -17,7 +17,7 @@ from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 Tier = Literal["dram", "l2arc", "special", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
 # What a server does beside its load, made on purpose (kit.config.tables.fault_table).
-Expected = Literal["scrub", "resilver", "snapshots", "send", "trim"]
+Expected = Literal["scrub", "resilver", "snapshots", "send", "trim", "export-import"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 # Where the load of a phase goes.
 Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "device:special", "array"]
@@ -81,11 +81,11 @@ class Phase(Table):
     measured again, for as long as they take at that rate, `duration_max` at most (kit.run.attempts). A phase
     that is continued, or with something that is done at set times, lasts its duration all the same.
 
-    `in_order`: of a phase on devices, its latencies
-    are stored one by one in their order, the first 4,096. `resumable`: `hsp run --resume` goes on in the
-    middle of it. `during`: what the server does beside the load. `soak`: rows, drift and limits of a load of
-    hours. `split_of`: the phase that this one repeats, to say where the time of its requests goes
-    (kit/trace/split.bt).
+    `in_order`: of a phase on devices, its latencies are stored one by one in their order, the first 4,096.
+    `resumable`: `hsp run --resume` goes on in the middle of it. `during`: what the server does beside the
+    load. `cold`: ARC and L2ARC are empty when it begins: how they get warm is what is measured. `soak`: rows,
+    drift and limits of a load of hours. `split_of`: the phase that this one repeats, to say where the time of
+    its requests goes (kit/trace/split.bt).
     """
 
     name: Name
@@ -110,6 +110,7 @@ class Phase(Table):
     during: Annotated[tuple[Expected, ...], Field(exclude_if=lambda during: not during)] = ()
     soak: Annotated[Soak | None, Field(exclude_if=lambda soak: soak is None)] = None
     remove: Literal["log", "cache"] | None = None
+    cold: Annotated[bool, Field(exclude_if=lambda cold: not cold)] = False
     split_of: Annotated[str, Field(exclude_if=lambda name: not name)] = ""
 
     @property
@@ -191,6 +192,19 @@ class Phase(Table):
         for key in ("tiers", "remove"):
             if getattr(self, key):
                 raise KeyProblem(key, f'there is no pool in a phase with target = "{self.target}": remove it')
+        return self
+
+    @model_validator(mode="after")
+    def _check_cold(self) -> Self:
+        if not self.cold:
+            return self
+        if not self.over_nfs:
+            raise KeyProblem("cold", f'how caches get warm is seen over NFS, and target = "{self.target}"')
+        if self.remove == "cache":
+            raise KeyProblem("remove", "without cache devices no L2ARC gets warm: remove this key, or cold")
+        for key, why in (("ios", "measured again"), ("resumable", "continued"), ("split_of", "a repetition")):
+            if getattr(self, key):
+                raise KeyProblem(key, f"a cold phase cannot be {why}, it is cold once: remove {key}, or cold")
         return self
 
     @model_validator(mode="after")

@@ -22,7 +22,14 @@ from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine.clock_offsets import ClockOffsets
 from kit.instruments.machine.sampler import PROGRAM, SOURCE, Sampled, command, end_command
-from kit.store.parts.resource_use import CpuSample, CpuUse, DeviceSample, DeviceUse, ModelUse
+from kit.store.parts.resource_use import (
+    CacheSample,
+    CpuSample,
+    CpuUse,
+    DeviceSample,
+    DeviceUse,
+    ModelUse,
+)
 from kit.store.phase import Check, Missing
 
 _DEADLINE_S, _ABANDON_S = 60.0, 10.0
@@ -47,6 +54,7 @@ class ResourceUse(Instrument):
 
     `period_ns`: see there. `output`: the begin of the paths of what they send. `loaded`: the devices that
     the load goes to; nothing else uses them. `array`: the level of the md array that they are members of.
+    `of_caches`: with what ARC and L2ARC of the server hold.
     """
 
     code = "resource-use"
@@ -62,10 +70,13 @@ class ResourceUse(Instrument):
         faults: FaultEvents | None = None,
         loaded: Sequence[str] = (),
         array: str | None = None,
+        *,
+        of_caches: bool = False,
     ) -> None:
         self._machines, self._server, self._devices = machines, server, devices
         self._period_ns, self._output = period_ns, output
         self._offsets, self._faults, self._loaded, self._array = offsets, faults, loaded, array
+        self._of_caches = of_caches
         self._running: dict[Host, tuple[Process, Path]] = {}
         self._rows: dict[Host, list[Row]] = {}
         self._missing: dict[str, str] = {}
@@ -78,7 +89,8 @@ class ResourceUse(Instrument):
             with self._failing(host):
                 # Of a run that was interrupted and goes on.
                 path.unlink(missing_ok=True)
-                argv = command(self._period_ns, devices, self._targets if devices else ())
+                locked, of_caches = self._targets if devices else (), self._of_caches and host is self._server
+                argv = command(self._period_ns, devices, locked, of_caches=of_caches)
                 self._running[host] = host.start(argv, path, program), path
         for host, (process, path) in [*self._running.items()]:
             with self._failing(host):
@@ -113,14 +125,18 @@ class ResourceUse(Instrument):
 
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
         cpu: list[CpuUse] = []
+        caches: tuple[CacheSample, ...] = ()
         devices: list[DeviceUse] = []
         checks: list[Check | Missing] = []
         for host, rows in self._rows.items():
             with self._failing(host):
                 offset_ns = 0 if host is self._server else self._offsets.between(host.name).ns
                 cpu.append(cpu_use(host.name, rows, measured, offset_ns))
+            if self._of_caches and host is self._server:
+                with self._failing_device("ARC and L2ARC"):
+                    caches = cache_samples(rows, measured)
             for name in self._devices if host is self._server else ():
-                with self._failing_device(name):
+                with self._failing_device(f"the device {name}"):
                     used = device_use(name, rows, measured)
                     devices.append(used)
                     if name in self._issued:
@@ -138,16 +154,15 @@ class ResourceUse(Instrument):
         ]
         # Without them nothing shows that a load on devices was what it seems to be.
         problems = [f"nothing counted the I/Os of {name}" for name in self._targets if name not in by_name]
-        return InstrumentReport(
-            checks=checks, problems=problems, entry={"cpu": tuple(cpu), "devices": tuple(devices)}
-        )
+        entry = {"cpu": tuple(cpu), "devices": tuple(devices), "caches": caches}
+        return InstrumentReport(checks=checks, problems=problems, entry=entry)
 
     @contextmanager
     def _failing_device(self, name: str) -> Iterator[None]:
         try:
             yield
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            self._missing[f"the device {name}"] = str(error)[:400] or repr(error)
+            self._missing[name] = str(error)[:400] or repr(error)
 
     @property
     def _issued(self) -> Sequence[str]:
@@ -179,6 +194,37 @@ class ResourceUse(Instrument):
                 op="write",
                 of=used.device,
             )
+
+
+def cache_samples(rows: Sequence[Row], measured: MeasuredPhase) -> tuple[CacheSample, ...]:
+    """From the server's lines. Pure. Raises ValueError with why there is nothing, KeyError.
+
+    Counters of OpenZFS's arcstats; those before 2.0 have no rebuild.
+    """
+    texts = [found for row in rows if isinstance(found := row["arc"], str)]
+    if texts:
+        raise ValueError(f"{len(texts)} of {len(rows)} samples have no numbers: {texts[0]}")
+    first = rows[0]["arc"]
+
+    def since(row: Row, *names: str) -> int:
+        return max(0, sum(int(row["arc"].get(name, 0)) - int(first.get(name, 0)) for name in names))
+
+    return tuple(
+        CacheSample(
+            at_ns=measured.experiment_ns(row["at_ns"]),
+            arc_bytes=int(row["arc"]["size"]),
+            l2arc_bytes=int(row["arc"]["l2_asize"]),
+            l2arc_data_bytes=int(row["arc"]["l2_size"]),
+            header_bytes=int(row["arc"]["l2_hdr_size"]),
+            fed_bytes=since(row, "l2_write_bytes"),
+            evicted_cached_bytes=since(row, "evict_l2_cached"),
+            evicted_eligible_bytes=since(row, "evict_l2_eligible"),
+            rebuilds=since(row, "l2_rebuild_success"),
+            rebuilt_bytes=since(row, "l2_rebuild_size"),
+            rebuild_failures=since(row, "l2_rebuild_dh_errors", "l2_rebuild_unsupported"),
+        )
+        for row in rows
+    )
 
 
 def load_checks(used: DeviceUse, measured: MeasuredPhase, *, faulty: bool) -> Iterator[Check | Missing]:

@@ -16,6 +16,13 @@ SOURCE = "kit/remote/sample_resources.py"
 FEWEST, MOST = 3, 8
 # Of an array: which of its members is busy changes.
 OF_ARRAY = 20
+# Of caches that get warm: a curve.
+OF_CACHES = 60
+# What is sampled of caches (kit.store.parts.resource_use.CacheSample): a few of the 100 and more in arcstats.
+ARCSTATS = (
+    "size", "l2_size", "l2_asize", "l2_hdr_size", "l2_write_bytes", "l2_rebuild_success", "l2_rebuild_size",
+    "l2_rebuild_dh_errors", "l2_rebuild_unsupported", "evict_l2_cached", "evict_l2_eligible",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -30,20 +37,26 @@ class Sampled:
     is_log: bool = False
 
 
-def period_ns(duration_ns: int, clock: Clock, *, of_array: bool = False) -> int:
+def period_ns(duration_ns: int, clock: Clock, *, of_array: bool = False, of_caches: bool = False) -> int:
     """From a sample to the next on the hosts' clock, for a load of `duration_ns` of the experiment."""
     samples = OF_ARRAY if of_array else min(max(duration_ns // 1_000_000_000, FEWEST), MOST)
+    samples = OF_CACHES if of_caches else samples
     return max(1, clock.to_host_ns(duration_ns) // samples)
 
 
-def command(period_ns: int, devices: Mapping[str, Sampled], lock: Sequence[str] = ()) -> list[str]:
+def command(
+    period_ns: int, devices: Mapping[str, Sampled], lock: Sequence[str] = (), *, of_caches: bool = False
+) -> list[str]:
     """argv of the program, which is its input, as the user of the login, as it only reads.
 
-    `period_ns` on the host's clock. `lock`: names of devices whose nodes it locks, as root: udev leaves a
-    locked device alone, and does not read it when fio closes it.
+    `period_ns` on the host's clock. `of_caches`: with ARCSTATS. `lock`: names of devices whose nodes it
+    locks, as root: udev leaves a locked device alone, and does not read it when fio closes it.
     """
     wanted = {name: {"path": each.path, "counters": each.counters} for name, each in devices.items()}
-    argument = json.dumps({"period_ns": period_ns, "devices": wanted, "lock": [*lock]})
+    arcstats = ARCSTATS if of_caches else ()
+    argument = json.dumps(
+        {"period_ns": period_ns, "devices": wanted, "lock": [*lock], "arcstats": [*arcstats]}
+    )
     return [*(() if lock else ("env",)), "python3", "-I", "-", argument]
 
 

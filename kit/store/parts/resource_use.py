@@ -108,6 +108,98 @@ class SpecialRow(Stored):
     metadata_reads: dict[str, Count]
 
 
+class CacheSample(Stored):
+    """arcstats while caches get warm. The first sizes are of the moment, the others since the first sample.
+
+    `l2arc_bytes`: allocated on cache devices; `l2arc_data_bytes`: what is in it, before compression;
+    `header_bytes`: of the ARC, for what the L2ARC alone has. Of what left the ARC, `evicted_cached_bytes`
+    were in the L2ARC, and `evicted_eligible_bytes` were not and could have been. `rebuilds`: of an L2ARC
+    after an import (l2_rebuild_success), with `rebuilt_bytes` so far; `rebuild_failures`: without a header
+    that it could use.
+    """
+
+    at_ns: Nanoseconds
+    arc_bytes: Count
+    l2arc_bytes: Count
+    l2arc_data_bytes: Count
+    header_bytes: Count
+    fed_bytes: Count
+    evicted_cached_bytes: Count
+    evicted_eligible_bytes: Count
+    rebuilds: Count
+    rebuilt_bytes: Count
+    rebuild_failures: Count
+
+
+class CachePoint(Stored):
+    """A window of a phase: the reads that ended in it, from `at_s` of the phase on.
+
+    `shares`, `p50_us`: by tier. `l2arc_bytes`, `arc_bytes`: at its end.
+    """
+
+    at_s: float
+    ios: Count
+    shares: dict[str, float]
+    p50_us: dict[str, float]
+    l2arc_bytes: Count
+    arc_bytes: Count
+
+
+class CacheReached(Stored):
+    """When the L2ARC first answered `part` of its final share, in s of the phase, and the 95 % range of that.
+
+    `high_s`: None where it may be later than the end of the phase.
+    """
+
+    part: float
+    at_s: float
+    low_s: float
+    high_s: float | None
+
+
+class CacheImport(Stored):
+    """An export and import of the pool: from `begin_s` to `end_s` of the phase no request was answered.
+
+    `share_before`, `share_after`: the L2ARC's of the reads in the `window_s` before and after, and
+    `cached_before`, `cached_after` those of ARC and L2ARC; None of too few reads. `rebuilt_s`: since
+    `begin_s`, when a sample showed that the L2ARC had its content back.
+    """
+
+    begin_s: float
+    end_s: float
+    window_s: float
+    share_before: float | None
+    share_after: float | None
+    cached_before: float | None
+    cached_after: float | None
+    rebuilt_s: float | None
+    failures: Count
+
+
+class CacheLife(Stored):
+    """How the caches of a phase got warm. Bytes a second are of the experiment's time.
+
+    `final_share`: of the reads in its last fifth, what the L2ARC answered; `settled`: it did not rise any
+    more. `captured`: of the bytes that left the ARC and may be in the L2ARC, the part that was in it.
+    `fed_bytes_per_s`: on average until the L2ARC held nine tenths of what it held at most.
+    `feed_max_bytes_per_s`: at its quickest, by the module's parameters, None where they are not known.
+    `capacity_bytes`: of the cache devices as a whole.
+    """
+
+    phase: str
+    cold: bool
+    window_s: float
+    points: Many[CachePoint]
+    final_share: float
+    settled: bool
+    reached: Many[CacheReached]
+    captured: float | None
+    fed_bytes_per_s: float | None
+    feed_max_bytes_per_s: float | None
+    capacity_bytes: Count | None
+    imports: Many[CacheImport]
+
+
 class ArcUse(Stored):
     """arcstats and ZIL counters: sizes at the end of the phase, and what changed in `span_ns`.
 

@@ -52,7 +52,7 @@ class DataCheck(Stored):
 
 
 # With these the connections of clients break, and they send calls again.
-_BREAKING = frozenset({"nfsd-restart", "command"})
+_BREAKING = frozenset({"nfsd-restart", "export-import", "command"})
 
 
 class Schedule(Stored):

@@ -1,0 +1,1 @@
+"""How an L2ARC gets warm, and what it is worth after an import."""

@@ -1,0 +1,246 @@
+"""The life of an L2ARC: how it got warm, how fast it was fed, and what it was worth after an import. Pure.
+
+Sources: OpenZFS module/zfs/arc.c (l2arc_write_size, l2arc_write_interval, l2arc_rebuild) and man page zfs(4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from kit.core.text import listed
+from kit.core.units import format_decimal_bytes, format_duration_s, format_percent, format_rate, three_digits
+from kit.store.labels import SERVER
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest
+from kit.store.parts.resource_use import CacheImport, CacheLife, CachePoint, CacheSample
+from kit.store.phase import Phase
+from kit.store.summary import Summary
+from reports.features.cache_life import curve
+from reports.features.feature import Feature, Judged
+from reports.statistics.quantiles import ANY, percentile_ns
+
+_WINDOWS = 40
+_MINUTE_NS = 60 * 10**9
+_FEWEST_READS = 100
+# An L2ARC that answers less than so much of its share before is called cold, more than so much warm.
+_COLD, _WARM = 0.25, 0.75
+
+
+def describe(manifest: Manifest, latency: Latency) -> list[CacheLife]:
+    """Of each phase in which the caches were watched."""
+    return [made for each in manifest.phases if each.caches and (made := _life(manifest, each, latency))]
+
+
+def _life(manifest: Manifest, phase: Phase, latency: Latency) -> CacheLife | None:
+    (begin_ns, end_ns), column_ns = latency.stretch(phase)
+    reads = latency.cells.filter(
+        (pl.col("phase") == phase.name) & (pl.col("layer") == SERVER) & (pl.col("op") == "read")
+    )
+    if not reads.height:
+        return None
+    columns = -(-(end_ns - begin_ns) // column_ns)
+    width_ns = column_ns * -(-columns // _WINDOWS)
+    points = _points(reads, phase, begin_ns, width_ns)
+    shares = np.array([each.shares.get("l2arc", 0.0) for each in points])
+    counts = np.array([float(each.ios) for each in points])
+    times_s = [each.at_s + width_ns / 1e9 for each in points]
+    return CacheLife(
+        phase=phase.name,
+        cold=phase.cold,
+        window_s=width_ns / 1e9,
+        points=tuple(points),
+        final_share=curve.final(shares, counts),
+        settled=curve.settled(shares),
+        reached=tuple(curve.reached(times_s, shares, counts)) if phase.cold else (),
+        captured=_captured(phase.caches),
+        fed_bytes_per_s=_fed(phase.caches) if phase.cold else None,
+        feed_max_bytes_per_s=_feed_max(manifest),
+        capacity_bytes=_capacity(manifest),
+        imports=tuple(_imports(reads, phase)),
+    )
+
+
+def _points(reads: pl.DataFrame, phase: Phase, begin_ns: int, width_ns: int) -> list[CachePoint]:
+    """The last window is left out if it is not whole: a load ends in it."""
+    window = ((pl.col("time_ns") - begin_ns) // width_ns).alias("window")
+    whole = max(1, (phase.end_ns - begin_ns) // width_ns)
+    made = []
+    grouped = reads.with_columns(window).filter(pl.col("window").is_between(0, whole - 1))
+    for (number,), part in grouped.group_by("window", maintain_order=False):
+        ios = int(part["count"].sum())
+        sums = dict(part.group_by("tier").agg(pl.col("count").sum()).rows())
+        p50_us = {
+            str(tier): found / 1e3
+            for (tier,), rows in part.group_by("tier")
+            if (found := percentile_ns(_bins(rows), 0.5, ANY)) is not None
+        }
+        end_ns = begin_ns + (int(str(number)) + 1) * width_ns
+        sample = max(
+            (each for each in phase.caches if each.at_ns <= end_ns), key=lambda each: each.at_ns, default=None
+        )
+        made.append(
+            CachePoint(
+                at_s=int(str(number)) * width_ns / 1e9,
+                ios=ios,
+                shares={tier: count / max(1, ios) for tier, count in sorted(sums.items())},
+                p50_us=p50_us,
+                l2arc_bytes=sample.l2arc_bytes if sample else 0,
+                arc_bytes=sample.arc_bytes if sample else 0,
+            )
+        )
+    return sorted(made, key=lambda each: each.at_s)
+
+
+def _bins(rows: pl.DataFrame) -> list[tuple[int, int, int]]:
+    summed = rows.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns")
+    return summed.select("lo_ns", "hi_ns", "count").rows()
+
+
+def _captured(samples: Sequence[CacheSample]) -> float | None:
+    cached, not_cached = samples[-1].evicted_cached_bytes, samples[-1].evicted_eligible_bytes
+    return cached / (cached + not_cached) if cached + not_cached else None
+
+
+def _fed(samples: Sequence[CacheSample]) -> float | None:
+    """On average until the L2ARC held nine tenths of what it held at most."""
+    most = max(each.l2arc_bytes for each in samples)
+    full = next(each for each in samples if each.l2arc_bytes >= 0.9 * most)
+    span_ns = full.at_ns - samples[0].at_ns
+    return full.fed_bytes * 1e9 / span_ns if span_ns > 0 and full.fed_bytes else None
+
+
+def _feed_max(manifest: Manifest) -> float | None:
+    """l2arc_write_max and the boost of a cold ARC, each l2arc_feed_min_ms while there is enough to feed."""
+    set_ = {each.name: each.set for each in manifest.tunables}
+    values = {**manifest.modules.get("zfs", {}), **{name: value for name, value in set_.items() if value}}
+    names = ("write_max", "write_boost", "feed_secs", "feed_min_ms", "feed_again")
+    known = [values.get(f"l2arc_{name}", "") for name in names]
+    if not all(each.isdecimal() for each in known):
+        return None
+    most, boost, seconds, least_ms, again = map(int, known)
+    period_s = least_ms / 1e3 if again else float(seconds)
+    return (most + boost) / period_s if period_s else None
+
+
+def _capacity(manifest: Manifest) -> int | None:
+    sizes = [each.size_bytes for each in manifest.testbed.of_role("cache")]
+    return sum(filter(None, sizes)) or None
+
+
+def _imports(reads: pl.DataFrame, phase: Phase) -> Iterator[CacheImport]:
+    for each in phase.schedule.actions if phase.schedule else ():
+        if each.what != "export-import" or each.begin_ns is None or each.end_ns is None:
+            continue
+        width_ns = min(_MINUTE_NS, each.begin_ns - phase.start_ns, phase.end_ns - each.end_ns)
+        if width_ns < phase.interval_ns:
+            continue
+        # The interval in which it begins is of both.
+        of_before = each.begin_ns - width_ns, each.begin_ns - phase.interval_ns
+        of_after = each.end_ns, each.end_ns + width_ns
+        before = next((s for s in reversed(phase.caches) if s.at_ns <= each.begin_ns), phase.caches[0])
+        later = [s for s in phase.caches if s.at_ns > each.begin_ns]
+        back = next((s for s in later if s.rebuilds > before.rebuilds), None)
+        last = later[-1] if later else before
+        yield CacheImport(
+            begin_s=(each.begin_ns - phase.start_ns) / 1e9,
+            end_s=(each.end_ns - phase.start_ns) / 1e9,
+            window_s=width_ns / 1e9,
+            share_before=_share(reads, *of_before, ("l2arc",)),
+            share_after=_share(reads, *of_after, ("l2arc",)),
+            cached_before=_share(reads, *of_before, ("dram", "l2arc")),
+            cached_after=_share(reads, *of_after, ("dram", "l2arc")),
+            rebuilt_s=(back.at_ns - each.begin_ns) / 1e9 if back else None,
+            failures=last.rebuild_failures - before.rebuild_failures,
+        )
+
+
+def _share(reads: pl.DataFrame, begin_ns: int, end_ns: int, tiers: Sequence[str]) -> float | None:
+    """Of these tiers, of the reads in intervals that begin between the two; None of too few."""
+    part = reads.filter(pl.col("time_ns").is_between(begin_ns, end_ns, closed="left"))
+    ios = int(part["count"].sum())
+    return (
+        int(part.filter(pl.col("tier").is_in(tiers))["count"].sum()) / ios if ios >= _FEWEST_READS else None
+    )
+
+
+def sentences(summary: Summary) -> Iterator[str]:
+    for each in summary.caches:
+        if each.cold:
+            yield from _of_cold(each)
+        for imported in each.imports:
+            yield _of_import(imported)
+
+
+def _of_cold(life: CacheLife) -> Iterator[str]:
+    share = format_percent(life.final_share)
+    if not life.final_share:
+        yield "From empty caches on, the L2ARC answered no read: nothing that was read again was in it."
+        return
+    if not life.settled:
+        yield f"The L2ARC is not warm at the end: it answers {share} of the reads, and its share still rises."
+    else:
+        parts = [f"{format_percent(each.part)} of that after {_time(each.at_s)}" for each in life.reached]
+        yield f"From empty caches on, the L2ARC gets to answer {share} of the reads: {listed(parts)}."
+    first, last = (each.ios / life.window_s for each in (life.points[0], life.points[-1]))
+    if first:
+        change = f"{three_digits(first)} at first, {three_digits(last)} at the end ({last / first:.2g} times)"
+        yield f"Reads a second: {change}."
+
+
+def _of_import(found: CacheImport) -> str:
+    took = f"An export and import of the pool takes {_time(found.end_s - found.begin_s)}"
+    shares = (found.share_before, found.share_after, found.cached_before, found.cached_after)
+    if None in shares:
+        return f"{took}; too few reads before or after it say what the caches answer."
+    before, after, cached_before, cached_after = (each or 0.0 for each in shares)
+    warm = "."
+    if after >= _WARM * before:
+        warm = ": it comes back warm."
+    elif after <= _COLD * before:
+        unusable, missing = ", its header could not be used", ", nothing was rebuilt"
+        warm = f": it comes back cold{unusable if found.failures else '' if found.rebuilt_s else missing}."
+    both = f"{format_percent(cached_after)} of the reads, before it {format_percent(cached_before)}"
+    own = f"{format_percent(after)}, before it {format_percent(before)}"
+    after_it = f"In the {_time(found.window_s)} after it ARC and L2ARC answer"
+    return f"{took}. {after_it} {both}; the L2ARC {own}{warm}"
+
+
+def forecast(life: CacheLife) -> str:
+    """How long the whole of the cache devices takes; "" where that is not known."""
+    if not life.cold or not life.capacity_bytes:
+        return ""
+    parts = []
+    if life.feed_max_bytes_per_s:
+        at = f"at the feed's most ({format_rate(life.feed_max_bytes_per_s)}, by the parameters of the module)"
+        parts.append(f"{_time(life.capacity_bytes / life.feed_max_bytes_per_s)} {at}")
+    if life.fed_bytes_per_s:
+        at = f"at the rate of this phase ({format_rate(life.fed_bytes_per_s)})"
+        parts.append(f"{_time(life.capacity_bytes / life.fed_bytes_per_s)} {at}")
+    size = format_decimal_bytes(life.capacity_bytes)
+    return f"To write the cache devices once as a whole ({size}) takes {listed(parts)}." if parts else ""
+
+
+def notes(lives: Sequence[CacheLife]) -> Iterator[str]:
+    for each in lives:
+        if text := forecast(each):
+            yield text
+        if each.captured is not None:
+            yield (
+                f"Of the bytes that left the ARC in phase {each.phase} and may be in the L2ARC, "
+                f"{format_percent(each.captured)} were in it."
+            )
+
+
+def _time(seconds: float) -> str:
+    return format_duration_s(float(f"{seconds:.2g}")) if seconds < 100 else format_duration_s(round(seconds))
+
+
+def _judge(manifest: Manifest, latency: Latency, _: object) -> Judged:
+    lives = describe(manifest, latency)
+    return Judged({"caches": lives}, notes=[*notes(lives)])
+
+
+FEATURE = Feature(_judge, answer=lambda summary: [text] if (text := " ".join(sentences(summary))) else [])
