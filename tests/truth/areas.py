@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.truth import bands, buying, compare, durability, limits, series, soak, trend
+from tests.truth import bands, buying, caches, compare, durability, limits, series, soak, trend
 from tests.truth.trials import Trial
 
 AREAS: Mapping[str, Sequence[Trial]] = {
@@ -16,4 +16,5 @@ AREAS: Mapping[str, Sequence[Trial]] = {
     "durability": durability.TRIALS,
     "bands": bands.TRIALS,
     "limits": limits.TRIALS,
+    "caches": caches.TRIALS,
 }

@@ -180,7 +180,8 @@ class CacheLife(Stored):
     """How the caches of a phase got warm. Bytes a second are of the experiment's time.
 
     `final_share`: of the reads in its last fifth, what the L2ARC answered; `settled`: it did not rise any
-    more. `captured`: of the bytes that left the ARC and may be in the L2ARC, the part that was in it.
+    more, None of too few windows. `captured`: of the bytes that left the ARC and may be in the L2ARC, the
+    part that was in it.
     `fed_bytes_per_s`: on average until the L2ARC held nine tenths of what it held at most.
     `feed_max_bytes_per_s`: at its quickest, by the module's parameters, None where they are not known.
     `capacity_bytes`: of the cache devices as a whole.
@@ -191,7 +192,7 @@ class CacheLife(Stored):
     window_s: float
     points: Many[CachePoint]
     final_share: float
-    settled: bool
+    settled: bool | None
     reached: Many[CacheReached]
     captured: float | None
     fed_bytes_per_s: float | None

@@ -9,6 +9,7 @@ all the time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,8 @@ PARTS = (0.5, 0.9, 0.99)
 # The end of a phase, and what it is compared with before that.
 _LAST_PART = 5
 _DRAWS, _BLOCK, _SEED = 400, 4, 41
+# Standard errors of the final share, and the part of a window.
+_FAR, _WITHIN = 3, 0.1
 # One-sided: so often a share that stays is said to rise.
 _RISES = 0.025
 
@@ -32,55 +35,60 @@ def final(shares: Floats, counts: Floats) -> float:
     return float(np.average(shares[last:], weights=np.maximum(counts[last:], 1e-9)))
 
 
-def settled(shares: Floats) -> bool:
-    """Whether the last fifth is not above the fifth before it, by Welch's test on windows."""
+def settled(shares: Floats) -> bool | None:
+    """Whether the last fifth is not above the fifth before it, by Welch's test; None of too few windows."""
     size = len(shares) // _LAST_PART
     if size < 2:
-        return False
+        return None
     before, last = shares[-2 * size : -size], shares[-size:]
     if np.ptp(before) == 0 and np.ptp(last) == 0:
         return bool(last[0] <= before[0])
     return bool(ttest_ind(last, before, equal_var=False, alternative="greater").pvalue >= _RISES)
 
 
-def reached(times_s: Sequence[float], shares: Floats, counts: Floats) -> list[CacheReached]:
-    """For each of PARTS, from windows that end at `times_s`; nothing of a share that is 0 at the end."""
+def reached(times_s: Floats, shares: Floats, counts: Floats) -> list[CacheReached]:
+    """For each of PARTS, from windows around `times_s`; nothing of a share that is 0 at the end.
+
+    Nothing either of a part that is no farther from the end than what the end itself is uncertain by.
+    """
     if len(shares) < _LAST_PART or not (goal := final(shares, counts)):
         return []
-    weights = np.maximum(counts, 1e-9)
-    line = isotonic_regression(shares, weights=weights).x
+    last = shares[-max(2, len(shares) // _LAST_PART) :]
+    error = float(last.std(ddof=1)) / math.sqrt(len(last)) / goal
+    parts = [part for part in PARTS if 1 - part >= _FAR * error]
+    line = _line(shares, counts)
+    found = _times(times_s, shares, counts, parts)
+    unchanged = _times(times_s, line, counts, parts)
     rest, random = shares - line, np.random.default_rng(_SEED)
-    starts = np.arange(len(shares) - _BLOCK + 1)
-    drawn: list[list[float]] = [[] for _ in PARTS]
+    starts, drawn = np.arange(len(shares) - _BLOCK + 1), []
     for _ in range(_DRAWS):
         firsts = random.choice(starts, -(-len(shares) // _BLOCK))
         noise = np.concatenate([rest[first : first + _BLOCK] for first in firsts])[: len(shares)]
-        again = np.clip(line + noise, 0, 1)
-        of_draw, end = isotonic_regression(again, weights=weights).x, final(again, counts)
-        for found, part in zip(drawn, PARTS, strict=True):
-            found.append(_first(times_s, of_draw, part * end))
-    made = []
-    for found, part in zip(drawn, PARTS, strict=True):
-        low, high = np.quantile(found, (0.025, 0.975))
-        at = min(_first(times_s, line, part * goal), times_s[-1])
-        # A draw that never gets there has no time.
-        made.append(
-            CacheReached(
-                part=part,
-                at_s=at,
-                low_s=float(min(low, at)),
-                high_s=float(max(high, at)) if np.isfinite(high) else None,
-            )
+        drawn.append(_times(times_s, np.clip(line + noise, 0, 1), counts, parts))
+    low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
+    # What noise does to a time is as likely on this side as on the other.
+    low, high = np.minimum(low, found - (high - unchanged)), np.maximum(high, found - (low - unchanged))
+    # Within a window the line is straight, and the share need not be.
+    width_s = _WITHIN * float(times_s[1] - times_s[0])
+    low, high, end_s = low - width_s, high + width_s, float(times_s[-1])
+    return [
+        CacheReached(
+            part=part, at_s=float(at), low_s=max(0.0, float(a)), high_s=float(b) if b < end_s else None
         )
-    return made
+        for part, at, a, b in zip(parts, found, low, high, strict=True)
+    ]  # fmt: skip
 
 
-def _first(times_s: Sequence[float], line: Floats, level: float) -> float:
-    """When the line first is at `level`, between windows by a straight line; inf if it never is."""
-    number = int(np.searchsorted(line, level))
-    if number >= len(line):
-        return float("inf")
-    before = (times_s[number - 1], line[number - 1]) if number else (0.0, 0.0)
-    rise = line[number] - before[1]
-    part = (level - before[1]) / rise if rise > 0 else 1.0
-    return float(before[0] + part * (times_s[number] - before[0]))
+def _line(shares: Floats, counts: Floats) -> Floats:
+    """The monotone line in each window."""
+    fit: Floats = isotonic_regression(shares, weights=np.maximum(counts, 1e-9)).x
+    return fit
+
+
+def _times(times_s: Floats, shares: Floats, counts: Floats, parts: Sequence[float]) -> Floats:
+    """When the line of `shares` first is at each of `parts` of its end; the last time if it never is."""
+    # From nothing at the begin, and where several windows are alike, the first of them.
+    levels = np.concatenate(([0.0], _line(shares, counts))) + np.arange(len(shares) + 1) * 1e-12
+    goals = [part * final(shares, counts) for part in parts]
+    found: Floats = np.interp(goals, levels, np.concatenate(([0.0], times_s)))
+    return found

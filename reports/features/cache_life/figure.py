@@ -10,7 +10,7 @@ from kit.store.parts.resource_use import CacheLife
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.plotly import Layout, Trace
-from reports.figures.text import plotly_text
+from reports.figures.text import plotly_text, round_up
 
 _HEIGHT_PX, _GIB = 380, 1 << 30
 _MIB = 1 << 20
@@ -24,7 +24,8 @@ def curve(life: CacheLife, title: str) -> Figure:
         {
             "type": "bar", "name": plotly_text(tier_name(tier)), "x": middles, "width": life.window_s,
             "y": [each.shares.get(tier, 0.0) for each in life.points], "meta": {"tier": tier},
-            "marker": {"color": palette.HUES["light"]["classic"][tier][0], "line": {"width": 0}},
+            "opacity": 0.6,
+            "marker": {"color": palette.HUES["light"]["classic"][tier][1], "line": {"width": 0}},
             "hovertemplate": "%{fullData.name}: %{y:.1%} at %{x:.1f} s<extra></extra>",
         }
         for tier in tiers
@@ -45,7 +46,7 @@ def curve(life: CacheLife, title: str) -> Figure:
         legend=legend, shapes=[_import(each.begin_s, each.end_s) for each in life.imports],
         xaxis=figure.time_axis(end_s, showgrid=False),
         yaxis={"range": [0, 1], "tickformat": ".0%", "title": {"text": "of the reads"}},
-        yaxis2={"overlaying": "y", "side": "right", "range": [0, 1.1 * max(most, 1) / unit],
+        yaxis2={"overlaying": "y", "side": "right", "range": [0, round_up(1.1 * max(most, 1) / unit)],
                 "showgrid": False, "title": {"text": name}},
     )  # fmt: skip
     table: list[list[Any]] = [["from_s", "ios", *tiers, "l2arc_bytes", "arc_bytes"]]

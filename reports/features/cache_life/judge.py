@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from kit.core.text import listed
-from kit.core.units import format_decimal_bytes, format_duration_s, format_percent, format_rate, three_digits
+from kit.core.units import commas, format_decimal_bytes, format_duration_s, format_percent, format_rate
 from kit.store.labels import SERVER
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
@@ -46,7 +46,7 @@ def _life(manifest: Manifest, phase: Phase, latency: Latency) -> CacheLife | Non
     points = _points(reads, phase, begin_ns, width_ns)
     shares = np.array([each.shares.get("l2arc", 0.0) for each in points])
     counts = np.array([float(each.ios) for each in points])
-    times_s = [each.at_s + width_ns / 1e9 for each in points]
+    times_s = np.array([each.at_s for each in points]) + width_ns / 2e9
     return CacheLife(
         phase=phase.name,
         cold=phase.cold,
@@ -166,49 +166,77 @@ def _share(reads: pl.DataFrame, begin_ns: int, end_ns: int, tiers: Sequence[str]
     )
 
 
+def answer(summary: Summary) -> Iterator[str]:
+    """The first line: what is best known before a page is opened."""
+    told = [
+        text for each in summary.caches for text in (_of_cold(each), *map(_of_import, each.imports)) if text
+    ]
+    if told:
+        yield " ".join(told)
+
+
 def sentences(summary: Summary) -> Iterator[str]:
+    """The same, with what does not fit there."""
     for each in summary.caches:
         if each.cold:
-            yield from _of_cold(each)
+            yield _of_cold(each)
+            yield from _rates(each)
+            yield from filter(None, [_forecast(each)])
         for imported in each.imports:
             yield _of_import(imported)
+            yield from _both(imported)
+        if each.captured is not None:
+            left = f"Of the bytes that left the ARC in phase {each.phase} and may be in the L2ARC"
+            yield f"{left}, {format_percent(each.captured)} were in it."
 
 
-def _of_cold(life: CacheLife) -> Iterator[str]:
+def _of_cold(life: CacheLife) -> str:
     share = format_percent(life.final_share)
+    if not life.cold:
+        return ""
     if not life.final_share:
-        yield "From empty caches on, the L2ARC answered no read: nothing that was read again was in it."
-        return
+        return "From empty caches on, the L2ARC answered no read: nothing that was read again was in it."
+    if life.settled is None:
+        return f"At the end the L2ARC answers {share} of the reads; the phase is too short to say more."
     if not life.settled:
-        yield f"The L2ARC is not warm at the end: it answers {share} of the reads, and its share still rises."
-    else:
-        parts = [f"{format_percent(each.part)} of that after {_time(each.at_s)}" for each in life.reached]
-        yield f"From empty caches on, the L2ARC gets to answer {share} of the reads: {listed(parts)}."
+        return (
+            f"The L2ARC is not warm at the end: it answers {share} of the reads, and the share still rises."
+        )
+    parts = [f"{format_percent(each.part)} of that after {_time(each.at_s)}" for each in life.reached]
+    start = f"From empty caches on the L2ARC gets to answer {share} of the reads"
+    return f"{start}: {listed(parts)}." if parts else f"{start}; the phase is too short to say when."
+
+
+def _rates(life: CacheLife) -> Iterator[str]:
     first, last = (each.ios / life.window_s for each in (life.points[0], life.points[-1]))
     if first:
-        change = f"{three_digits(first)} at first, {three_digits(last)} at the end ({last / first:.2g} times)"
-        yield f"Reads a second: {change}."
+        change = (
+            f"{commas(round(first))} at first, {commas(round(last))} at the end ({last / first:.2g} times)"
+        )
+        yield f"Reads a second: {begin} at first, {end} at the end ({last / first:.2g} times)."
 
 
 def _of_import(found: CacheImport) -> str:
-    took = f"An export and import of the pool takes {_time(found.end_s - found.begin_s)}"
-    shares = (found.share_before, found.share_after, found.cached_before, found.cached_after)
-    if None in shares:
-        return f"{took}; too few reads before or after it say what the caches answer."
-    before, after, cached_before, cached_after = (each or 0.0 for each in shares)
-    warm = "."
-    if after >= _WARM * before:
-        warm = ": it comes back warm."
-    elif after <= _COLD * before:
-        unusable, missing = ", its header could not be used", ", nothing was rebuilt"
-        warm = f": it comes back cold{unusable if found.failures else '' if found.rebuilt_s else missing}."
-    both = f"{format_percent(cached_after)} of the reads, before it {format_percent(cached_before)}"
-    own = f"{format_percent(after)}, before it {format_percent(before)}"
-    after_it = f"In the {_time(found.window_s)} after it ARC and L2ARC answer"
-    return f"{took}. {after_it} {both}; the L2ARC {own}{warm}"
+    took = f"an export and import of the pool ({_time(found.end_s - found.begin_s)})"
+    if found.share_before is None or found.share_after is None:
+        return f"Too few reads beside {took} say what the L2ARC answers after it."
+    own = f"{format_percent(found.share_after)} of the reads, {format_percent(found.share_before)} before"
+    if found.share_after >= _WARM * found.share_before:
+        return f"After {took} the L2ARC comes back warm: {own}."
+    if found.share_after <= _COLD * found.share_before:
+        missing = "" if found.rebuilt_s else "; nothing was rebuilt"
+        why = "; its header could not be used" if found.failures else missing
+        return f"After {took} the L2ARC comes back cold: {own}{why}."
+    return f"After {took} the L2ARC answers {own}."
 
 
-def forecast(life: CacheLife) -> str:
+def _both(found: CacheImport) -> Iterator[str]:
+    if found.cached_before is not None and found.cached_after is not None:
+        shares = f"{format_percent(found.cached_after)}, before it {format_percent(found.cached_before)}"
+        yield f"ARC and L2ARC together answer in the {_time(found.window_s)} after it {shares} of the reads."
+
+
+def _forecast(life: CacheLife) -> str:
     """How long the whole of the cache devices takes; "" where that is not known."""
     if not life.cold or not life.capacity_bytes:
         return ""
@@ -223,24 +251,12 @@ def forecast(life: CacheLife) -> str:
     return f"To write the cache devices once as a whole ({size}) takes {listed(parts)}." if parts else ""
 
 
-def notes(lives: Sequence[CacheLife]) -> Iterator[str]:
-    for each in lives:
-        if text := forecast(each):
-            yield text
-        if each.captured is not None:
-            yield (
-                f"Of the bytes that left the ARC in phase {each.phase} and may be in the L2ARC, "
-                f"{format_percent(each.captured)} were in it."
-            )
-
-
 def _time(seconds: float) -> str:
     return format_duration_s(float(f"{seconds:.2g}")) if seconds < 100 else format_duration_s(round(seconds))
 
 
-def _judge(manifest: Manifest, latency: Latency, _: object) -> Judged:
-    lives = describe(manifest, latency)
-    return Judged({"caches": lives}, notes=[*notes(lives)])
-
-
-FEATURE = Feature(_judge, answer=lambda summary: [text] if (text := " ".join(sentences(summary))) else [])
+FEATURE = Feature(
+    lambda manifest, latency, _: Judged({"caches": describe(manifest, latency)}),
+    answer=answer,
+    lines=lambda summary: [*sentences(summary)][1:],
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
 from reports.features.cache_life.figure import curve
-from reports.features.cache_life.judge import forecast, sentences
+from reports.features.cache_life.judge import sentences
 from reports.features.section import Section
 
 
@@ -14,7 +14,6 @@ def section(manifest: Manifest, summary: Summary) -> Section | None:
     if not summary.caches:
         return None
     titles = {phase.name: phase.title or phase.name for phase in manifest.phases}
-    forecasts = [text for each in summary.caches if (text := forecast(each))]
-    values = {"sentences": [*sentences(summary), *forecasts]}
+    values = {"sentences": [*sentences(summary)]}
     figures = [curve(each, titles.get(each.phase, each.phase)) for each in summary.caches]
     return Section("caches", "How caches get warm", "cache_life/cache-life.html.j2", values, figures)

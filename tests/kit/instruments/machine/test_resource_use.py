@@ -196,7 +196,7 @@ def test_a_program_that_is_lost_is_missing_with_numbers_and_no_problem(tmp_path:
     assert until(lambda: not os.path.exists(f"/proc/{pid}/exe"))
     use.end()
     report = use.report(measured())
-    assert report.entry == {"cpu": (), "devices": ()} and report.problems == []
+    assert report.entry == {"cpu": (), "devices": (), "caches": ()} and report.problems == []
     (why,) = missing(report).values()
     assert "samples arrived, and not the last" in why and not why.startswith("0")
     assert [*missing(report)] == ["resource use of here"]
@@ -365,3 +365,33 @@ BROKEN: dict[str, Callable[[], list[Any]]] = {
 def test_lines_that_cannot_be_are_missing(tmp_path: Path, kind: str) -> None:
     report = sent(tmp_path, BROKEN[kind](), measured())
     assert missing(report) and report.problems == []
+
+
+def test_caches_are_sampled_where_they_get_warm(tmp_path: Path) -> None:
+    arc = dict.fromkeys(sampler.ARCSTATS, 7)
+    rows = [row(n * MS, [0] * 10, STAT, arc={**arc, "l2_write_bytes": 7 + n}) for n in range(3)]
+    host = Sender()
+    host.rows = [*rows[:2], rows[2] | {"end": True}]
+    use = ResourceUse([host], host, {}, MS, tmp_path / "w", ClockOffsets(Clocks(host), []), of_caches=True)
+    use.begin()
+    use.end()
+    report = use.report(measured("read"))
+    assert [each.fed_bytes for each in report.entry["caches"]] == [0, 1, 2]
+    assert {each.arc_bytes for each in report.entry["caches"]} == {7} and not missing(report)
+    assert json.loads(host.commands[0].argv[-1])["arcstats"] == [*sampler.ARCSTATS]
+
+
+def test_arcstats_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    host = Sender()
+    host.rows = [
+        row(0, [0] * 10, STAT, arc="no such file"),
+        row(MS, [0] * 10, STAT, arc="no such file", end=True),
+    ]
+    use = ResourceUse([host], host, {}, MS, tmp_path / "w", ClockOffsets(Clocks(host), []), of_caches=True)
+    use.begin()
+    use.end()
+    report = use.report(measured("read"))
+    assert report.entry["caches"] == ()
+    assert missing(report) == {
+        "resource use of ARC and L2ARC": "2 of 2 samples have no numbers: no such file"
+    }
