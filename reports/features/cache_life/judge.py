@@ -210,9 +210,7 @@ def _of_cold(life: CacheLife) -> str:
 def _rates(life: CacheLife) -> Iterator[str]:
     first, last = (each.ios / life.window_s for each in (life.points[0], life.points[-1]))
     if first:
-        change = (
-            f"{commas(round(first))} at first, {commas(round(last))} at the end ({last / first:.2g} times)"
-        )
+        begin, end = commas(round(first)), commas(round(last))
         yield f"Reads a second: {begin} at first, {end} at the end ({last / first:.2g} times)."
 
 
