@@ -1,4 +1,4 @@
-"""The steps of warm-up and phases: marks of the tracer, samples of the machines, fio. Pure."""
+"""The steps of mounts, warm-up and phases: marks of the tracer, samples of the machines, fio. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from kit.instruments.machine import sampler, wear
 from kit.load import fio, force_program
 from kit.load.ordinary_user import ordinary
 from kit.nfs import export
+from kit.nfs import mount as nfs_mount
 from kit.plan import schedule_steps
 from kit.plan.array_steps import make_array, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
-from kit.plan.plan import Plan
+from kit.plan.plan import Plan, export_of
 from kit.plan.step import Step
-from kit.recovery import host_undos
+from kit.recovery import host_undos, storage_undos
 from kit.rules.appliance_limits import measured_phases
 from kit.rules.cold import has_curve
 from kit.trace import nfsd_tracer
@@ -27,6 +28,23 @@ from kit.trace.support import TracingSupport, programs
 from kit.zfs import pool, zil
 
 _NEWEST_TRACING = TracingSupport("full", programs()[-1], "0.23")
+
+
+def mounts(plan: Plan, names: Names) -> Iterator[Step]:
+    """On each client whose fio needs it. Of an appliance the first one always: it makes the file."""
+    spec, through_mount = plan.workload.nfs, plan.workload.nfs.engine == "kernel"
+    clients = len(names.client_names) if through_mount else int(plan.testbed.is_appliance)
+    for number in range(clients):
+        source = export_of(plan) if plan.testbed.is_appliance else _source_of(names, number)
+        commands = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
+        details = {"client": names.client_names[number]}
+        action = storage_undos.UndoMount(target=names.mount_point)
+        yield Step("mount", client_key(number), commands, action, details)
+
+
+def _source_of(names: Names, client: int) -> str:
+    """What that client mounts."""
+    return nfs_mount.source_of(names.server_addresses[client], names.path)
 
 
 def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
@@ -110,17 +128,24 @@ def cache_commands(plan: Plan, names: Names) -> tuple[Command, Command]:
 def _cold_steps(plan: Plan, names: Names, step: str) -> Iterator[Step]:
     """As `hsp plan` prints them (kit.setup.reimport)."""
     remove, add = cache_commands(plan, names)
-    take_out = [Command(("exportfs", "-u", f"{each}:{names.path}")) for each in names.client_addresses]
+    mounted = [*mounts(plan, names)]
+    for each in mounted:
+        yield Step(step, each.host, (Command(("umount", names.mount_point)),))
+    take_out = [
+        Command(tuple(export.unexport_command(names.path, each)), "and nfsd's caches flushed")
+        for each in names.client_addresses
+    ]
     put_back = [export.export_command(names.path, each) for each in names.client_addresses]
-    imported = Command(
-        ("zpool", "import", "-o", "cachefile=none", "-N", names.pool), "by GUID, from its devices"
-    )
+    spec = pool_spec(plan, names)
+    left = tuple(path for path in spec.devices if path not in spec.cache)
     middle = (
         Command(("zpool", "export", names.pool)),
-        imported,
+        Command(tuple(pool.import_argv("GUID", left)), "GUID: of the pool"),
         Command(("zfs", "mount", "-l", names.dataset)),
     )
     yield Step(step, "server", (remove, *take_out, *middle, *put_back, add))
+    for each in mounted:
+        yield Step(step, each.host, each.commands)
 
 
 def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:

@@ -29,6 +29,7 @@ from kit.plan.step import Step
 from kit.recovery import schedule_undos
 from kit.recovery.action import Action
 from kit.rules.schedule import device_of
+from kit.zfs.pool import import_argv
 
 PROGRAM = Path(__file__).parents[1] / "remote" / "run_schedule.py"
 _ANY_HOST = HostIdentity("", "")
@@ -39,7 +40,7 @@ _SEND = 'exec zfs send "$1" >/dev/null'
 _EXPORT = 'n=0; until zpool export "$1"; do n=$((n+1)); test "$n" -lt 30; sleep 1; done'
 _IMPORT = """\
 pool=$1 dataset=$2; shift 2
-zpool list -H "$pool" >/dev/null 2>&1 || zpool import -o cachefile=none -N "$@" "$pool"
+zpool list -H "$pool" >/dev/null 2>&1 || "$@"
 test "$(zfs get -H -o value mounted "$dataset")" = yes || zfs mount -l "$dataset"
 """
 # A device that was away has a resilver behind it.
@@ -240,10 +241,10 @@ def _event(
 ) -> TimedAction:
     pool, dataset, limit = names.pool, names.dataset, {"limit_ns": event.for_}
     if event.what == "export-import":
-        places = [word for path in pool_spec(plan, names).devices for word in ("-d", path)]
+        imports = import_argv(pool, pool_spec(plan, names).devices)
         # `zfs mount` reads /etc/exports again, and exports that exportfs made are gone.
         export = (_run(*export_command(names.path, each).argv) for each in names.client_addresses)
-        back = (_run("sh", "-ec", _IMPORT, "sh", pool, dataset, *places), *export)
+        back = (_run("sh", "-ec", _IMPORT, "sh", pool, dataset, *imports), *export)
         return _without_nfsd(event, nfsd, server, (_run("sh", "-ec", _EXPORT, "sh", pool), *back), back)
     if event.what in ("scrub", "trim"):
         stop = _run("zpool", event.what, "-s" if event.what == "scrub" else "-c", pool)

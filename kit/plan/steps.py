@@ -19,9 +19,8 @@ from kit.hosts.identity import HostIdentity
 from kit.load import fio, force_program
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
-from kit.nfs import mount as nfs_mount
 from kit.plan import power_steps, setting_steps
-from kit.plan.load_steps import phases, warm_up
+from kit.plan.load_steps import mounts, phases, warm_up
 from kit.plan.names import Names, part_bytes, place_of, pool_spec, shown
 from kit.plan.plan import Plan, export_of
 from kit.plan.step import Step
@@ -170,23 +169,6 @@ def exports(plan: Plan, names: Names) -> Iterator[Step]:
         command = nfs_export.export_command(names.path, address)
         action = storage_undos.UndoExport(path=names.path, client=address)
         yield Step("export", "server", (command,), action, {"path": names.path, "client": address})
-
-
-def mounts(plan: Plan, names: Names) -> Iterator[Step]:
-    """On each client whose fio needs it. Of an appliance the first one always: it makes the file."""
-    spec, through_mount = plan.workload.nfs, plan.workload.nfs.engine == "kernel"
-    clients = len(names.client_names) if through_mount else int(plan.testbed.is_appliance)
-    for number in range(clients):
-        source = export_of(plan) if plan.testbed.is_appliance else source_of(names, number)
-        commands = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
-        details = {"client": names.client_names[number]}
-        action = storage_undos.UndoMount(target=names.mount_point)
-        yield Step("mount", client_key(number), commands, action, details)
-
-
-def source_of(names: Names, client: int) -> str:
-    """What that client mounts."""
-    return nfs_mount.source_of(names.server_addresses[client], names.path)
 
 
 def fill(plan: Plan, names: Names) -> Step:

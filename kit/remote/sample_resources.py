@@ -1,7 +1,7 @@
 """Samples the CPUs and block devices of a host while a load runs. Runs there with the host's Python.
 
     python3 -I - '{"period_ns": N, "devices": {NAME: {"path": PATH, "counters": ARGV or null}},
-                   "lock": [NAME...], "arcstats": [NAME...]}'
+                   "lock": [NAME...], "arcstats": [NAME...] or left out}'
 
 Takes a sample at once, one each `period_ns`, and the last one (`end`) on SIGINT. Prints the first at once and
 the others at the end, a line of JSON each:
@@ -147,7 +147,7 @@ def main():
         # Open until the end. Closing it wakes no udev, as it is not open for writing.
         lock(request["devices"][name]["path"])
     commands = {name: device["counters"] for name, device in request["devices"].items()}
-    names = set(request["arcstats"])
+    names = set(request.get("arcstats", ()))
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     parent = os.getppid()
     begun_s, period_s = time.monotonic(), request["period_ns"] / 1e9

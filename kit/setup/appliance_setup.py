@@ -14,7 +14,7 @@ from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import ordinary_user
 from kit.nfs import export_directory, libnfs
 from kit.nfs import mount as nfs_mount
-from kit.plan import steps
+from kit.plan import load_steps, steps
 from kit.plan.names import place_of
 from kit.plan.plan import export_of
 from kit.rules import measurable
@@ -50,7 +50,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
 def _mount(run: Context) -> Mount:
     """On each client that needs it; returns what is in effect, by the client's name."""
     effective = {}
-    for step in steps.mounts(run.plan, run.names):
+    for step in load_steps.mounts(run.plan, run.names):
         host = run.site.hosts[step.host]
         with run.step(step):
             mounted = nfs_mount.mount(host, step.commands)

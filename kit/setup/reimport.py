@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kit.nfs import export as nfs_export
-from kit.plan.load_steps import cache_commands
+from kit.nfs import mount as nfs_mount
+from kit.plan.load_steps import cache_commands, mounts
 from kit.plan.names import pool_spec
 from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context
@@ -30,15 +31,22 @@ def put_back(bench: Bench, storage: Storage, paths: Sequence[str]) -> None:
 
 
 def empty_caches(run: Context, bench: Bench) -> None:
-    """ARC and L2ARC of the pool are empty then. Raises HostError, SafetyRefusal."""
+    """ARC and L2ARC of the pool are empty then. Raises HostError, SafetyRefusal.
+
+    Clients unmount meanwhile: what looked at a mount without an export would get stale handles.
+    """
     storage = bench.storage
     assert storage, "kit.rules.appliance_limits leaves cold phases out"
     remove, add = cache_commands(run.plan, run.names)
-    spec = pool_spec(run.plan, run.names)
+    spec, mounted = pool_spec(run.plan, run.names), [*mounts(run.plan, run.names)]
+    for step in mounted:
+        nfs_mount.unmount(run.site.hosts[step.host], run.names.mount_point)
     remove.run(storage.server)
     take_out(bench, storage)
     put_back(bench, storage, [path for path in spec.devices if path not in spec.cache])
     add.run(storage.server)
+    for step in mounted:
+        nfs_mount.mount(run.site.hosts[step.host], step.commands)
 
 
 def _addresses(bench: Bench) -> list[str]:

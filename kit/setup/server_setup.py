@@ -19,7 +19,7 @@ from kit.load import fio, ordinary_user
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
-from kit.plan import steps
+from kit.plan import load_steps, steps
 from kit.plan.names import Names, used_paths
 from kit.plan.plan import Plan
 from kit.rules import measurable, operations
@@ -296,7 +296,7 @@ def _share(run: Context, server: Host) -> None:
     for step in steps.exports(plan, names):
         run.perform(step)
     run.record.fill(export=Export(lines=tuple(nfs_export.effective_export(server, names.path))))
-    for step in steps.mounts(plan, names):
+    for step in load_steps.mounts(plan, names):
         client = run.site.hosts[step.host]
         with run.step(step):
             mounted = nfs_mount.mount(client, step.commands)

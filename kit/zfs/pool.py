@@ -200,10 +200,14 @@ def export_pool(server: Host, pool: CreatedPool) -> None:
     _retry_while_busy(server, ["zpool", "export", pool.name])
 
 
+def import_argv(pool: str, devices: tuple[str, ...]) -> list[str]:
+    """Of `zpool import` without mounts. `pool`: its GUID or name."""
+    return ["zpool", "import", "-o", "cachefile=none", "-N", *_places(devices), pool]
+
+
 def import_pool(server: Host, pool: CreatedPool, devices: tuple[str, ...]) -> None:
     """Import the pool by its GUID from these devices. Raises HostError, SafetyRefusal."""
-    argv = ["zpool", "import", "-o", "cachefile=none", "-N", *_places(devices)]
-    server.run([*argv, str(pool.guid)])
+    server.run(import_argv(str(pool.guid), devices))
     observed = find_pool(server, pool.name, pool.run_id)
     if observed.guid != pool.guid:
         raise SafetyRefusal(

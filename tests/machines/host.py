@@ -116,6 +116,22 @@ class StatefulHost(DiskHost):
             return self._values(words, {"guid": pool.guid})
         if verb == "destroy":
             return self._destroy(name, pool)
+        return self._changed(verb, pool, words)
+
+    def _changed(self, verb: str, pool: Pool, words: list[str]) -> Answer:
+        """An imported pool after zpool export, remove, add, offline or online."""
+        name = words[-1]
+        if verb == "export":
+            if any(path.startswith(f"{pool.mount_root}/") for path in self.machine.held):
+                return 1, "", "pool is busy"
+            self.wire.middle("zpool export")
+            pool.imported = False
+            pool.mounted.clear()
+            return ""
+        if verb == "add":
+            self.wire.middle("zpool add")
+            pool.devices |= dict.fromkeys(words[3:], words[2])
+            return ""
         if verb == "remove":
             for path in words[3:]:
                 del pool.devices[path]

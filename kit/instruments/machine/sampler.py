@@ -53,10 +53,8 @@ def command(
     locks, as root: udev leaves a locked device alone, and does not read it when fio closes it.
     """
     wanted = {name: {"path": each.path, "counters": each.counters} for name, each in devices.items()}
-    arcstats = ARCSTATS if of_caches else ()
-    argument = json.dumps(
-        {"period_ns": period_ns, "devices": wanted, "lock": [*lock], "arcstats": [*arcstats]}
-    )
+    caches = {"arcstats": [*ARCSTATS]} if of_caches else {}
+    argument = json.dumps({"period_ns": period_ns, "devices": wanted, "lock": [*lock], **caches})
     return [*(() if lock else ("env",)), "python3", "-I", "-", argument]
 
 

@@ -152,6 +152,7 @@ class Kind:
 
 _READ = ("read", 'job = "read.fio"', 'tiers = ["dram"]')
 _WRITE = ("write", 'job = "write.fio"', 'tiers = ["slog"]')
+_COLD = ("cold", 'job = "read.fio"', 'tiers = ["dram"]\ncold = true')
 _POOL_ONLY = ("pool", 'job = "write.fio"', 'tiers = ["pool"]\nremove = "log"')
 _FORCED = ("forced", 'force = { record = "600B", append = true }', 'tiers = ["slog"]')
 _DEVICE = 'job = "device.fio"'
@@ -168,7 +169,7 @@ a = "on"
 _DEVICES = 'format = 1\nname = "small"\ntitle = "T"\nprecondition = "none"\n'
 _PRECONDITIONED = HEAD.format(name="small", more="", properties="").replace('"none"', '"fills"\nfills = 1')
 KINDS = {
-    "pool": Kind((_READ, _WRITE, _POOL_ONLY), more=_TUNED + _LAYOUT),
+    "pool": Kind((_READ, _WRITE, _COLD, _POOL_ONLY), more=_TUNED + _LAYOUT),
     "traced, preconditioned, forced writes": Kind((_READ, _WRITE, _FORCED), _PRECONDITIONED, trace="auto"),
     "devices": Kind(
         (

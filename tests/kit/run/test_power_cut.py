@@ -105,7 +105,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         return made[-1]
 
     monkeypatch.setattr(power_cut, "_POLL_S", 0.01)
-    monkeypatch.setattr(power_cut, "_use_pool", lambda *_: made[-1].guarded.append("pool"))
+    monkeypatch.setattr(power_cut.reimport, "put_back", lambda *_: made[-1].guarded.append("pool"))
     monkeypatch.setattr(power_cut.work_directory, "create", lambda *_: made[-1].guarded.append("directory"))
     yield make
     for each in made:

@@ -69,12 +69,13 @@ def plan_of(workload: Path, folder: Path) -> Plan:
 
 
 def change(argv: Sequence[str], run: str) -> list[str]:
-    """Words of a command, none if it changes nothing; an array's number is that of the machine."""
+    """Words of a command, none if it changes nothing; numbers of arrays and pools are the machine.s."""
     words = sketch(list(argv))
     words = words[3:] if words[:3] == ["env", "LC_ALL=C.UTF-8", f"{MARK}="] else words
     if words[-1].endswith(NOT_LISTED) or words[:2] in LOOKS or not changes_something(words, run):
         return []
-    return ["127" if word == "NUMBER" else word for word in words]
+    guid = words[-1] if words[:2] == ["zpool", "import"] and words[-1].isdecimal() else ""
+    return [{"NUMBER": "127", guid: "GUID"}.get(word, word) for word in words]
 
 
 @contextmanager
