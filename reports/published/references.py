@@ -117,13 +117,17 @@ class PublishedForces(_Table):
 
 
 class Document(_Table):
-    """A file of ranges, as those in references/ are; for kit.config.toml.load."""
+    """A file of ranges, as those in references/ are; for kit.config.toml.load.
+
+    `reads_gain_min`: how many times the reads a second a warm L2ARC gave at least, against disks and ARC.
+    """
 
     title: Annotated[str, Field(min_length=1, max_length=200)]
     source: Annotated[str, Field(max_length=500)]
     ranges: Annotated[tuple[Span, ...], Field(max_length=100)] = ()
     configurations: Annotated[tuple[Words, ...], Field(max_length=16)] = ()
     forces: Annotated[tuple[PublishedForces, ...], Field(max_length=100)] = ()
+    reads_gain_min: Annotated[float, Field(gt=1, lt=1e6)] | None = None
     setup: Setup | None = None
 
     @field_validator("ranges")
@@ -138,8 +142,8 @@ class Document(_Table):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not (self.ranges or self.forces):
-            raise ValueError("no ranges and no forces")
+        if not (self.ranges or self.forces or self.reads_gain_min):
+            raise ValueError("no ranges, no forces and no reads_gain_min")
         if any(len(each.us) != len(self.configurations) for each in self.forces):
             raise ValueError(
                 f"each of forces has one time for each of {len(self.configurations)} configurations"
@@ -168,6 +172,15 @@ def setup_of(name: str, directory: Path = _DIRECTORY) -> Setup | None:
     summary.json has the ranges alone. Raises ConfigError as load() does.
     """
     return _document(name, directory).setup
+
+
+def gain_of(name: str, directory: Path = _DIRECTORY) -> str:
+    """What was published of a warm L2ARC, in a sentence; "" of a reference without it, or that is not known."""
+    document = _document(name, directory) if name in known(directory) else None
+    if document is None or document.reads_gain_min is None:
+        return ""
+    times = f"more than {document.reads_gain_min:g} times the reads a second"
+    return f"Published ({document.source}): a warm L2ARC gave {times} of disks and a warm ARC alone."
 
 
 def forces_of_series(
