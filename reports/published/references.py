@@ -175,7 +175,7 @@ def setup_of(name: str, directory: Path = _DIRECTORY) -> Setup | None:
 
 
 def gain_of(name: str, directory: Path = _DIRECTORY) -> str:
-    """What was published of a warm L2ARC, in a sentence; "" of a reference without it, or that is not known."""
+    """What was published of a warm L2ARC, in a sentence; "" without it, or of no known reference."""
     document = _document(name, directory) if name in known(directory) else None
     if document is None or document.reads_gain_min is None:
         return ""
