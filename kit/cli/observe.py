@@ -11,6 +11,7 @@ import typer
 import reports
 from kit.cli.options import JsonOption, LiveOption, ResultsOption, duration_ns, percentage
 from kit.config.address import HostAddress, parse_address
+from kit.config.tables.phase_table import MOST_ONE_IN
 from kit.config.testbed import read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import EXIT_HOST, ConfigError
@@ -51,6 +52,16 @@ ProgramOption = Annotated[
 SplitOption = Annotated[
     bool, typer.Option("--split", help="Where the time of requests goes, too: devices, FLUSH, software.")
 ]
+KeysOption = Annotated[
+    int | None,
+    typer.Option(
+        "--keys",
+        metavar="K",
+        min=1,
+        max=MOST_ONE_IN,
+        help="A sample of the blocks that requests are for, too: one in K, as hashes.",
+    ),
+]
 CostOption = Annotated[
     str,
     typer.Option(
@@ -79,6 +90,7 @@ def observe(
         bool, typer.Option("--files", help="By file, too. The names of files are in the result.")
     ] = False,
     split: SplitOption = False,
+    keys: KeysOption = None,
     cost_max: CostOption = "5%",
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
@@ -101,7 +113,10 @@ def observe(
     refuse_duration(span_ns)
     if split and local:
         raise ConfigError("--split is of NFS requests", "leave out --local, or --split")
-    asked = Asked(tuple(dataset or ()), local, files, split, percentage("--cost-max", cost_max))
+    if keys and local:
+        raise ConfigError("--keys is of NFS requests", "leave out --local, or --keys")
+    most = percentage("--cost-max", cost_max)
+    asked = Asked(tuple(dataset or ()), local, files, split, most, keys or 0)
     address, config = _server(host, testbed)
     progress = Progress()
     with progress.step("connecting"):

@@ -83,12 +83,17 @@ class MeasuredPhase:
 
 @dataclass
 class InstrumentLatency:
-    """What an instrument adds to latency.parquet, and the exact extremes and sums of the same I/Os."""
+    """What an instrument adds to latency.parquet, and the exact extremes and sums of the same I/Os.
+
+    `keys`: rows of keys.parquet; `notes`: for the report.
+    """
 
     rows: list[pl.DataFrame] = field(default_factory=list)
     extremes: list[Extreme] = field(default_factory=list)
     sums: list[Sum] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    keys: list[pl.DataFrame] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.hosts.base import HostLost
-from kit.instruments import histograms, request_split
+from kit.instruments import block_keys, histograms, request_split
 from kit.instruments.base import Instrument, InstrumentLatency, InstrumentReport, MeasuredPhase
 from kit.instruments.histograms import IntervalGrid
 from kit.store.parts.split import PhaseSplit
@@ -22,7 +22,8 @@ class TierTracer(Instrument):
 
     `streamed`: the output comes into `raw` while the phase runs.
 
-    `split_of`: the phase that it repeats with the probes of split.bt.
+    `split_of`: the phase that it repeats with the probes of split.bt. `sampled`: the dataset, and that one in so
+    many of its blocks is sampled.
 
     `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
     """
@@ -39,9 +40,11 @@ class TierTracer(Instrument):
         *,
         streamed: bool = False,
         split_of: str = "",
+        sampled: tuple[str, int] | None = None,
     ) -> None:
         self._tracer, self._server_name, self._raw, self._streamed = tracer, server_name, raw, streamed
         self._interval_ns, self._vdevs, self._split_of = interval_ns, vdevs, split_of
+        self._sampled = sampled
         self._problems: list[str] = []
         self._trace = Trace()
         self.ios: dict[tuple[str, str], int] | None = None
@@ -107,9 +110,25 @@ class TierTracer(Instrument):
         self.ios = histograms.totals(cells)
         rows = histograms.frame(cells, phase, "nfs-server", self._server_name)
         of_server = self._trace, self._vdevs, self._server_name
-        return InstrumentLatency(
+        made = InstrumentLatency(
             [rows], histograms.server_extremes(*of_server), histograms.server_sums(*of_server)
         )
+        self._add_keys(made, phase, grid)
+        return made
+
+    def _add_keys(self, made: InstrumentLatency, phase: str, grid: IntervalGrid) -> None:
+        if self._sampled is None:
+            return
+        dataset, one_in = self._sampled
+        origin_ns, clock = grid.phase_origin_ns, grid.clock
+        try:
+            keys, made.notes = block_keys.rows(
+                self._trace, one_in, phase, lambda _: (dataset, self._vdevs), origin_ns, clock
+            )
+        except ValueError as error:
+            made.problems.append(f"the tracer's sample of blocks cannot be used: {error}")
+        else:
+            made.keys.append(keys)
 
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
         return InstrumentReport(

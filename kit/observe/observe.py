@@ -24,7 +24,7 @@ from kit.core.units import format_time_s, utc_now
 from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import read_identity
 from kit.hosts.recorded import RecordedHost, Recorder
-from kit.instruments import histograms
+from kit.instruments import block_keys, histograms
 from kit.instruments.histograms import IntervalGrid
 from kit.observe import by_file_system, callers, counters, probe_cost, served, tracer_use
 from kit.observe import local as local_calls
@@ -50,7 +50,8 @@ from kit.store.run_directory import RunDir
 from kit.store.under_way import Place, UnderWay
 from kit.trace import nfsd_tracer, support
 from kit.trace.nfsd_tracer import Tracer, TracerFiles
-from kit.trace.output import Trace, parse_trace, place_of
+from kit.trace.output import Class, Trace, parse_trace, place_of
+from kit.trace.tier import Vdevs
 from kit.zfs import openzfs_version
 from kit.zfs.openzfs_version import ZfsVersion
 
@@ -61,8 +62,6 @@ _SERVER = "server"
 _MOST_INTERVALS = 240
 _LEAST_INTERVAL_NS = 1_000_000_000
 _POLL_S = 0.2
-# The types that the program needs are those of the kernel (BPF type format).
-_TYPES = "/sys/kernel/btf/vmlinux"
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,8 @@ def observe(
         looked = around.look(entry.token, duration_ns)
         phase, frames = _phase(looked, clock, split=asked.split)
         record.fill(observed=_observed(looked), phases=(phase,))
+        if asked.keys:
+            _store_keys(looked, run_dir, clock, asked.keys, record)
         record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
             seen, whole = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
@@ -274,9 +275,7 @@ def support_of(server: Host, zfs: ZfsVersion, asked: Asked) -> support.TracingSu
     why = tracing.reason or tracing.why_no_places
     if not why and asked.split:
         why = support.why_no_split(server, zfs, tracing)
-    if not why and server.run(["test", "-r", _TYPES], check=False).returncode:
-        why = f"the kernel of {server.name} has no {_TYPES}"
-    if why:
+    if why := why or support.why_no_types(server):
         raise HostError(
             f"{server.name} cannot be observed: {why}",
             "`hsp host check` shows what the tracer needs; nothing was changed",
@@ -288,8 +287,9 @@ def _program(zfs: ZfsVersion, asked: Asked, before: Served) -> support.Program:
     """What is asked for; where a pool has special vdevs, reads have the vdev that they are from."""
     special = any(before.special.values())
     return support.program(
-        zfs, observe=not asked.local, local=asked.local, files=asked.files, special=special, split=asked.split
-    )
+        zfs, observe=not asked.local, local=asked.local, files=asked.files, special=special,
+        split=asked.split, one_in=asked.keys,
+    )  # fmt: skip
 
 
 @contextmanager
@@ -347,6 +347,24 @@ def _phase(looked: Looked, clock: Clock, *, split: bool) -> tuple[Phase, list[pl
         start_ns=0, end_ns=max(end_ns, last_ns + looked.interval_ns),
         split=by_file_system.split_of(trace, known, PHASE) if split else None,
     ), frames  # fmt: skip
+
+
+def _store_keys(looked: Looked, run_dir: RunDir, clock: Clock, one_in: int, record: RunRecord) -> None:
+    """Write keys.parquet."""
+    trace, (known, _) = looked.trace, looked.before.joined(looked.after)
+
+    def dataset_of(key: Class) -> tuple[str, Vdevs] | None:
+        name = known.file_systems.get(place_of(key))
+        return (name, known.vdevs(name)) if name else None
+
+    origin_ns = trace.snapshots[0].at_ns if trace.snapshots else 0
+    try:
+        rows, notes = block_keys.rows(trace, one_in, "", dataset_of, origin_ns, clock)
+    except ValueError as error:
+        record.add_problems("tier-tracer", f"the tracer's sample of blocks cannot be used: {error}")
+        return
+    record.add_notes(*notes)
+    tables.write_keys(run_dir, rows)
 
 
 def _checks(looked: Looked, known: Served, tiers: Mapping[tuple[str, str], int]) -> Iterator[Check | Missing]:

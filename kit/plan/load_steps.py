@@ -74,7 +74,7 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
     tracer = nfsd_tracer.TracerFiles(names.work_dir)
     measured = measured_phases(plan.workload, plan.testbed)
     of_place = (phase for phase in measured if phase.on_devices == on_devices)
-    groups = [list(group) for _, group in groupby(of_place, lambda phase: bool(phase.split_of))]
+    groups = [list(group) for _, group in groupby(of_place, lambda phase: (bool(phase.split_of), phase.keys))]
     for group in groups:
         if plan.is_traced and any(each.over_nfs for each in group):
             yield _start_tracer(plan, tracer, group, "all phases" if len(groups) == 1 else "")
@@ -159,6 +159,7 @@ def _start_tracer(plan: Plan, tracer: nfsd_tracer.TracerFiles, phases: Sequence[
     intervals = [phase.interval for phase in phases if phase.over_nfs]
     argv = nfsd_tracer.command(tracer, plan.testbed.clock, intervals, _NEWEST_TRACING)
     files = "kit/trace/nfsd.bt" + (" with split.bt" if phases[0].split_of else "")
+    files += f", a sample of one in {phases[0].keys} blocks" if phases[0].keys else ""
     command = Command(tuple(argv), f"{files}, for {names or ', '.join(phase.name for phase in phases)}")
     return Step("start the tracer", "server", (command,), host_undos.UndoTracer(directory=tracer.directory))
 

@@ -33,7 +33,7 @@ from kit.recovery import clean, registry, work_directory
 from kit.recovery.journal import Journal, Leftover
 from kit.run import attempts, observer_effect, parts, power_loss, schedule
 from kit.run.joined_parts import joined
-from kit.run.phase import PhaseResult, is_split, run_phase, traced
+from kit.run.phase import PhaseResult, probes_of, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.teardown import explained, lab_ended, read_settings, tear_down, why_gone
 from kit.run.warmup import advice, warm_up, without_log
@@ -69,6 +69,7 @@ class Execution:
 
     record: RunRecord
     latency: list[pl.DataFrame] = field(default_factory=list)
+    keys: list[pl.DataFrame] = field(default_factory=list)
     interrupted: bool = False
     left: list[Leftover] = field(default_factory=list)
     failure: Exception | None = None
@@ -106,7 +107,7 @@ def execute(
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
     outcome = Execution(record)
     if earlier:
-        earlier.hand_on(record, outcome.latency)
+        earlier.hand_on(record, outcome.latency, outcome.keys)
     recorder = Recorder(run_dir.raw / "commands.jsonl")
     site = recorded_site(site, recorder)
     with closing(recorder), ExitStack() as stack:
@@ -307,7 +308,7 @@ def _run_phases(
 ) -> bool:
     """Those of the phases that are not measured yet, with a tracer for those in a row with the same probes;
     False if a load failed."""
-    for group in [list(each) for _, each in groupby(phases, partial(is_split, bench))]:
+    for group in [list(each) for _, each in groupby(phases, partial(probes_of, bench))]:
         bench, goes_on = _run_group(run, bench, jobs, outcome, group)
         if not goes_on:
             return False
@@ -324,7 +325,7 @@ def _run_group(
     missing = [phase for phase in phases if phase.name not in measured | skipped and phase.over_nfs]
     with ExitStack() as stack:
         intervals_ns = [phase.interval for phase in missing]
-        kind = {"writes": _writes(missing, jobs), "split": is_split(bench, phases[0])}
+        kind: dict[str, Any] = {"writes": _writes(missing, jobs), **probes_of(bench, phases[0])}
         traced_by = traced(bench, intervals_ns, run.journal, run.record, **kind)
         has_tracer = bench.storage is not None and bench.storage.tracing.kind == "full" and missing
         with run.progress.step("starting the tracer") if has_tracer else nullcontext():
@@ -401,12 +402,20 @@ def _measure(
             if kept := parts.rescued(run.run_dir, tried, before) if rescue else result:
                 run.record.add_phase(kept.entry)
                 outcome.latency.append(kept.latency)
+                if isinstance(kept, PhaseResult):
+                    _add_keys(run, kept, outcome)
             raise
         entry = schedule.checked(bench, phase, result.entry)
         run.record.add_phase(joined(before, entry) if before else entry)
         outcome.latency.append(result.latency)
+        _add_keys(run, result, outcome)
         _store(run.run_dir, outcome)
     return bench, result
+
+
+def _add_keys(run: Context, result: PhaseResult, outcome: Execution) -> None:
+    outcome.keys += [] if result.keys is None else [result.keys]
+    run.record.add_notes(*result.notes)
 
 
 def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
@@ -427,4 +436,6 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
 def _store(run_dir: run_directory.RunDir, outcome: Execution) -> None:
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
     tables.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
+    if outcome.keys:
+        tables.write_keys(run_dir, pl.concat(outcome.keys))
     json_file.write_json(run_dir.path / "manifest.json", outcome.record.manifest.as_json())

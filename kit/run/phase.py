@@ -53,13 +53,16 @@ from kit.trace.tier import Vdevs
 class PhaseResult:
     """`entry` goes into the manifest, `latency` into latency.parquet.
 
-    `failed`: the load was not carried out.
+    `failed`: the load was not carried out. `keys` goes into keys.parquet; None: no blocks were sampled.
+    `notes`: for the report.
     """
 
     entry: StoredPhase
     latency: pl.DataFrame
     interrupted: bool
     failed: bool
+    keys: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def why_stop(self) -> str:
@@ -74,6 +77,11 @@ def is_split(bench: Bench, phase: Phase) -> bool:
     return bool(phase.split_of) and bench.storage is not None and not bench.storage.tracing.no_split
 
 
+def probes_of(bench: Bench, phase: Phase) -> dict[str, int]:
+    """What `traced` has to be told so that its tracer has the probes of this phase, which others need not."""
+    return {"split": is_split(bench, phase), "one_in": phase.keys or 0}
+
+
 @contextmanager
 def traced(
     bench: Bench,
@@ -83,11 +91,12 @@ def traced(
     *,
     writes: bool,
     split: bool = False,
+    one_in: int = 0,
 ) -> Iterator[nfsd_tracer.Tracer | None]:
     """One tracer for phases with these intervals, ended afterwards; None where the server cannot be traced.
 
     `writes`: whether any of them writes; else the probes that tell tiers of writes are left out. `split`:
-    with the probes of phases with split_of. Problems of its end go into `record`. Raises HostError if it
+    with the probes of phases with split_of; `one_in`: see kit.trace.support.program. Problems of its end go into `record`. Raises HostError if it
     cannot be started.
     """
     if bench.storage is None or bench.storage.tracing.kind != "full" or not intervals_ns:
@@ -95,7 +104,7 @@ def traced(
         return
     server, place = bench.storage.server, nfsd_tracer.TracerFiles(bench.work_dir)
     special = bool(bench.storage.special_devices)
-    program = support.program(bench.storage.zfs, writes=writes, split=split, special=special)
+    program = support.program(bench.storage.zfs, writes=writes, split=split, special=special, one_in=one_in)
     tracing = replace(bench.storage.tracing, program=program)
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
@@ -188,6 +197,7 @@ def _of_pool(
         bench.run_dir.raw / parts.trace_name(phase.name, part),
         streamed=bench.live or phase.log == "histograms",
         split_of=phase.split_of if is_split(bench, phase) else "",
+        sampled=(storage.dataset, phase.keys) if phase.keys else None,
     )
     counters = ArcZilCounters(*of_pool, tiers, excused=excused)
     made: list[Instrument] = [activity, counters, tiers]
@@ -253,7 +263,9 @@ def run_phase(
         end: Literal["itself", "stopped"] = "stopped" if load_end.early or load.failed else "itself"
         entry = entry.model_copy(update={"parts": (parts.part_of(entry, part, end),)})
     latency = pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *record.frames])
-    return PhaseResult(entry, latency, load_end.by == "user", load.failed and complete)
+    keys = pl.concat(record.keys) if record.keys else None
+    notes = tuple(record.notes)
+    return PhaseResult(entry, latency, load_end.by == "user", load.failed and complete, keys, notes)
 
 
 def _tell_under_way(

@@ -45,6 +45,8 @@ class PhaseRecord:
 
     problems: list[Problem] = field(default_factory=list)
     frames: list[pl.DataFrame] = field(default_factory=list)
+    keys: list[pl.DataFrame] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     extremes: list[Extreme] = field(default_factory=list)
     sums: list[Sum] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
@@ -66,6 +68,8 @@ class PhaseRecord:
 
     def add_latency(self, instrument: Instrument, made: InstrumentLatency) -> None:
         self.frames += made.rows
+        self.keys += made.keys
+        self.notes += made.notes
         self.extremes += made.extremes
         self.sums += made.sums
         self.add(instrument.code, made.problems)

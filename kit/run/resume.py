@@ -46,17 +46,20 @@ class Earlier:
     # The phase that goes on in its middle.
     partial: Partial | None = None
     observer_effect: bool = False
+    # Rows of keys.parquet; None: it has none.
+    keys: pl.DataFrame | None = None
 
     @property
     def left_ns(self) -> dict[str, int]:
         """What is left of a phase's duration, by its name."""
         return {self.partial.entry.name: self.partial.left_ns} if self.partial else {}
 
-    def hand_on(self, record: RunRecord, latency: list[pl.DataFrame]) -> None:
+    def hand_on(self, record: RunRecord, latency: list[pl.DataFrame], keys: list[pl.DataFrame]) -> None:
         """Into the manifest and the tables of the run that is resumed."""
         parts = (self.partial.entry,) if self.partial else ()
         record.fill(phases=(*self.phases, *parts))
         latency.append(self.latency)
+        keys += [] if self.keys is None else [self.keys]
         if self.manifest is None:
             return
         record.fill(
@@ -126,7 +129,14 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         manifest.seed if manifest else _seed(stored),
         partial,
         stored.get("observer_effect") is True,
+        _keys(run_dir, names),
     )
+
+
+def _keys(run_dir: run_directory.RunDir, phases: set[str]) -> pl.DataFrame | None:
+    if not os.path.lexists(run_dir.path / "keys.parquet"):
+        return None
+    return tables.read_keys(run_dir).filter(pl.col("phase").is_in(sorted(phases)))
 
 
 def _another_plan(run_dir: run_directory.RunDir, plan: Plan, stored: dict[str, Any]) -> ConfigError:

@@ -51,6 +51,12 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, TracingSupport]:
         tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
         if any(phase.split_of for phase in run.plan.workload.phase):
             tracing = replace(tracing, no_split=why_no_split(server, zfs, tracing))
+        sampled = next((phase.name for phase in run.plan.workload.phase if phase.keys), None)
+        if sampled and (why := tracing.why_no_keys(server)):
+            raise HostError(
+                f"{server.name} cannot sample blocks for the phase {sampled} (keys): {why}",
+                "`hsp host check` shows what the tracer needs; remove keys from the workload to run without",
+            )
     else:
         tracing = TracingSupport("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))

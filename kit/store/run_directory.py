@@ -7,6 +7,7 @@
         manifest.json     testbed, versions, tunables, clock, phases with their times (kit.store.manifest)
         latency.parquet   counts per interval, phase, layer, host, op, tier and bin (kit.store.tables)
         ageing.parquet    counts per device, point of its preconditioning, op, interval and bin
+        keys.parquet      blocks that requests were for, sampled by hash
         summary.json      verdict, accounting and ranges (kit.store.summary)
         report.html       drawn from the three files above alone
 

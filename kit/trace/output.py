@@ -16,7 +16,7 @@ from typing import Any
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.core.text import commas
 from kit.store.parts.split import Part
-from kit.trace import callers, split
+from kit.trace import callers, keys, split
 from kit.trace import local as local_calls
 from kit.trace.local import LocalCounts
 from kit.trace.support import MAP_KEYS
@@ -71,6 +71,7 @@ class Trace:
     `observed`: classes have a file system; `callers`: number and sum of ns by client and class;
     `operations`: the same by name, of all of the NFS server; `files`: by name and number of the file.
     `local`: of calls of any process, in the place of NFS requests; callers are names of processes.
+    `keys`: the sample of blocks; its lines may be of other phases.
     """
 
     phase: int = 0
@@ -96,6 +97,7 @@ class Trace:
     callers: dict[tuple[str, Class], tuple[int, int]] = field(default_factory=dict)
     operations: dict[str, tuple[int, int]] = field(default_factory=dict)
     files: dict[tuple[str, int, Class], tuple[int, int]] = field(default_factory=dict)
+    keys: keys.Sample = field(default_factory=keys.Sample)
 
 
 def new_trace(*, observed: bool = False, local: bool = False) -> Trace:
@@ -116,6 +118,8 @@ def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False, 
         trace.problems.append("the tracer never began")
     elif not trace.complete:
         trace.problems.append("the tracer died before its end: the phase's last counts are missing")
+    else:
+        trace.problems.extend(trace.keys.problems(list(classes_of_keys(trace))))
     trace.problems.extend(_inconsistencies(trace, map_size))
     return trace
 
@@ -138,6 +142,8 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
             _read_mark(trace, match)
         elif match := _FED.fullmatch(data):
             trace.feeds_ns = tuple(sorted((*trace.feeds_ns, _time_ns(match[1]))))
+        elif (seen := trace.keys.read(data)) is not None:
+            class_of(trace, seen)
     elif kind in ("map", "stats"):
         for name, content in data.items():
             _read_map(trace, name, content)
@@ -175,7 +181,11 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
         entries = [(*map(int, key.split(",")), value) for key, value in content.items()]
         own = [(seen, key, value) for seen, key, value in entries if _phase_of(seen) == trace.phase]
         if name == "@counts":
-            _read_counts(trace, own)
+            requests = (keys.PRINTED, keys.LEFT_OUT)
+            trace.keys.printed, trace.keys.left_out = (
+                _whole(sum(_whole(value) for _, key, value in own if key == which)) for which in requests
+            )
+            _read_counts(trace, [each for each in own if each[1] not in requests])
         else:
             _read_extremes(trace, own)
     elif trace.observed:
@@ -187,7 +197,7 @@ def _read_files(trace: Trace, content: dict[str, Any]) -> None:
         # A name may have commas.
         file, number, seen = key.rsplit(",", 2)
         if _phase_of(int(seen)) == trace.phase:
-            trace.files[file, int(number), _class(trace, int(seen))] = _whole(calls), _whole(sum_ns)
+            trace.files[file, int(number), class_of(trace, int(seen))] = _whole(calls), _whole(sum_ns)
 
 
 def _read_observed(trace: Trace, name: str, content: dict[str, Any]) -> None:
@@ -208,7 +218,7 @@ def _read_observed(trace: Trace, name: str, content: dict[str, Any]) -> None:
             if not trace.local:
                 who = callers.client(*map(int, who.split(",")))
             if _phase_of(int(seen)) == trace.phase:
-                of_class = _class(trace, int(seen))
+                of_class = class_of(trace, int(seen))
                 trace.callers[who, of_class] = _whole(calls), _whole(sum_ns)
                 trace.sums[of_class] = _whole(trace.sums.get(of_class, 0) + sum_ns)
 
@@ -225,23 +235,23 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     for seen, number, value in entries:
         _whole(value)
         if number in totals:
-            op = _class(trace, seen)[0]
+            op = class_of(trace, seen)[0]
             totals[number][op] = _whole(totals[number].get(op, 0) + value)
         elif number == _SUM:
-            sums[_class(trace, seen)] = value
+            sums[class_of(trace, seen)] = value
         elif number == _LOG_BLOCKS:
-            op, _, vdev = _class(trace, seen)
+            op, _, vdev = class_of(trace, seen)
             blocks[vdev] = _whole(blocks.get(vdev, 0) + value)
             of_commits += value if op == "commit" else 0
         elif number in split.PARTS or number == split.UNJOINED:
-            split.add(parts, unjoined, _class(trace, seen), number, value)
+            split.add(parts, unjoined, class_of(trace, seen), number, value)
         elif trace.local and number in local_calls.KEYS:
-            key = _class(trace, seen)
+            key = class_of(trace, seen)
             trace.local.add(number, key[0], place_of(key), value)
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
-            counts.setdefault(_class(trace, seen), {})[number] = value
+            counts.setdefault(class_of(trace, seen), {})[number] = value
     # Sums of them are 64 bits wide, too.
     _whole(sum(sum(bins.values()) for bins in counts.values()))
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
@@ -265,9 +275,9 @@ def _read_extremes(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
         if which not in (0, 1) or _whole(value) > _LONGEST_NS:
             raise ValueError("invalid extreme")
         if which:
-            trace.lowest[_class(trace, seen)] = _LONGEST_NS - value
+            trace.lowest[class_of(trace, seen)] = _LONGEST_NS - value
         else:
-            trace.highest[_class(trace, seen)] = value
+            trace.highest[class_of(trace, seen)] = value
 
 
 def _whole(value: Any) -> int:
@@ -289,7 +299,8 @@ def _phase_of(seen: int) -> int:
     return seen >> _PHASE_SHIFT & _PHASE_MASK
 
 
-def _class(trace: Trace, seen: int) -> Class:
+def class_of(trace: Trace, seen: int) -> Class:
+    """Raises ValueError, KeyError for bits that the program does not set."""
     if seen < 0 or seen >> 63 or (not trace.observed and seen & _PLACE):
         raise ValueError("invalid class")
     bits = seen & ((1 << _PHASE_SHIFT) - 1)
@@ -297,6 +308,12 @@ def _class(trace: Trace, seen: int) -> Class:
     place = seen >> _LOW_SHIFT & _LOW_MASK | seen >> _HIGH_SHIFT << 10
     name = "fsync" if trace.local and op == _COMMIT else _OPS[op]
     return name, bits - op | place << _LOW_SHIFT, seen >> _VDEV_SHIFT & _VDEV_MASK
+
+
+def classes_of_keys(trace: Trace) -> dict[int, Class]:
+    """By their @seen, the classes of the sampled requests of this phase."""
+    mine = (int(seen) for seen in trace.keys.seen if _phase_of(int(seen)) == trace.phase)
+    return {seen: class_of(trace, seen) for seen in mine}
 
 
 def place_of(key: Class) -> int:

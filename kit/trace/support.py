@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from kit.hosts.base import CommandFailed, Host
+from kit.trace import keys
 from kit.zfs.openzfs_version import ZfsVersion
 
 HERE = Path(__file__).parent
@@ -22,13 +23,16 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_INCLUDE = re.compile(r"^ *(INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL) (\S+)\n", re.MULTILINE)
+_KINDS = "INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL|KEYS"
+_INCLUDE = re.compile(rf"^ *({_KINDS}) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _FENTRY = re.compile(r"^f(?:entry|exit):(\w+):(\w+)$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
 _TRACEPOINT_HEAD = re.compile(r"^tracepoint:nfsd:", re.MULTILINE)
 _VERSION = re.compile(r"v(\d{1,4})\.(\d{1,4})")
 _EVENTS = "/sys/kernel/tracing/events"
+# The types that some programs need are those of the kernel (BPF type format).
+_TYPES = "/sys/kernel/btf/vmlinux"
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ def program(
     local: bool = False,
     files: bool = False,
     special: bool = False,
+    one_in: int = 0,
 ) -> Program:
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
@@ -68,7 +73,7 @@ def program(
     `observe`: requests are counted by file system and client, too, and all operations. `local`: calls of
     any process are counted, by file system and process (local_begin.bt), in the place of nfsd's requests.
     `files`: and each by its file (file_of_request.bt). `special`: reads of disks have the vdev, too
-    (vdev_of_block.bt).
+    (vdev_of_block.bt). `one_in`: with a sample of one in so many blocks (key_of_request.bt); 0: without.
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
@@ -81,10 +86,11 @@ def program(
     run = not (observe or local)
     more = {
         "SPLIT": split, "OBSERVE": observe, "RUN": run, "FILES": files, "OPENED": files and local,
-        "SPECIAL": special,
+        "SPECIAL": special, "KEYS": one_in > 0,
     }  # fmt: skip
     kinds |= {kind for kind, asked in more.items() if asked}
-    return Program("".join(_text(name, kinds) for name in names))
+    text = "".join(_text(name, kinds) for name in names)
+    return Program(keys.with_limits(text, one_in) if one_in else text)
 
 
 def _text(name: str, kinds: Set[str]) -> str:
@@ -138,6 +144,10 @@ class TracingSupport:
             return self.program.text
         return _TRACEPOINT_HEAD.sub("rawtracepoint:", self.program.text)
 
+    def why_no_keys(self, server: Host) -> str:
+        """Why this server cannot sample blocks; "" if it can. Raises only HostLost."""
+        return self.reason or self.why_no_places or why_no_types(server)
+
     def _before(self, version: tuple[int, int]) -> bool:
         return _before(self.bpftrace, version)
 
@@ -185,6 +195,12 @@ def why_no_split(server: Host, zfs: ZfsVersion, tracing: TracingSupport) -> str:
         return f"{server.name} has bpftrace {tracing.bpftrace}; this needs {least} or later"
     missing = _missing(server, program(zfs, split=True))
     return f"the kernel of {server.name} has no {', '.join(missing)} to probe" if missing else ""
+
+
+def why_no_types(server: Host) -> str:
+    """Why programs with structures of the kernel do not run there; "" if they do. Raises only HostLost."""
+    found = server.run(["test", "-r", _TYPES], check=False).returncode == 0
+    return "" if found else f"the kernel of {server.name} has no {_TYPES}"
 
 
 def _before(bpftrace: str, version: tuple[int, int]) -> bool:

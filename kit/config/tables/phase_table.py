@@ -29,6 +29,8 @@ _LONGEST_NS = 15 * 60 * 10**9
 _LEAST_INTERVALS = 12
 # kit.store.latency.MAX_COLUMNS, and reports.statistics.blocks.FEWEST.
 _MOST_COLUMNS, _LEAST_COLUMNS = 4000, 6
+# Of blocks, sampled. A pool of 1 TiB in records of 128 KiB has 8 million.
+MOST_ONE_IN = 1 << 20
 # What an array is called among devices: in results, and in counters.
 ARRAY = "array"
 
@@ -85,7 +87,8 @@ class Phase(Table):
     `resumable`: `hsp run --resume` goes on in the middle of it. `during`: what the server does beside the
     load. `cold`: ARC and L2ARC are empty when it begins: how they get warm is what is measured. `soak`: rows,
     drift and limits of a load of hours. `split_of`: the phase that this one repeats, to say where the time of
-    its requests goes (kit/trace/split.bt).
+    its requests goes (kit/trace/split.bt). `keys`: of one in so many blocks, all requests are stored
+    (keys.parquet).
     """
 
     name: Name
@@ -112,6 +115,7 @@ class Phase(Table):
     remove: Literal["log", "cache"] | None = None
     cold: Annotated[bool, Field(exclude_if=lambda cold: not cold)] = False
     split_of: Annotated[str, Field(exclude_if=lambda name: not name)] = ""
+    keys: Annotated[int | None, Field(ge=1, le=MOST_ONE_IN, exclude_if=lambda keys: keys is None)] = None
 
     @property
     def load(self) -> str:
@@ -205,6 +209,15 @@ class Phase(Table):
         for key, why in (("ios", "measured again"), ("resumable", "continued"), ("split_of", "a repetition")):
             if getattr(self, key):
                 raise KeyProblem(key, f"a cold phase cannot be {why}, it is cold once: remove {key}, or cold")
+        return self
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        if self.keys and not self.over_nfs:
+            text = f'the blocks of requests over NFS are sampled, and this load goes to "{self.target}"'
+            raise KeyProblem("keys", f"{text}: remove keys, or target")
+        if self.keys and self.resumable:
+            raise KeyProblem("keys", "the sample of a part is lost with its run: remove keys, or resumable")
         return self
 
     @model_validator(mode="after")

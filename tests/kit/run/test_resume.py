@@ -52,7 +52,7 @@ def stored(
 
 def handed_on(earlier: Earlier) -> Manifest:
     record = RunRecord(NEW)
-    earlier.hand_on(record, [])
+    earlier.hand_on(record, [], [])
     return record.manifest
 
 
