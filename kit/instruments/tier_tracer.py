@@ -22,8 +22,8 @@ class TierTracer(Instrument):
 
     `streamed`: the output comes into `raw` while the phase runs.
 
-    `split_of`: the phase that it repeats with the probes of split.bt. `sampled`: the dataset, and that one in so
-    many of its blocks is sampled.
+    `split_of`: the phase that it repeats with the probes of split.bt. `sampled`: the dataset, and that one in
+    so many of its blocks is sampled.
 
     `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
     """

@@ -13,8 +13,8 @@ class Asked:
 
     `local`: calls of all processes of the server, in the place of the requests of NFS clients. `files`: by
     file, too. `split`: where the time of each NFS request goes, too. `cost_max`: the part of the mean latency
-    that the tracer's probes may take (0 to 1); above it the observation ends. `keys`: a sample of one in so many
-    blocks, too; 0: none.
+    that the tracer's probes may take (0 to 1); above it the observation ends. `keys`: a sample of one in so
+    many blocks, too; 0: none.
     """
 
     datasets: tuple[str, ...] = ()

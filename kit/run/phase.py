@@ -96,8 +96,8 @@ def traced(
     """One tracer for phases with these intervals, ended afterwards; None where the server cannot be traced.
 
     `writes`: whether any of them writes; else the probes that tell tiers of writes are left out. `split`:
-    with the probes of phases with split_of; `one_in`: see kit.trace.support.program. Problems of its end go into `record`. Raises HostError if it
-    cannot be started.
+    with the probes of phases with split_of. `one_in`: with a sample of blocks. Problems of its end go into
+    `record`. Raises HostError if it cannot be started.
     """
     if bench.storage is None or bench.storage.tracing.kind != "full" or not intervals_ns:
         yield None

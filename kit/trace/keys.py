@@ -1,21 +1,22 @@
 """A sample of the blocks that requests are for, as key_of_request.bt prints it. Pure.
 
-One in `one_in` blocks, with all requests for it: each block is in the sample with the same chance, whatever its
-neighbours are (Waldspurger et al., Efficient MRC construction with SHARDS, FAST '15). Of blocks with n_i
+One in `one_in` blocks, with all requests for it: each block is in the sample with the same chance, whatever
+its neighbours are (Waldspurger et al., Efficient MRC construction with SHARDS, FAST '15). Of blocks with n_i
 requests each, 1 / one_in of the requests is sampled, with a standard error (share_error) of
 sqrt((one_in - 1) * sum(n_i^2)) / (one_in * sum(n_i)): a few blocks that are asked for often make it large.
 
 A key is a hash of the file system's number, the file's number and generation, and the block's number in it.
-No name is printed. The number of a file system changes when it is mounted again, so keys of two runs cannot be
-compared. The size of a block is the recordsize that the dataset had when it was mounted, 4 KiB at least; a
-file that was made with another one has other blocks. A file smaller than that is one block.
+No name is printed. The number of a file system changes when it is mounted again, so keys of two runs cannot
+be compared. The size of a block is the recordsize that the dataset had when it was mounted, 4 KiB at least; a
+file that was made with another one has other blocks. A file smaller than that is one block. All blocks of a
+request have its tier, that of the slowest.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,21 +60,23 @@ class Sample:
     def lines(self) -> int:
         return len(self.values) // _COLUMNS
 
-    def read(self, text: str) -> int | None:
-        """Add a line; returns @seen, None for another line. Raises ValueError for an impossible one."""
+    def read(self, text: str, check: Callable[[int], object]) -> None:
+        """Add a line, if it is one of these. Raises ValueError for an impossible one, and what `check` of its
+        @seen raises.
+        """
         match = _LINE.fullmatch(text)
         if match is None:
-            return None
+            return
         values = [int(each, 16) for each in match.groups()]
         begin_ns, seen, _, offset, length, shift, size = values
         if begin_ns >> 62 or not 0 < length <= _MOST_BYTES or (offset + length) >> 63 or size >> 63:
             raise ValueError("no request")
         if not _LEAST_SHIFT <= shift <= _MOST_SHIFT:
             raise ValueError("no size of blocks")
+        check(seen)
         # What comes beyond that is lost, and told by `problems`.
         if self.lines < _SLACK * MOST_LINES:
             self.values.extend(values)
-        return seen
 
     def of(self, wanted: Words) -> Iterator[NDArray[np.uint64]]:
         """Lines with these values of @seen, some at a time, by their begin."""

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
@@ -142,8 +143,8 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
             _read_mark(trace, match)
         elif match := _FED.fullmatch(data):
             trace.feeds_ns = tuple(sorted((*trace.feeds_ns, _time_ns(match[1]))))
-        elif (seen := trace.keys.read(data)) is not None:
-            class_of(trace, seen)
+        else:
+            trace.keys.read(data, partial(class_of, trace))
     elif kind in ("map", "stats"):
         for name, content in data.items():
             _read_map(trace, name, content)

@@ -78,9 +78,14 @@ def write(rig: Rig, path: str, n: int = WRITES) -> None:
 
 def read(rig: Rig) -> tuple[int, int]:
     """How many reads, and how many different records of the file they are of, by fio's own log."""
+    records = read_records(rig)
+    return len(records), len(set(records))
+
+
+def read_records(rig: Rig) -> list[int]:
+    """The record of the file that each read is of, in their order, by fio's own log."""
     lines = rig.host.run(["sh", "-c", _READ.format(n=READS)], deadline_s=300).stdout.splitlines()
-    offsets = [int(line.split()[-2]) for line in lines]
-    return len(offsets), len({offset // _RECORD_BYTES for offset in offsets})
+    return [int(line.split()[-2]) // _RECORD_BYTES for line in lines]
 
 
 def changed(before: State, served: Rig) -> list[str]:
