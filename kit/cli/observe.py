@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -111,10 +112,7 @@ def observe(
         return
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
-    if split and local:
-        raise ConfigError("--split is of NFS requests", "leave out --local, or --split")
-    if keys and local:
-        raise ConfigError("--keys is of NFS requests", "leave out --local, or --keys")
+    _refuse_local(local, {"--split": split, "--keys": keys})
     most = percentage("--cost-max", cost_max)
     asked = Asked(tuple(dataset or ()), local, files, split, most, keys or 0)
     address, config = _server(host, testbed)
@@ -135,6 +133,13 @@ def observe(
     for each in left:
         say(each.problem)
     raise typer.Exit(EXIT_HOST if left else code_of(analysed.summary))
+
+
+def _refuse_local(local: bool, of_nfs: Mapping[str, object]) -> None:
+    """Raises ConfigError for what only NFS requests have."""
+    for option, given in of_nfs.items():
+        if local and given:
+            raise ConfigError(f"{option} is of NFS requests", f"leave out --local, or {option}")
 
 
 def _observed(

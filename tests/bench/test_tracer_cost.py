@@ -1,4 +1,5 @@
-"""S3: what the tracers of a run and of an observation cost reads from DRAM, by 1, 4 and 16 threads.
+"""S3: what the tracers of a run and of an observation cost reads from DRAM, by 1, 4 and 16 threads;
+and with a sample of blocks (`keys`), of one in 64 and of all.
 
 512 B NFS reads in the lab's virtual time, where a figure does not depend on the machine, with the tracer in a
 phase and with none running, in turn. Latencies are fio's, of every I/O. The guest has one CPU: with several
@@ -11,6 +12,7 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +37,13 @@ INTERVAL_NS = 200_000_000
 THREADS = (1, 4, 16)
 # Bits of @seen: the others are phase and file system.
 _OF_TIERS = 0x1FF
-LIMIT = 1.04
+# The program of each tracer, and the most that it may cost. A sample of all blocks has a line for each read.
+TRACERS: dict[str, tuple[dict[str, Any], float]] = {
+    "run": ({}, 1.04),
+    "observe": ({"observe": True}, 1.04),
+    "keys": ({"observe": True, "one_in": 64}, 1.06),
+    "all keys": ({"observe": True, "one_in": 1}, 1.25),
+}
 # A without the tracer, B with it.
 ORDER = ("A", "BB", "AA", "B")
 
@@ -53,12 +61,12 @@ def phase_of(tracer: nfsd_tracer.Tracer, *, observe: bool) -> Iterator[None]:
 
 
 @contextmanager
-def running(guest: Host, *, observe: bool) -> Iterator[nfsd_tracer.Tracer]:
-    """`observe`: the tracer of `hsp observe`, with file systems, clients and operations."""
+def running(guest: Host, kind: str) -> Iterator[nfsd_tracer.Tracer]:
+    """`kind`: see TRACERS; that of `hsp observe` counts file systems, clients and operations."""
     place, zfs = nfsd_tracer.TracerFiles("/run/cost"), openzfs_version.read(guest)
     tracing = support.find_tracing(guest, zfs)
     assert tracing.program == support.program(zfs)
-    tracing = replace(tracing, program=support.program(zfs, observe=observe))
+    tracing = replace(tracing, program=support.program(zfs, **TRACERS[kind][0]))
     process = nfsd_tracer.start(guest, place, CLOCK, [INTERVAL_NS], tracing)
     tracer = nfsd_tracer.Tracer(guest, place, process)
     yield tracer
@@ -80,11 +88,12 @@ def p50_us(client: Host, threads: int) -> float:
     return float(np.median(latency_ns)) / CLOCK.dilation / 1e3
 
 
-@pytest.mark.parametrize("observe", [False, True], ids=["run", "observe"])
+@pytest.mark.parametrize("kind", TRACERS)
 @pytest.mark.parametrize("answered", ["dbuf cache", "ARC"])
-def test_the_tracer_adds_little(running_lab: RunningLab, answered: str, observe: bool, tell: Tell) -> None:
-    guest = running_lab.guest
-    name, number = f"cost{answered[:2].lower()}{observe:d}", 8 + 2 * (answered == "ARC") + observe
+def test_the_tracer_adds_little(running_lab: RunningLab, answered: str, kind: str, tell: Tell) -> None:
+    guest, observe = running_lab.guest, kind != "run"
+    of_kind = [*TRACERS].index(kind)
+    name, number = f"cost{answered[:2].lower()}{of_kind}", 8 + 4 * (answered == "ARC") + of_kind
     with (
         dataset(guest, name, latency="10us", file="bs=64k count=16") as (_, path),
         mounted_over_nfs(guest, path, number, "/mnt/cost") as client,
@@ -94,14 +103,13 @@ def test_the_tracer_adds_little(running_lab: RunningLab, answered: str, observe:
         p50_us(client.host, 1)
         observed: dict[tuple[str, int], list[float]] = {}
         for block in ORDER:
-            with running(guest, observe=observe) if block[0] == "B" else nullcontext() as tracer:
+            with running(guest, kind) if block[0] == "B" else nullcontext() as tracer:
                 for side in block:
                     for threads in THREADS:
                         with phase_of(tracer, observe=observe) if tracer else nullcontext():
                             observed.setdefault((side, threads), []).append(p50_us(client.host, threads))
     for threads in THREADS:
         without, beside = (statistics.median(observed[side, threads]) for side in "AB")
-        of = "observe" if observe else "run"
-        what = f"512 B read, {answered}, {threads} threads, p50 at the client, tracer of {of} / none"
-        tell("S3", what, beside / without, "x", at_most=LIMIT)
+        what = f"512 B read, {answered}, {threads} threads, p50 at the client, tracer of {kind} / none"
+        tell("S3", what, beside / without, "x", at_most=TRACERS[kind][1])
         tell("", "the same without a tracer", without, "us")

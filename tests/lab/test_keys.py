@@ -103,7 +103,7 @@ def test_all_blocks_are_those_of_fios_log_in_its_order(served: Rig, tmp_path: Pa
     # Names are in no file of the run.
     trace = (seen.run / "raw" / "trace-observed.json").read_text()
     assert "hsp-trace key" in trace and "home" not in trace
-    # The same load again: a sample has exactly those rows whose blocks are in it. fio makes other files to write.
+    # The same load again: a sample has exactly those rows whose blocks are in it. fio writes other files.
     with Observation(served, tmp_path / "some", "--keys", str(ONE_IN)) as again:
         assert load(served) == records
     some = pl.read_parquet(again.run / "keys.parquet").filter(pl.col("op") == "read")

@@ -13,6 +13,10 @@ from tests.conftest import Called
     ("words", "message"),
     [
         (("nas", "--split", "--local"), "--split is of NFS requests"),
+        (("nas", "--keys", "64", "--local"), "--keys is of NFS requests"),
+        (("nas", "--keys", "0"), "'--keys': it must be at least 1"),
+        (("nas", "--keys", "1048577"), "'--keys': it must be at most 1048576"),
+        (("nas", "--keys", "all"), "'--keys': it must be a whole number"),
         (("nas", "--cost-max", "little"), "--cost-max 'little' is no percentage"),
         (("nas", "--for", "10ms"), "--for 0.01s is too short"),
         (("nas", "--testbed", "mine.toml"), "nas and --testbed mine.toml are two servers"),

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from kit.config.testbed import read_testbed
@@ -16,7 +17,7 @@ from kit.plan.plan import Plan, make_plan
 from kit.run.resume import Earlier, check_same_hosts, read_earlier
 from kit.setup.record import RunRecord
 from kit.store import manifest as stored_manifest
-from kit.store import run_directory
+from kit.store import run_directory, tables
 from kit.store.manifest import Manifest
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
@@ -71,6 +72,21 @@ def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: P
     assert manifest.started_utc == "2025-12-31T00:00:00Z"
     assert manifest.resumed == ({"utc": "2026-01-01T00:00:00Z"},)
     assert RunRecord(manifest).end_ns > 7 and RunRecord(NEW).end_ns == 0
+
+
+def test_the_sample_of_phases_that_are_kept_is_kept(tmp_path: Path, plan: Plan) -> None:
+    row = {
+        "dataset": "t", "time_ns": 0, "key": (1 << 64) - 1, "op": "read", "tier": "dram", "block_bytes": 512,
+        "one_in": 8,
+    }  # fmt: skip
+    frame = pl.DataFrame([{"phase": name, **row} for name in ("read", "write-pool")], tables.KEYS_SCHEMA)
+    tables.write_keys(run_directory.RunDir(tmp_path), frame)
+    kept: list[pl.DataFrame] = []
+    stored(tmp_path, plan, ["cache0", "log0"], ("read", "write-pool")).hand_on(RunRecord(NEW), [], kept)
+    assert [each.rows() for each in kept] == [frame.head(1).rows()]
+    (tmp_path / "keys.parquet").unlink()
+    stored(tmp_path, plan, ["cache0", "log0"], ("read",)).hand_on(RunRecord(NEW), [], kept)
+    assert len(kept) == 1
 
 
 def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None:

@@ -412,3 +412,17 @@ def test_a_server_that_cannot_split_says_why(
     server = Server(no_function=missing)
     why = support.why_no_split(server, ZFS[version], tracing)
     assert words in why and bool(why) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("tracing", "types", "words"),
+    [
+        (FULL, 0, ""),
+        (FULL, 1, "has no /sys/kernel/btf/vmlinux"),
+        (replace(FULL, bpftrace="0.17.0"), 0, "it has bpftrace 0.17.0; this needs 0.23 or later"),
+        (replace(FULL, kind="none", reason="server has no bpftrace"), 0, "server has no bpftrace"),
+    ],
+)
+def test_a_server_that_cannot_sample_blocks_says_why(tracing: TracingSupport, types: int, words: str) -> None:
+    why = tracing.why_no_keys(ScriptedHost({"test": types}))
+    assert words in why and bool(why) == bool(words)
