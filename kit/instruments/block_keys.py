@@ -42,10 +42,11 @@ def rows(
             "key": blocks.key, "block_bytes": blocks.block_bytes, "seen": lines[blocks.line, 1],
         }).join(names, on="seen", maintain_order="left")  # fmt: skip
         constant = {"phase": pl.lit(phase), "one_in": pl.lit(one_in, pl.Int64())}
-        frames.append(frame.with_columns(**constant).select(list(KEYS_SCHEMA)))
+        frame = frame.with_columns(**constant).select(list(KEYS_SCHEMA))
+        frames.append(frame.head(keys.MOST_ROWS - total))
         total += frame.height
-        if total >= keys.MOST_ROWS:
-            notes.append(_ended(f"{commas(total)} blocks", one_in))
+        if total > keys.MOST_ROWS:
+            notes.append(_ended(f"{commas(keys.MOST_ROWS)} rows", one_in))
             break
     if trace.keys.left_out:
         of = trace.keys.printed + trace.keys.left_out

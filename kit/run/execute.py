@@ -356,7 +356,9 @@ def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:
     with run.progress.step("measuring the observer effect"), run.journal.step("observer effect"):
         finest_ns = min(phase.interval for phase in workload.phase if phase.over_nfs)
         file, writes = workload.file_set.file, _writes(workload.phase, jobs)
-        observer_effect.measure(bench, file, finest_ns, run.journal, run.record, writes=writes)
+        # With the smallest sample's lines it costs most.
+        one_in = min((phase.keys for phase in workload.phase if phase.keys), default=0)
+        observer_effect.measure(bench, file, finest_ns, run.journal, run.record, writes=writes, one_in=one_in)
 
 
 def _writes(phases: Sequence[Phase], jobs: dict[str, FioJob]) -> bool:

@@ -7,9 +7,10 @@ no tracer runs: one between two phases has its probes attached.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -68,14 +69,14 @@ def refuse_untraced(tracing: TracingSupport | None) -> None:
 
 
 def measure(
-    bench: Bench, file: str, interval_ns: int, journal: Journal, record: RunRecord, *, writes: bool
+    bench: Bench, file: str, interval_ns: int, journal: Journal, record: RunRecord, **probes: int
 ) -> None:
     """Measure with one client on the first MiB of `file`. The result, or why there is none: in `record`.
 
-    `interval_ns`: the finest of the run's phases; `writes`: see kit.trace.support.program.
+    `interval_ns`: the finest of the run's phases; `probes`: see kit.trace.support.program.
     """
     try:
-        record.fill(observer_effect=_measured(bench, file, interval_ns, journal, record, writes))
+        record.fill(observer_effect=_measured(bench, file, interval_ns, journal, record, probes))
     except HostLost:
         raise
     except KitError as error:
@@ -83,7 +84,7 @@ def measure(
 
 
 def _measured(
-    bench: Bench, file: str, interval_ns: int, journal: Journal, record: RunRecord, writes: bool
+    bench: Bench, file: str, interval_ns: int, journal: Journal, record: RunRecord, probes: Mapping[str, Any]
 ) -> ObserverEffect:
     storage = bench.storage
     assert storage is not None, "refused before"
@@ -93,9 +94,7 @@ def _measured(
     )
     stretches: list[ObserverStretch] = []
     for side, blocks in itertools.groupby(_ORDER):
-        tracer_of = (
-            traced(bench, [interval_ns], journal, record, writes=writes) if side == "B" else nullcontext()
-        )
+        tracer_of = traced(bench, [interval_ns], journal, record, **probes) if side == "B" else nullcontext()
         with tracer_of as tracer:
             for _, threads in itertools.product(blocks, THREADS):
                 stretches.append(_stretch(bench, _job(file, size_bytes, threads), tracer, interval_ns))

@@ -31,8 +31,8 @@ PRINTED, LEFT_OUT = 4030, 4031
 
 # A line has some 130 bytes, and lies in memory on the server (/run).
 MOST_LINES = 1_000_000
-MOST_ROWS = 5_000_000
-"""Of keys.parquet, per phase: a request of many blocks has several."""
+MOST_ROWS = 1_000_000
+"""Of keys.parquet, per phase, of which a run has 50: a request for many blocks has several."""
 MOST_BLOCKS = 1025
 """Of a request that the program looks at one by one: 4 MiB of 4 KiB, from any offset."""
 

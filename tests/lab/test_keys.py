@@ -22,9 +22,14 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 RECORD_BYTES, BLOCKS, ONE_IN = 4096, 1024, 4
 LARGE_READS, LARGE_RECORDS = 16, 16
 _LARGE = (
-    f"dd if=/mnt/tank/home/read of=/dev/null iflag=direct bs={LARGE_RECORDS * RECORD_BYTES} "
+    f"dd if={{mount}}/read of=/dev/null iflag=direct bs={LARGE_RECORDS * RECORD_BYTES} "
     f"count={LARGE_READS} status=none"
 )
+_OVER_NFS4 = f"""\
+mkdir /mnt/four; mount -t nfs -o vers=4.2,proto=tcp,noac 127.0.0.1:/tank/home /mnt/four
+{_LARGE.format(mount="/mnt/four")}
+umount /mnt/four; rmdir /mnt/four
+"""
 PHASES = f"""\
 [[phase]]
 name = "all"
@@ -68,11 +73,12 @@ def by_first(values: Iterable[Hashable]) -> list[int]:
 
 
 def load(rig: Rig) -> list[int]:
-    """Small reads, writes of two datasets, and reads of 16 records; the records of the small reads."""
+    """Small reads, writes of two datasets, reads of 16 records by NFSv3 and 4.2; the records of the first."""
     records = read_records(rig)
     write(rig, "/tank/home")
     write(rig, "/plain")
-    rig.host.run(["sh", "-c", _LARGE], deadline_s=300)
+    rig.host.run(["sh", "-c", _LARGE.format(mount="/mnt/tank/home")], deadline_s=300)
+    rig.host.run(["sh", "-ec", _OVER_NFS4], deadline_s=300)
     return records
 
 
@@ -85,8 +91,9 @@ def test_all_blocks_are_those_of_fios_log_in_its_order(served: Rig, tmp_path: Pa
     print([note for note in summary["notes"] if "probes" in note])
     assert len(records) == READS
     reads = rows.filter(pl.col("op") == "read")
+    whole = range(LARGE_READS * LARGE_RECORDS)
     # The same blocks in the same order, under other names.
-    assert by_first(reads["key"]) == by_first([*records, *range(LARGE_READS * LARGE_RECORDS)])
+    assert by_first(reads["key"]) == by_first([*records, *whole, *whole])
     assert set(reads["dataset"]) == {"tank/home"}
     assert set(rows["block_bytes"]) == {RECORD_BYTES} and set(rows["phase"]) == {""}
     # Each request of one block is a row.

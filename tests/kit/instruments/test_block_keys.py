@@ -63,4 +63,7 @@ def test_what_is_too_much_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "MOST_ROWS", 100)
     large = [line(6, SEEN, 5, 0, 4096 * 50, 12, 1 << 20)] * 9000
     found, [note] = rows(large, Clock())
-    assert found.height == 50 * 512 and "ended after 25,600 blocks" in note
+    assert found.height == 100 and "ended after 100 rows" in note
+    monkeypatch.setattr(keys, "MOST_ROWS", 50 * 9000)
+    found, notes = rows(large, Clock())
+    assert found.height == 50 * 9000 and notes == []
