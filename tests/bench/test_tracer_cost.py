@@ -42,7 +42,7 @@ TRACERS: dict[str, tuple[dict[str, Any], float]] = {
     "run": ({}, 1.04),
     "observe": ({"observe": True}, 1.04),
     "keys": ({"observe": True, "one_in": 64}, 1.06),
-    "all keys": ({"observe": True, "one_in": 1}, 1.25),
+    "all keys": ({"observe": True, "one_in": 1}, 1.45),
 }
 # A without the tracer, B with it.
 ORDER = ("A", "BB", "AA", "B")
