@@ -23,9 +23,8 @@ def curve(life: CacheLife, title: str) -> Figure:
     traces: list[Trace] = [
         {
             "type": "bar", "name": plotly_text(tier_name(tier)), "x": middles, "width": life.window_s,
-            "y": [each.shares.get(tier, 0.0) for each in life.points], "meta": {"tier": tier},
-            "opacity": 0.6,
-            "marker": {"color": palette.HUES["light"]["classic"][tier][1], "line": {"width": 0}},
+            "y": [each.shares.get(tier, 0.0) for each in life.points], "meta": {"tier": tier, "pale": True},
+            "marker": {"color": palette.HUES["light"]["classic"][tier][0], "line": {"width": 0}},
             "hovertemplate": "%{fullData.name}: %{y:.1%} at %{x:.1f} s<extra></extra>",
         }
         for tier in tiers

@@ -20,7 +20,7 @@ function hue(tier) {
 const scaled = colours => colours.map((colour, n) => [n / (colours.length - 1), colour]);
 
 function painted(trace) {
-  const {tier, ink, difference} = trace.meta ?? {}, colours = theme(), {marker, line} = trace;
+  const {tier, ink, difference, pale} = trace.meta ?? {}, colours = theme(), {marker, line} = trace;
   // What nobody can click on paper needs no name there.
   const made = {...trace, ...isPrinting() && trace.visible === "legendonly" ? {showlegend: false} : {}};
   if (difference) return {...made, colorscale: scaled(colours.difference)};
@@ -29,7 +29,7 @@ function painted(trace) {
     return {...made, line: {...line, color: colours.ink}};
   }
   if (!tier) return made;
-  const colorscale = scaled(hue(tier)), [, color] = hue(tier);
+  const colorscale = scaled(hue(tier)), color = hue(tier)[pale ? 0 : 1];
   if (trace.type === "heatmap") return {...made, colorscale};
   if (line) made.line = {...line, color};
   if (marker) made.marker = {...marker, ...marker.colorscale ? {colorscale} : {color}};
