@@ -7,21 +7,38 @@ from collections.abc import Mapping
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.workload import Workload
+from kit.rules.cold import has_curve
+from kit.sizes.workload_sizes import sizes_of
 
 # Of phases that ask for I/Os, on a real clock. OpenZFS writes a txg every 5 s (zfs_txg_timeout): a full
 # measurement has two. In the lab each second costs many, and fewer I/Os do.
 _LEAST_NS: Mapping[str, int] = {"full": 10 * 10**9, "sanity": 3 * 10**9, "smoke": 10**9}
 
 
+# Of phases in which caches get warm, on a real clock: a minute before an import, and one after it.
+_CURVE_LEAST_NS = 150 * 10**9
+# Until nearly each record was read again (of random reads, all but e^-3), by disks of 7,200 turns.
+_READS_EACH, _DISK_READS_PER_S = 3, 100
+
+
 def resolved(workload: Workload, testbed: Testbed) -> Workload:
-    """`workload` with phases that are long enough for a real clock."""
+    """`workload` with phases that are long enough for a real clock; its events keep their part of them."""
     phases = tuple(_resolved(phase, workload, testbed) for phase in workload.phase)
-    return workload.model_copy(update={"phase": phases})
+    longer = {old.name: new.duration / old.duration for old, new in zip(workload.phase, phases, strict=True)}
+    event = tuple(
+        each.model_copy(update={"at": int(each.at * longer[each.phase or phases[0].name])})
+        if each.what == "export-import"
+        else each
+        for each in workload.event
+    )
+    return workload.model_copy(update={"phase": phases, "event": event})
 
 
 def _resolved(phase: Phase, workload: Workload, testbed: Testbed) -> Phase:
     if phase.ios is None:
-        return phase
+        is_short = testbed.clock.kind == "real" and has_curve(phase, workload.schedule(phase))
+        least_ns = _until_warm_ns(phase, workload, testbed) if is_short else 0
+        return phase.model_copy(update={"duration": max(phase.duration, least_ns)})
     if phase.resumable or phase.soak or workload.schedule(phase) or workload.power_loss:
         # Measured again, its parts and its times would begin anew.
         return phase.model_copy(update={"ios": None, "duration_max": None})
@@ -29,3 +46,10 @@ def _resolved(phase: Phase, workload: Workload, testbed: Testbed) -> Phase:
         return phase
     duration = max(phase.duration, _LEAST_NS[workload.length])
     return phase.model_copy(update={"duration": min(duration, phase.longest)})
+
+
+def _until_warm_ns(phase: Phase, workload: Workload, testbed: Testbed) -> int:
+    sizes = sizes_of(workload, testbed) if phase.cold else None
+    records = sizes.working_set // sizes.record if sizes else 0
+    per_s = _DISK_READS_PER_S * max(1, len(testbed.devices("data")))
+    return max(_CURVE_LEAST_NS, _READS_EACH * records * 10**9 // per_s)
