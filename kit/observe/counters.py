@@ -11,16 +11,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.text import commas
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, parse_kstat
+from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, Counters, parse_kstat, use
 from kit.instruments.base import minus, split_tail
 from kit.instruments.server_activity import NFSD, nfsd_counts, nfsd_totals
 from kit.nfs.server_threads import THREADS
 from kit.store.labels import LOGGED, SYNCS
+from kit.store.parts.resource_use import ArcUse
 from kit.store.phase import Check
 from kit.trace.output import Trace
+from kit.zfs.tunables import parameter_path
+
+_OF_CACHES = (
+    "zfs_arc_max", "zfs_arc_min", "zfs_prefetch_disable", "l2arc_write_max", "l2arc_write_boost",
+    "l2arc_headroom", "l2arc_feed_secs", "l2arc_feed_min_ms", "l2arc_feed_again", "l2arc_mfuonly",
+    "l2arc_noprefetch", "zfs_multilist_num_sublists",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,20 @@ def read(server: Host) -> ServerCounters:
             f"the counters of the NFS server and of OpenZFS of {server.name} cannot be read ({error!r})",
             f"is nfsd running, and are {NFSD} and {ARCSTATS} readable?",
         ) from error
+
+
+def arc_use(around: Around[C], span_ns: int, clock: Clock) -> ArcUse:
+    """What the ARC held at the end, and what went to the L2ARC meanwhile."""
+    before, after = around.inner
+    change = Counters(minus(after.arc, before.arc), minus(after.zil, before.zil), at_ns=span_ns)
+    return use(after.arc, change, clock)
+
+
+def parameters(server: Host) -> dict[str, str]:
+    """Those of OpenZFS that decide what ARC and L2ARC may hold and how they are fed; those that it has."""
+    paths = [parameter_path(name) for name in _OF_CACHES]
+    found = split_tail(server.run(["tail", "-v", "-n", "+1", *paths], check=False).stdout)
+    return {path.rpartition("/")[2]: text.strip() for path, text in sorted(found.items())}
 
 
 def checks(

@@ -171,6 +171,7 @@ class _Observation:
             zfs = openzfs_version.read(server)
             tracing = support_of(server, zfs, self.asked)
             self.record.add_versions(manifests.server_versions(server, zfs, tracing))
+            self.record.fill(modules={"zfs": counters.parameters(server)})
             before = served.read(server).of(self.asked.datasets)
             tracing = replace(tracing, program=_program(zfs, self.asked, before))
         directory = work_directory.path_of(run_id)
@@ -346,6 +347,7 @@ def _phase(looked: Looked, clock: Clock, *, split: bool) -> tuple[Phase, list[pl
         problems=problems_of("tier-tracer", (*looked.problems, *problems)), events=looked.events,
         start_ns=0, end_ns=max(end_ns, last_ns + looked.interval_ns),
         split=by_file_system.split_of(trace, known, PHASE) if split else None,
+        arc=counters.arc_use(looked.around, max(ends_ns, default=0) - origin_ns if ends_ns else 0, clock),
     ), frames  # fmt: skip
 
 
