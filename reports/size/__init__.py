@@ -1,0 +1,1 @@
+"""What a larger ARC, or an L2ARC, would answer: a miniature simulation of both (docs/size.md)."""

@@ -1,0 +1,256 @@
+"""What caches of several sizes would answer, with what the sample leaves open. Pure.
+
+The range of a share has two parts: blocks, of which other ones could have been sampled (each of 16 groups of
+blocks is simulated alone, in caches of a 16th), and time (12 stretches of the part that counts). Both are
+variances of a ratio (W. G. Cochran, Sampling Techniques, 1977, ch. 6), and add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.size.arc import BELOW, DRAM, L2ARC
+from reports.size.simulate import Counts, Simulated, groups_of, simulate
+from reports.size.trace import GROUPS, STRETCHES, Server, Trace
+from reports.statistics.student import t_critical
+
+# With 95 % confidence.
+_ALPHA = 0.05
+# A miniature ARC of fewer blocks is no ARC, and a sample of fewer reads is none.
+_FEWEST_BLOCKS, _FEWEST_READS = 64, 1000
+# Where a cache was not full when counting began, nobody knows what it had before: so much of all reads may
+# depend on that.
+_MOST_OPEN = 0.02
+_ARC_STEPS = (0.25, 0.5, 1, 2, 4, 8, 16)
+_MOST_L2ARC = 8
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A part of 1 with its range of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Size:
+    """What an ARC and an L2ARC of that many bytes answer: parts of all reads.
+
+    `gain`: part of the reads that disks answer now; None for the sizes of now and where that is not known.
+    `headers`: bytes of DRAM for headers of blocks that the L2ARC alone has. `unknown`: why there is no
+    figure, "" where there is one; then `dram`, `l2arc` and `answered` (by both) are None.
+    """
+
+    arc: int
+    l2arc: int
+    dram: Estimate | None
+    l2: Estimate | None
+    answered: Estimate | None
+    gain: Estimate | None
+    headers: float
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """The answer of `hsp size`. `arcs`: with the L2ARC of now, `l2arcs`: with the ARC of now, by size.
+
+    `off`: by how much the simulation of the sizes of now and the server's own counts differ in the reads of
+    the sample, a part of 1; all ranges are wider by it. None: it is not known.
+    """
+
+    trace: Trace
+    server: Server
+    now: Size
+    arcs: tuple[Size, ...]
+    l2arcs: tuple[Size, ...]
+    off: float | None
+    simulated_now: float
+    arc_knee: Size | None
+    l2arc_knee: Size | None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        return (*self.arcs, *self.l2arcs)
+
+
+def sizing_of(trace: Trace, server: Server, arcs: Sequence[int] = (), l2arcs: Sequence[int] = ()) -> Sizing:
+    """`arcs`, `l2arcs`: sizes that were asked for, in bytes; without any, some around what there is."""
+    trace = trace.sampled_down()
+    if not arcs and not l2arcs:
+        arcs = [int(server.arc * step) for step in _ARC_STEPS]
+        l2arcs = _l2arc_steps(trace, server)
+    estimates = _Estimates(trace, server)
+    of_arc = [estimates.of(size, server.l2arc) for size in sorted({*arcs})]
+    of_l2arc = [estimates.of(server.arc, size) for size in sorted({*l2arcs})]
+    now = estimates.of(server.arc, server.l2arc)
+    simulated = 1 - float(estimates.now.total[BELOW] / max(estimates.now.total.sum(), 1))
+    # A curve of L2ARC sizes begins where there is none.
+    none = [estimates.of(server.arc, 0)] if of_l2arc and server.l2arc == 0 else []
+    return Sizing(
+        trace, server, now, tuple(of_arc), tuple(of_l2arc), estimates.off, simulated,
+        knee([(each.arc, each) for each in of_arc]), knee([(each.l2arc, each) for each in none + of_l2arc]),
+    )  # fmt: skip
+
+
+def _l2arc_steps(trace: Trace, server: Server) -> list[int]:
+    """Powers of two of GiB, or of what is there, up to all blocks that were asked for and once more."""
+    step = server.l2arc or server.arc
+    most = max(trace.seen_bytes, step)
+    sizes = [step << power for power in range(40) if step << power < 2 * most]
+    return sizes[-_MOST_L2ARC:]
+
+
+class _Estimates:
+    """Simulations of one trace. `off`: as of Sizing."""
+
+    def __init__(self, trace: Trace, server: Server) -> None:
+        self.trace, self.server = trace, server
+        # Where all blocks are in the sample, no other ones could have been.
+        self._groups = groups_of(trace) if trace.one_in > 1 else None
+        self._done: dict[tuple[int, int], Size] = {}
+        self.now = simulate(trace, server, server.arc, server.l2arc, self._groups)
+        self.off = self._disagreement()
+        self._reads = float(trace.counts.sum())
+
+    def of(self, arc: int, l2arc: int) -> Size:
+        if (arc, l2arc) not in self._done:
+            self._done[arc, l2arc] = self._of(arc, l2arc)
+        return self._done[arc, l2arc]
+
+    def _of(self, arc: int, l2arc: int) -> Size:
+        is_now = (arc, l2arc) == (self.server.arc, self.server.l2arc)
+        made = self.now if is_now else simulate(self.trace, self.server, arc, l2arc, self._groups)
+        found = [made]
+        if made.starved:
+            # Whether memory was ever short decides from which end the feed begins, and nobody has recorded it.
+            found.append(simulate(self.trace, self.server, arc, l2arc, self._groups, warm=True))
+        unknown = self._unknown(made) or (self._unknown(self.now) and f"now: {self._unknown(self.now)}")
+        if unknown:
+            return Size(arc, l2arc, None, None, None, None, made.headers, unknown)
+        below = _widest([self._part(each, BELOW) for each in found])
+        answered = Estimate(1 - below.value, 1 - below.high, 1 - below.low)
+        l2 = _widest([self._part(each, L2ARC) for each in found])
+        dram = _widest([self._part(each, DRAM) for each in found])
+        gain = None if is_now else self._gain(found)
+        return Size(arc, l2arc, dram, l2, answered, gain, made.headers)
+
+    def _unknown(self, made: Simulated) -> str:
+        """Why the sample cannot judge a size; "" if it can."""
+        if self._reads < _FEWEST_READS:
+            return f"the sample has only {self._reads:.0f} reads in the part that counts"
+        if made.blocks < _FEWEST_BLOCKS:
+            return f"it has room for only {made.blocks:.0f} blocks of the sample"
+        if not made.settled and made.total[BELOW] > _MOST_OPEN * self._whole(made)[0]:
+            return "the sample is too short to fill it"
+        return ""
+
+    def _whole(self, made: Simulated) -> tuple[float, Counts, Counts]:
+        """All reads as they are in the sample: their number, that of each stretch and of each group.
+
+        A sample with or without the block that is asked for most is no picture of all reads. So their number
+        is known from elsewhere, where it is: counted, or from what the server says it answered from disks.
+        """
+        trace, total = self.trace, self._reads
+        if trace.all_reads is not None:
+            total = trace.all_reads / trace.one_in
+            return total, np.full(STRETCHES, total / STRETCHES), np.full(GROUPS, total / GROUPS)
+        part, now = trace.measured_below, self.now
+        if part and now.total[BELOW]:
+            return now.total[BELOW] / part, now.stretches[:, BELOW] / part, now.groups[:, BELOW] / part
+        return total, made.stretches.sum(axis=1), made.groups.sum(axis=1)
+
+    def _part(self, made: Simulated, tier: int) -> Estimate:
+        """The part of all reads that a tier answers."""
+        total, stretches, groups = self._whole(made)
+        counts = (made.stretches, made.groups)
+        if tier == DRAM:
+            # What neither of the others has: whoever is not in the sample was asked for most, and is in DRAM.
+            parts = stretches - counts[0][:, 1:].sum(axis=1), groups - counts[1][:, 1:].sum(axis=1)
+        else:
+            parts = counts[0][:, tier], counts[1][:, tier]
+        value = float(parts[0].sum()) / total
+        reach = self._reach(parts, (stretches, groups)) + (self.off or 0)
+        open_ = value if tier == BELOW and not made.settled else 0.0
+        return _estimate(value, reach, open_)
+
+    def _gain(self, found: Sequence[Simulated]) -> Estimate | None:
+        """Of the reads that disks answer now, the part that they do not answer with these sizes."""
+        now = self.now
+        if not now.total[BELOW]:
+            return None
+        # The server's disagreement is one of all reads.
+        off = (self.off or 0) * self._whole(now)[0] / now.total[BELOW]
+        made = []
+        for each in found:
+            parts = [
+                (a - b)[:, BELOW] for a, b in ((now.stretches, each.stretches), (now.groups, each.groups))
+            ]
+            whole = now.stretches[:, BELOW], now.groups[:, BELOW]
+            value = float(parts[0].sum() / whole[0].sum())
+            made.append(_estimate(value, self._reach((parts[0], parts[1]), whole) + off, least=-math.inf))
+        return _widest(made)
+
+    def _reach(self, parts: tuple[Counts, Counts], wholes: tuple[Counts, Counts]) -> float:
+        """Half of the range of a ratio of sums, by stretches and by groups."""
+        variance = _variance(parts[0], wholes[0])
+        if self._groups:
+            variance += _variance(parts[1], wholes[1]) * (1 - 1 / self.trace.one_in)
+        return t_critical(_ALPHA, STRETCHES - 1) * math.sqrt(variance)
+
+    def _disagreement(self) -> float | None:
+        """The difference of the reads that disks answer, simulated and measured, in the same reads."""
+        measured = self.trace.measured
+        if measured is None:
+            return None
+        told = measured[self.trace.counts]
+        if not (told >= 0).any():
+            return None
+        simulated = self.now.total[BELOW] / max(self.now.total.sum(), 1)
+        return abs(float(simulated) - float((told[told >= 0] == BELOW).mean()))
+
+
+def _variance(parts: Counts, wholes: Counts) -> float:
+    """Of the ratio of both sums."""
+    number, total = parts.size, wholes.sum()
+    left = parts - parts.sum() / total * wholes
+    return float((left**2).sum() * number / (number - 1) / total**2)
+
+
+def _estimate(value: float, reach: float, open_: float = 0.0, least: float = 0.0) -> Estimate:
+    return Estimate(value, max(value - reach - open_, least), min(value + reach, 1.0))
+
+
+def _widest(found: Sequence[Estimate]) -> Estimate:
+    """The first, with the range of all."""
+    return Estimate(found[0].value, min(each.low for each in found), max(each.high for each in found))
+
+
+def knee(sizes: Sequence[tuple[int, Size]]) -> Size | None:
+    """Where a curve bends most: farthest above the line between its ends; None where that may be by chance.
+
+    V. Satopää et al.: Finding a "Kneedle" in a Haystack. ICDCS 2011.
+    """
+    known = list(_known(sizes))
+    if len(known) < 3:
+        return None
+    (first, start), (last, end) = known[0], known[-1]
+    best: tuple[float, Size] | None = None
+    for size, each in known[1:-1]:
+        assert each.answered and start.answered and end.answered, "only known ones are here"
+        part = (size - first) / (last - first)
+        line = start.answered.value + part * (end.answered.value - start.answered.value)
+        above = each.answered.value - line
+        if above > (each.answered.high - each.answered.low) / 2 and (best is None or above > best[0]):
+            best = above, each
+    return best[1] if best else None
+
+
+def _known(sizes: Sequence[tuple[int, Size]]) -> Iterator[tuple[int, Size]]:
+    yield from ((size, each) for size, each in sizes if each.answered)

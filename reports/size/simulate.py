@@ -1,0 +1,110 @@
+"""One pair of cache sizes, simulated with a trace. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.size.arc import Arc, Costs, OldArc
+from reports.size.l2arc import L2arc
+from reports.size.trace import GROUPS, STRETCHES, WARM_PART, Server, Trace, mixed
+
+# Reads by what answered them: DRAM, L2ARC and BELOW of reports.size.arc.
+Counts = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Counted reads of the stretches x 3 tiers, and of each group of blocks, simulated alone, x 3.
+
+    `settled`: the caches were full before the part that counts, so that what they had before is gone.
+    `headers`: bytes of DRAM of blocks that the L2ARC alone has. `blocks`: room of the miniature ARC, in
+    blocks. `starved`: more than one in a hundred blocks left the ARC before the feed came to them.
+    """
+
+    stretches: Counts
+    groups: Counts
+    settled: bool
+    headers: float
+    blocks: float
+    starved: bool
+
+    @property
+    def total(self) -> Counts:
+        return np.asarray(self.stretches.sum(axis=0))
+
+
+@dataclass
+class _Once:
+    tiers: npt.NDArray[np.int8]
+    settled: bool
+    headers: float
+    starved: bool
+
+
+def simulate(
+    trace: Trace, server: Server, arc: int, l2arc: int, groups: list[Trace] | None, warm: bool = False
+) -> Simulated:
+    """Both sizes in bytes; `l2arc`: of the device, 0: none. `groups`: of `groups_of`, None: not asked for.
+
+    `warm`: memory of the server was short once (reports.size.l2arc.Feed).
+    """
+    once = _simulated(trace, server, arc, l2arc, warm)
+    stretches = np.zeros((STRETCHES, 3))
+    place = (trace.place[trace.counts] - WARM_PART) / (1 - WARM_PART) * STRETCHES
+    np.add.at(stretches, (np.clip(place.astype(int), 0, STRETCHES - 1), once.tiers), 1)
+    of_groups = np.zeros((GROUPS, 3))
+    for number, group in enumerate(groups or ()):
+        of_groups[number] = np.bincount(_simulated(group, server, arc, l2arc, warm).tiers, minlength=3)
+    room = max(arc - server.overhead(arc, l2arc), 0) / trace.one_in
+    blocks = room / max(float(np.mean(trace.bytes_of)), 1)
+    return Simulated(stretches, of_groups, once.settled, once.headers, blocks, once.starved)
+
+
+def groups_of(trace: Trace) -> list[Trace]:
+    """Parts of the trace with blocks of their own, by hash."""
+    group = mixed(trace.hashed, 2) % np.uint64(GROUPS)
+    return [trace.only(group == np.uint64(number), GROUPS) for number in range(GROUPS)]
+
+
+def _simulated(trace: Trace, server: Server, arc_bytes: int, l2arc_bytes: int, warm: bool) -> _Once:
+    data = [server.cost(int(each)) for each in trace.bytes_of]
+    costs = Costs(data, server.header, server.l2_header, server.version >= (2, 2))
+    device = None
+    if size := server.device(l2arc_bytes):
+        device = L2arc(server.feed, size / trace.one_in, trace.one_in, trace.span_ns, warm)
+    overhead = server.overhead(arc_bytes, l2arc_bytes) / trace.one_in
+    arc = (Arc if server.version >= (2, 2) else OldArc)(costs, arc_bytes / trace.one_in, overhead, device)
+    if device:
+        device.join(arc)
+    run = _replay(arc, device)
+    begin = int(np.searchsorted(trace.place, WARM_PART))
+    run(trace, 0, begin)
+    settled = arc.full and (device is None or device.wrapped)
+    tiers = run(trace, begin, trace.block.size)
+    starved = device is not None and device.missed > trace.block.size / 100
+    return _Once(tiers, settled, arc.l2_only * server.l2_header * trace.one_in, starved)
+
+
+def _replay(arc: Arc, device: L2arc | None) -> Callable[[Trace, int, int], npt.NDArray[np.int8]]:
+    """A function that lets an ARC have accesses `first` to `end` of a trace: what answered the reads."""
+
+    def run(trace: Trace, first: int, end: int) -> npt.NDArray[np.int8]:
+        part = slice(first, end)
+        blocks, reads = trace.block[part].tolist(), trace.is_read[part].tolist()
+        # Without times each access is a second use.
+        times = np.arange(first, end) * 10**9 if trace.time_ns is None else trace.time_ns[part]
+        tiers: list[int] = []
+        for block, is_read, now_ns in zip(blocks, reads, times.tolist(), strict=True):
+            if device:
+                device.until(now_ns)
+            if is_read:
+                tiers.append(arc.read(block, now_ns))
+            else:
+                arc.write(block, now_ns)
+        return np.array(tiers, dtype=np.int8)
+
+    return run
