@@ -149,7 +149,7 @@ class Arc:
         self.state[block] = new
 
     def _shrink(self, state: int, wanted: float) -> int:
-        """Evict the oldest of a list until `wanted` bytes are free (arc_evict_impl). Returns how many were."""
+        """Evict the oldest of a list until `wanted` bytes are free (arc_evict_impl). Returns how many."""
         freed, blocks, data, below = 0, self.lists[state], self.costs.data, self.below
         while freed < wanted and blocks:
             block = next(iter(blocks))

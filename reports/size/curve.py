@@ -118,6 +118,8 @@ class _Estimates:
         self.now = simulate(trace, server, server.arc, server.l2arc, self._groups)
         self.off = self._disagreement()
         self._reads = float(trace.counts.sum())
+        self._group_reads = self.now.groups.sum(axis=1)
+        self._all_reads = None if trace.all_reads is None else trace.all_reads / trace.one_in
 
     def of(self, arc: int, l2arc: int) -> Size:
         if (arc, l2arc) not in self._done:
@@ -129,7 +131,7 @@ class _Estimates:
         made = self.now if is_now else simulate(self.trace, self.server, arc, l2arc, self._groups)
         found = [made]
         if made.starved:
-            # Whether memory was ever short decides from which end the feed begins, and nobody has recorded it.
+            # Whether memory was ever short decides at which end the feed begins, and nobody has recorded it.
             found.append(simulate(self.trace, self.server, arc, l2arc, self._groups, warm=True))
         unknown = self._unknown(made) or (self._unknown(self.now) and f"now: {self._unknown(self.now)}")
         if unknown:
@@ -157,28 +159,26 @@ class _Estimates:
         A sample with or without the block that is asked for most is no picture of all reads. So their number
         is known from elsewhere, where it is: counted, or from what the server says it answered from disks.
         """
-        trace, total = self.trace, self._reads
-        if trace.all_reads is not None:
-            total = trace.all_reads / trace.one_in
+        if self._all_reads is not None:
+            total = self._all_reads
             return total, np.full(STRETCHES, total / STRETCHES), np.full(GROUPS, total / GROUPS)
-        part, now = trace.measured_below, self.now
+        part, now = self.trace.measured_below, self.now
         if part and now.total[BELOW]:
             return now.total[BELOW] / part, now.stretches[:, BELOW] / part, now.groups[:, BELOW] / part
-        return total, made.stretches.sum(axis=1), made.groups.sum(axis=1)
+        return self._reads, made.stretches.sum(axis=1), made.groups.sum(axis=1)
 
     def _part(self, made: Simulated, tier: int) -> Estimate:
         """The part of all reads that a tier answers."""
-        total, stretches, groups = self._whole(made)
+        _, stretches, groups = self._whole(made)
         counts = (made.stretches, made.groups)
         if tier == DRAM:
             # What neither of the others has: whoever is not in the sample was asked for most, and is in DRAM.
             parts = stretches - counts[0][:, 1:].sum(axis=1), groups - counts[1][:, 1:].sum(axis=1)
         else:
             parts = counts[0][:, tier], counts[1][:, tier]
-        value = float(parts[0].sum()) / total
-        reach = self._reach(parts, (stretches, groups)) + (self.off or 0)
+        value, reach = self._ratio(parts, (stretches, groups))
         open_ = value if tier == BELOW and not made.settled else 0.0
-        return _estimate(value, reach, open_)
+        return _estimate(value, reach + (self.off or 0), open_)
 
     def _gain(self, found: Sequence[Simulated]) -> Estimate | None:
         """Of the reads that disks answer now, the part that they do not answer with these sizes."""
@@ -187,22 +187,35 @@ class _Estimates:
             return None
         # The server's disagreement is one of all reads.
         off = (self.off or 0) * self._whole(now)[0] / now.total[BELOW]
+        whole = now.stretches[:, BELOW], now.groups[:, BELOW]
         made = []
         for each in found:
-            parts = [
-                (a - b)[:, BELOW] for a, b in ((now.stretches, each.stretches), (now.groups, each.groups))
-            ]
-            whole = now.stretches[:, BELOW], now.groups[:, BELOW]
-            value = float(parts[0].sum() / whole[0].sum())
-            made.append(_estimate(value, self._reach((parts[0], parts[1]), whole) + off, least=-math.inf))
+            stretches, groups = now.stretches - each.stretches, now.groups - each.groups
+            value, reach = self._ratio((stretches[:, BELOW], groups[:, BELOW]), whole)
+            made.append(_estimate(value, reach + off, least=-math.inf))
         return _widest(made)
 
-    def _reach(self, parts: tuple[Counts, Counts], wholes: tuple[Counts, Counts]) -> float:
-        """Half of the range of a ratio of sums, by stretches and by groups."""
-        variance = _variance(parts[0], wholes[0])
+    def _ratio(self, parts: tuple[Counts, Counts], wholes: tuple[Counts, Counts]) -> tuple[float, float]:
+        """A ratio of sums, and half of its range; both by stretches and by groups.
+
+        Where the number of all reads is known, the sums are corrected for the sample's share of them, as far
+        as groups with more reads have more of a sum (Cochran, ch. 7: the regression estimate).
+        """
+        part, whole = float(parts[0].sum()), float(wholes[0].sum())
+        variance = _variance(parts[0] - part / whole * wholes[0], whole, 1)
         if self._groups:
-            variance += _variance(parts[1], wholes[1]) * (1 - 1 / self.trace.one_in)
-        return t_critical(_ALPHA, STRETCHES - 1) * math.sqrt(variance)
+            reads = self._group_reads - self._group_reads.mean()
+            missing = 0.0 if self._all_reads is None else self._all_reads - self._reads
+            known = missing != 0 and reads.any()
+            slopes = [float(reads @ each[1] / (reads @ reads)) if known else 0.0 for each in (parts, wholes)]
+            part, whole = part + slopes[0] * missing, whole + slopes[1] * missing
+            left = parts[1] - part / whole * wholes[1]
+            if known:
+                left = left - float(reads @ left / (reads @ reads)) * reads
+            left_out = 1 - 1 / self.trace.one_in
+            variance += _variance(left - left.mean(), float(wholes[1].sum()), 1 + known) * left_out
+        freedom = min(GROUPS, STRETCHES) - 1 if self._groups else STRETCHES - 1
+        return part / whole, t_critical(_ALPHA, freedom) * math.sqrt(variance)
 
     def _disagreement(self) -> float | None:
         """The difference of the reads that disks answer, simulated and measured, in the same reads."""
@@ -216,11 +229,9 @@ class _Estimates:
         return abs(float(simulated) - float((told[told >= 0] == BELOW).mean()))
 
 
-def _variance(parts: Counts, wholes: Counts) -> float:
-    """Of the ratio of both sums."""
-    number, total = parts.size, wholes.sum()
-    left = parts - parts.sum() / total * wholes
-    return float((left**2).sum() * number / (number - 1) / total**2)
+def _variance(left: Counts, whole: float, fitted: int) -> float:
+    """Of a ratio of sums, from what each part of them has more than its share. `fitted`: numbers."""
+    return float((left**2).sum() * left.size / (left.size - fitted) / whole**2)
 
 
 def _estimate(value: float, reach: float, open_: float = 0.0, least: float = 0.0) -> Estimate:
