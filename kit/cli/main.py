@@ -51,6 +51,7 @@ TARGETS = {
     "compare": "kit.cli.stored.compare:compare",
     "trend": "kit.cli.stored.trend:trend",
     "sheet": "kit.cli.stored.sheet:sheet",
+    "size": "kit.cli.stored.size:size",
     "import": "kit.cli.stored.import_:import_",
     "tag": "kit.cli.stored.tag:tag",
     "clean": "kit.cli.clean:clean_command",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kit.core.units import format_iec
 from reports.size.arc import BELOW, DRAM, L2ARC
 from reports.size.simulate import Counts, Simulated, groups_of, simulate
 from reports.size.trace import GROUPS, STRETCHES, Server, Trace
@@ -61,8 +62,8 @@ class Size:
 class Sizing:
     """The answer of `hsp size`. `arcs`: with the L2ARC of now, `l2arcs`: with the ARC of now, by size.
 
-    `off`: by how much the simulation of the sizes of now and the server's own counts differ in the reads of
-    the sample, a part of 1; all ranges are wider by it. None: it is not known.
+    `simulated_below`, `measured_below`: of the sampled reads, the part that disks answer now, in the
+    simulation and on the server; `off`: their difference, by which all ranges are wider. None: not known.
     """
 
     trace: Trace
@@ -71,7 +72,8 @@ class Sizing:
     arcs: tuple[Size, ...]
     l2arcs: tuple[Size, ...]
     off: float | None
-    simulated_now: float
+    simulated_below: float
+    measured_below: float | None
     arc_knee: Size | None
     l2arc_knee: Size | None
 
@@ -90,11 +92,11 @@ def sizing_of(trace: Trace, server: Server, arcs: Sequence[int] = (), l2arcs: Se
     of_arc = [estimates.of(size, server.l2arc) for size in sorted({*arcs})]
     of_l2arc = [estimates.of(server.arc, size) for size in sorted({*l2arcs})]
     now = estimates.of(server.arc, server.l2arc)
-    simulated = 1 - float(estimates.now.total[BELOW] / max(estimates.now.total.sum(), 1))
     # A curve of L2ARC sizes begins where there is none.
     none = [estimates.of(server.arc, 0)] if of_l2arc and server.l2arc == 0 else []
     return Sizing(
-        trace, server, now, tuple(of_arc), tuple(of_l2arc), estimates.off, simulated,
+        trace, server, now, tuple(of_arc), tuple(of_l2arc), estimates.off, estimates.simulated_below,
+        estimates.measured_below,
         knee([(each.arc, each) for each in of_arc]), knee([(each.l2arc, each) for each in none + of_l2arc]),
     )  # fmt: skip
 
@@ -116,7 +118,9 @@ class _Estimates:
         self._groups = groups_of(trace) if trace.one_in > 1 else None
         self._done: dict[tuple[int, int], Size] = {}
         self.now = simulate(trace, server, server.arc, server.l2arc, self._groups)
-        self.off = self._disagreement()
+        self.simulated_below = float(self.now.total[BELOW] / max(self.now.total.sum(), 1))
+        self.measured_below = self._measured()
+        self.off = None if self.measured_below is None else abs(self.simulated_below - self.measured_below)
         self._reads = float(trace.counts.sum())
         self._group_reads = self.now.groups.sum(axis=1)
         self._all_reads = None if trace.all_reads is None else trace.all_reads / trace.one_in
@@ -133,8 +137,7 @@ class _Estimates:
         if made.starved:
             # Whether memory was ever short decides at which end the feed begins, and nobody has recorded it.
             found.append(simulate(self.trace, self.server, arc, l2arc, self._groups, warm=True))
-        unknown = self._unknown(made) or (self._unknown(self.now) and f"now: {self._unknown(self.now)}")
-        if unknown:
+        if unknown := self._unknown(made, arc, l2arc):
             return Size(arc, l2arc, None, None, None, None, made.headers, unknown)
         below = _widest([self._part(each, BELOW) for each in found])
         answered = Estimate(1 - below.value, 1 - below.high, 1 - below.low)
@@ -143,15 +146,17 @@ class _Estimates:
         gain = None if is_now else self._gain(found)
         return Size(arc, l2arc, dram, l2, answered, gain, made.headers)
 
-    def _unknown(self, made: Simulated) -> str:
+    def _unknown(self, made: Simulated, arc: int, l2arc: int) -> str:
         """Why the sample cannot judge a size; "" if it can."""
         if self._reads < _FEWEST_READS:
             return f"the sample has only {self._reads:.0f} reads in the part that counts"
         if made.blocks < _FEWEST_BLOCKS:
             return f"it has room for only {made.blocks:.0f} blocks of the sample"
-        if not made.settled and made.total[BELOW] > _MOST_OPEN * self._whole(made)[0]:
-            return "the sample is too short to fill it"
-        return ""
+        if made.settled or made.total[BELOW] <= _MOST_OPEN * self._whole(made)[0]:
+            return ""
+        if self.trace.seen_bytes < arc + l2arc:
+            return f"the sample has asked for only {format_iec(self.trace.seen_bytes)}"
+        return "the first half of the sample does not fill it"
 
     def _whole(self, made: Simulated) -> tuple[float, Counts, Counts]:
         """All reads as they are in the sample: their number, that of each stretch and of each group.
@@ -183,7 +188,7 @@ class _Estimates:
     def _gain(self, found: Sequence[Simulated]) -> Estimate | None:
         """Of the reads that disks answer now, the part that they do not answer with these sizes."""
         now = self.now
-        if not now.total[BELOW]:
+        if not now.total[BELOW] or self._unknown(now, self.server.arc, self.server.l2arc):
             return None
         # The server's disagreement is one of all reads.
         off = (self.off or 0) * self._whole(now)[0] / now.total[BELOW]
@@ -217,16 +222,12 @@ class _Estimates:
         freedom = min(GROUPS, STRETCHES) - 1 if self._groups else STRETCHES - 1
         return part / whole, t_critical(_ALPHA, freedom) * math.sqrt(variance)
 
-    def _disagreement(self) -> float | None:
-        """The difference of the reads that disks answer, simulated and measured, in the same reads."""
+    def _measured(self) -> float | None:
+        """The part of the sampled reads that disks answered on the server."""
         measured = self.trace.measured
-        if measured is None:
-            return None
-        told = measured[self.trace.counts]
-        if not (told >= 0).any():
-            return None
-        simulated = self.now.total[BELOW] / max(self.now.total.sum(), 1)
-        return abs(float(simulated) - float((told[told >= 0] == BELOW).mean()))
+        told = measured[self.trace.counts] if measured is not None else np.array([], dtype=np.int8)
+        told = told[told >= 0]
+        return float((told == BELOW).mean()) if told.size else None
 
 
 def _variance(left: Counts, whole: float, fitted: int) -> float:

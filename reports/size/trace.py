@@ -16,7 +16,7 @@ Integers = npt.NDArray[np.int64]
 # Groups of blocks, and stretches of the part that counts.
 GROUPS, STRETCHES = 8, 12
 # Of accesses that are sampled down: more take minutes to simulate and tell no more.
-MOST_BLOCKS, MOST_ACCESSES = 1 << 16, 400_000
+MOST_BLOCKS, MOST_ACCESSES = 1 << 16, 300_000
 # The first part fills the caches of the simulation, the rest counts.
 WARM_PART = 0.5
 

@@ -1,0 +1,101 @@
+"""`hsp size RUN|FILE`: what a larger ARC, or an L2ARC, would answer of the reads that disks answer now."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kit.cli.options import RUN, JsonOption, ResultsOption
+from kit.cli.result import OutputOption, OutputTargets, format_option
+from kit.core.errors import EXIT_UNKNOWN, ConfigError
+from kit.core.output import as_json
+from kit.core.units import parse_size_bytes
+from kit.session.sizing.size import Asked, sized
+from kit.store.run_name import find_phase
+from reports.output import size_table
+from reports.page import size_page
+from reports.size.words import as_json as size_json
+from reports.size.words import is_known
+
+Format = Literal["text", "json", "markdown", "html"]
+_SERVER = "Server of a list of keys (a run says these itself)"
+
+
+def _size(option: str, text: str | None) -> int | None:
+    """Raises ConfigError."""
+    try:
+        return None if text is None else parse_size_bytes(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}", f"for example: {option} 64GiB") from None
+
+
+def size(
+    source: Annotated[
+        str, RUN(metavar="RUN|FILE", help="A run or RUN:PHASE with sampled keys, or a list of keys (CSV).")
+    ],
+    arc: Annotated[
+        list[str] | None, typer.Option("--arc", metavar="SIZE", help="An ARC to judge. Repeatable.")
+    ] = None,
+    l2arc: Annotated[
+        list[str] | None, typer.Option("--l2arc", metavar="SIZE", help="An L2ARC to judge. Repeatable.")
+    ] = None,
+    arc_now: Annotated[
+        str | None, typer.Option("--arc-now", metavar="SIZE", help="The ARC now.", rich_help_panel=_SERVER)
+    ] = None,
+    l2arc_now: Annotated[
+        str | None,
+        typer.Option("--l2arc-now", metavar="SIZE", help="The L2ARC now.", rich_help_panel=_SERVER),
+    ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option("--block", metavar="SIZE", help="Of each block.", rich_help_panel=_SERVER),
+    ] = None,
+    zfs: Annotated[
+        str | None, typer.Option("--zfs", metavar="VERSION", help="Of OpenZFS.", rich_help_panel=_SERVER)
+    ] = None,
+    tunable: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tunable", metavar="NAME=N", help="Of the L2ARC's feed. Repeatable.", rich_help_panel=_SERVER
+        ),
+    ] = None,
+    compressratio: Annotated[
+        float,
+        typer.Option(
+            "--compressratio", min=1, max=1000, metavar="X", help="As `zfs get` has it: 1.50x is 1.5."
+        ),
+    ] = 1.0,
+    output: OutputOption = None,
+    kind: Annotated[Format | None, format_option(Format)] = None,
+    json_output: JsonOption = False,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Say what a larger ARC, or an L2ARC, would answer of the reads that disks answer now.
+
+    Exit code 3 if the sample cannot tell.
+
+    Examples:
+      hsp size my-server -o size.html           of a run or observation that sampled keys
+      hsp size my-server --l2arc 400GB          of one size
+      hsp size keys.csv --arc-now 64GiB --block 128KiB
+    """
+    result = OutputTargets.of(kind, output, json_output)
+    path = source if os.path.isfile(source) else find_phase(source, results)
+    asked = Asked(
+        [_size("--arc", each) or 0 for each in arc or []],
+        [_size("--l2arc", each) or 0 for each in l2arc or []],
+        _size("--arc-now", arc_now), _size("--l2arc-now", l2arc_now), _size("--block", block),
+        zfs, tunable or [], compressratio,
+    )  # fmt: skip
+    found = sized(Path(path), asked)
+    result.write({
+        "text": lambda width: size_table.plain(found.sizing, found.notes, width),
+        "json": lambda _: as_json(size_json(found.sizing, found.name, found.notes)),
+        "markdown": lambda _: size_table.markdown(found.sizing, found.notes),
+        "html": lambda _: size_page.render(found.sizing, found.name, found.notes, emulated=found.emulated),
+    })  # fmt: skip
+    if not is_known(found.sizing):
+        raise typer.Exit(EXIT_UNKNOWN)

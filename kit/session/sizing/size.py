@@ -1,0 +1,243 @@
+"""The work of `hsp size`: a trace, the server that it is of, and what other sizes of caches would answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from kit.core.errors import ConfigError
+from kit.core.text import listed, safe_text
+from kit.sizes import tier_sizes
+from kit.sizes.tier_sizes import LABELS_BYTES, LEAST_ARC_BYTES, Sizes, record_cost, structures
+from kit.store.manifest import Manifest, read_manifest
+from kit.store.phase import Phase
+from kit.store.run_directory import named_run
+from kit.store.tables import deciding_layer, read_keys, read_latency
+from kit.zfs.openzfs_version import ZfsVersion, parse
+from kit.session.sizing.key_list import read_key_list
+from reports.size.arc import BELOW
+from reports.size.curve import Sizing, sizing_of
+from reports.size.l2arc import Feed
+from reports.size.trace import TIER_NUMBERS, WARM_PART, Server, Trace
+
+_MOST_BYTES = 1 << 60
+_TUNABLES = {
+    "l2arc_write_max", "l2arc_write_boost", "l2arc_headroom", "l2arc_feed_secs", "l2arc_feed_min_ms",
+    "l2arc_feed_again", "l2arc_mfuonly", "zfs_multilist_num_sublists",
+}  # fmt: skip
+_FEWEST_SUBLISTS = 4
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options of the command. `arcs`, `l2arcs`: sizes to judge; `arc`, `l2arc`: of now; None: of the run."""
+
+    arcs: Sequence[int] = ()
+    l2arcs: Sequence[int] = ()
+    arc: int | None = None
+    l2arc: int | None = None
+    block: int | None = None
+    version: str | None = None
+    tunables: Sequence[str] = ()
+    compressratio: float = 1.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`name`: of the run or the file. `notes`: what was taken for granted, as sentences."""
+
+    name: str
+    sizing: Sizing
+    notes: tuple[str, ...]
+    emulated: bool = False
+
+
+def sized(path: Path, asked: Asked) -> Answer:
+    """What a run, RUN:PHASE or a list of keys tells of other sizes. Raises ConfigError."""
+    run, _, phase = str(path).rpartition(":")
+    if path.is_dir() or (run and Path(run).is_dir()):
+        return _of_run(Path(path if path.is_dir() else run), "" if path.is_dir() else phase, asked)
+    trace = read_key_list(path, asked.block)
+    if asked.arc is None:
+        raise ConfigError(
+            f"{path}: a list of keys does not say how large the ARC is",
+            "add --arc-now, such as --arc-now 64GiB",
+        )
+    notes = [f"{_version(None)} is taken (--zfs)."] if asked.version is None else []
+    if trace.time_ns is None:
+        notes.append("The list has no times: all that leaves the ARC is taken to be in the L2ARC.")
+    server, more = _server(trace, asked, {}, asked.arc, asked.l2arc or 0, asked.version, 0)
+    return _answer(path.name, trace, server, asked, [*notes, *more])
+
+
+def _answer(
+    name: str, trace: Trace, server: Server, asked: Asked, notes: Sequence[str], emulated: bool = False
+) -> Answer:
+    for size in (*asked.arcs, server.arc):
+        if size < LEAST_ARC_BYTES:
+            raise ConfigError(f"an ARC of {size} bytes: OpenZFS has none below 64MiB", "give a larger one")
+    for size in (*asked.arcs, *asked.l2arcs, server.arc, server.l2arc):
+        if size > _MOST_BYTES:
+            raise ConfigError(f"{size} bytes are more than any cache has", "give a size below 1024PiB")
+    return Answer(name, sizing_of(trace, server, asked.arcs, asked.l2arcs), tuple(notes), emulated)
+
+
+def _of_run(path: Path, phase: str, asked: Asked) -> Answer:
+    directory = named_run(path)
+    manifest = read_manifest(directory)
+    keys = read_keys(directory)
+    if not keys.height:
+        raise ConfigError(
+            f"{path}: it has no keys.parquet: it did not sample which blocks were asked for",
+            "`hsp observe --keys`, or `keys = 8` in a phase of a workload, samples them",
+        )
+    name, keys = _of_phase(path, keys, phase)
+    stored = next((each for each in manifest.phases if each.name == name), None)
+    if stored is None and manifest.phases:
+        stored = manifest.phases[-1]
+    trace = _trace(path, keys)
+    latency = read_latency(directory)
+    below = _measured_below(latency, manifest, stored, trace, keys)
+    trace = Trace(**{**vars(trace), "measured_below": below})
+    tunables = {**manifest.modules.get("zfs", {}), **{t.name: t.set for t in manifest.tunables if t.set}}
+    arc, l2arc = _sizes_now(path, manifest, stored, tunables, asked)
+    version = asked.version or (manifest.versions or {}).get("zfs")
+    cpus = max((each.cpus for each in stored.cpu), default=0) if stored else 0
+    server, notes = _server(trace, asked, tunables, arc, l2arc, version, cpus)
+    label = f"{path.name}:{name}" if name else path.name
+    return _answer(label, trace, server, asked, notes, bool(manifest.testbed.emulated))
+
+
+def _of_phase(path: Path, keys: pl.DataFrame, phase: str) -> tuple[str, pl.DataFrame]:
+    """The one phase that has keys, or the one that was asked for. Raises ConfigError."""
+    names = keys["phase"].unique(maintain_order=True).to_list()
+    if not phase and len(names) > 1 or phase and phase not in names:
+        found = listed([safe_text(str(name)) for name in names[:8]])
+        raise ConfigError(f"{path}: keys were sampled in {found}", f"name one: {path.name}:PHASE")
+    chosen = phase or names[0]
+    return chosen, keys.filter(pl.col("phase") == chosen).sort("time_ns", maintain_order=True)
+
+
+def _trace(path: Path, keys: pl.DataFrame) -> Trace:
+    one_in = keys["one_in"].unique().sort().to_list()
+    if len(one_in) > 1:
+        raise ConfigError(
+            f"{path}: blocks were sampled at {len(one_in)} rates, one in {one_in[0]} to one in {one_in[-1]}",
+            "sample again; a larger number from the beginning keeps it",
+        )
+    keys = keys.filter(pl.col("op").is_in(["read", "write"]))
+    if not keys.height:
+        raise ConfigError(f"{path}: keys.parquet has neither reads nor writes", "sample again under load")
+    blocks, last, number = np.unique(keys["key"].to_numpy()[::-1], return_index=True, return_inverse=True)
+    times = keys["time_ns"].to_numpy()
+    tiers = keys["tier"].replace_strict(TIER_NUMBERS, default=-1, return_dtype=pl.Int8).to_numpy()
+    return Trace(
+        block=number[::-1].astype(np.int64), is_read=(keys["op"] == "read").to_numpy(),
+        time_ns=times - times[0], bytes_of=keys["block_bytes"].to_numpy()[::-1][last], hashed=blocks,
+        place=np.arange(keys.height) / keys.height, one_in=float(one_in[0]), measured=tiers,
+    )  # fmt: skip
+
+
+def _measured_below(
+    latency: pl.DataFrame, manifest: Manifest, phase: Phase | None, trace: Trace, keys: pl.DataFrame
+) -> float | None:
+    """The part of all reads that neither cache answered, in the time that counts, by the server's counts."""
+    layer = deciding_layer(latency["layer"].unique().to_list())
+    begin = int(keys["time_ns"][int(np.searchsorted(trace.place, WARM_PART))])
+    begin += phase.start_ns if phase else 0
+    rows = latency.filter(
+        (pl.col("layer") == layer) & (pl.col("op") == "read") & (pl.col("time_ns") >= begin)
+        & ((pl.col("phase") == phase.name) if phase else True)
+    )  # fmt: skip
+    counts = dict(rows.group_by("tier").agg(pl.col("count").sum()).iter_rows())
+    told = {tier: count for tier, count in counts.items() if tier in TIER_NUMBERS}
+    # Where most are not told, those that are may be any.
+    if not sum(told.values()) or sum(told.values()) < sum(counts.values()) / 2:
+        return None
+    below = sum(count for tier, count in told.items() if TIER_NUMBERS[tier] == BELOW)
+    return float(below / sum(told.values()))
+
+
+def _sizes_now(
+    path: Path, manifest: Manifest, phase: Phase | None, tunables: Mapping[str, str], asked: Asked
+) -> tuple[int, int]:
+    """ARC and L2ARC: as asked for, as set, or as the server's counters had them in the end."""
+    limit = tunables.get("zfs_arc_max", "0")
+    counters = phase.arc if phase else None
+    arc = asked.arc or (int(limit) if limit.isdecimal() and len(limit) < 20 else 0)
+    arc = arc or (counters.size_bytes if counters else 0) or 0
+    if not arc:
+        raise ConfigError(
+            f"{path}: it does not say how large the ARC is", "add --arc-now, such as --arc-now 64GiB"
+        )
+    if asked.l2arc is not None:
+        return arc, asked.l2arc
+    devices = [each.size_bytes for each in manifest.testbed.of_role("cache") if each.size_bytes]
+    return arc, sum(devices) or (counters.l2arc_bytes if counters else 0) or 0
+
+
+def _version(text: str | None) -> ZfsVersion:
+    try:
+        return parse(text) if text else tier_sizes.NEWEST
+    except ValueError as error:
+        raise ConfigError(f"--zfs: {error}", "such as --zfs 2.3") from None
+
+
+def _server(
+    trace: Trace, asked: Asked, found: Mapping[str, str], arc: int, l2arc: int, version: str | None, cpus: int
+) -> tuple[Server, list[str]]:
+    known = _version(version)
+    own = structures(known)
+    notes = []
+    feed_notes = not {"l2arc_write_max"} & {*found, *(each.partition("=")[0] for each in asked.tunables)}
+    if feed_notes:
+        notes.append(f"Tunables of the L2ARC are the defaults of {known}.")
+    if asked.compressratio == 1:
+        notes.append("Blocks are taken to be as large in the caches as before compression (--compressratio).")
+    mean = max(int(np.mean(trace.bytes_of)), 512)
+
+    def stored(size: int) -> int:
+        return max(int(size / asked.compressratio), 1)
+
+    def overhead(arc_bytes: int, l2arc_bytes: int) -> int:
+        sizes = Sizes(
+            stored(mean), max(int(trace.seen_bytes / asked.compressratio), mean), arc_bytes, l2arc_bytes,
+            version=known,
+        )  # fmt: skip
+        content = tier_sizes.content(sizes)
+        return min(content.metadata + content.dbuf, arc_bytes)
+
+    return Server(
+        arc, l2arc, (known.major, known.minor), own.header, own.l2_header,
+        lambda size: record_cost(stored(size), known) - own.header, overhead,
+        lambda size: max(size - LABELS_BYTES, 0), _feed(asked, found, own.l2arc_write, cpus, trace),
+    ), notes  # fmt: skip
+
+
+def _feed(asked: Asked, found: Mapping[str, str], write: int, cpus: int, trace: Trace) -> Feed:
+    values = {name: int(text) for name, text in found.items() if name in _TUNABLES and _is_number(text)}
+    for each in asked.tunables:
+        name, equals, text = each.partition("=")
+        if name not in _TUNABLES or not equals or not _is_number(text):
+            raise ConfigError(
+                f"--tunable {safe_text(each[:60])}: not NAME=NUMBER of {', '.join(sorted(_TUNABLES))}",
+                "such as --tunable l2arc_write_max=67108864",
+            )
+        values[name] = int(text)
+    # The default of 8 came with the larger writes.
+    headroom = 2 if write < 32 << 20 else 8
+    get = values.get
+    return Feed(
+        get("l2arc_write_max") or write, get("l2arc_write_boost", write), get("l2arc_headroom", headroom),
+        max(get("l2arc_feed_secs", 1), 1) * 10**9, max(get("l2arc_feed_min_ms", 200), 1) * 10**6,
+        get("l2arc_feed_again", 1) != 0, get("l2arc_mfuonly", 0) != 0,
+        get("zfs_multilist_num_sublists") or max(cpus, _FEWEST_SUBLISTS), trace.time_ns is not None,
+    )  # fmt: skip
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
