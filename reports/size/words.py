@@ -8,7 +8,7 @@ from typing import Any
 from kit.core.units import commas, format_binary_bytes, format_percent
 from reports.size.curve import Estimate, Size, Sizing
 
-HEAD = ("size", "DRAM", "L2ARC", "both", "of disk reads now", "DRAM for headers")
+HEAD = ("Size", "DRAM", "L2ARC", "Both (range)", "Of disk reads now", "DRAM for headers")
 _UNKNOWN = "not known"
 # More than that and the simulation does not know this server.
 MOST_OFF = 0.1
