@@ -64,6 +64,7 @@ class Sizing:
 
     `simulated_below`, `measured_below`: of the sampled reads, the part that disks answer now, in the
     simulation and on the server; `off`: their difference, by which all ranges are wider. None: not known.
+    `asked`: whether somebody asked for these sizes.
     """
 
     trace: Trace
@@ -76,6 +77,7 @@ class Sizing:
     measured_below: float | None
     arc_knee: Size | None
     l2arc_knee: Size | None
+    asked: bool
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -85,7 +87,8 @@ class Sizing:
 def sizing_of(trace: Trace, server: Server, arcs: Sequence[int] = (), l2arcs: Sequence[int] = ()) -> Sizing:
     """`arcs`, `l2arcs`: sizes that were asked for, in bytes; without any, some around what there is."""
     trace = trace.sampled_down()
-    if not arcs and not l2arcs:
+    asked = bool(arcs or l2arcs)
+    if not asked:
         arcs = [int(server.arc * step) for step in _ARC_STEPS]
         l2arcs = _l2arc_steps(trace, server)
     estimates = _Estimates(trace, server)
@@ -94,11 +97,12 @@ def sizing_of(trace: Trace, server: Server, arcs: Sequence[int] = (), l2arcs: Se
     now = estimates.of(server.arc, server.l2arc)
     # A curve of L2ARC sizes begins where there is none.
     none = [estimates.of(server.arc, 0)] if of_l2arc and server.l2arc == 0 else []
-    return Sizing(
-        trace, server, now, tuple(of_arc), tuple(of_l2arc), estimates.off, estimates.simulated_below,
-        estimates.measured_below,
-        knee([(each.arc, each) for each in of_arc]), knee([(each.l2arc, each) for each in none + of_l2arc]),
-    )  # fmt: skip
+    knees = (
+        knee([(each.arc, each) for each in of_arc]),
+        knee([(each.l2arc, each) for each in none + of_l2arc]),
+    )
+    below = estimates.off, estimates.simulated_below, estimates.measured_below
+    return Sizing(trace, server, now, tuple(of_arc), tuple(of_l2arc), *below, *knees, asked)
 
 
 def _l2arc_steps(trace: Trace, server: Server) -> list[int]:

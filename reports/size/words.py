@@ -10,6 +10,7 @@ from reports.size.curve import Estimate, Size, Sizing
 
 HEAD = ("Size", "DRAM", "L2ARC", "Both (range)", "Of disk reads now", "DRAM for headers")
 _UNKNOWN = "not known"
+_MOST_SAID = 3
 # More than that and the simulation does not know this server.
 MOST_OFF = 0.1
 
@@ -23,6 +24,8 @@ def headline(sizing: Sizing) -> str:
             f"{format_percent(sizing.measured_below or 0)} on the server."
         )
     chosen = [each for each in (_of_l2arc(sizing), _of_arc(sizing)) if each]
+    if sizing.asked:
+        chosen = [each for each in (*sizing.l2arcs, *sizing.arcs) if each.gain][:_MOST_SAID]
     if not chosen:
         reasons = [each.unknown for each in (sizing.now, *sizing.sizes) if each.unknown]
         if not reasons:

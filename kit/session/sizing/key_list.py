@@ -8,6 +8,7 @@ SHARDS", USENIX FAST 2015).
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +53,7 @@ class _Layout:
         lines = (line for line in block.data.splitlines() if line.strip() and not line.startswith(b"#"))
         first = next(lines, b"").decode("utf-8", "replace")
         self.separator = next((each for each in (",", "\t", ";", " ") if each in first), ",")
-        cells = [cell.strip().strip('"').lower() for cell in first.split(self.separator)]
+        cells = [cell.strip().lower() for cell in _cells(first, self.separator)]
         self.header = cells[0] == "key" or any(cell in _COLUMNS for cell in cells[1:])
         names = cells if self.header else list(_COLUMNS[: len(cells)])
         if len(cells) > (_MOST_COLUMNS if self.header else len(_COLUMNS)):
@@ -130,6 +131,13 @@ class _Layout:
         raise self.source.fail(line, f"{column} is {value!r}, not {needed}", _EXAMPLE)
 
 
+def _cells(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator))
+    except csv.Error:
+        return line.split(separator)
+
+
 class _Sample:
     """Requests of one in `one_in` blocks, as they come. `rows`: of the whole list."""
 
@@ -169,15 +177,17 @@ class _Sample:
             raise ConfigError("one key has nearly all requests: there is nothing to sample", "")
         hashed, size, read, times, place = (np.concatenate(each) for each in zip(*self._parts, strict=True))
         blocks, last, number = np.unique(hashed[::-1], return_index=True, return_inverse=True)
-        # The part that counts begins where reads were counted.
-        half = min(self._reads, key=lambda each: abs(each[0] - self.rows * WARM_PART))
-        where = np.where(
-            place < half[0],
-            place / max(half[0], 1) * WARM_PART,
-            WARM_PART + (place - half[0]) / max(self.rows - half[0], 1) * (1 - WARM_PART),
-        )
         exact = self.one_in == 1
-        counted = np.count_nonzero(read & (where >= WARM_PART)) if exact else self._reads[-1][1] - half[1]
+        # The part that counts begins where reads were counted; where all are here, anywhere.
+        middle = self.rows * WARM_PART
+        half, before = min(self._reads, key=lambda each: abs(each[0] - middle))
+        half = round(middle) if exact else half
+        where = np.where(
+            place < half,
+            place / max(half, 1) * WARM_PART,
+            WARM_PART + (place - half) / max(self.rows - half, 1) * (1 - WARM_PART),
+        )
+        counted = np.count_nonzero(read & (where >= WARM_PART)) if exact else self._reads[-1][1] - before
         return Trace(
             block=number[::-1].astype(np.int64), is_read=read.astype(bool),
             time_ns=times.astype(np.int64) if has_times else None,

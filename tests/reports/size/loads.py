@@ -10,7 +10,7 @@ from reports.size.simulate import simulate
 from reports.size.trace import Server, Trace, mixed
 
 BLOCK = 8192
-READ_NS = 200_000
+READ_NS = 1_000_000
 MIB = 1 << 20
 
 
