@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.truth import bands, buying, caches, compare, durability, limits, series, soak, trend
+from tests.truth import bands, buying, caches, compare, durability, limits, series, sizing, soak, trend
 from tests.truth.trials import Trial
 
 AREAS: Mapping[str, Sequence[Trial]] = {
@@ -17,4 +17,5 @@ AREAS: Mapping[str, Sequence[Trial]] = {
     "bands": bands.TRIALS,
     "limits": limits.TRIALS,
     "caches": caches.TRIALS,
+    "sizing": sizing.TRIALS,
 }
