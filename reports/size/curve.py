@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kit.core.units import format_iec
 from reports.size.arc import BELOW, DRAM, L2ARC
-from reports.size.simulate import Counts, Simulated, groups_of, simulate
+from reports.size.simulate import Counts, Simulated, groups_by_hash, groups_of, simulate, stretches_of
 from reports.size.trace import GROUPS, STRETCHES, Server, Trace
 from reports.statistics.student import t_critical
 
@@ -59,12 +60,21 @@ class Size:
 
 
 @dataclass(frozen=True)
+class SmallBlocks:
+    """Blocks of at most `limit` bytes: `seen` bytes of them were asked for; their part of the disks' reads."""
+
+    limit: int
+    seen: int
+    of_disk_reads: Estimate
+
+
+@dataclass(frozen=True)
 class Sizing:
     """The answer of `hsp size`. `arcs`: with the L2ARC of now, `l2arcs`: with the ARC of now, by size.
 
     `simulated_below`, `measured_below`: of the sampled reads, the part that disks answer now, in the
     simulation and on the server; `off`: their difference, by which all ranges are wider. None: not known.
-    `asked`: whether somebody asked for these sizes.
+    `asked`: whether somebody asked for these sizes. `small`: what special vdevs could have.
     """
 
     trace: Trace
@@ -78,6 +88,7 @@ class Sizing:
     arc_knee: Size | None
     l2arc_knee: Size | None
     asked: bool
+    small: tuple[SmallBlocks, ...] = ()
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -102,7 +113,9 @@ def sizing_of(trace: Trace, server: Server, arcs: Sequence[int] = (), l2arcs: Se
         knee([(each.l2arc, each) for each in none + of_l2arc]),
     )
     below = estimates.off, estimates.simulated_below, estimates.measured_below
-    return Sizing(trace, server, now, tuple(of_arc), tuple(of_l2arc), *below, *knees, asked)
+    return Sizing(
+        trace, server, now, tuple(of_arc), tuple(of_l2arc), *below, *knees, asked, estimates.small()
+    )
 
 
 def _l2arc_steps(trace: Trace, server: Server) -> list[int]:
@@ -203,6 +216,33 @@ class _Estimates:
             value, reach = self._ratio((stretches[:, BELOW], groups[:, BELOW]), whole)
             made.append(_estimate(value, reach + off, least=-math.inf))
         return _widest(made)
+
+    def small(self) -> tuple[SmallBlocks, ...]:
+        """By limits that are powers of two, from the smallest blocks to those below the largest."""
+        trace, now = self.trace, self.now
+        found: list[SmallBlocks] = []
+        if not now.total[BELOW] or self._unknown(now, self.server.arc, self.server.l2arc):
+            return ()
+        at_disks = trace.counts.nonzero()[0][now.tiers == BELOW]
+        blocks = trace.block[at_disks]
+        group = groups_by_hash(trace)[blocks]
+        stretch = stretches_of(trace.place[at_disks])
+        smallest, largest = int(trace.bytes_of.min()), int(trace.bytes_of.max())
+
+        def counted(chosen: npt.NDArray[np.bool_]) -> tuple[Counts, Counts]:
+            """By stretch and by group."""
+            reads = chosen.astype(float)
+            by = ((stretch, STRETCHES), (group, GROUPS))
+            first, second = (np.bincount(of, reads, number).astype(np.float64) for of, number in by)
+            return first, second
+
+        wholes = counted(np.ones(blocks.size, bool))
+        for power in range((smallest - 1).bit_length(), (largest - 1).bit_length()):
+            value, reach = self._ratio(counted(trace.bytes_of[blocks] <= 1 << power), wholes)
+            seen = int(trace.bytes_of[trace.bytes_of <= 1 << power].sum() * trace.one_in)
+            if not found or seen != found[-1].seen:
+                found.append(SmallBlocks(1 << power, seen, _estimate(value, reach)))
+        return tuple(found)
 
     def _ratio(self, parts: tuple[Counts, Counts], wholes: tuple[Counts, Counts]) -> tuple[float, float]:
         """A ratio of sums, and half of its range; both by stretches and by groups.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from reports.size.arc import Arc, Costs, OldArc
 from reports.size.l2arc import L2arc
-from reports.size.trace import GROUPS, STRETCHES, WARM_PART, Server, Trace, mixed
+from reports.size.trace import GROUPS, STRETCHES, WARM_PART, Integers, Server, Trace, mixed
 
 # Reads by what answered them: DRAM, L2ARC and BELOW of reports.size.arc.
 Counts = npt.NDArray[np.float64]
@@ -21,12 +21,13 @@ class Simulated:
     """Counted reads of the stretches x 3 tiers, and of each group of blocks, simulated alone, x 3.
 
     `settled`: the caches were full before the part that counts, so that what they had before is gone.
-    `headers`: bytes of DRAM of blocks that the L2ARC alone has. `blocks`: room of the miniature ARC, in
+    `tiers`: of each counted read. `headers`: bytes of DRAM of blocks that the L2ARC alone has. `blocks`: room of the miniature ARC, in
     blocks. `starved`: more than one in a hundred blocks left the ARC before the feed came to them.
     """
 
     stretches: Counts
     groups: Counts
+    tiers: npt.NDArray[np.int8]
     settled: bool
     headers: float
     blocks: float
@@ -54,20 +55,30 @@ def simulate(
     """
     once = _simulated(trace, server, arc, l2arc, warm)
     stretches = np.zeros((STRETCHES, 3))
-    place = (trace.place[trace.counts] - WARM_PART) / (1 - WARM_PART) * STRETCHES
-    np.add.at(stretches, (np.clip(place.astype(int), 0, STRETCHES - 1), once.tiers), 1)
+    np.add.at(stretches, (stretches_of(trace.place[trace.counts]), once.tiers), 1)
     of_groups = np.zeros((GROUPS, 3))
     for number, group in enumerate(groups or ()):
         of_groups[number] = np.bincount(_simulated(group, server, arc, l2arc, warm).tiers, minlength=3)
     room = max(arc - server.overhead(arc, l2arc), 0) / trace.one_in
     blocks = room / max(float(np.mean(trace.bytes_of)), 1)
-    return Simulated(stretches, of_groups, once.settled, once.headers, blocks, once.starved)
+    return Simulated(stretches, of_groups, once.tiers, once.settled, once.headers, blocks, once.starved)
 
 
 def groups_of(trace: Trace) -> list[Trace]:
     """Parts of the trace with blocks of their own, by hash."""
-    group = mixed(trace.hashed, 2) % np.uint64(GROUPS)
-    return [trace.only(group == np.uint64(number), GROUPS) for number in range(GROUPS)]
+    group = groups_by_hash(trace)
+    return [trace.only(group == number, GROUPS) for number in range(GROUPS)]
+
+
+def groups_by_hash(trace: Trace) -> Integers:
+    """The group of each block."""
+    return (mixed(trace.hashed, 2) % np.uint64(GROUPS)).astype(np.int64)
+
+
+def stretches_of(place: npt.NDArray[np.float64]) -> Integers:
+    """The stretch of each access in the part that counts."""
+    stretch = ((place - WARM_PART) / (1 - WARM_PART) * STRETCHES).astype(np.int64)
+    return np.clip(stretch, 0, STRETCHES - 1)
 
 
 def _simulated(trace: Trace, server: Server, arc_bytes: int, l2arc_bytes: int, warm: bool) -> _Once:

@@ -103,6 +103,12 @@ def notes(sizing: Sizing) -> Iterator[str]:
             f"{format_percent(sizing.measured_below or 0, 1)} on the server: all ranges are wider by the "
             "difference."
         )
+    for each in sizing.small[-_MOST_SAID:]:
+        yield (
+            f"Special vdevs: blocks up to {format_binary_bytes(each.limit)} are {words(each.of_disk_reads)} of the "
+            f"reads that disks answer now; those that were asked for need {format_binary_bytes(each.seen)}. Only "
+            "what is written after special_small_blocks is set goes there."
+        )
     yield (
         "Ranges of 95 % have what other blocks and other times would change; not another load. Prefetch is "
         "not simulated."
@@ -127,19 +133,25 @@ def as_json(sizing: Sizing, name: str, more: Sequence[str]) -> dict[str, Any]:
         "l2arc": [_size_json(each) for each in sizing.l2arcs],
         "arc_knee_bytes": sizing.arc_knee.arc if sizing.arc_knee else None,
         "l2arc_knee_bytes": sizing.l2arc_knee.l2arc if sizing.l2arc_knee else None,
+        "small_blocks": [
+            {"limit_bytes": each.limit, "seen_bytes": each.seen, "of_disk_reads_now": _part_json(each.of_disk_reads)}
+            for each in sizing.small
+        ],
         "notes": [*notes(sizing), *more],
     }  # fmt: skip
 
 
 def _size_json(size: Size) -> dict[str, Any]:
-    def one(found: Estimate | None) -> dict[str, float] | None:
-        return {"value": found.value, "low": found.low, "high": found.high} if found else None
-
     return {
-        "arc_bytes": size.arc, "l2arc_bytes": size.l2arc, "dram": one(size.dram), "l2arc": one(size.l2),
-        "answered": one(size.answered), "of_disk_reads_now": one(size.gain),
-        "header_bytes": round(size.headers), "unknown": size.unknown,
+        "arc_bytes": size.arc, "l2arc_bytes": size.l2arc, "dram": _part_json(size.dram),
+        "l2arc": _part_json(size.l2), "answered": _part_json(size.answered),
+        "of_disk_reads_now": _part_json(size.gain), "header_bytes": round(size.headers),
+        "unknown": size.unknown,
     }  # fmt: skip
+
+
+def _part_json(found: Estimate | None) -> dict[str, float] | None:
+    return {"value": found.value, "low": found.low, "high": found.high} if found else None
 
 
 def _of_l2arc(sizing: Sizing) -> Size | None:
