@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kit.core.units import format_iec
 from reports.size.arc import BELOW, DRAM, L2ARC
 from reports.size.simulate import Counts, Simulated, groups_by_hash, groups_of, simulate, stretches_of
-from reports.size.trace import GROUPS, STRETCHES, Server, Trace
+from reports.size.trace import GROUPS, STRETCHES, BlockTrace, CacheServer
 from reports.statistics.student import t_critical
 
 # With 95 % confidence.
@@ -32,7 +32,7 @@ _MOST_L2ARC = 8
 
 
 @dataclass(frozen=True)
-class Estimate:
+class EstimatedPart:
     """A part of 1 with its range of 95 %."""
 
     value: float
@@ -51,10 +51,10 @@ class Size:
 
     arc: int
     l2arc: int
-    dram: Estimate | None
-    l2: Estimate | None
-    answered: Estimate | None
-    gain: Estimate | None
+    dram: EstimatedPart | None
+    l2: EstimatedPart | None
+    answered: EstimatedPart | None
+    gain: EstimatedPart | None
     headers: float
     unknown: str = ""
 
@@ -65,7 +65,7 @@ class SmallBlocks:
 
     limit: int
     seen: int
-    of_disk_reads: Estimate
+    of_disk_reads: EstimatedPart
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Sizing:
     `asked`: whether somebody asked for these sizes. `small`: what special vdevs could have.
     """
 
-    trace: Trace
-    server: Server
+    trace: BlockTrace
+    server: CacheServer
     now: Size
     arcs: tuple[Size, ...]
     l2arcs: tuple[Size, ...]
@@ -95,7 +95,9 @@ class Sizing:
         return (*self.arcs, *self.l2arcs)
 
 
-def sizing_of(trace: Trace, server: Server, arcs: Sequence[int] = (), l2arcs: Sequence[int] = ()) -> Sizing:
+def sizing_of(
+    trace: BlockTrace, server: CacheServer, arcs: Sequence[int] = (), l2arcs: Sequence[int] = ()
+) -> Sizing:
     """`arcs`, `l2arcs`: sizes that were asked for, in bytes; without any, some around what there is."""
     trace = trace.sampled_down()
     asked = bool(arcs or l2arcs)
@@ -118,7 +120,7 @@ def sizing_of(trace: Trace, server: Server, arcs: Sequence[int] = (), l2arcs: Se
     )
 
 
-def _l2arc_steps(trace: Trace, server: Server) -> list[int]:
+def _l2arc_steps(trace: BlockTrace, server: CacheServer) -> list[int]:
     """Powers of two of GiB, or of what is there, up to all blocks that were asked for and once more."""
     step = server.l2arc or server.arc
     most = max(trace.seen_bytes, step)
@@ -129,7 +131,7 @@ def _l2arc_steps(trace: Trace, server: Server) -> list[int]:
 class _Estimates:
     """Simulations of one trace. `off`: as of Sizing."""
 
-    def __init__(self, trace: Trace, server: Server) -> None:
+    def __init__(self, trace: BlockTrace, server: CacheServer) -> None:
         self.trace, self.server = trace, server
         # Where all blocks are in the sample, no other ones could have been.
         self._groups = groups_of(trace) if trace.one_in > 1 else None
@@ -157,7 +159,7 @@ class _Estimates:
         if unknown := self._unknown(made, arc, l2arc):
             return Size(arc, l2arc, None, None, None, None, made.headers, unknown)
         below = _widest([self._part(each, BELOW) for each in found])
-        answered = Estimate(1 - below.value, 1 - below.high, 1 - below.low)
+        answered = EstimatedPart(1 - below.value, 1 - below.high, 1 - below.low)
         l2 = _widest([self._part(each, L2ARC) for each in found])
         dram = _widest([self._part(each, DRAM) for each in found])
         gain = None if is_now else self._gain(found)
@@ -189,7 +191,7 @@ class _Estimates:
             return now.total[BELOW] / part, now.stretches[:, BELOW] / part, now.groups[:, BELOW] / part
         return self._reads, made.stretches.sum(axis=1), made.groups.sum(axis=1)
 
-    def _part(self, made: Simulated, tier: int) -> Estimate:
+    def _part(self, made: Simulated, tier: int) -> EstimatedPart:
         """The part of all reads that a tier answers."""
         _, stretches, groups = self._whole(made)
         counts = (made.stretches, made.groups)
@@ -202,7 +204,7 @@ class _Estimates:
         open_ = value if tier == BELOW and not made.settled else 0.0
         return _estimate(value, reach + (self.off or 0), open_)
 
-    def _gain(self, found: Sequence[Simulated]) -> Estimate | None:
+    def _gain(self, found: Sequence[Simulated]) -> EstimatedPart | None:
         """Of the reads that disks answer now, the part that they do not answer with these sizes."""
         now = self.now
         if not now.total[BELOW] or self._unknown(now, self.server.arc, self.server.l2arc):
@@ -279,13 +281,13 @@ def _variance(left: Counts, whole: float, fitted: int) -> float:
     return float((left**2).sum() * left.size / (left.size - fitted) / whole**2)
 
 
-def _estimate(value: float, reach: float, open_: float = 0.0, least: float = 0.0) -> Estimate:
-    return Estimate(value, max(value - reach - open_, least), min(value + reach, 1.0))
+def _estimate(value: float, reach: float, open_: float = 0.0, least: float = 0.0) -> EstimatedPart:
+    return EstimatedPart(value, max(value - reach - open_, least), min(value + reach, 1.0))
 
 
-def _widest(found: Sequence[Estimate]) -> Estimate:
+def _widest(found: Sequence[EstimatedPart]) -> EstimatedPart:
     """The first, with the range of all."""
-    return Estimate(found[0].value, min(each.low for each in found), max(each.high for each in found))
+    return EstimatedPart(found[0].value, min(each.low for each in found), max(each.high for each in found))
 
 
 def knee(sizes: Sequence[tuple[int, Size]]) -> Size | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from reports.size.arc import Arc, Costs, OldArc
 from reports.size.l2arc import L2arc
-from reports.size.trace import GROUPS, STRETCHES, WARM_PART, Integers, Server, Trace, mixed
+from reports.size.trace import GROUPS, STRETCHES, WARM_PART, BlockTrace, CacheServer, Integers, mixed
 
 # Reads by what answered them: DRAM, L2ARC and BELOW of reports.size.arc.
 Counts = npt.NDArray[np.float64]
@@ -47,7 +47,12 @@ class _Once:
 
 
 def simulate(
-    trace: Trace, server: Server, arc: int, l2arc: int, groups: list[Trace] | None, warm: bool = False
+    trace: BlockTrace,
+    server: CacheServer,
+    arc: int,
+    l2arc: int,
+    groups: list[BlockTrace] | None,
+    warm: bool = False,
 ) -> Simulated:
     """Both sizes in bytes; `l2arc`: of the device, 0: none. `groups`: of `groups_of`, None: not asked for.
 
@@ -64,13 +69,13 @@ def simulate(
     return Simulated(stretches, of_groups, once.tiers, once.settled, once.headers, blocks, once.starved)
 
 
-def groups_of(trace: Trace) -> list[Trace]:
+def groups_of(trace: BlockTrace) -> list[BlockTrace]:
     """Parts of the trace with blocks of their own, by hash."""
     group = groups_by_hash(trace)
     return [trace.only(group == number, GROUPS) for number in range(GROUPS)]
 
 
-def groups_by_hash(trace: Trace) -> Integers:
+def groups_by_hash(trace: BlockTrace) -> Integers:
     """The group of each block."""
     return (mixed(trace.hashed, 2) % np.uint64(GROUPS)).astype(np.int64)
 
@@ -81,7 +86,7 @@ def stretches_of(place: npt.NDArray[np.float64]) -> Integers:
     return np.clip(stretch, 0, STRETCHES - 1)
 
 
-def _simulated(trace: Trace, server: Server, arc_bytes: int, l2arc_bytes: int, warm: bool) -> _Once:
+def _simulated(trace: BlockTrace, server: CacheServer, arc_bytes: int, l2arc_bytes: int, warm: bool) -> _Once:
     data = [server.cost(int(each)) for each in trace.bytes_of]
     costs = Costs(data, server.header, server.l2_header, server.version >= (2, 2))
     device = None
@@ -100,10 +105,10 @@ def _simulated(trace: Trace, server: Server, arc_bytes: int, l2arc_bytes: int, w
     return _Once(tiers, settled, arc.l2_only * server.l2_header * trace.one_in, starved)
 
 
-def _replay(arc: Arc, device: L2arc | None) -> Callable[[Trace, int, int], npt.NDArray[np.int8]]:
+def _replay(arc: Arc, device: L2arc | None) -> Callable[[BlockTrace, int, int], npt.NDArray[np.int8]]:
     """A function that lets an ARC have accesses `first` to `end` of a trace: what answered the reads."""
 
-    def run(trace: Trace, first: int, end: int) -> npt.NDArray[np.int8]:
+    def run(trace: BlockTrace, first: int, end: int) -> npt.NDArray[np.int8]:
         part = slice(first, end)
         blocks, reads = trace.block[part].tolist(), trace.is_read[part].tolist()
         # Without times each access is a second use.

@@ -22,7 +22,7 @@ WARM_PART = 0.5
 
 
 @dataclass(frozen=True)
-class Server:
+class CacheServer:
     """What the caches of a server do, and their sizes now, in bytes.
 
     `cost`: of so many bytes of a block, in the ARC's pages; `overhead`: metadata and dbufs of an ARC and an
@@ -41,7 +41,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Trace:
+class BlockTrace:
     """One in `one_in` blocks, with all accesses to them: `block` (numbers from 0), `is_read`, `time_ns`.
 
     `time_ns`: None where there are no times. `bytes_of`, `hashed`: of each block, its size before compression
@@ -76,7 +76,7 @@ class Trace:
         """What all blocks have, also those that are not sampled: those that were asked for."""
         return int(self.bytes_of.sum() * self.one_in)
 
-    def only(self, chosen: npt.NDArray[np.bool_], of: float) -> Trace:
+    def only(self, chosen: npt.NDArray[np.bool_], of: float) -> BlockTrace:
         """The accesses to the `chosen` blocks, which are one in `of`."""
         kept = chosen[self.block]
         number = np.cumsum(chosen) - 1
@@ -92,7 +92,7 @@ class Trace:
             measured=None if self.measured is None else self.measured[kept],
         )
 
-    def sampled_down(self) -> Trace:
+    def sampled_down(self) -> BlockTrace:
         """With so many blocks and accesses as can be simulated."""
         made = self
         while made.block.size and (made.bytes_of.size > MOST_BLOCKS or made.block.size > MOST_ACCESSES):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kit.core.units import commas, format_binary_bytes, format_percent
-from reports.size.curve import Estimate, Size, Sizing
+from reports.size.curve import EstimatedPart, Size, Sizing
 
 HEAD = ("Size", "DRAM", "L2ARC", "Both (range)", "Of disk reads now", "DRAM for headers")
 _UNKNOWN = "not known"
@@ -49,13 +49,13 @@ def name_of(sizing: Sizing, size: Size) -> str:
     return f"an ARC of {format_binary_bytes(size.arc)}"
 
 
-def words(found: Estimate | None) -> str:
+def words(found: EstimatedPart | None) -> str:
     """Such as "31 to 36 %"."""
     if found is None:
         return _UNKNOWN
     low, high = (round(100 * each) for each in (found.low, found.high))
     if found.high <= 0:
-        return f"{-high} to {-low} % fewer" if low < high else f"{-low} % fewer"
+        return f"{-high} to {-low} % more from disks" if low < high else f"{-low} % more from disks"
     if low <= 0:
         return f"at most {high} %"
     return f"{low} to {high} %" if low < high else f"{high} %"
@@ -134,7 +134,10 @@ def as_json(sizing: Sizing, name: str, more: Sequence[str]) -> dict[str, Any]:
         "arc_knee_bytes": sizing.arc_knee.arc if sizing.arc_knee else None,
         "l2arc_knee_bytes": sizing.l2arc_knee.l2arc if sizing.l2arc_knee else None,
         "small_blocks": [
-            {"limit_bytes": each.limit, "seen_bytes": each.seen, "of_disk_reads_now": _part_json(each.of_disk_reads)}
+            {
+                "limit_bytes": each.limit, "seen_bytes": each.seen,
+                "of_disk_reads_now": _part_json(each.of_disk_reads),
+            }
             for each in sizing.small
         ],
         "notes": [*notes(sizing), *more],
@@ -150,7 +153,7 @@ def _size_json(size: Size) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _part_json(found: Estimate | None) -> dict[str, float] | None:
+def _part_json(found: EstimatedPart | None) -> dict[str, float] | None:
     return {"value": found.value, "low": found.low, "high": found.high} if found else None
 
 
@@ -171,10 +174,10 @@ def _chosen(sizes: Sequence[Size], bend: Size | None) -> Size | None:
     return next((each for each in reversed(sizes) if each.gain), None)
 
 
-def _share(found: Estimate | None) -> str:
+def _share(found: EstimatedPart | None) -> str:
     return format_percent(found.value, 1) if found else _UNKNOWN
 
 
-def _range(found: Estimate) -> str:
+def _range(found: EstimatedPart) -> str:
     low, high = (f"{100 * each:.1f}" for each in (found.low, found.high))
     return f"{format_percent(found.value, 1)} ({low} to {high})"

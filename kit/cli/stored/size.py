@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,7 +14,7 @@ from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.core.errors import EXIT_UNKNOWN, ConfigError
 from kit.core.output import as_json
 from kit.core.units import parse_size_bytes
-from kit.session.sizing.size import Asked, sized
+from kit.session.sizing.size import AskedSizes, sized
 from kit.store.run_name import find_phase
 from reports.output import size_table
 from reports.page import size_page
@@ -21,7 +22,7 @@ from reports.size.words import as_json as size_json
 from reports.size.words import is_known
 
 Format = Literal["text", "json", "markdown", "html"]
-_SERVER = "Server of a list of keys (a run says these itself)"
+_server = partial(typer.Option, rich_help_panel="Server of a list of keys (a run says these itself)")
 
 
 def _size(option: str, text: str | None) -> int | None:
@@ -32,36 +33,32 @@ def _size(option: str, text: str | None) -> int | None:
         raise ConfigError(f"{option}: {error}", f"for example: {option} 64GiB") from None
 
 
+ArcOption = Annotated[
+    list[str] | None, typer.Option("--arc", metavar="SIZE", help="An ARC to judge. Repeatable.")
+]
+L2arcOption = Annotated[
+    list[str] | None, typer.Option("--l2arc", metavar="SIZE", help="An L2ARC to judge. Repeatable.")
+]
+ArcNowOption = Annotated[str | None, _server("--arc-now", metavar="SIZE", help="The ARC now.")]
+L2arcNowOption = Annotated[str | None, _server("--l2arc-now", metavar="SIZE", help="The L2ARC now.")]
+BlockOption = Annotated[str | None, _server("--block", metavar="SIZE", help="Of each block.")]
+ZfsOption = Annotated[str | None, _server("--zfs", metavar="VERSION", help="Of OpenZFS.")]
+TunableOption = Annotated[
+    list[str] | None, _server("--tunable", metavar="NAME=N", help="Of the L2ARC's feed. Repeatable.")
+]
+
+
 def size(
     source: Annotated[
         str, RUN(metavar="RUN|FILE", help="A run or RUN:PHASE with sampled keys, or a list of keys (CSV).")
     ],
-    arc: Annotated[
-        list[str] | None, typer.Option("--arc", metavar="SIZE", help="An ARC to judge. Repeatable.")
-    ] = None,
-    l2arc: Annotated[
-        list[str] | None, typer.Option("--l2arc", metavar="SIZE", help="An L2ARC to judge. Repeatable.")
-    ] = None,
-    arc_now: Annotated[
-        str | None, typer.Option("--arc-now", metavar="SIZE", help="The ARC now.", rich_help_panel=_SERVER)
-    ] = None,
-    l2arc_now: Annotated[
-        str | None,
-        typer.Option("--l2arc-now", metavar="SIZE", help="The L2ARC now.", rich_help_panel=_SERVER),
-    ] = None,
-    block: Annotated[
-        str | None,
-        typer.Option("--block", metavar="SIZE", help="Of each block.", rich_help_panel=_SERVER),
-    ] = None,
-    zfs: Annotated[
-        str | None, typer.Option("--zfs", metavar="VERSION", help="Of OpenZFS.", rich_help_panel=_SERVER)
-    ] = None,
-    tunable: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tunable", metavar="NAME=N", help="Of the L2ARC's feed. Repeatable.", rich_help_panel=_SERVER
-        ),
-    ] = None,
+    arc: ArcOption = None,
+    l2arc: L2arcOption = None,
+    arc_now: ArcNowOption = None,
+    l2arc_now: L2arcNowOption = None,
+    block: BlockOption = None,
+    zfs: ZfsOption = None,
+    tunable: TunableOption = None,
     compressratio: Annotated[
         float,
         typer.Option(
@@ -84,7 +81,7 @@ def size(
     """
     result = OutputTargets.of(kind, output, json_output)
     path = source if os.path.isfile(source) else find_phase(source, results)
-    asked = Asked(
+    asked = AskedSizes(
         [_size("--arc", each) or 0 for each in arc or []],
         [_size("--l2arc", each) or 0 for each in l2arc or []],
         _size("--arc-now", arc_now), _size("--l2arc-now", l2arc_now), _size("--block", block),

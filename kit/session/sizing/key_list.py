@@ -21,7 +21,7 @@ from kit.core.errors import ConfigError
 from kit.core.text import safe_text
 from kit.importers.source import Block, Source
 from kit.sizes.tier_sizes import MOST_RECORD_BYTES
-from reports.size.trace import MOST_ACCESSES, MOST_BLOCKS, WARM_PART, Trace, mixed
+from reports.size.trace import MOST_ACCESSES, MOST_BLOCKS, WARM_PART, BlockTrace, mixed
 
 _COLUMNS = ("key", "bytes", "op", "time_ns")
 _OPS = {"read": True, "r": True, "write": False, "w": False}
@@ -32,7 +32,7 @@ _SAMPLE_ROUND = 3
 _EXAMPLE = "its lines are: key,bytes,op,time_ns, of which the key alone must be there (docs/size.md)"
 
 
-def read_key_list(path: Path, block_bytes: int | None) -> Trace:
+def read_key_list(path: Path, block_bytes: int | None) -> BlockTrace:
     """The trace of a file. `block_bytes`: where no column says it. Raises ConfigError."""
     source = Source(path)
     kept = _Sample()
@@ -172,7 +172,7 @@ class _Sample:
         self._parts.append(tuple(each[chosen] for each in part))
         self._held += int(np.count_nonzero(chosen))
 
-    def trace(self, has_times: bool) -> Trace:
+    def trace(self, has_times: bool) -> BlockTrace:
         if not self._held:
             raise ConfigError("one key has nearly all requests: there is nothing to sample", "")
         hashed, size, read, times, place = (np.concatenate(each) for each in zip(*self._parts, strict=True))
@@ -188,7 +188,7 @@ class _Sample:
             WARM_PART + (place - half) / max(self.rows - half, 1) * (1 - WARM_PART),
         )
         counted = np.count_nonzero(read & (where >= WARM_PART)) if exact else self._reads[-1][1] - before
-        return Trace(
+        return BlockTrace(
             block=number[::-1].astype(np.int64), is_read=read.astype(bool),
             time_ns=times.astype(np.int64) if has_times else None,
             bytes_of=size[::-1][last].astype(np.int64), hashed=blocks.astype(np.uint64),

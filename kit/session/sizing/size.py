@@ -11,6 +11,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.text import listed, safe_text
+from kit.session.sizing.key_list import read_key_list
 from kit.sizes import tier_sizes
 from kit.sizes.tier_sizes import LABELS_BYTES, LEAST_ARC_BYTES, Sizes, record_cost, structures
 from kit.store.manifest import Manifest, read_manifest
@@ -18,11 +19,10 @@ from kit.store.phase import Phase
 from kit.store.run_directory import named_run
 from kit.store.tables import deciding_layer, read_keys, read_latency
 from kit.zfs.openzfs_version import ZfsVersion, parse
-from kit.session.sizing.key_list import read_key_list
 from reports.size.arc import BELOW
 from reports.size.curve import Sizing, sizing_of
 from reports.size.l2arc import Feed
-from reports.size.trace import TIER_NUMBERS, WARM_PART, Server, Trace
+from reports.size.trace import TIER_NUMBERS, WARM_PART, BlockTrace, CacheServer
 
 _MOST_BYTES = 1 << 60
 _TUNABLES = {
@@ -33,7 +33,7 @@ _FEWEST_SUBLISTS = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedSizes:
     """Options of the command. `arcs`, `l2arcs`: sizes to judge; `arc`, `l2arc`: of now; None: of the run."""
 
     arcs: Sequence[int] = ()
@@ -56,11 +56,13 @@ class Answer:
     emulated: bool = False
 
 
-def sized(path: Path, asked: Asked) -> Answer:
+def sized(path: Path, asked: AskedSizes) -> Answer:
     """What a run, RUN:PHASE or a list of keys tells of other sizes. Raises ConfigError."""
-    run, _, phase = str(path).rpartition(":")
-    if path.is_dir() or (run and Path(run).is_dir()):
-        return _of_run(Path(path if path.is_dir() else run), "" if path.is_dir() else phase, asked)
+    if path.is_dir():
+        return _of_run(path, "", asked)
+    run, _, phase = path.name.rpartition(":")
+    if run and path.with_name(run).is_dir():
+        return _of_run(path.with_name(run), phase, asked)
     trace = read_key_list(path, asked.block)
     if asked.arc is None:
         raise ConfigError(
@@ -75,7 +77,12 @@ def sized(path: Path, asked: Asked) -> Answer:
 
 
 def _answer(
-    name: str, trace: Trace, server: Server, asked: Asked, notes: Sequence[str], emulated: bool = False
+    name: str,
+    trace: BlockTrace,
+    server: CacheServer,
+    asked: AskedSizes,
+    notes: Sequence[str],
+    emulated: bool = False,
 ) -> Answer:
     for size in (*asked.arcs, server.arc):
         if size < LEAST_ARC_BYTES:
@@ -86,14 +93,14 @@ def _answer(
     return Answer(name, sizing_of(trace, server, asked.arcs, asked.l2arcs), tuple(notes), emulated)
 
 
-def _of_run(path: Path, phase: str, asked: Asked) -> Answer:
+def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
     directory = named_run(path)
     manifest = read_manifest(directory)
     keys = read_keys(directory)
     if not keys.height:
         raise ConfigError(
             f"{path}: it has no keys.parquet: it did not sample which blocks were asked for",
-            "`hsp observe --keys`, or `keys = 8` in a phase of a workload, samples them",
+            "sample them: --keys of `hsp observe`, or `keys = 8` in a phase of a workload",
         )
     name, keys = _of_phase(path, keys, phase)
     stored = next((each for each in manifest.phases if each.name == name), None)
@@ -102,7 +109,7 @@ def _of_run(path: Path, phase: str, asked: Asked) -> Answer:
     trace = _trace(path, keys)
     latency = read_latency(directory)
     below = _measured_below(latency, manifest, stored, trace, keys)
-    trace = Trace(**{**vars(trace), "measured_below": below})
+    trace = BlockTrace(**{**vars(trace), "measured_below": below})
     tunables = {**manifest.modules.get("zfs", {}), **{t.name: t.set for t in manifest.tunables if t.set}}
     arc, l2arc = _sizes_now(path, manifest, stored, tunables, asked)
     version = asked.version or (manifest.versions or {}).get("zfs")
@@ -122,7 +129,7 @@ def _of_phase(path: Path, keys: pl.DataFrame, phase: str) -> tuple[str, pl.DataF
     return chosen, keys.filter(pl.col("phase") == chosen).sort("time_ns", maintain_order=True)
 
 
-def _trace(path: Path, keys: pl.DataFrame) -> Trace:
+def _trace(path: Path, keys: pl.DataFrame) -> BlockTrace:
     one_in = keys["one_in"].unique().sort().to_list()
     if len(one_in) > 1:
         raise ConfigError(
@@ -135,7 +142,7 @@ def _trace(path: Path, keys: pl.DataFrame) -> Trace:
     blocks, last, number = np.unique(keys["key"].to_numpy()[::-1], return_index=True, return_inverse=True)
     times = keys["time_ns"].to_numpy()
     tiers = keys["tier"].replace_strict(TIER_NUMBERS, default=-1, return_dtype=pl.Int8).to_numpy()
-    return Trace(
+    return BlockTrace(
         block=number[::-1].astype(np.int64), is_read=(keys["op"] == "read").to_numpy(),
         time_ns=times - times[0], bytes_of=keys["block_bytes"].to_numpy()[::-1][last], hashed=blocks,
         place=np.arange(keys.height) / keys.height, one_in=float(one_in[0]), measured=tiers,
@@ -143,7 +150,7 @@ def _trace(path: Path, keys: pl.DataFrame) -> Trace:
 
 
 def _measured_below(
-    latency: pl.DataFrame, manifest: Manifest, phase: Phase | None, trace: Trace, keys: pl.DataFrame
+    latency: pl.DataFrame, manifest: Manifest, phase: Phase | None, trace: BlockTrace, keys: pl.DataFrame
 ) -> float | None:
     """The part of all reads that neither cache answered, in the time that counts, by the server's counts."""
     layer = deciding_layer(latency["layer"].unique().to_list())
@@ -163,7 +170,7 @@ def _measured_below(
 
 
 def _sizes_now(
-    path: Path, manifest: Manifest, phase: Phase | None, tunables: Mapping[str, str], asked: Asked
+    path: Path, manifest: Manifest, phase: Phase | None, tunables: Mapping[str, str], asked: AskedSizes
 ) -> tuple[int, int]:
     """ARC and L2ARC: as asked for, as set, or as the server's counters had them in the end."""
     limit = tunables.get("zfs_arc_max", "0")
@@ -188,8 +195,14 @@ def _version(text: str | None) -> ZfsVersion:
 
 
 def _server(
-    trace: Trace, asked: Asked, found: Mapping[str, str], arc: int, l2arc: int, version: str | None, cpus: int
-) -> tuple[Server, list[str]]:
+    trace: BlockTrace,
+    asked: AskedSizes,
+    found: Mapping[str, str],
+    arc: int,
+    l2arc: int,
+    version: str | None,
+    cpus: int,
+) -> tuple[CacheServer, list[str]]:
     known = _version(version)
     own = structures(known)
     notes = []
@@ -211,14 +224,14 @@ def _server(
         content = tier_sizes.content(sizes)
         return min(content.metadata + content.dbuf, arc_bytes)
 
-    return Server(
+    return CacheServer(
         arc, l2arc, (known.major, known.minor), own.header, own.l2_header,
         lambda size: record_cost(stored(size), known) - own.header, overhead,
         lambda size: max(size - LABELS_BYTES, 0), _feed(asked, found, own.l2arc_write, cpus, trace),
     ), notes  # fmt: skip
 
 
-def _feed(asked: Asked, found: Mapping[str, str], write: int, cpus: int, trace: Trace) -> Feed:
+def _feed(asked: AskedSizes, found: Mapping[str, str], write: int, cpus: int, trace: BlockTrace) -> Feed:
     values = {name: int(text) for name, text in found.items() if name in _TUNABLES and _is_number(text)}
     for each in asked.tunables:
         name, equals, text = each.partition("=")

@@ -7,16 +7,18 @@ import numpy.typing as npt
 
 from reports.size.l2arc import Feed
 from reports.size.simulate import simulate
-from reports.size.trace import Server, Trace, mixed
+from reports.size.trace import BlockTrace, CacheServer, mixed
 
 BLOCK = 8192
 READ_NS = 1_000_000
 MIB = 1 << 20
 
 
-def server(arc: int, l2arc: int = 0, version: tuple[int, int] = (2, 3), feed: Feed | None = None) -> Server:
+def server(
+    arc: int, l2arc: int = 0, version: tuple[int, int] = (2, 3), feed: Feed | None = None
+) -> CacheServer:
     """Without metadata and labels, so that a cache is as large as its name."""
-    return Server(
+    return CacheServer(
         arc, l2arc, version, 240, 96, lambda size: -(-size // 4096) * 4096, lambda arc, l2arc: 0,
         lambda size: size, feed or Feed(32 * MIB, 32 * MIB),
     )  # fmt: skip
@@ -36,9 +38,9 @@ def keys(kind: str, blocks: int, reads: int, random: np.random.Generator) -> npt
     return np.asarray(random.permutation(blocks)[drawn])
 
 
-def trace(kind: str, blocks: int, reads: int, random: np.random.Generator, one_in: int = 1) -> Trace:
+def trace(kind: str, blocks: int, reads: int, random: np.random.Generator, one_in: int = 1) -> BlockTrace:
     """Reads at a steady rate; of a sample the number of all reads is known, as of a list of keys."""
-    full = Trace(
+    full = BlockTrace(
         keys(kind, blocks, reads, random), np.ones(reads, bool), np.arange(reads) * READ_NS,
         np.full(blocks, BLOCK), mixed(random.integers(0, 2**63, blocks).astype(np.uint64), 1),
         np.arange(reads) / reads, 1.0, all_reads=reads / 2,
@@ -46,11 +48,11 @@ def trace(kind: str, blocks: int, reads: int, random: np.random.Generator, one_i
     return sampled(full, one_in) if one_in > 1 else full
 
 
-def sampled(full: Trace, one_in: int) -> Trace:
+def sampled(full: BlockTrace, one_in: int) -> BlockTrace:
     return full.only(mixed(full.hashed, 3) % np.uint64(one_in) == 0, one_in)
 
 
-def below(made: Trace, of: Server, arc: int, l2arc: int = 0) -> float:
+def below(made: BlockTrace, of: CacheServer, arc: int, l2arc: int = 0) -> float:
     """The part of the counted reads that neither cache answers, of all blocks: the truth."""
     total = simulate(made, of, arc, l2arc, None).total
     return float(total[2] / total.sum())
