@@ -27,6 +27,8 @@ _FEWEST_BLOCKS, _FEWEST_READS = 64, 1000
 # Where a cache was not full when counting began, nobody knows what it had before: so much of all reads may
 # depend on that.
 _MOST_OPEN = 0.02
+# Of the number of all reads in a sample: standard errors, by groups, that it may be from what is expected.
+_MOST_MISSING = 2
 _ARC_STEPS = (0.25, 0.5, 1, 2, 4, 8, 16)
 _MOST_L2ARC = 8
 
@@ -257,7 +259,8 @@ class _Estimates:
         if self._groups:
             reads = self._group_reads - self._group_reads.mean()
             missing = 0.0 if self._all_reads is None else self._all_reads - self._reads
-            known = missing != 0 and reads.any()
+            # More than groups differ by: the sample lacks, or has, a block that no other one is like.
+            known = 0 < abs(missing) <= _MOST_MISSING * math.sqrt(float(_variance(reads, 1, 1)))
             slopes = [float(reads @ each[1] / (reads @ reads)) if known else 0.0 for each in (parts, wholes)]
             part, whole = part + slopes[0] * missing, whole + slopes[1] * missing
             left = parts[1] - part / whole * wholes[1]

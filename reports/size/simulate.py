@@ -21,8 +21,9 @@ class Simulated:
     """Counted reads of the stretches x 3 tiers, and of each group of blocks, simulated alone, x 3.
 
     `settled`: the caches were full before the part that counts, so that what they had before is gone.
-    `tiers`: of each counted read. `headers`: bytes of DRAM of blocks that the L2ARC alone has. `blocks`: room of the miniature ARC, in
-    blocks. `starved`: more than one in a hundred blocks left the ARC before the feed came to them.
+    `tiers`: of each counted read. `headers`: bytes of DRAM of blocks that the L2ARC alone has. `blocks`: room
+    of the miniature ARC, in blocks. `starved`: more than one in a hundred blocks left the ARC before the feed
+    came to them.
     """
 
     stretches: Counts

@@ -105,9 +105,10 @@ def notes(sizing: Sizing) -> Iterator[str]:
         )
     for each in sizing.small[-_MOST_SAID:]:
         yield (
-            f"Special vdevs: blocks up to {format_binary_bytes(each.limit)} are {words(each.of_disk_reads)} of the "
-            f"reads that disks answer now; those that were asked for need {format_binary_bytes(each.seen)}. Only "
-            "what is written after special_small_blocks is set goes there."
+            f"Special vdevs: blocks up to {format_binary_bytes(each.limit)} are "
+            f"{words(each.of_disk_reads)} of the reads that disks answer now; those that were asked for need "
+            f"{format_binary_bytes(each.seen)}. Only what is written after special_small_blocks is "
+            "set goes there."
         )
     yield (
         "Ranges of 95 % have what other blocks and other times would change; not another load. Prefetch is "

@@ -57,24 +57,24 @@ def told(random: np.random.Generator, *, kind: str, known: str) -> bool:
 
 TRIALS = [
     *(
-        Trial(claim, f"{data}, {_KNOWN[known]}", partial(says, kind=kind, known=known), 1.0, 0.9, cases=40)
+        Trial(claim, f"{data}, {_KNOWN[known]}", partial(says, kind=kind, known=known), 1.0, 0.9, cases=20)
         for kind, data in _LOADS.items()
         for known in ("number", "disks")
         for claim, says in (("the range holds the share", holds), ("within 3 points", near))
     ),
     *(
-        Trial("a share is told", data, partial(told, kind=kind, known="number"), at_least=0.5, cases=40)
+        Trial("a share is told", data, partial(told, kind=kind, known="number"), at_least=0.5, cases=20)
         for kind, data in _LOADS.items()
     ),
     *(
         Trial(
             "the range holds the share", f"{data}, {_KNOWN['none']}", partial(holds, kind=kind, known="none"),
-            at_least=0.9, cases=40,
+            at_least=0.9, cases=20,
         )
         for kind, data in _LOADS.items()
     ),
     Trial(
         "the range holds the share", "Zipf 0.8, OpenZFS 2.1",
-        partial(holds, kind="0.8", known="number", version=(2, 1)), at_least=0.9, cases=40,
+        partial(holds, kind="0.8", known="number", version=(2, 1)), at_least=0.9, cases=20,
     ),
 ]  # fmt: skip

@@ -13,7 +13,15 @@ from kit.core.errors import ConfigError
 from kit.core.text import listed, safe_text
 from kit.session.sizing.key_list import read_key_list
 from kit.sizes import tier_sizes
-from kit.sizes.tier_sizes import LABELS_BYTES, LEAST_ARC_BYTES, Sizes, record_cost, structures
+from kit.sizes.tier_sizes import (
+    LABELS_BYTES,
+    LEAST_ARC_BYTES,
+    MOST_RECORD_BYTES,
+    Sizes,
+    record_cost,
+    structures,
+)
+from kit.store.json_file import DAMAGED
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.phase import Phase
 from kit.store.run_directory import named_run
@@ -139,6 +147,8 @@ def _trace(path: Path, keys: pl.DataFrame) -> BlockTrace:
     keys = keys.filter(pl.col("op").is_in(["read", "write"]))
     if not keys.height:
         raise ConfigError(f"{path}: keys.parquet has neither reads nor writes", "sample again under load")
+    if keys["block_bytes"].max() > MOST_RECORD_BYTES:  # type: ignore[operator]
+        raise ConfigError(f"{path}: keys.parquet has blocks above 16 MiB: OpenZFS has none", DAMAGED)
     blocks, last, number = np.unique(keys["key"].to_numpy()[::-1], return_index=True, return_inverse=True)
     times = keys["time_ns"].to_numpy()
     tiers = keys["tier"].replace_strict(TIER_NUMBERS, default=-1, return_dtype=pl.Int8).to_numpy()

@@ -1,0 +1,127 @@
+"""What is said of several sizes, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from reports.size.curve import EstimatedPart, Size, knee, sizing_of
+from reports.size.trace import BlockTrace
+from reports.size.words import headline, is_known, words
+from tests.reports.size import loads
+
+BLOCKS, READS = 8000, 50_000
+ALL = BLOCKS * loads.BLOCK
+
+
+def made(kind="uniform", seed=1, one_in=1, **changes):
+    return replace(loads.trace(kind, BLOCKS, READS, np.random.default_rng(seed), one_in), **changes)
+
+
+def sized(trace: BlockTrace, *parts: float, now=0.1, l2arcs=()):
+    server = loads.server(int(now * ALL))
+    return sizing_of(trace, server, [int(each * ALL) for each in parts], [int(each * ALL) for each in l2arcs])
+
+
+def test_uniform_reads_make_a_straight_line():
+    """A block has a header of 240 B beside its 8 KiB, so an ARC has that much less; a ghost has one, too."""
+    found = sized(made(), 0.2, 0.4, 0.6)
+    shares = [each.answered.value for each in found.arcs]
+    reads = READS / 2
+    for part, share in zip((0.2, 0.4, 0.6), shares, strict=True):
+        cached = part * loads.BLOCK / (loads.BLOCK + 240)
+        ghosts = part * 240 / 2 / loads.BLOCK
+        error = (cached * (1 - cached) / reads) ** 0.5
+        assert cached - ghosts - 3 * error < share < cached + 3 * error
+    assert found.arc_knee is None
+
+
+def test_a_sample_is_as_all_blocks():
+    """Its range has what all blocks say, and is not without end."""
+    whole, part = sized(made("0.8"), 0.2, 0.4), sized(made("0.8", one_in=4), 0.2, 0.4)
+    for full, few in zip(whole.arcs, part.arcs, strict=True):
+        assert few.answered.low < full.answered.value < few.answered.high
+        assert few.gain.low < full.gain.value < few.gain.high
+        assert full.answered.high - full.answered.low < few.answered.high - few.answered.low < 0.15
+
+
+def test_the_hottest_block_is_known_by_the_number_of_all_reads():
+    """Half of all reads are for one block that is not in the sample."""
+    full = made("uniform")
+    block = np.where(np.arange(READS) % 2 == 0, 0, full.block)
+    full = replace(full, block=block)
+    sample = full.only((np.arange(BLOCKS) % 4 == 0) & (np.arange(BLOCKS) > 0), 4)
+    truth = 1 - loads.below(full, loads.server(0), int(0.2 * ALL))
+    known, guessed = (sized(each, 0.2) for each in (sample, replace(sample, all_reads=None)))
+    assert abs(known.arcs[0].answered.value - truth) < 0.03
+    assert guessed.arcs[0].answered.value < truth - 0.2
+    # Of the reads that disks answer now, both tell the same.
+    assert known.arcs[0].gain.value == pytest.approx(guessed.arcs[0].gain.value, abs=0.01)
+
+
+def test_what_disks_answered_there_sets_the_scale():
+    sample = made("uniform", all_reads=None, measured_below=0.3)
+    found = sized(sample, 0.1, 0.2)
+    assert found.now.answered.value == pytest.approx(0.7)
+    assert found.arcs[1].answered.value == pytest.approx(1 - 0.3 * 0.8 / 0.9, abs=0.02)
+
+
+def test_a_cache_that_the_first_half_does_not_fill_has_no_figure():
+    trace = loads.trace("uniform", BLOCKS, 20_000, np.random.default_rng(1))
+    found = sized(trace, 0.2, 2.0)
+    assert found.arcs[0].answered
+    # 10 000 reads of 8000 blocks: many come for the first time in the second half.
+    assert found.arcs[1].answered is None and "asked for only 62.5 MiB" in found.arcs[1].unknown
+    assert not is_known(sized(trace, 4.0, now=2.0))
+
+
+def test_a_cache_that_has_all_is_known():
+    hot = made()
+    hot = replace(hot, block=hot.block % 900)
+    found = sized(hot, 0.2)
+    assert found.arcs[0].answered.value == 1
+    assert "would answer 97 to 100 %" in headline(found) or "would answer 100 %" in headline(found)
+
+
+def test_a_few_blocks_are_no_sample():
+    found = sized(made(one_in=4), 0.02)
+    assert "blocks of the sample" in found.arcs[0].unknown
+
+
+def test_small_blocks_are_what_special_vdevs_could_have():
+    trace = made()
+    sizes = np.where(np.arange(BLOCKS) < BLOCKS // 4, 4096, 131072)
+    trace = replace(trace, bytes_of=sizes)
+    server = loads.server(int(sizes.sum() // 10))
+    [small] = sizing_of(trace, server, [2 * server.arc]).small
+    assert (small.limit, small.seen) == (4096, 4096 * BLOCKS // 4)
+    # A small block is evicted like a large one.
+    assert small.of_disk_reads.low < 0.25 < small.of_disk_reads.high
+
+
+def size_of(share: float, reach: float = 0.01) -> Size:
+    part = EstimatedPart(share, share - reach, share + reach)
+    return Size(0, 0, part, part, part, None, 0)
+
+
+def test_the_bend_is_farthest_from_the_line_between_the_ends():
+    shares = [0.1, 0.5, 0.55, 0.6]
+    sizes = [(number, size_of(share)) for number, share in enumerate(shares)]
+    assert knee(sizes) is sizes[1][1]
+    assert knee([(number, size_of(0.1 * number)) for number in range(5)]) is None
+    # By chance: the ranges have room for a straight line.
+    assert knee([(number, size_of(share, 0.5)) for number, share in enumerate(shares)]) is None
+    assert knee(sizes[:2]) is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((0.31, 0.36), "31 to 36 %"), ((0.311, 0.312), "31 %"), ((-0.02, 0.03), "at most 3 %"),
+        ((-0.2, -0.1), "10 to 20 % more from disks"),
+    ],
+)  # fmt: skip
+def test_ranges_in_words(ends, said):
+    assert words(EstimatedPart(sum(ends) / 2, *ends)) == said
