@@ -95,7 +95,8 @@ def notes(sizing: Sizing) -> Iterator[str]:
     for name, at in (("ARC", sizing.arc_knee), ("L2ARC", sizing.l2arc_knee)):
         if at:
             size = at.arc if name == "ARC" else at.l2arc
-            yield f"The curve of the {name} bends at {format_binary_bytes(size)}: more than that gains less."
+            begin = format_binary_bytes(size)
+            yield f"From {begin} on each further GiB of {name} gains less: the curve bends."
     if sizing.off is not None:
         yield (
             f"With the caches of now disks answer {format_percent(sizing.simulated_below, 1)} of the "

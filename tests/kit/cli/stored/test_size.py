@@ -170,3 +170,11 @@ def test_two_rates_of_one_phase_are_refused(hsp, make_sampled):
     write_keys(RunDir(Path(path)), frame.with_columns(one_in=pl.when(half).then(8).otherwise(16)))
     code, _, err = hsp("size", path)
     assert code == 2 and "at 2 rates, one in 8 to one in 16" in " ".join(err.split())
+
+
+def test_blocks_that_no_pool_has_are_refused(hsp, make_sampled):
+    path = make_sampled()
+    frame = pl.read_parquet(Path(path) / "keys.parquet")
+    write_keys(RunDir(Path(path)), frame.with_columns(block_bytes=pl.lit(1 << 62)))
+    code, _, err = hsp("size", path)
+    assert code == 2 and "blocks above 16 MiB" in " ".join(err.split())
