@@ -63,7 +63,7 @@ class Size:
 
 @dataclass(frozen=True)
 class SmallBlocks:
-    """Blocks of at most `limit` bytes: `seen` bytes of them were asked for; their part of the disks' reads."""
+    """Blocks of at most `limit` bytes: `seen` bytes of them were asked for; their part of disk reads."""
 
     limit: int
     seen: int
@@ -255,7 +255,7 @@ class _Estimates:
         as groups with more reads have more of a sum (Cochran, ch. 7: the regression estimate).
         """
         part, whole = float(parts[0].sum()), float(wholes[0].sum())
-        variance = _variance(parts[0] - part / whole * wholes[0], whole, 1)
+        variance, freedom = _variance(parts[0] - part / whole * wholes[0], whole, 1), STRETCHES - 1
         if self._groups:
             reads = self._group_reads - self._group_reads.mean()
             missing = 0.0 if self._all_reads is None else self._all_reads - self._reads
@@ -264,11 +264,14 @@ class _Estimates:
             slopes = [float(reads @ each[1] / (reads @ reads)) if known else 0.0 for each in (parts, wholes)]
             part, whole = part + slopes[0] * missing, whole + slopes[1] * missing
             left = parts[1] - part / whole * wholes[1]
+            # What the slope itself leaves open grows with what is corrected.
+            wider = 1.0
             if known:
                 left = left - float(reads @ left / (reads @ reads)) * reads
+                wider += missing**2 / (GROUPS * float(reads @ reads))
             left_out = 1 - 1 / self.trace.one_in
-            variance += _variance(left - left.mean(), float(wholes[1].sum()), 1 + known) * left_out
-        freedom = min(GROUPS, STRETCHES) - 1 if self._groups else STRETCHES - 1
+            variance += _variance(left - left.mean(), float(wholes[1].sum()), 1 + known) * left_out * wider
+            freedom = GROUPS - 1 - known
         return part / whole, t_critical(_ALPHA, freedom) * math.sqrt(variance)
 
     def _measured(self) -> float | None:
