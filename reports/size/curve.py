@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kit.core.text import counted
 from kit.core.units import format_iec
 from reports.size.arc import BELOW, DRAM, L2ARC
 from reports.size.simulate import Counts, Simulated, groups_by_hash, groups_of, simulate, stretches_of
@@ -22,7 +23,7 @@ from reports.statistics.student import t_critical
 
 # With 95 % confidence.
 _ALPHA = 0.05
-# A miniature ARC of fewer blocks is no ARC, and a sample of fewer reads is none.
+# A miniature ARC of fewer blocks is no ARC, and a sample of fewer blocks or reads is none.
 _FEWEST_BLOCKS, _FEWEST_READS = 64, 1000
 # Where a cache was not full when counting began, nobody knows what it had before: so much of all reads may
 # depend on that.
@@ -171,6 +172,8 @@ class _Estimates:
         """Why the sample cannot judge a size; "" if it can."""
         if self._reads < _FEWEST_READS:
             return f"the sample has only {self._reads:.0f} reads in the part that counts"
+        if self._groups and self.trace.bytes_of.size < _FEWEST_BLOCKS:
+            return f"the sample has only {counted(self.trace.bytes_of.size, 'block')}"
         if made.blocks < _FEWEST_BLOCKS:
             return f"it has room for only {made.blocks:.0f} blocks of the sample"
         if made.settled or made.total[BELOW] <= _MOST_OPEN * self._whole(made)[0]:
@@ -233,16 +236,16 @@ class _Estimates:
         stretch = stretches_of(trace.place[at_disks])
         smallest, largest = int(trace.bytes_of.min()), int(trace.bytes_of.max())
 
-        def counted(chosen: npt.NDArray[np.bool_]) -> tuple[Counts, Counts]:
+        def by_both(chosen: npt.NDArray[np.bool_]) -> tuple[Counts, Counts]:
             """By stretch and by group."""
             reads = chosen.astype(float)
             by = ((stretch, STRETCHES), (group, GROUPS))
             first, second = (np.bincount(of, reads, number).astype(np.float64) for of, number in by)
             return first, second
 
-        wholes = counted(np.ones(blocks.size, bool))
+        wholes = by_both(np.ones(blocks.size, bool))
         for power in range((smallest - 1).bit_length(), (largest - 1).bit_length()):
-            value, reach = self._ratio(counted(trace.bytes_of[blocks] <= 1 << power), wholes)
+            value, reach = self._ratio(by_both(trace.bytes_of[blocks] <= 1 << power), wholes)
             seen = int(trace.bytes_of[trace.bytes_of <= 1 << power].sum() * trace.one_in)
             if not found or seen != found[-1].seen:
                 found.append(SmallBlocks(1 << power, seen, _estimate(value, reach)))

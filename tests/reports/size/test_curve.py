@@ -90,6 +90,16 @@ def test_a_few_blocks_are_no_sample():
     assert "blocks of the sample" in found.arcs[0].unknown
 
 
+def test_one_block_of_many_is_no_sample():
+    """What other blocks are asked for, it cannot tell, though it always hits."""
+    full = made()
+    one = full.only(np.arange(BLOCKS) == 7, 8)
+    one = replace(one, block=np.zeros(4000, int), is_read=np.ones(4000, bool), all_reads=None)
+    one = replace(one, time_ns=np.arange(4000) * loads.READ_NS, place=np.arange(4000) / 4000)
+    found = sized(one, 0.2)
+    assert found.now.unknown == "the sample has only 1 block" and not is_known(found)
+
+
 def test_small_blocks_are_what_special_vdevs_could_have():
     trace = made()
     sizes = np.where(np.arange(BLOCKS) < BLOCKS // 4, 4096, 131072)
