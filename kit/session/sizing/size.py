@@ -80,7 +80,7 @@ def sized(path: Path, asked: AskedSizes) -> Answer:
     notes = [f"{_version(None)} is taken (--zfs)."] if asked.version is None else []
     if trace.time_ns is None:
         notes.append("The list has no times: all that leaves the ARC is taken to be in the L2ARC.")
-    server, more = _server(trace, asked, {}, asked.arc, asked.l2arc or 0, asked.version, 0)
+    server, more = cache_server(trace, asked, {}, asked.arc, asked.l2arc or 0, asked.version, 0)
     return _answer(path.name, trace, server, asked, [*notes, *more])
 
 
@@ -122,7 +122,7 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
     arc, l2arc = _sizes_now(path, manifest, stored, tunables, asked)
     version = asked.version or (manifest.versions or {}).get("zfs")
     cpus = max((each.cpus for each in stored.cpu), default=0) if stored else 0
-    server, notes = _server(trace, asked, tunables, arc, l2arc, version, cpus)
+    server, notes = cache_server(trace, asked, tunables, arc, l2arc, version, cpus)
     label = f"{path.name}:{name}" if name else path.name
     return _answer(label, trace, server, asked, notes, bool(manifest.testbed.emulated))
 
@@ -204,7 +204,7 @@ def _version(text: str | None) -> ZfsVersion:
         raise ConfigError(f"--zfs: {error}", "such as --zfs 2.3") from None
 
 
-def _server(
+def cache_server(
     trace: BlockTrace,
     asked: AskedSizes,
     found: Mapping[str, str],
@@ -213,6 +213,10 @@ def _server(
     version: str | None,
     cpus: int,
 ) -> tuple[CacheServer, list[str]]:
+    """The server that a trace is of, and what was taken for granted, as sentences. Raises ConfigError.
+
+    `found`: its tunables; `version`: of OpenZFS, None: the newest; `cpus`: 0 where that is not known.
+    """
     known = _version(version)
     own = structures(known)
     notes = []
