@@ -130,7 +130,7 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
 def _of_phase(path: Path, keys: pl.DataFrame, phase: str) -> tuple[str, pl.DataFrame]:
     """The one phase that has keys, or the one that was asked for. Raises ConfigError."""
     names = keys["phase"].unique(maintain_order=True).to_list()
-    if not phase and len(names) > 1 or phase and phase not in names:
+    if (not phase and len(names) > 1) or (phase and phase not in names):
         found = listed([safe_text(str(name)) for name in names[:8]])
         raise ConfigError(f"{path}: keys were sampled in {found}", f"name one: {path.name}:PHASE")
     chosen = phase or names[0]
