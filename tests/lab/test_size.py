@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 MIB = 1 << 20
 RECORD_BYTES, BLOCKS = 64 << 10, 3 << 10
 SAMPLE, WARM, MEASURED = 16_000, 30_000, 5_000
-NOW_MIB, ARCS_MIB, L2ARCS_MIB = 64, (80, 96, 128), (48, 80, 112)
+NOW_MIB, ARCS_MIB, L2ARCS_MIB = 64, (80, 96, 128), (64, 80, 96)
 # A disk that takes 2 ms and cache devices that take 0.2; a device for each L2ARC, smaller by its labels.
 MAKE = f"""\
 set -e
@@ -96,6 +96,7 @@ def answered(
     read(rig, "/sized/home/set", drawn(load, WARM, 2 * seed), direct=False)
     # The feed comes by each second.
     rig.host.run(["sleep", "5"])
+    folder.mkdir(parents=True)
     with Observation(rig, folder, *words) as seen:
         read(rig, "/mnt/sized/home/set", drawn(load, count, 2 * seed + 1), direct=True)
     assert seen.summary()["verdict"] == "valid", seen.summary()["reasons"]
