@@ -105,7 +105,8 @@ def sizing_of(
     trace = trace.sampled_down()
     asked = bool(arcs or l2arcs)
     if not asked:
-        arcs = [int(server.arc * step) for step in _ARC_STEPS]
+        sizes = (int(server.arc * step) for step in _ARC_STEPS)
+        arcs = [size for size in sizes if size >= min(server.least_arc, server.arc)]
         l2arcs = _l2arc_steps(trace, server)
     estimates = _Estimates(trace, server)
     of_arc = [estimates.of(size, server.l2arc) for size in sorted({*arcs})]

@@ -27,6 +27,7 @@ class CacheServer:
 
     `cost`: of so many bytes of a block, in the ARC's pages; `overhead`: metadata and dbufs of an ARC and an
     L2ARC of such sizes. `device`: bytes of a cache device of that size that are for data, without its labels.
+    `least_arc`: OpenZFS has no smaller one.
     """
 
     arc: int
@@ -38,6 +39,7 @@ class CacheServer:
     overhead: Callable[[int, int], int]
     device: Callable[[int], int]
     feed: Feed
+    least_arc: int = 0
 
 
 @dataclass(frozen=True)

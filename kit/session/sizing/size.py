@@ -108,7 +108,7 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
     if not keys.height:
         raise ConfigError(
             f"{path}: it has no keys.parquet: it did not sample which blocks were asked for",
-            "sample them: --keys of `hsp observe`, or `keys = 8` in a phase of a workload",
+            "sample them: `hsp observe HOST --keys 64`, or `keys = 8` in a phase of a workload",
         )
     name, keys = _of_phase(path, keys, phase)
     stored = next((each for each in manifest.phases if each.name == name), None)
@@ -242,6 +242,7 @@ def cache_server(
         arc, l2arc, (known.major, known.minor), own.header, own.l2_header,
         lambda size: record_cost(stored(size), known) - own.header, overhead,
         lambda size: max(size - LABELS_BYTES, 0), _feed(asked, found, own.l2arc_write, cpus, trace),
+        LEAST_ARC_BYTES,
     ), notes  # fmt: skip
 
 
