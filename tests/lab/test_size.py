@@ -110,9 +110,10 @@ def said(run: Path, folder: Path, arcs: Sequence[int], l2arcs: Sequence[int]) ->
     """What `hsp size` says ARC and L2ARC answer together: value, low, high; by kind and MiB."""
     sizes = [word for size in arcs for word in ("--arc", f"{size}MiB")]
     sizes += [word for size in l2arcs for word in ("--l2arc", f"{size}MiB")]
-    done = hsp("size", os.fspath(run), *sizes, "--json", results=folder)
-    assert done.code == 0, (done.stdout, done.stderr)
-    found = json.loads(done.stdout)
+    out = folder / "size.json"
+    done = hsp(["size", os.fspath(run), *sizes, "-o", os.fspath(out)], 300)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    found = json.loads(out.read_text())
     return {
         (kind, each[f"{kind}_bytes"] // MIB): tuple(each["answered"][key] for key in ("value", "low", "high"))
         for kind in ("arc", "l2arc")
