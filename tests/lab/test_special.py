@@ -49,6 +49,20 @@ def full(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return run("special-full", tmp_path_factory.mktemp("full"), "--set", "dataset.encryption=on")
 
 
+AFTER_IMPORT = """\
+format = 1
+name = "imported"
+title = "Small blocks while the pool is exported and imported"
+base = "special"
+[[phase]]
+name = "read"
+duration = "4s"
+[[event]]
+at = "1s"
+what = "export-import"
+"""
+
+
 def special_reads(done: Finished, phase: str) -> dict[str, Any]:
     [mine] = [each for each in done.summary["accounting"]["phases"] if each["phase"] == phase]
     [check] = [each for each in mine["checks"] if each["id"] == "SPECIAL-READS"]
@@ -70,6 +84,16 @@ def test_without_a_log_device_this_openzfs_has_its_log_on_the_disks(special: Fin
     assert special.manifest["versions"]["zfs"].startswith("2.3.")
     found = rows(special, "write")
     assert set(found) == {"pool"} and found["pool"]["p50_us"] > HALF_TURN_US
+
+
+def test_metadata_after_an_import_come_from_the_special_vdev(image: Image, tmp_path: Path) -> None:
+    path = tmp_path / "imported.toml"
+    path.write_text(AFTER_IMPORT)
+    done = finish(hsp("run", str(path), "--json", results=tmp_path), tmp_path, "imported")
+    assert "disk" not in rows(done, "read")
+    [phase] = done.manifest["phases"]
+    print(phase["metadata_reads"], phase["schedule"])
+    assert phase["metadata_reads"].get("special", 0) > 0 and not phase["metadata_reads"].get("disk", 0)
 
 
 def test_a_full_special_vdev_leaves_small_blocks_to_the_disks(full: Finished) -> None:
