@@ -23,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kit.core.text import commas
+from kit.trace.support import MOST_LINES, last_key
 
 Words = NDArray[np.uint64]
 
 PRINTED, LEFT_OUT = 4030, 4031
 """Keys of @counts: requests with a line, and those after MOST_LINES."""
 
-# A line has some 130 bytes, and lies in memory on the server (/run).
-MOST_LINES = 1_000_000
 MOST_ROWS = 1_000_000
 """Of keys.parquet, per phase, of which a run has 50: a request for many blocks has several."""
 MOST_BLOCKS = 1025
@@ -122,16 +121,6 @@ def share_error(requests: NDArray[np.int64], one_in: int) -> float:
     return float(np.sqrt((one_in - 1) * (ios**2).sum()) / (one_in * ios.sum()))
 
 
-def with_limits(text: str, one_in: int) -> str:
-    """The program's text with its limits."""
-    return text.replace("LAST_KEY", str(_last_key(one_in))).replace("MOST_LINES", str(MOST_LINES))
-
-
-def _last_key(one_in: int) -> int:
-    """Of 63 bits: where numbers have a sign, half of them are no smaller than 0."""
-    return (1 << 63) // one_in - 1
-
-
 def mix(value: Words) -> Words:
     """As mix_key.bt."""
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x3C79AC492BA7B653)
@@ -148,7 +137,7 @@ def blocks_of(lines: NDArray[np.uint64], one_in: int) -> Blocks:
     within = np.arange(line.size) - np.repeat(np.cumsum(count) - count, count)
     block = first[line] + within.astype(np.uint64)
     key = mix(file[line] ^ block)
-    chosen = (key >> np.uint64(1)) <= np.uint64(_last_key(one_in))
+    chosen = (key >> np.uint64(1)) <= np.uint64(last_key(one_in))
     if len(np.setdiff1d(np.flatnonzero(count <= MOST_BLOCKS), line[chosen])):
         raise ValueError("a sampled request has no sampled block")
     # What was asked for may end after the file; its first block is there by then, or an empty one.

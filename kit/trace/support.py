@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from kit.hosts.base import CommandFailed, Host
-from kit.trace import keys
 from kit.zfs.openzfs_version import ZfsVersion
 
 HERE = Path(__file__).parent
 # The size of maps that kit.trace.nfsd_tracer sets. A map with as many keys may have lost some.
 MAP_KEYS = 65536
+# Of sampled requests. A line has some 130 bytes, and lies in memory on the server (/run).
+MOST_LINES = 1_000_000
 # The oldest tested version, that of Debian 12.
 MIN_BPFTRACE = (0, 17)
 # The first version that warns about the old name of the variable.
@@ -90,7 +91,15 @@ def program(
     }  # fmt: skip
     kinds |= {kind for kind, asked in more.items() if asked}
     text = "".join(_text(name, kinds) for name in names)
-    return Program(keys.with_limits(text, one_in) if one_in else text)
+    limits = {"LAST_KEY": last_key(one_in), "MOST_LINES": MOST_LINES} if one_in else {}
+    for word, limit in limits.items():
+        text = text.replace(word, str(limit))
+    return Program(text)
+
+
+def last_key(one_in: int) -> int:
+    """Of a sample. Keys have 63 bits: where numbers have a sign, half of them are no smaller than 0."""
+    return (1 << 63) // one_in - 1
 
 
 def _text(name: str, kinds: Set[str]) -> str:

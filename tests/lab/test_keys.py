@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from kit.trace import keys
+from kit.trace.support import last_key
 from tests.lab.conftest import finish, hsp
 from tests.lab.observed import MAKE, READS, UNMAKE, WRITES, Observation, read_records, serve, write
 from tests.lab.rig import Bed, Rig
@@ -114,7 +115,7 @@ def test_all_blocks_are_those_of_fios_log_in_its_order(served: Rig, tmp_path: Pa
     with Observation(served, tmp_path / "some", "--keys", str(ONE_IN)) as again:
         assert load(served) == records
     some = pl.read_parquet(again.run / "keys.parquet").filter(pl.col("op") == "read")
-    expected = reads.filter(pl.col("key") // 2 <= keys._last_key(ONE_IN))
+    expected = reads.filter(pl.col("key") // 2 <= last_key(ONE_IN))
     assert some["key"].equals(expected["key"])
     assert 0 < some.height < reads.height and set(some["one_in"]) == {ONE_IN}
 
@@ -145,7 +146,7 @@ def test_some_blocks_are_with_all_their_requests_and_their_share_is_that_of_chan
     }
     assert Counter(whole["tier"]) == tiers
     # Which blocks are in the sample does not depend on the phase.
-    last = keys._last_key(ONE_IN)
+    last = last_key(ONE_IN)
     for name in ("some", "writes"):
         part = rows.filter(pl.col("phase") == name)
         of_all = part.height / ios[name]

@@ -24,7 +24,7 @@ DAMAGED = "20261130T053000Z-ab12cd"
 WORDS = {
     "RUN": IDS[0], "FILE": "plain.log", "DEVICE": "log0", "WORKLOAD": "top-speeds", "FAULT": "heal",
     "workload|testbed": "workload", "NAME|DEVICE": "x", "NAME": "fw1", "COMMAND": "true",
-    "COMMAND|schema|man|reference": "run",
+    "COMMAND|schema|man|reference": "run", "RUN|FILE": "keys.csv",
 }  # fmt: skip
 TESTBED = str(ROOT / "kit" / "lab" / "testbed.toml")
 # Of anybody's own: whatever it is, the shell in the guest says whether it is one.
@@ -46,6 +46,7 @@ def given(command: str, **instead: str) -> list[str]:
             words += [each.opts[0], TESTBED if each.name == "testbed" else "need.toml"]
         elif each.param_type_name == "argument" and (each.required or each.metavar == "RUN"):
             words += [value, "--", IDS[1]] if command == "compare" else [value]
+    words += ["--arc-now", "1GiB", "--block", "128KiB"] if command == "size" else []
     return ["w"] if command == "trend" and not instead else words
 
 
@@ -99,6 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "folder").mkdir()
     (path / "noise").write_bytes(bytes(range(256)))
     (path / "need.toml").write_text('title = "x"\nsync_write_p99 = "1ms"\n')
+    (path / "keys.csv").write_text("".join(f"{n % 100}\n" for n in range(400)))
     (path / "plain.log").write_text("".join(f"{n}, {150_000 + n}, 0, 512, 0, 0\n" for n in range(200)))
     return path
 

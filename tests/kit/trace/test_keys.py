@@ -102,7 +102,7 @@ def test_the_hash_is_that_of_the_program(values: list[int]) -> None:
 @pytest.mark.parametrize("one_in", [1, 2, 64, 1 << 20])
 def test_the_program_has_the_limits_of_the_reader(one_in: int) -> None:
     text = support.program(ZfsVersion(2, 3), one_in=one_in).text
-    assert f"<= (uint64){keys._last_key(one_in)})" in text and f"< {keys.MOST_LINES})" in text
+    assert f"<= (uint64){support.last_key(one_in)})" in text and f"< {keys.MOST_LINES})" in text
     assert not re.search(r"LAST_KEY|MOST_LINES|KEYS", text)
     assert text.count(f"$tried < {keys.MOST_BLOCKS}") == 2 and f"> {keys.MOST_BLOCKS} ?" in text
     maps = set(re.findall(r"@\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
@@ -128,7 +128,7 @@ def test_all_blocks_have_the_same_chance() -> None:
         key = keys.mix(values)
         assert len(np.unique(key)) == len(numbers)
         for one_in in (2, 64, 1000):
-            chosen = int(((key >> np.uint64(1)) <= np.uint64(keys._last_key(one_in))).sum())
+            chosen = int(((key >> np.uint64(1)) <= np.uint64(support.last_key(one_in))).sum())
             error = keys.share_error(np.ones(len(numbers), np.int64), one_in)
             assert abs(chosen / len(numbers) - 1 / one_in) < 5 * error
 
@@ -139,7 +139,7 @@ def test_the_error_of_the_share_is_that_of_many_samples() -> None:
     shares = []
     for file in range(1000):
         key = keys.mix(keys.mix(np.array([file], np.uint64)) ^ np.arange(1000, dtype=np.uint64))
-        chosen = (key >> np.uint64(1)) <= np.uint64(keys._last_key(one_in))
+        chosen = (key >> np.uint64(1)) <= np.uint64(support.last_key(one_in))
         shares.append(asked[chosen].sum() / asked.sum())
     error = keys.share_error(asked, one_in)
     assert abs(np.mean(shares) - 1 / one_in) < 5 * error / np.sqrt(1000)
