@@ -39,6 +39,7 @@ _SPLICE_BYTES = 16 * 4096
 # Fields of kit.store.parts.resource_use.ArcUse.
 _SIZES = {
     "size_bytes": "size",
+    "limit_bytes": "c_max",
     "data_bytes": "data_size",
     "metadata_bytes": "metadata_size",
     "header_bytes": "hdr_size",

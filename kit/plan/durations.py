@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
+from kit.config.tables.fault_table import ExpectedEvent, Fault
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.workload import Workload
@@ -16,22 +18,26 @@ _LEAST_NS: Mapping[str, int] = {"full": 10 * 10**9, "sanity": 3 * 10**9, "smoke"
 
 
 # Of phases in which caches get warm, on a real clock: a minute before an import, and one after it.
-_CURVE_LEAST_NS = 150 * 10**9
+_CURVE_LEAST_NS = 180 * 10**9
 # Until nearly each record was read again (of random reads, all but e^-3), by disks of 7,200 turns.
 _READS_EACH, _DISK_READS_PER_S = 3, 100
+
+
+S = TypeVar("S", Fault, ExpectedEvent)
 
 
 def resolved(workload: Workload, testbed: Testbed) -> Workload:
     """`workload` with phases that are long enough for a real clock; its events keep their part of them."""
     phases = tuple(_resolved(phase, workload, testbed) for phase in workload.phase)
     longer = {old.name: new.duration / old.duration for old, new in zip(workload.phase, phases, strict=True)}
-    event = tuple(
-        each.model_copy(update={"at": int(each.at * longer[each.phase or phases[0].name])})
-        if each.what == "export-import"
-        else each
-        for each in workload.event
-    )
-    return workload.model_copy(update={"phase": phases, "event": event})
+
+    def moved(each: S) -> S:
+        name = each.phase or phases[0].name
+        is_curve = any(phase.name == name and phase.ios is None for phase in workload.phase)
+        return each.model_copy(update={"at": int(each.at * longer[name])}) if is_curve else each
+
+    scheduled = {"event": tuple(map(moved, workload.event)), "fault": tuple(map(moved, workload.fault))}
+    return workload.model_copy(update={"phase": phases, **scheduled})
 
 
 def _resolved(phase: Phase, workload: Workload, testbed: Testbed) -> Phase:

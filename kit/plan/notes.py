@@ -42,8 +42,9 @@ def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
     if any(each.what == "export-import" for phase in workload.phase for each in workload.schedule(phase)):
         yield (
             f"nfsd of {host} is stopped while the run's pool is exported and imported (event "
-            "export-import): all its exports stall, not the run's alone, and NFSv4 clients may wait for 90 s "
-            "more."
+            "export-import): all its exports stall, not the run's alone, NFSv3 clients lose their locks, and "
+            "NFSv4 clients may wait for 90 s more. Exports that others made with exportfs alone are gone "
+            "then: zfs makes `exportfs -ra`."
         )
     for fault in workload.fault:
         if fault.what == "nfsd-restart":

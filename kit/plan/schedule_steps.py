@@ -37,7 +37,8 @@ _ANY_HOST = HostIdentity("", "")
 _AFTER_NS = 2_000_000_000
 _SEND = 'exec zfs send "$1" >/dev/null'
 # nfsd gives up what it holds of the file system a moment after its last thread.
-_EXPORT = 'n=0; until zpool export "$1"; do n=$((n+1)); test "$n" -lt 30; sleep 1; done'
+# All exports of the server wait meanwhile: half a minute is enough for a pool that somebody uses.
+_EXPORT = 'n=0; until timeout 60 zpool export "$1"; do n=$((n+1)); test "$n" -lt 30; sleep 1; done'
 _IMPORT = """\
 pool=$1 dataset=$2; shift 2
 zpool list -H "$pool" >/dev/null 2>&1 || "$@"

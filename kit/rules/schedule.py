@@ -58,6 +58,7 @@ def problems(workload: Workload, testbed: Testbed) -> Problems:
         if phase.during:
             yield from _of_during(number, phase, workload, testbed)
         yield from _of_timing(number, phase, workload)
+        yield from _of_imports(number, phase, workload)
         yield from _together(phase, workload, testbed)
 
 
@@ -191,6 +192,28 @@ def _spare(workload: Workload, testbed: Testbed) -> int:
     if layout.data == "mirror":
         return len(testbed.devices("data")) // layout.groups - 1
     return _SPARE[layout.data]
+
+
+def _of_imports(number: int, phase: Phase, workload: Workload) -> Problems:
+    """While the pool is away nothing else can be done to it, and what the phase samples begins anew."""
+    scheduled = workload.schedule(phase)
+    imports = [each for each in scheduled if each.what == "export-import"]
+    if not imports:
+        return
+    key = ("phase", number, "duration")
+    if len(scheduled) > 1:
+        others = [each.text for each in scheduled if each is not imports[0]]
+        text = f"beside an export and import nothing else is done, and there are {', '.join(others)}"
+        yield key, f"phase '{phase.name}': {text}: give each a phase of its own"
+    at_ns = imports[0].at
+    if at_ns < phase.interval or at_ns + phase.interval > phase.duration:
+        text = f"the export and import at {format_duration_ns(at_ns)} needs an interval before and after it"
+        yield key, f"phase '{phase.name}': {text} ({format_duration_ns(phase.interval)} each): move it"
+    if phase.keys:
+        text = (
+            "file systems have other numbers after an import, so blocks of the sample would not be the same"
+        )
+        yield ("phase", number, "keys"), f"phase '{phase.name}': {text}: remove keys, or the event"
 
 
 def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:

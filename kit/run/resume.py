@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,18 @@ def sources(run: Path) -> tuple[Path, Path, tuple[str, ...]]:
     return Path(found[0]), Path(found[1]), tuple(sets)
 
 
+def _kept(plan: Plan, wanted: Sequence[str], done: Collection[str]) -> int:
+    """How many phases are not measured again: all from the first that is missing on build on each other.
+
+    What a cold phase made warm is lost with the pool: it is measured again with what comes after it.
+    """
+    kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
+    if kept == len(wanted) or plan.workload.warmup:
+        return kept
+    cold = {phase.name for phase in plan.workload.phase if phase.cold}
+    return next((n for n, name in enumerate(wanted[:kept]) if name in cold), kept)
+
+
 def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     """What `run_dir` has. Raises ConfigError if it is damaged, its plan is another, or it has ended."""
     stored = _json(run_dir.path / "plan.json")
@@ -104,8 +117,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     wanted = [phase.name for phase in measured_phases(plan.workload, plan.testbed)]
     phases = tuple(phase for phase in (manifest.phases if manifest else ()) if not phase.problems)
     done = [phase.name for phase in phases]
-    # Phases build on each other: what comes after the first one that is missing is measured again.
-    kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
+    kept = _kept(plan, wanted, done)
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
     latency = tables.read_latency(run_dir) if os.path.lexists(run_dir.path / "latency.parquet") else empty
     partial = _partial(run_dir, plan, wanted[kept], manifest, latency) if kept < len(wanted) else None

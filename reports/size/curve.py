@@ -1,7 +1,7 @@
 """What caches of several sizes would answer, with what the sample leaves open. Pure.
 
-The range of a share has two parts: blocks, of which other ones could have been sampled (each of 16 groups of
-blocks is simulated alone, in caches of a 16th), and time (12 stretches of the part that counts). Both are
+The range of a share has two parts: blocks, of which other ones could have been sampled (each of 8 groups of
+blocks is simulated alone, in caches of an eighth), and time (12 stretches of the part that counts). Both are
 variances of a ratio (W. G. Cochran, Sampling Techniques, 1977, ch. 6), and add up.
 """
 

@@ -10,7 +10,10 @@ from reports.size.curve import EstimatedPart, Size, Sizing
 
 HEAD = ("Size", "DRAM", "L2ARC", "Both (range)", "Of disk reads now", "DRAM for headers")
 _UNKNOWN = "not known"
+_OF_DISK_READS = " of the reads that disks answer now"
 _MOST_SAID = 3
+# Per cent: a range that begins below that may be a loss.
+_NEARLY_NOTHING = 2
 # More than that and the simulation does not know this server.
 MOST_OFF = 0.1
 
@@ -23,23 +26,41 @@ def headline(sizing: Sizing) -> str:
             "the sampled reads in the simulation, and "
             f"{format_percent(sizing.measured_below or 0)} on the server."
         )
-    chosen = [each for each in (_of_l2arc(sizing), _of_arc(sizing)) if each]
-    if sizing.asked:
-        chosen = [each for each in (*sizing.l2arcs, *sizing.arcs) if each.gain][:_MOST_SAID]
-    if not chosen:
-        reasons = [each.unknown for each in (sizing.now, *sizing.sizes) if each.unknown]
-        if not reasons:
-            return "Disks answer no reads of this sample now: the caches that are there have all."
+    chosen = _said_of(sizing)
+    if chosen:
+        first, *others = [_clause(name_of(sizing, each), each.gain) for each in chosen if each.gain]
+        said = "; ".join([first, *(each.removesuffix(_OF_DISK_READS) for each in others)]) + "."
+        return said[0].upper() + said[1:]
+    if reasons := _reasons(sizing):
         return f"Not known: {reasons[0]}."
-    first, *others = [(name_of(sizing, each), words(each.gain)) for each in chosen if each.gain]
-    said = f"{first[0]} would answer {first[1]} of the reads that disks answer now"
-    said = "".join([said, *(f"; {name} would answer {text}" for name, text in others), "."])
-    return said[0].upper() + said[1:]
+    if not sizing.simulated_below:
+        return "Disks answer no reads of this sample now: the caches that are there have all."
+    return "The caches that were asked for are those of now."
 
 
 def is_known(sizing: Sizing) -> bool:
     """Whether the headline has a figure, or the caches of now are known to be enough."""
-    return not headline(sizing).startswith("Not known")
+    is_off = sizing.off is not None and sizing.off > MOST_OFF
+    return not is_off and (bool(_said_of(sizing)) or not _reasons(sizing))
+
+
+def _said_of(sizing: Sizing) -> list[Size]:
+    if sizing.asked:
+        return [each for each in (*sizing.l2arcs, *sizing.arcs) if each.gain][:_MOST_SAID]
+    return [each for each in (_of_l2arc(sizing), _of_arc(sizing)) if each]
+
+
+def _reasons(sizing: Sizing) -> list[str]:
+    return [each.unknown for each in (sizing.now, *sizing.sizes) if each.unknown]
+
+
+def _clause(name: str, gain: EstimatedPart) -> str:
+    if gain.high <= 0:
+        more = words(gain).removesuffix(" more from disks")
+        if more == "0 %":
+            return f"with {name} disks would answer as many reads as now"
+        return f"with {name} disks would answer {more} more reads than now"
+    return f"{name} would answer {words(gain)}{_OF_DISK_READS}"
 
 
 def name_of(sizing: Sizing, size: Size) -> str:
@@ -56,6 +77,8 @@ def words(found: EstimatedPart | None) -> str:
     low, high = (round(100 * each) for each in (found.low, found.high))
     if found.high <= 0:
         return f"{-high} to {-low} % more from disks" if low < high else f"{-low} % more from disks"
+    if low < -_NEARLY_NOTHING:
+        return f"{low} to {high} % (not known whether any)"
     if low <= 0:
         return f"at most {high} %"
     return f"{low} to {high} %" if low < high else f"{high} %"

@@ -23,7 +23,7 @@ MIB = 1 << 20
 RECORD_BYTES, BLOCKS = 64 << 10, 3 << 10
 SAMPLE, WARM, MEASURED = 16_000, 30_000, 5_000
 NOW_MIB, ARCS_MIB, L2ARCS_MIB = 64, (80, 96, 128), (64, 80, 96)
-# A disk that takes 2 ms and cache devices that take 0.2; a device for each L2ARC, smaller by its labels.
+# A disk that takes 2 ms and cache devices that take 0.2, one for each L2ARC: its size is that of the device.
 MAKE = f"""\
 set -e
 modprobe null_blk nr_devices=0
@@ -32,7 +32,7 @@ device() {{
   echo 1 >memory_backed; echo $2 >size; echo 2 >irqmode; echo $3 >completion_nsec; echo 1 >power
 }}
 device hspdisk 512 2000000
-for size in {" ".join(map(str, L2ARCS_MIB))}; do device hspcache$size $((size + 5)) 200000; done
+for size in {" ".join(map(str, L2ARCS_MIB))}; do device hspcache$size $size 200000; done
 cd /sys/module/zfs/parameters
 echo 1 >zfs_prefetch_disable; echo 0 >l2arc_noprefetch; echo 8 >l2arc_headroom
 echo {4 * MIB} >l2arc_write_max; echo {4 * MIB} >l2arc_write_boost

@@ -24,6 +24,8 @@ from kit.sizes.tier_sizes import MOST_RECORD_BYTES
 from reports.size.trace import MOST_ACCESSES, MOST_BLOCKS, WARM_PART, BlockTrace, mixed
 
 _COLUMNS = ("key", "bytes", "op", "time_ns")
+_OTHER_NAMES_OF_BYTES = frozenset({"size", "length", "len", "nbytes", "block_bytes", "psize", "lsize"})
+_NAMES = "name columns key, bytes, op and time_ns; call this one bytes, or remove it"
 _OPS = {"read": True, "r": True, "write": False, "w": False}
 _MOST_COLUMNS = 64
 # Reads are counted in so many rows each, to know how many there are in the part that counts.
@@ -45,6 +47,13 @@ def read_key_list(path: Path, block_bytes: int | None) -> BlockTrace:
     return kept.trace(layout.has_times)
 
 
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Of the columns that are used. The first is the key where no column is called so."""
+    key = names.index("key") if "key" in names else 0
+    places = {name: names.index(name) for name in _COLUMNS[1:] if name in names}
+    return {"key": key} | {name: place for name, place in places.items() if place != key}
+
+
 class _Layout:
     """Where the columns are: from the first line."""
 
@@ -61,21 +70,23 @@ class _Layout:
         if self.header and len({*names}) < len(names):
             raise source.fail(1, "two columns have one name", _EXAMPLE)
         self.width = len(cells)
-        # The first is the key, whatever its name is.
-        self.columns = {"key": 0} | {name: names.index(name) for name in _COLUMNS[1:] if name in names[1:]}
+        if strange := [name for name in names if self.header and name in _OTHER_NAMES_OF_BYTES]:
+            raise source.fail(1, f"a column '{safe_text(strange[0])}': is it the bytes of a block?", _NAMES)
+        self.columns = _places(names)
         self.has_times = "time_ns" in self.columns
         if "bytes" not in self.columns and block_bytes is None:
             raise source.fail(
                 None, "no column says how large blocks are", "add --block, such as --block 128KiB"
             )
-        self._last_ns, self._first_ns = 0, -1
+        self._last_ns, self._first_ns, self._head = 0, -1, 0
 
     def rows(self, block: Block) -> Sequence[npt.NDArray[np.generic]]:
         """Hash, bytes, whether it is a read, and time of each request of a block of the file."""
         frame = self._frame(block)
         if self.header and block.first_line == 1:
             frame = frame.slice(1)
-        hashed = frame["column_1"].hash(0).to_numpy()
+        self._refuse(frame[self._name("key")].is_null(), frame, "key", block, "a key")
+        hashed = frame[self._name("key")].hash(0).to_numpy()
         many = hashed.size
         if "bytes" in self.columns:
             size = self._numbers(frame, "bytes", block, 1, MOST_RECORD_BYTES)
@@ -98,17 +109,25 @@ class _Layout:
         return hashed, size, read, times
 
     def _frame(self, block: Block) -> pl.DataFrame:
+        data = block.data
+        # Comments are in a file's head alone: a key may begin with #.
+        while block.first_line == 1 and (
+            data.startswith(b"#") or (data and not data.partition(b"\n")[0].strip())
+        ):
+            data = data.partition(b"\n")[2]
+            self._head += 1
         try:
-            return pl.read_csv(
-                io.BytesIO(block.data), has_header=False, separator=self.separator, comment_prefix="#",
+            frame = pl.read_csv(
+                io.BytesIO(data), has_header=False, separator=self.separator,
                 schema={f"column_{n + 1}": pl.String for n in range(self.width)}, encoding="utf8-lossy",
                 quote_char='"', glob=False,
-            ).filter(pl.col("column_1").is_not_null())  # fmt: skip
+            ).filter(~pl.all_horizontal(pl.all().is_null()))  # fmt: skip
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             words = safe_text(str(error).splitlines()[0][:120])
             raise self.source.fail(
                 block.first_line, f"from here on it is no list of {self.width} columns: {words}", _EXAMPLE
             ) from None
+        return frame
 
     def _name(self, column: str) -> str:
         return f"column_{self.columns[column] + 1}"
@@ -126,8 +145,8 @@ class _Layout:
         if not wrong.any():
             return
         row = wrong.arg_true()[0]
-        value = safe_text(str(frame[self._name(column)][row])[:40])
-        line = block.first_line + row + (self.header and block.first_line == 1)
+        value = safe_text(str(frame[self._name(column)][row] or "")[:40])
+        line = block.first_line + row + (self.header + self._head if block.first_line == 1 else 0)
         raise self.source.fail(line, f"{column} is {value!r}, not {needed}", _EXAMPLE)
 
 

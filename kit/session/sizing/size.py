@@ -114,7 +114,8 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
     stored = next((each for each in manifest.phases if each.name == name), None)
     if stored is None and manifest.phases:
         stored = manifest.phases[-1]
-    trace = _trace(path, keys)
+    # The parameters of the module are in the host's time.
+    trace = _trace(path, keys, manifest.clock.dilation if manifest.clock else 1)
     latency = read_latency(directory)
     below = _measured_below(latency, manifest, stored, trace, keys)
     trace = BlockTrace(**{**vars(trace), "measured_below": below})
@@ -123,6 +124,8 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
     version = asked.version or (manifest.versions or {}).get("zfs")
     cpus = max((each.cpus for each in stored.cpu), default=0) if stored else 0
     server, notes = cache_server(trace, asked, tunables, arc, l2arc, version, cpus)
+    if l2arc and asked.l2arc is None and manifest.testbed.of_role("cache"):
+        notes.append("The L2ARC of now is taken to be the cache devices as a whole (--l2arc-now).")
     label = f"{path.name}:{name}" if name else path.name
     return _answer(label, trace, server, asked, notes, bool(manifest.testbed.emulated))
 
@@ -137,7 +140,7 @@ def _of_phase(path: Path, keys: pl.DataFrame, phase: str) -> tuple[str, pl.DataF
     return chosen, keys.filter(pl.col("phase") == chosen).sort("time_ns", maintain_order=True)
 
 
-def _trace(path: Path, keys: pl.DataFrame) -> BlockTrace:
+def _trace(path: Path, keys: pl.DataFrame, dilation: int) -> BlockTrace:
     one_in = keys["one_in"].unique().sort().to_list()
     if len(one_in) > 1:
         raise ConfigError(
@@ -154,7 +157,8 @@ def _trace(path: Path, keys: pl.DataFrame) -> BlockTrace:
     tiers = keys["tier"].replace_strict(TIER_NUMBERS, default=-1, return_dtype=pl.Int8).to_numpy()
     return BlockTrace(
         block=number[::-1].astype(np.int64), is_read=(keys["op"] == "read").to_numpy(),
-        time_ns=times - times[0], bytes_of=keys["block_bytes"].to_numpy()[::-1][last], hashed=blocks,
+        time_ns=(times - times[0]) * dilation, hashed=blocks,
+        bytes_of=keys["block_bytes"].to_numpy()[::-1][last],
         place=np.arange(keys.height) / keys.height, one_in=float(one_in[0]), measured=tiers,
     )  # fmt: skip
 
@@ -164,7 +168,8 @@ def _measured_below(
 ) -> float | None:
     """The part of all reads that neither cache answered, in the time that counts, by the server's counts."""
     layer = deciding_layer(latency["layer"].unique().to_list())
-    begin = int(keys["time_ns"][int(np.searchsorted(trace.place, WARM_PART))])
+    times = keys.filter(pl.col("op").is_in(["read", "write"]))["time_ns"]
+    begin = int(times[min(int(np.searchsorted(trace.place, WARM_PART)), len(times) - 1)])
     begin += phase.start_ns if phase else 0
     rows = latency.filter(
         (pl.col("layer") == layer) & (pl.col("op") == "read") & (pl.col("time_ns") >= begin)
@@ -186,15 +191,17 @@ def _sizes_now(
     limit = tunables.get("zfs_arc_max", "0")
     counters = phase.arc if phase else None
     arc = asked.arc or (int(limit) if limit.isdecimal() and len(limit) < 20 else 0)
-    arc = arc or (counters.size_bytes if counters else 0) or 0
+    arc = arc or ((counters.limit_bytes or counters.size_bytes) if counters else 0) or 0
     if not arc:
         raise ConfigError(
             f"{path}: it does not say how large the ARC is", "add --arc-now, such as --arc-now 64GiB"
         )
     if asked.l2arc is not None:
         return arc, asked.l2arc
+    held = (counters.l2arc_bytes if counters else None) or 0
     devices = [each.size_bytes for each in manifest.testbed.of_role("cache") if each.size_bytes]
-    return arc, sum(devices) or (counters.l2arc_bytes if counters else 0) or 0
+    # A run may have taken them out.
+    return arc, (sum(devices) if held else 0) or held
 
 
 def _version(text: str | None) -> ZfsVersion:

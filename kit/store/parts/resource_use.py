@@ -162,7 +162,8 @@ class CacheImport(Stored):
 
     `share_before`, `share_after`: the L2ARC's of the reads in the `window_s` before and after, and
     `cached_before`, `cached_after` those of ARC and L2ARC; None of too few reads. `rebuilt_s`: since
-    `begin_s`, when a sample showed that the L2ARC had its content back.
+    `begin_s`, when a sample showed that each cache device had been read, None if not all were;
+    `rebuilt_bytes`: what was rebuilt until the phase ended.
     """
 
     begin_s: float
@@ -173,6 +174,7 @@ class CacheImport(Stored):
     cached_before: float | None
     cached_after: float | None
     rebuilt_s: float | None
+    rebuilt_bytes: Count
     failures: Count
 
 
@@ -204,12 +206,15 @@ class CacheLife(Stored):
 class ArcUse(Stored):
     """arcstats and ZIL counters: sizes at the end of the phase, and what changed in `span_ns`.
 
+    `limit_bytes`: as large as the ARC may become (c_max).
+
     Records of the ZIL: `log_bytes` to log devices, in blocks of `log_block_bytes` together, and
     `pool_log_bytes` to the pool. None: this OpenZFS does not say.
     """
 
     span_ns: Count
     size_bytes: Count | None = None
+    limit_bytes: Count | None = None
     data_bytes: Count | None = None
     metadata_bytes: Count | None = None
     header_bytes: Count | None = None

@@ -5,6 +5,8 @@ Sources: OpenZFS module/zfs/arc.c (l2arc_write_size, l2arc_write_interval, l2arc
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -27,6 +29,8 @@ _MINUTE_NS = 60 * 10**9
 _FEWEST_READS = 100
 # An L2ARC that answers less than so much of its share before is called cold, more than so much warm.
 _COLD, _WARM = 0.25, 0.75
+# Of an L2ARC that answered less before, neither is said.
+_LEAST_SHARE = 0.02
 
 
 def describe(manifest: Manifest, latency: Latency) -> list[CacheLife]:
@@ -44,9 +48,13 @@ def _life(manifest: Manifest, phase: Phase, latency: Latency) -> CacheLife | Non
     columns = -(-(end_ns - begin_ns) // column_ns)
     width_ns = column_ns * -(-columns // _WINDOWS)
     points = _points(reads, phase, begin_ns, width_ns)
-    shares = np.array([each.shares.get("l2arc", 0.0) for each in points])
-    counts = np.array([float(each.ios) for each in points])
-    times_s = np.array([each.at_s for each in points]) + width_ns / 2e9
+    devices = manifest.testbed.of_role("cache")
+    imports = [*_imports(reads, phase, len(devices))]
+    if not (warming := until_import(points, imports, width_ns / 1e9)):
+        return None
+    shares = np.array([each.shares.get("l2arc", 0.0) for each in warming])
+    counts = np.array([float(each.ios) for each in warming])
+    times_s = np.array([each.at_s for each in warming]) + width_ns / 2e9
     return CacheLife(
         phase=phase.name,
         cold=phase.cold,
@@ -55,12 +63,20 @@ def _life(manifest: Manifest, phase: Phase, latency: Latency) -> CacheLife | Non
         final_share=curve.final(shares, counts),
         settled=curve.settled(shares),
         reached=tuple(curve.reached(times_s, shares, counts)) if phase.cold else (),
-        captured=_captured(phase.caches),
+        captured=_captured(phase.caches, imports, phase.start_ns),
         fed_bytes_per_s=_fed(phase.caches) if phase.cold else None,
         feed_max_bytes_per_s=_feed_max(manifest),
-        capacity_bytes=_capacity(manifest),
-        imports=tuple(_imports(reads, phase)),
+        capacity_bytes=sum(each.size_bytes or 0 for each in devices) or None,
+        imports=tuple(imports),
     )
+
+
+def until_import(
+    points: Sequence[CachePoint], imports: Sequence[CacheImport], window_s: float
+) -> list[CachePoint]:
+    """The windows before the first import: after it the ARC is empty, and the L2ARC answers more."""
+    end_s = min((each.begin_s for each in imports), default=math.inf)
+    return [each for each in points if each.at_s + window_s <= end_s]
 
 
 def _points(reads: pl.DataFrame, phase: Phase, begin_ns: int, width_ns: int) -> list[CachePoint]:
@@ -99,9 +115,15 @@ def _bins(rows: pl.DataFrame) -> list[tuple[int, int, int]]:
     return summed.select("lo_ns", "hi_ns", "count").rows()
 
 
-def _captured(samples: Sequence[CacheSample]) -> float | None:
-    cached, not_cached = samples[-1].evicted_cached_bytes, samples[-1].evicted_eligible_bytes
-    return cached / (cached + not_cached) if cached + not_cached else None
+def _captured(samples: Sequence[CacheSample], imports: Sequence[CacheImport], start_ns: int) -> float | None:
+    """Without what an export threw out."""
+    spans = [(start_ns + each.begin_s * 1e9, start_ns + each.end_s * 1e9) for each in imports]
+    cached = missed = 0
+    for before, after in itertools.pairwise(samples):
+        if not any(before.at_ns < end and after.at_ns > begin for begin, end in spans):
+            cached += after.evicted_cached_bytes - before.evicted_cached_bytes
+            missed += after.evicted_eligible_bytes - before.evicted_eligible_bytes
+    return cached / (cached + missed) if cached >= 0 <= missed and cached + missed else None
 
 
 def _fed(samples: Sequence[CacheSample]) -> float | None:
@@ -113,7 +135,10 @@ def _fed(samples: Sequence[CacheSample]) -> float | None:
 
 
 def _feed_max(manifest: Manifest) -> float | None:
-    """l2arc_write_max and the boost of a cold ARC, each l2arc_feed_min_ms while there is enough to feed."""
+    """l2arc_write_max and the boost of a cold ARC, each l2arc_feed_min_ms while there is enough to feed.
+
+    In the experiment's time; the parameters are in the host's.
+    """
     set_ = {each.name: each.set for each in manifest.tunables}
     values = {**manifest.modules.get("zfs", {}), **{name: value for name, value in set_.items() if value}}
     names = ("write_max", "write_boost", "feed_secs", "feed_min_ms", "feed_again")
@@ -121,38 +146,33 @@ def _feed_max(manifest: Manifest) -> float | None:
     if not all(each.isdecimal() for each in known):
         return None
     most, boost, seconds, least_ms, again = map(int, known)
+    dilation = manifest.clock.dilation if manifest.clock else 1
     period_s = least_ms / 1e3 if again else float(seconds)
-    return (most + boost) / period_s if period_s else None
+    return (most + boost) * dilation / period_s if period_s else None
 
 
-def _capacity(manifest: Manifest) -> int | None:
-    sizes = [each.size_bytes for each in manifest.testbed.of_role("cache")]
-    return sum(filter(None, sizes)) or None
-
-
-def _imports(reads: pl.DataFrame, phase: Phase) -> Iterator[CacheImport]:
+def _imports(reads: pl.DataFrame, phase: Phase, devices: int) -> Iterator[CacheImport]:
     for each in phase.schedule.actions if phase.schedule else ():
         if each.what != "export-import" or each.begin_ns is None or each.end_ns is None:
             continue
         width_ns = min(_MINUTE_NS, each.begin_ns - phase.start_ns, phase.end_ns - each.end_ns)
-        if width_ns < phase.interval_ns:
-            continue
         # The interval in which it begins is of both.
         of_before = each.begin_ns - width_ns, each.begin_ns - phase.interval_ns
         of_after = each.end_ns, each.end_ns + width_ns
         before = next((s for s in reversed(phase.caches) if s.at_ns <= each.begin_ns), phase.caches[0])
         later = [s for s in phase.caches if s.at_ns > each.begin_ns]
-        back = next((s for s in later if s.rebuilds > before.rebuilds), None)
+        back = next((s for s in later if s.rebuilds >= before.rebuilds + max(devices, 1)), None)
         last = later[-1] if later else before
         yield CacheImport(
             begin_s=(each.begin_ns - phase.start_ns) / 1e9,
             end_s=(each.end_ns - phase.start_ns) / 1e9,
-            window_s=width_ns / 1e9,
+            window_s=max(0, width_ns) / 1e9,
             share_before=_share(reads, *of_before, ("l2arc",)),
             share_after=_share(reads, *of_after, ("l2arc",)),
             cached_before=_share(reads, *of_before, ("dram", "l2arc")),
             cached_after=_share(reads, *of_after, ("dram", "l2arc")),
             rebuilt_s=(back.at_ns - each.begin_ns) / 1e9 if back else None,
+            rebuilt_bytes=max(0, last.rebuilt_bytes - before.rebuilt_bytes),
             failures=last.rebuild_failures - before.rebuild_failures,
         )
 
@@ -194,8 +214,8 @@ def _of_cold(life: CacheLife) -> str:
     share = format_percent(life.final_share)
     if not life.cold:
         return ""
-    if not life.final_share:
-        return "From empty caches on, the L2ARC answered no read: nothing that was read again was in it."
+    if not any(each.shares.get("l2arc") for each in life.points):
+        return "From empty caches on, the L2ARC answered no read."
     if life.settled is None:
         return f"At the end the L2ARC answers {share} of the reads; the phase is too short to say more."
     if not life.settled:
@@ -208,7 +228,8 @@ def _of_cold(life: CacheLife) -> str:
 
 
 def _rates(life: CacheLife) -> Iterator[str]:
-    first, last = (each.ios / life.window_s for each in (life.points[0], life.points[-1]))
+    warming = until_import(life.points, life.imports, life.window_s)
+    first, last = (each.ios / life.window_s for each in (warming[0], warming[-1]))
     if first:
         begin, end = commas(round(first)), commas(round(last))
         yield f"Reads a second: {begin} at first, {end} at the end ({last / first:.2g} times)."
@@ -219,13 +240,20 @@ def _of_import(found: CacheImport) -> str:
     if found.share_before is None or found.share_after is None:
         return f"Too few reads beside {took} say what the L2ARC answers after it."
     own = f"{format_percent(found.share_after)} of the reads, {format_percent(found.share_before)} before"
-    if found.share_after >= _WARM * found.share_before:
+    if found.share_before >= _LEAST_SHARE and found.share_after <= _COLD * found.share_before:
+        return f"After {took} the L2ARC comes back cold: {own}{_why_cold(found)}."
+    warm = found.rebuilt_bytes and found.share_after >= _WARM * found.share_before
+    if warm and found.share_before >= _LEAST_SHARE:
         return f"After {took} the L2ARC comes back warm: {own}."
-    if found.share_after <= _COLD * found.share_before:
-        missing = "" if found.rebuilt_s else "; nothing was rebuilt"
-        why = "; its header could not be used" if found.failures else missing
-        return f"After {took} the L2ARC comes back cold: {own}{why}."
     return f"After {took} the L2ARC answers {own}."
+
+
+def _why_cold(found: CacheImport) -> str:
+    if found.failures:
+        return "; its header could not be used"
+    if not found.rebuilt_bytes:
+        return "; nothing was rebuilt"
+    return "" if found.rebuilt_s else f"; {format_decimal_bytes(found.rebuilt_bytes)} of it had been rebuilt"
 
 
 def _both(found: CacheImport) -> Iterator[str]:

@@ -21,7 +21,7 @@ IMPORT = '[[event]]\nat = "6s"\nwhat = "export-import"\n'
 
 def plan(folder: Path, text: str, bed: Path = LAB_TESTBED) -> Plan:
     path = folder / "own.toml"
-    path.write_text(HEAD + ("" if IMPORT in text else "event = []\n") + text)
+    path.write_text(HEAD + ("" if "[[event]]" in text else "event = []\n") + text)
     return make_plan(read_workload(path), read_testbed(bed), path, bed)
 
 
@@ -54,7 +54,7 @@ def test_an_import_stops_nfsd_and_starts_it_after_the_exports(tmp_path: Path) ->
     found = commands(made, "phase cold: at 6s: the pool is exported and imported")
     begins = [
         "tee /proc/fs/nfsd/threads",
-        "sh -ec n=0; until zpool export",
+        "sh -ec n=0; until timeout 60 zpool export",
         "sh -ec pool=$1",
         "exportfs -o",
         "python3",
@@ -90,6 +90,22 @@ def test_a_phase_without_cache_devices_is_refused(tmp_path: Path) -> None:
     text = first + '[[phase]]\nname = "import"\ncold = true\n'
     with pytest.raises(ConfigError, match="has no cache device in this phase"):
         plan(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (COLD + IMPORT + IMPORT.replace("6s", "9s"), "beside an export and import nothing else is done"),
+        (COLD + IMPORT + '[[event]]\nat = "5s"\nwhat = "send"\n', "and there are send"),
+        (COLD + IMPORT.replace("6s", "29900ms"), "needs an interval before and after it"),
+        (COLD + IMPORT.replace("6s", "0s"), "needs an interval before and after it"),
+        (COLD + "keys = 8\n" + IMPORT, "blocks of the sample would not be the same"),
+    ],
+)
+def test_nothing_else_is_done_while_the_pool_is_away(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        plan(tmp_path, text)
+    assert words in error.value.message, error.value.message
 
 
 def test_an_import_lasts_as_long_as_it_takes_and_an_appliance_has_none(tmp_path: Path) -> None:

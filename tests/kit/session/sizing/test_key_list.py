@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,3 +119,26 @@ def test_one_key_with_nearly_all_requests_is_no_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(key_list, "MOST_ACCESSES", 100)
     with pytest.raises(ConfigError, match="one key has nearly all"):
         read(tmp_path, "a\n" * 1000, 512)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("key,size\na,4096\nb,4096\n", "a column 'size': is it the bytes of a block?"),
+        ("key,op\na,read\n,read\n", "line 3: key is ''"),
+    ],
+)
+def test_what_would_be_left_out_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "keys.csv"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        read_key_list(path, 4096)
+    assert words in error.value.message
+
+
+def test_the_key_is_the_column_of_that_name_and_may_begin_with_a_hash(tmp_path: Path) -> None:
+    path = tmp_path / "keys.csv"
+    path.write_text("# made by hand\n\ntime_ns,key\n" + "".join(f"{n},#{n % 7}\n" for n in range(70)))
+    trace = read_key_list(path, 4096)
+    assert (trace.bytes_of.size, trace.block.size) == (7, 70)
+    assert trace.time_ns is not None and trace.time_ns[-1] == 69

@@ -16,7 +16,8 @@ from tests.reports.synthetic import summary_of
 MIB, S = 1 << 20, 10**9
 POINT = {"at_s": 0.0, "ios": 300, "shares": {}, "p50_us": {}, "l2arc_bytes": 0, "arc_bytes": 0}
 LIFE: dict[str, Any] = {
-    "phase": "cold", "cold": True, "window_s": 1.0, "points": [POINT, {**POINT, "at_s": 1.0, "ios": 1500}],
+    "phase": "cold", "cold": True, "window_s": 1.0,
+    "points": [POINT, {**POINT, "at_s": 1.0, "ios": 1500, "shares": {"l2arc": 0.4}}],
     "final_share": 0.4, "settled": True, "captured": 0.85, "fed_bytes_per_s": 1e7,
     "feed_max_bytes_per_s": 4e7,
     "capacity_bytes": 400_000_000_000, "imports": [],
@@ -25,7 +26,7 @@ LIFE: dict[str, Any] = {
 }  # fmt: skip
 IMPORT: dict[str, Any] = {
     "begin_s": 6.0, "end_s": 7.9, "window_s": 6.0, "share_before": 0.4, "share_after": 0.38,
-    "cached_before": 0.8, "cached_after": 0.6, "rebuilt_s": 1.5, "failures": 0,
+    "cached_before": 0.8, "cached_after": 0.6, "rebuilt_s": 1.5, "rebuilt_bytes": 10**8, "failures": 0,
 }  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def test_how_an_l2arc_gets_warm() -> None:
         ),
         ({"settled": None}, "the phase is too short to say more"),
         ({"reached": []}, "the phase is too short to say when"),
-        ({"final_share": 0.0}, "the L2ARC answered no read"),
+        ({"points": [POINT]}, "the L2ARC answered no read"),
     ],
 )
 def test_what_is_not_known_is_not_said(changed: dict[str, Any], words: str) -> None:
@@ -71,13 +72,16 @@ def test_what_is_not_known_is_not_said(changed: dict[str, Any], words: str) -> N
     [
         ({}, "comes back warm: 38 % of the reads, 40 % before."),
         (
-            {"share_after": 0.02, "rebuilt_s": None},
+            {"share_after": 0.02, "rebuilt_s": None, "rebuilt_bytes": 0},
             "comes back cold: 2 % of the reads, 40 % before; nothing was rebuilt.",
         ),
         (
             {"share_after": 0.02, "failures": 1},
             "cold: 2 % of the reads, 40 % before; its header could not be used.",
         ),
+        ({"share_after": 0.02, "rebuilt_s": None}, "40 % before; 100 MB of it had been rebuilt."),
+        ({"share_after": 0.0, "share_before": 0.0}, "the L2ARC answers 0 % of the reads, 0 % before."),
+        ({"rebuilt_bytes": 0, "rebuilt_s": None}, "the L2ARC answers 38 % of the reads, 40 % before."),
         ({"share_after": 0.2}, "the L2ARC answers 20 % of the reads, 40 % before."),
         ({"share_after": None}, "Too few reads beside an export and import of the pool (1.9 s)"),
     ],
