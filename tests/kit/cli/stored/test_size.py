@@ -155,7 +155,7 @@ def test_a_server_that_is_not_as_simulated_gets_no_figure(hsp, make_sampled):
 
 def test_a_run_without_keys_says_how_to_get_them(hsp, make_run):
     code, _, err = hsp("size", make_run("20261121T053000Z-ab12cd"))
-    assert code == 2 and "no keys.parquet" in err and "--keys of `hsp observe`" in " ".join(err.split())
+    assert code == 2 and "no keys.parquet" in err and "`hsp observe HOST --keys 64`" in " ".join(err.split())
 
 
 def test_a_phase_without_keys_is_refused(hsp, make_sampled):
