@@ -26,7 +26,7 @@ dataset.properties.recordsize = "128KiB"
 job.bs = "128k"
 [[phase]]
 name = "cold"
-duration = "14s"
+duration = "13s"
 [[event]]
 at = "9s"
 what = "export-import"
