@@ -99,13 +99,14 @@ def sources(run: Path) -> tuple[Path, Path, tuple[str, ...]]:
 def _kept(plan: Plan, wanted: Sequence[str], done: Collection[str]) -> int:
     """How many phases are not measured again: all from the first that is missing on build on each other.
 
-    What a cold phase made warm is lost with the pool: it is measured again with what comes after it.
+    What a cold phase made warm is lost with the pool: where a later phase reads it, it is measured again.
     """
     kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
-    if kept == len(wanted) or plan.workload.warmup:
+    phases = {phase.name: phase for phase in plan.workload.phase}
+    left = [phases[name] for name in wanted[kept:]]
+    if plan.workload.warmup or not any("l2arc" in phase.tiers and not phase.cold for phase in left):
         return kept
-    cold = {phase.name for phase in plan.workload.phase if phase.cold}
-    return next((n for n, name in enumerate(wanted[:kept]) if name in cold), kept)
+    return next((n for n, name in enumerate(wanted[:kept]) if phases[name].cold), kept)
 
 
 def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:

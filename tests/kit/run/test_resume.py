@@ -74,6 +74,12 @@ def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: P
     assert RunRecord(manifest).end_ns > 7 and RunRecord(NEW).end_ns == 0
 
 
+def test_what_a_cold_phase_made_warm_is_lost_with_the_pool(tmp_path: Path) -> None:
+    path = find_workload("l2arc-life")
+    life = make_plan(read_workload(path), read_testbed(EXAMPLE), path, EXAMPLE)
+    assert handed_on(stored(tmp_path, life, ["cache0", "log0"], ("cold",))).phases == ()
+
+
 def test_the_sample_of_phases_that_are_kept_is_kept(tmp_path: Path, plan: Plan) -> None:
     row = {
         "dataset": "t", "time_ns": 0, "key": (1 << 64) - 1, "op": "read", "tier": "dram", "block_bytes": 512,
