@@ -2,7 +2,7 @@
 
 One in `one_in` blocks, with all requests for it: each block is in the sample with the same chance, whatever
 its neighbours are (Waldspurger et al., Efficient MRC construction with SHARDS, FAST '15). Of blocks with n_i
-requests each, 1 / one_in of the requests is sampled, with a standard error (share_error) of
+requests each, 1 / one_in of the requests is sampled, with a standard error of
 sqrt((one_in - 1) * sum(n_i^2)) / (one_in * sum(n_i)): a few blocks that are asked for often make it large.
 
 A key is a hash of the file system's number, the file's number and generation, and the block's number in it.
@@ -110,15 +110,6 @@ class Blocks:
     line: NDArray[np.int64]
     key: Words
     block_bytes: NDArray[np.int64]
-
-
-def share_error(requests: NDArray[np.int64], one_in: int) -> float:
-    """The standard error of the share of requests that is sampled (1 / one_in), of 1.
-
-    `requests`: for each block, sampled or not.
-    """
-    ios = requests.astype(np.float64)
-    return float(np.sqrt((one_in - 1) * (ios**2).sum()) / (one_in * ios.sum()))
 
 
 def mix(value: Words) -> Words:

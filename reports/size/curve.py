@@ -25,8 +25,8 @@ from reports.statistics.student import t_critical
 _ALPHA = 0.05
 # A miniature ARC of fewer blocks is no ARC, and a sample of fewer blocks or reads is none.
 _FEWEST_BLOCKS, _FEWEST_READS = 64, 1000
-# Where a cache was not full when counting began, nobody knows what it had before: so much of all reads may
-# depend on that.
+# Where a cache was not full when counting began, it is not known what it had before: this part of all reads
+# may depend on that.
 _MOST_OPEN = 0.02
 # Of the number of all reads in a sample: standard errors, by groups, that it may be from what is expected.
 _MOST_MISSING = 2
@@ -158,7 +158,7 @@ class _Estimates:
         made = self.now if is_now else simulate(self.trace, self.server, arc, l2arc, self._groups)
         found = [made]
         if made.starved:
-            # Whether memory was ever short decides at which end the feed begins, and nobody has recorded it.
+            # Whether memory was ever short decides at which end the feed begins. It is not recorded.
             found.append(simulate(self.trace, self.server, arc, l2arc, self._groups, warm=True))
         if unknown := self._unknown(made, arc, l2arc):
             return Size(arc, l2arc, None, None, None, None, made.headers, unknown)
@@ -202,7 +202,7 @@ class _Estimates:
         _, stretches, groups = self._whole(made)
         counts = (made.stretches, made.groups)
         if tier == DRAM:
-            # What neither of the others has: whoever is not in the sample was asked for most, and is in DRAM.
+            # What neither of the others has: a block that is asked for most and not sampled is in DRAM.
             parts = stretches - counts[0][:, 1:].sum(axis=1), groups - counts[1][:, 1:].sum(axis=1)
         else:
             parts = counts[0][:, tier], counts[1][:, tier]

@@ -37,7 +37,7 @@ INTERVAL_NS = 200_000_000
 THREADS = (1, 4, 16)
 # Bits of @seen: the others are phase and file system.
 _OF_TIERS = 0x1FF
-# The program of each tracer, and the most that it may cost. A sample of all blocks is told, not limited.
+# The program of each tracer, and the most that it may cost. A sample of all blocks has no limit.
 TRACERS: dict[str, tuple[dict[str, Any], float | None]] = {
     "run": ({}, 1.04),
     "observe": ({"observe": True}, 1.04),

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kit.trace import keys
 from kit.trace.support import last_key
 from tests.lab.conftest import finish, hsp
 from tests.lab.observed import MAKE, READS, UNMAKE, WRITES, Observation, read_records, serve, write
 from tests.lab.rig import Bed, Rig
 from tests.lab.workloads import JOB, OF_MIRROR, UNCACHED, head
+from tests.sampling import share_error
 
 PROTECTS = ("kit/trace", "kit/instruments/block_keys.py", "kit/observe")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
@@ -152,7 +152,7 @@ def test_some_blocks_are_with_all_their_requests_and_their_share_is_that_of_chan
         of_all = part.height / ios[name]
         requests = part.group_by("key").len()["len"].to_numpy()
         # As if the blocks that are not in the sample had been asked for as often.
-        error = keys.share_error(np.tile(requests, ONE_IN), ONE_IN)
+        error = share_error(np.tile(requests, ONE_IN), ONE_IN)
         print(f"{name}: {part.height} of {ios[name]} requests, {of_all:.4f}, standard error {error:.4f}")
         assert abs(of_all - 1 / ONE_IN) < 5 * error and 0 < of_all < 1
         assert set(part["one_in"]) == {ONE_IN} and all(key >> 1 <= last for key in part["key"])

@@ -54,7 +54,8 @@ def test_it_is_cold_gets_warm_and_is_warm_after_an_import(image: Image, tmp_path
     assert phase["caches"][-1]["fed_bytes"] >= max(each["l2arc_bytes"] for each in phase["caches"])
     assert 0 < life["captured"] <= 1
     [imported] = life["imports"]
-    assert imported["begin_s"] < imported["rebuilt_s"] + imported["begin_s"] < imported["end_s"] + 2
+    # In the lab's time: it is read in while the pool is imported, or soon after.
+    assert 0 < imported["rebuilt_s"] < imported["end_s"] - imported["begin_s"] + 2
     assert imported["share_after"] >= imported["share_before"] - 0.05 and not imported["failures"]
     text = [*sentences(Summary.from_json(done.summary, "summary.json"))]
     assert any("comes back warm" in each for each in text), text

@@ -64,7 +64,7 @@ TRIALS = [
         for claim, says in (("the range holds the share", holds), ("within 3 points", near))
     ),
     *(
-        Trial("a share is told", data, partial(told, kind=kind, known="number"), at_least=0.5, cases=20)
+        Trial("a share is said", data, partial(told, kind=kind, known="number"), at_least=0.5, cases=20)
         for kind, data in _LOADS.items()
     ),
     *(

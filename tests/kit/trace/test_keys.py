@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kit.trace import keys, support
 from kit.trace.output import Trace, classes_of_keys, parse_trace
 from kit.zfs.openzfs_version import ZfsVersion
+from tests.sampling import share_error
 
 MASK = (1 << 64) - 1
 SEEN = 1 << 11
@@ -129,7 +130,7 @@ def test_all_blocks_have_the_same_chance() -> None:
         assert len(np.unique(key)) == len(numbers)
         for one_in in (2, 64, 1000):
             chosen = int(((key >> np.uint64(1)) <= np.uint64(support.last_key(one_in))).sum())
-            error = keys.share_error(np.ones(len(numbers), np.int64), one_in)
+            error = share_error(np.ones(len(numbers), np.int64), one_in)
             assert abs(chosen / len(numbers) - 1 / one_in) < 5 * error
 
 
@@ -141,10 +142,10 @@ def test_the_error_of_the_share_is_that_of_many_samples() -> None:
         key = keys.mix(keys.mix(np.array([file], np.uint64)) ^ np.arange(1000, dtype=np.uint64))
         chosen = (key >> np.uint64(1)) <= np.uint64(support.last_key(one_in))
         shares.append(asked[chosen].sum() / asked.sum())
-    error = keys.share_error(asked, one_in)
+    error = share_error(asked, one_in)
     assert abs(np.mean(shares) - 1 / one_in) < 5 * error / np.sqrt(1000)
     assert np.std(shares) == pytest.approx(error, rel=0.15)
-    assert keys.share_error(asked, 1) == 0
+    assert share_error(asked, 1) == 0
 
 
 GOOD = (6, SEEN, 7, 0, 512, 12, 4096)
