@@ -191,9 +191,11 @@ SERVER = (
         "systemctl start nfs-mountd rpcbind.",
     ),
     DoctorCheck(
-        "exports", "Existing exports, and whether exportfs works.",
-        "Clients of other exports add load during the measurement.",
-        "Keep them idle during the run; the kit does not change them.",
+        "exports", "Existing exports, whether exportfs works, and whether a file has each of them.",
+        "Clients of other exports add load during the measurement. ZFS makes `exportfs -ra` with each pool, "
+        "which removes exports that are in no file, so a run is refused.",
+        "Keep them idle during the run. Exports without a file: write them into /etc/exports.d/NAME.exports; "
+        "exportfs -s prints the lines.",
     ),
     DoctorCheck(
         "bpftrace", "The version of bpftrace.",

@@ -12,6 +12,7 @@ from kit.doctor.client import programs
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examination, ExaminedHost, State, Verdict
 from kit.doctor.machine import memory_kib
+from kit.nfs import unlisted_exports
 
 ZFS_VERSION = "/sys/module/zfs/version"
 THREADS, VERSIONS = "/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions"
@@ -28,7 +29,7 @@ DEVICE_PROGRAMS = ("nvme", "smartctl", "hdparm", "sdparm", "mdadm")
 COMMANDS = {
     "zfs": ("zfs", "--version"),
     "pyzfs": ("/usr/bin/python3", "-I", "-c", "import libzfs_core"),
-    "exportfs": ("exportfs", "-v"),
+    "exportfs": unlisted_exports.READ,
     "pools": ("zpool", "list", "-H", "-p", "-o", "name,health"),
     "marks": ("zfs", "get", "-H", "-p", "-d", "0", "-o", "name,value", "hsp:run"),
     "status": ("zpool", "status", "-t"),
@@ -154,10 +155,12 @@ def _exports(subject: ExaminedHost) -> Verdict:
     command = subject.facts.command("exportfs")
     if command.code:
         return "fail", f"`exportfs -v` failed: {command.words()}"
-    lines = command.out.splitlines()
-    if not all(line[:1] in '/\t"' for line in lines if line):
-        raise Unknown(f"`exportfs -v` prints: {command.words()}")
-    paths = sorted({line.split()[0] for line in lines if line[:1] in '/"' and line.split()})
+    try:
+        paths, unlisted = unlisted_exports.read(command.out)
+    except ValueError as error:
+        raise Unknown(f"{error}: {command.words()}") from error
+    if unlisted:
+        return "fail", f"in no file, and ZFS would remove them: {', '.join(unlisted)}"
     return ("note", f"{len(paths)} exported already: {', '.join(paths)}") if paths else ("ok", "none yet")
 
 

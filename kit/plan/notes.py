@@ -43,8 +43,8 @@ def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
         yield (
             f"nfsd of {host} is stopped while the run's pool is exported and imported (event "
             "export-import): all its exports stall, not the run's alone, NFSv3 clients lose their locks, and "
-            "NFSv4 clients may wait for 90 s more. Exports that others made with exportfs alone are gone "
-            "then: zfs makes `exportfs -ra`."
+            "NFSv4 clients may wait for 90 s more. Exports that others make with exportfs alone once the run "
+            "has begun are gone then: zfs makes `exportfs -ra`."
         )
     for fault in workload.fault:
         if fault.what == "nfsd-restart":

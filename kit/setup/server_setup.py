@@ -17,7 +17,7 @@ from kit.hosts.identity import read_identity
 from kit.instruments import server_activity
 from kit.load import fio, ordinary_user
 from kit.nfs import export as nfs_export
-from kit.nfs import libnfs
+from kit.nfs import libnfs, unlisted_exports
 from kit.nfs import mount as nfs_mount
 from kit.plan import load_steps, steps
 from kit.plan.names import Names, used_paths
@@ -66,7 +66,8 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, TracingSupport]:
 
 
 def refuse_other_pools(run: Context, server: Host) -> None:
-    """What would hit pools that are not the run's. Raises SafetyRefusal, HostError."""
+    """What would hit pools and exports that are not the run's. Raises SafetyRefusal, HostError."""
+    unlisted_exports.refuse(server)
     asked, power = run.plan.workload.power_loss, run.plan.testbed.power
     settings = run.plan.tunables
     if asked and asked.control == "no-flush":
@@ -111,6 +112,7 @@ def set_up(
             # Preconditioning may have taken hours, and what lies on the devices is the run's own.
             written = any(phase.on_devices for phase in plan.workload.phase)
             site.guard.before_writing(content=not (written or _is_preconditioned(run.record.manifest)))
+        unlisted_exports.refuse(server)
         device_paths = _partition_devices(run, server)
         built = _build_pool(run, server, claims)
         _check_mountpoint(server, names)

@@ -33,6 +33,8 @@ from kit.emulation.udev_links import link_by_id, unlink
 from kit.hosts.base import CommandResult
 from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
+from kit.nfs import export as nfs_export
+from kit.nfs import unlisted_exports
 from tests.kit.devices.facts import REASONS_OF_USES
 from tests.lab.changed_hosts import ALSO_SILENT, SILENT, Tampered, sd1_is_exchanged
 from tests.lab.diskstates import States
@@ -340,6 +342,27 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
                 pytest.fail("the lock outlives its connection")
             with pytest.raises(Exception, match=r"lost|broke|no longer|closed"):
                 held.before_writing()
+
+
+def test_exports_that_are_in_no_file(rig: Rig, blank: States) -> None:
+    """ZFS removes them with the first pool, which is why a run is refused; with a file they stay."""
+    file, export = "/etc/exports.d/others.exports", "/mnt 10.9.8.7(ro,no_subtree_check,fsid=7)"
+    unlisted_exports.refuse(rig.host)
+    rig.host.run(["exportfs", "-o", "ro,no_subtree_check,fsid=7", "10.9.8.7:/mnt"])
+    try:
+        with pytest.raises(SafetyRefusal, match=r"/mnt to 10\.9\.8\.7"):
+            unlisted_exports.refuse(rig.host)
+        assert nfs_export.lines_of(rig.host, "/mnt")
+        with blank.pool("other", "vd5"):
+            assert not nfs_export.lines_of(rig.host, "/mnt")
+        rig.host.run(
+            ["sh", "-c", 'mkdir -p /etc/exports.d; echo "$1" >"$2"; exportfs -ra', "sh", export, file]
+        )
+        unlisted_exports.refuse(rig.host)
+        with blank.pool("other", "vd5"):
+            assert nfs_export.lines_of(rig.host, "/mnt")
+    finally:
+        rig.host.run(["sh", "-c", 'rm -f "$1"; exportfs -ra', "sh", file])
 
 
 def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:

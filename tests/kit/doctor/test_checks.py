@@ -36,6 +36,7 @@ STAT = "cpu  100 0 100 9000 0 0 0 %d 0 0\ncpu0 100 0 100 9000 0 0 0 %d 0 0\n"
 MEMORY = RECORDED["server"]["files"]["/proc/meminfo"]
 NO_COMMAND = {"error": "systemd-detect-virt: No such file or directory"}
 FLAGS = "processor\t: 0\nflags\t\t: fpu vme tsc%s\n"
+LONG_EXPORT = "/srv/a long name\n\t\t10.0.0.1(sync,wdelay)\n"
 STATUS = "  pool: tank\n state: ONLINE\n  scan: %s\nconfig:\n"
 RUN = "/run/hsp/20260101T000000Z-0a1b2c"
 UNAFFECTED = {
@@ -148,7 +149,9 @@ SERVER_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
     ("nfs-versions", "fail", (file(VERSIONS, None),)),
     ("mountd", "fail", (without("processes", "rpc.mountd"),)),
     ("mountd", "warn", (without("processes", "rpcbind"),)),
-    ("exports", "note", (output("exportfs", "/srv/a long name\n\t\t10.0.0.1(sync,wdelay)\n"),)),
+    ("exports", "note", (output("exportfs", f"{LONG_EXPORT}\0/srv/a\\040long\\040name 10.0.0.1(sync)\n"),)),
+    ("exports", "fail", (output("exportfs", f"{LONG_EXPORT}\0# nothing\n"),)),
+    ("exports", "warn", (output("exportfs", LONG_EXPORT),)),
     ("exports", "fail", (output("exportfs", "", 1, "exportfs: could not open /var/lib/nfs/.etab.lock"),)),
     ("bpftrace", "warn", (output("bpftrace", "bpftrace v0.14.0\n"),)),
     ("bpftrace", "warn", (program("bpftrace", None),)),

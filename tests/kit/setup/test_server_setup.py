@@ -27,6 +27,7 @@ def refuse(
     """The notes of the run, on a server with somebody else's pool."""
     server, notes = Server(zil_nocacheflush="0", zfs_nocacheflush="0", zfs_recover="0"), list[str]()
     server.answers["zpool list -H -o name"] = "tank\n"
+    server.answers["sh"] = "\0"
     given = {"beside_other_pools": False, "cut_other_pools": False, **agreed}
     plan = SimpleNamespace(
         workload=SimpleNamespace(power_loss=asked),
