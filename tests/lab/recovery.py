@@ -17,8 +17,9 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ import pytest
 from kit.core.progress import Progress
 from kit.recovery.clean import clean
 from kit.recovery.journal import read_journal
+from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.interrupted import LOAD
 from tests.lab.rig import LOGINS, NO_LOGIN, Bed, Rig
@@ -187,6 +189,17 @@ class Striking:
         assert done.returncode == 5 and len(lines) - begin <= 15, done.stderr
         assert sum("hsp clean" in line for line in lines) == 1 and "not undone" not in done.stderr
         assert f"run `hsp clean {run}`" in lines[-1] and "still has a pool, " in lines[-1], lines[-1]
+        self._clean(bed, run)
+
+    def killed_when(self, bed: SmallBed, is_now: Callable[[], bool]) -> None:
+        """Kill a run at a moment that is not in its journal, then clean up and compare."""
+        known = bed.runs()
+        argv = [sys.executable, "-m", "kit.cli", *bed.run_words(bed.workload), *bed.results]
+        with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            while not is_now():
+                assert process.poll() is None and process.stdout, (process.communicate()[0], "not seen")
+            process.kill()
+        (run,) = bed.runs() - known
         self._clean(bed, run)
 
     def _tell(self, what: str, wrong: str, started: float, right: str = "as before") -> None:

@@ -11,6 +11,8 @@ every step.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.lab.hoststate import State, state_of
@@ -56,6 +58,21 @@ def test_one_of_each_kind(
 
 def test_cut_off_for_good_under_load(beds: dict[str, SmallBed], before: State) -> None:
     Striking("drop", before).said(beds["none"], LOAD)
+
+
+@pytest.mark.long
+def test_killed_while_its_pool_is_exported(rig: Rig, tmp_path: Path, before: State) -> None:
+    """The event export-import: its pool is imported again by the server's own program, and then destroyed."""
+    bed, seen = SmallBed(rig, tmp_path, "none"), set[bool]()
+    text = bed.workload.read_text().replace('duration = "100ms"', 'duration = "2s"')
+    bed.workload.write_text(f'{text}[[event]]\nat = "500ms"\nwhat = "export-import"\n')
+
+    def is_away() -> bool:
+        there = "hsp-" in rig.host.run(["zpool", "list", "-H", "-o", "name"]).stdout
+        seen.add(there)
+        return True in seen and not there
+
+    Striking("kill", before).killed_when(bed, is_away)
 
 
 @pytest.mark.long
