@@ -49,7 +49,7 @@ _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
     "working_set": ("size", "fill_block"),
 }
 # Of the pool itself; its other keys are properties.
-_POOL_KEYS = ("data", "groups", "log", "cache_size", "special_size")
+_POOL_KEYS = ("data", "groups", "log", "cache_size", "special_size", "age.capacity", "age.fragmentation")
 # Where the key stands in the workload; a property's table may be left out.
 _PROPERTIES = {"dataset": ("dataset", "properties"), "pool": ("pool", "properties")}
 _PART = re.compile(r"[0-9]{1,3}%")
@@ -215,7 +215,7 @@ def place_in_workload(key: str) -> KeyPath:
     """The path of a build's key in the document, such as ("dataset", "properties", "recordsize")."""
     table, _, name = key.partition(".")
     if table not in _PROPERTIES or (table == "pool" and name in _POOL_KEYS):
-        return table, name
+        return (table, *name.split("."))
     return (*_PROPERTIES[table], name.removeprefix("properties."))
 
 

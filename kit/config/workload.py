@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.config.tables import fault_table, phase_splits
+from kit.config.tables.age_table import Age
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.fault_table import ExpectedEvent, Fault, Scheduled
 from kit.config.tables.impact_table import Impact
@@ -81,6 +82,7 @@ class Pool(Table):
 
     `cache_size`: part of each cache device that is used, as a partition if the device is larger;
     `special_size`: of each special device. Special and dedup vdevs are as redundant as those of data.
+    `age`: it is filled and fragmented before it is measured.
     Here and below AUTO is replaced when the plan is made (kit.sizes.auto_sizes).
     """
 
@@ -89,6 +91,7 @@ class Pool(Table):
     log: Annotated[Literal["stripe", "mirror"], Field(exclude_if=lambda log: log == "stripe")] = "stripe"
     cache_size: CacheSize | None = None
     special_size: Annotated[CacheSize | None, Field(exclude_if=lambda size: size is None)] = None
+    age: Annotated[Age | None, Field(exclude_if=lambda age: age is None)] = None
     properties: Properties = Field(default_factory=dict)
 
 

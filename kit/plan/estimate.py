@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.config.tables.age_table import filled_to
 from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
-from kit.sizes.workload_sizes import layout_of, special_part_of_set
+from kit.sizes.workload_sizes import layout_of, pool_bytes, special_part_of_set
 
 # Assumed write rates in bytes per second: of a disk, and of a fast SSD.
 RATES_BYTES = (100_000_000, 1_000_000_000)
@@ -53,6 +54,10 @@ def filled(plan: Plan) -> list[PlannedWrites]:
     on_special, copies = special_part_of_set(plan.workload, plan.testbed)
     text = "working set, with mirrors and parity, without metadata"
     made = []
+    if age := plan.workload.pool.age:
+        part = filled_to(pool_bytes(plan.workload, plan.testbed)) / 100
+        full = int(sum(each.size for each in data) * part)
+        made.append(PlannedWrites("data devices", full, full, f"the pool's age, {age.text}", len(data)))
     if special := int(size * on_special * copies):
         count = len(plan.testbed.devices("special"))
         made.append(PlannedWrites("special devices", special, special, text, count))

@@ -7,9 +7,12 @@ but for the user's own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from kit.config.tables.age_table import filled_to
 from kit.config.tables.precondition_table import Precondition
 from kit.config.testbed import client_key
 from kit.config.testbed_devices import Device
@@ -30,9 +33,13 @@ from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads
 from kit.recovery import host_undos, storage_undos, work_directory
 from kit.recovery.action import Action
 from kit.rules.combination import MAX_BYTES
+from kit.sizes.workload_sizes import pool_bytes
 from kit.zfs import datasets, pool, tunables
 
 _ANY_HOST = HostIdentity("", "")
+_AGE_PROGRAM = Path(__file__).parents[1] / "remote" / "age_pool.py"
+# Which blocks are freed is the same in each run.
+_AGE_SEED = 1
 
 
 def of(plan: Plan, names: Names) -> Iterator[Step]:
@@ -52,6 +59,7 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
         yield from partitions(plan, names)
         yield create_pool(plan, names)
         yield create_dataset(plan, names)
+        yield from age_pool(plan, names)
         yield from exports(plan, names)
         yield from mounts(plan, names)
         yield fill(plan, names)
@@ -161,6 +169,24 @@ def create_dataset(plan: Plan, names: Names) -> Step:
     properties, key_file = plan.workload.dataset.properties, f"{names.work_dir}/key"
     commands = datasets.dataset_commands(names.dataset, names.run_id, properties, key_file)
     return Step("create dataset", "server", tuple(commands), details={"dataset": names.dataset})
+
+
+def age_pool(plan: Plan, names: Names) -> Iterator[Step]:
+    """Fill the pool and free blocks of it (kit.setup.age_pool). It goes with the pool."""
+    age, size = plan.workload.pool.age, pool_bytes(plan.workload, plan.testbed)
+    if age is None:
+        return
+    block_bytes, dataset = age.block_bytes(size), f"{names.pool}/age"
+    asked = {
+        "pool": names.pool, "file": f"{names.mount_root}/age/file", **age.model_dump(),
+        "filled_to": filled_to(size), "block_bytes": block_bytes,
+        "reserve_bytes": plan.workload.file_set.size, "seed": _AGE_SEED,
+    }  # fmt: skip
+    options = [f"recordsize={block_bytes}", "compression=off", "atime=off", "primarycache=metadata"]
+    create = ("zfs", "create", *(word for each in options for word in ("-o", each)), dataset)
+    argv = ("/usr/bin/python3", "-I", "-", json.dumps(asked))
+    program = Command(argv, "kit/remote/age_pool.py", _AGE_PROGRAM.read_bytes())
+    yield Step("age the pool", "server", (Command(create), program), details={"pool": names.pool})
 
 
 def exports(plan: Plan, names: Names) -> Iterator[Step]:

@@ -50,6 +50,8 @@ def _not_done(workload: Workload) -> Iterator[str]:
             listed = ", ".join(f"{key}={value}" for key, value in settings.items())
             kind = f"{name}s" if name in ("tunable", "host setting") else f"{name} properties"
             yield f"{kind} of the workload were not set and are not verified: {listed}"
+    if workload.pool.age:
+        yield "the pool was not filled and fragmented: how old it is is unknown"
     if workload.precondition and workload.precondition.writes:
         yield "devices were not preconditioned: their state is unknown"
     if workload.warmup:

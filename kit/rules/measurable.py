@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob
+from kit.config.tables.age_table import filled_to
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
@@ -20,6 +21,7 @@ from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
 from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_INTERVALS
 from kit.rules import fio_options, operations
+from kit.sizes.workload_sizes import pool_bytes
 from kit.zfs import parameters, properties, tunables
 from kit.zfs.datasets import record_bytes
 
@@ -81,6 +83,7 @@ def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[K
             yield ("phase", number, "keys"), f"the tracer samples blocks, and the testbed {why}: remove keys"
     yield from properties.problems("dataset", workload.dataset.properties)
     yield from properties.problems("pool", workload.pool.properties)
+    yield from _age_problems(workload, testbed)
     memory = parameters.guest_memory(testbed.lab.memory) if testbed.is_lab else None
     yield from tunables.problems(workload.tunables, testbed.clock, memory)
     working_set = workload.file_set
@@ -90,6 +93,19 @@ def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[K
             f"a block of the fill, {format_size_bytes(working_set.fill_block)} (fill_block), is more than "
             f"the working set, {format_size_bytes(working_set.size)}: make it smaller, or the set larger",
         )
+
+
+def _age_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+    age = workload.pool.age
+    if age is None or testbed.is_appliance or workload.on_devices:
+        return
+    size = pool_bytes(workload, testbed)
+    if age.capacity > (most := filled_to(size)):
+        text = f"of a pool of {format_size_bytes(size)} ZFS lets {most} % be used: make it smaller"
+        yield ("pool", "age", "capacity"), text
+    elif age.block_bytes(size) is None:
+        text = f"with {age.capacity} % used, free space of this pool gets to {age.most_fragmented(size)} %"
+        yield ("pool", "age", "fragmentation"), f"{text}: make it, or the capacity, smaller"
 
 
 def log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, str]]:

@@ -181,10 +181,11 @@ def _was_aged(outcome: Execution | None) -> bool:
 
 
 def _steps(plan: Plan) -> int:
-    """Boot, check, precondition, pool, export, fill, warm up, trace, phases, power, settings, end, report."""
+    """Boot, check, precondition, pool, its age, export, fill, warm up, trace, phases, power, settings, end,
+    report."""
     workload = plan.workload
     preconditioned = workload.precondition is not None and workload.precondition.writes
-    phases = len(workload.phase)
+    phases = len(workload.phase) + (workload.pool.age is not None)
     # On devices there is no pool, no export and no fill, but the set-up of the devices.
     always = 6 if workload.on_devices else 8
     return (

@@ -22,6 +22,7 @@ from kit.nfs import mount as nfs_mount
 from kit.plan import load_steps, steps
 from kit.plan.names import Names, used_paths
 from kit.plan.plan import Plan
+from kit.precondition import age_pool
 from kit.rules import measurable, operations
 from kit.setup import manifest as manifests
 from kit.setup import precondition_devices, switch_settings
@@ -116,6 +117,11 @@ def set_up(
         device_paths = _partition_devices(run, server)
         built = _build_pool(run, server, claims)
         _check_mountpoint(server, names)
+    for step in steps.age_pool(plan, names):
+        with run.progress.step("filling and fragmenting the pool"), run.step(step):
+            asked, output = plan.workload.pool.age, run.run_dir.raw / "age-pool.jsonl"
+            assert asked, "a workload without it has no such step"
+            age_pool.age_pool(server, step.commands, asked, output, run.progress)
     if plan.workload.over_nfs:
         with run.progress.step("exporting it over NFS"):
             _share(run, server)
@@ -123,6 +129,9 @@ def set_up(
     exported = run.exported() if plan.workload.over_nfs else nullcontext()
     with run.progress.step("filling the working set"), exported:
         ordinary = _fill(run, server)
+    state = run.record.manifest.pool
+    assert state, "_build_pool has filled it in"
+    run.record.fill(pool=state.model_copy(update={"space": age_pool.space_of(server, names.pool)}))
     of_dataset = datasets.dataset_properties(server, names.dataset, ["objsetid", "sync"])
     log_devices = used_paths(plan, names, "log")
     bench = Bench(

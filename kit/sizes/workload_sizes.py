@@ -86,6 +86,13 @@ def data_room(workload: Workload, testbed: Testbed) -> int:
     return layout_of(workload, testbed).usable_bytes(least)
 
 
+def pool_bytes(workload: Workload, testbed: Testbed) -> int:
+    """As `zpool list` has it: of mirrors without copies, of raidz with parity."""
+    data = testbed.devices("data")
+    copies = len(data) // workload.pool.groups if workload.pool.data == "mirror" else 1
+    return min((device.size for device in data), default=0) * len(data) // max(1, copies)
+
+
 def special_takes_data(workload: Workload, testbed: Testbed) -> bool:
     """Whether records are small blocks, which lie on special vdevs as long as these have room."""
     name = "special_small_blocks"

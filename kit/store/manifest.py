@@ -140,13 +140,22 @@ class Vdev(Stored):
     devices: Many[str]
 
 
+class PoolSpace(Stored):
+    """How full the pool is, with the working set. `fragmentation_percent`: of free space; None: not known."""
+
+    size_bytes: Count
+    allocated_bytes: Count
+    fragmentation_percent: Count | None
+
+
 class PoolState(Stored):
-    """The pool and the properties that the workload set, as zpool prints them."""
+    """The pool and the properties that the workload set, as zpool prints them. `space`: before the phases."""
 
     name: str | None = None
     guid: str | None = None
     vdevs: Many[Vdev] = ()
     properties: dict[str, str] | None = None
+    space: PoolSpace | None = None
 
 
 class DatasetState(Stored):

@@ -71,7 +71,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         "machines": _machines(manifest),
         "pool": {
             "properties": manifest.pool.properties if manifest.pool else None,
-            **{key: _table(workload.get("pool")).get(key) for key in ("data", "groups", "log")},
+            **{key: _table(workload.get("pool")).get(key) for key in ("data", "groups", "log", "age")},
         },
         "dataset": {"properties": manifest.dataset.properties if manifest.dataset else None},
         "export": {"options": _export(manifest)},

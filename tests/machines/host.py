@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable
 from itertools import pairwise
 
+from kit.precondition.age_pool import SPACE
 from tests.fakes import Answer
 from tests.machines.disks import DiskHost
 from tests.machines.world import Pool
@@ -86,6 +87,8 @@ class StatefulHost(DiskHost):
             self.machine.tree |= {pool.mount_root: None, path: None}
             return ""
         own = pool.datasets.setdefault(name, {})
+        if words[0] == "create":
+            return ""
         if words[0] == "set":
             own |= dict(word.split("=", 1) for word in words[1:-1])
             return ""
@@ -113,7 +116,8 @@ class StatefulHost(DiskHost):
         if pool is None or not pool.imported:
             return 1, "", "no such pool"
         if verb == "get":
-            return self._values(words, {"guid": pool.guid})
+            space = words[-2] == SPACE
+            return "1000\n250\n0\n" if space else self._values(words, {"guid": pool.guid})
         if verb == "destroy":
             return self._destroy(name, pool)
         return self._changed(verb, pool, words)

@@ -20,6 +20,7 @@ from kit.plan import steps
 from kit.plan.names import Names
 from kit.plan.plan import Plan, make_plan
 from kit.plan.step import Step
+from kit.precondition import age_pool
 from kit.run import execute as execute_module
 from kit.setup import device_dram, long_step
 from tests.changes import changes_something, sketch
@@ -108,6 +109,8 @@ def sent_by(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> tuple[Sent, 
     patch.setattr(execute_module, "_warm_up", lambda *_, **__: None)
     patch.setattr(long_step, "_LARGE_BYTES", 1 << 60)
     patch.setattr(device_dram, "probe_all", lambda *_: None)
+    patch.setattr(age_pool, "_await", lambda *_: None)
+    patch.setattr(age_pool, "_last", lambda _: {"fragmentation": 100})
     for tunable in plan.tunables:
         world.machines["nas"].tree.setdefault(f"/sys/module/zfs/parameters/{tunable.name}", "1\n")
     patch.setattr(strikes, "load", lambda bench, phase: load(replace(bench, schedule=()), phase))
