@@ -170,8 +170,6 @@ def test_three_sizes_of_each(sized: Rig, tmp_path: Path, load: str) -> None:
     found = compared(sized, load, tmp_path, ARCS_MIB, L2ARCS_MIB)
     held = sum(low <= both <= high for both, (_, low, high) in found)
     near = sum(abs(both - value) <= 0.03 for both, (value, *_) in found)
-    print(
-        f"{load}, of {len(found)}: {held} ranges have what was measured, {near} figures are within three points"
-    )
+    print(f"{load}, {len(found)} sizes: {held} ranges have what was measured, {near} figures are near it")
     # Nine of ten, of 24 in all.
     assert near == len(found) and held >= len(found) - 1
