@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kit.core.text import commas, safe_text
-from kit.core.units import format_binary_bytes, format_iec, format_latency
-from kit.store.manifest import Device, Manifest
+from kit.core.units import format_binary_bytes, format_iec, format_latency, format_percent
+from kit.store.manifest import Device, Manifest, PoolSpace
 from kit.store.parts.machine import DramProbe
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure
@@ -108,6 +108,8 @@ def _write_cache(device: Device, phases: Sequence[Phase]) -> str:
 
 def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield from _devices(manifest)
+    if manifest.pool and (space := manifest.pool.space):
+        yield "Pool when it was measured", _space(space)
     versions = manifest.versions or {}
     for name in _VERSIONS:
         yield name, safe_text(versions.get(name, _UNKNOWN))
@@ -135,6 +137,12 @@ def _devices(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for device in manifest.testbed.devices:
         if device.dram_probe:
             yield f"DRAM of {safe_text(str(device.name))}", _dram(device.dram_probe)
+
+
+def _space(space: PoolSpace) -> str:
+    used = format_percent(space.allocated_bytes / max(1, space.size_bytes))
+    fragmented = _UNKNOWN if space.fragmentation_percent is None else f"{space.fragmentation_percent} %"
+    return f"{used} of {format_binary_bytes(space.size_bytes)} used; fragmentation {fragmented}"
 
 
 def _machines(manifest: Manifest) -> Iterator[tuple[str, str]]:

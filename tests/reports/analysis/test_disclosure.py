@@ -78,3 +78,12 @@ def test_the_page_has_it() -> None:
     frame, manifest = synthetic.latency(), synthetic.manifest()
     html = synthetic.render(frame, manifest, synthetic.summarise(frame, manifest))
     assert 'id="disclosure"' in html and "No power loss was tried in this run." in html
+
+
+@pytest.mark.parametrize(("fragmentation", "words"), [(30, "30 %"), (None, "not known")])
+def test_how_full_and_fragmented_the_pool_is(fragmentation: int | None, words: str) -> None:
+    space = {"size_bytes": 1 << 40, "allocated_bytes": 6 << 37, "fragmentation_percent": fragmentation}
+    found = dict(described(pool={"name": "hsp-1", "space": space}).materials)
+    text = "75 % of 1 TiB used; fragmentation"
+    assert found["Pool when it was measured"] == f"{text} {words}"
+    assert "Pool when it was measured" not in dict(described(pool={"name": "hsp-1"}).materials)
