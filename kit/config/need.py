@@ -16,8 +16,8 @@ _Latency = Annotated[DurationNs, Field(gt=0)]
 _Size = Annotated[SizeBytes, Field(gt=0)]
 # Of what the sheet can judge.
 _JUDGED = (
-    "sync_write_p99", "read_p99", "reads_answered_min", "years", "survives_power_loss", "budget", "log_size",
-    "cache_size",
+    "sync_write_p99", "read_p99", "reads_answered_min", "disk_reads_answered_min", "years",
+    "survives_power_loss", "budget", "log_size", "cache_size",
 )  # fmt: skip
 
 
@@ -33,6 +33,8 @@ class NeedFile(Table):
     read_p99: _Latency | None = None
     # Part of all reads that the L2ARC answers, of 1.
     reads_answered_min: Annotated[float, Field(gt=0, le=1)] | None = None
+    # Part of the reads that disks answer now, by `hsp size`.
+    disk_reads_answered_min: Annotated[float, Field(gt=0, le=1)] | None = None
     # By all clients.
     written_per_day: _Size | None = None
     years: Annotated[float, Field(gt=0, le=100)] | None = None

@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter
 from kit.config import device_model, lengths, need, sweep, testbed, workload
 from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
+from kit.store.printed.sizing import SizeResult
 from kit.store.series import Series
 from kit.store.sheet import Sheet
 from kit.store.slog import SlogTest
@@ -60,6 +61,7 @@ _SCHEMAS: Mapping[str, tuple[str, Callable[[], Schema]]] = {
     "summary": ("summary.json of a run", lambda: _stored(Summary)),
     "series": ("series.json of a sweep", lambda: _stored(Series)),
     "slog": ("results/slog/*.json of hsp slog", lambda: _stored(SlogTest)),
+    "size": ("what hsp size --json prints", lambda: _stored(SizeResult)),
     "sheet": ("what hsp sheet --json prints", lambda: _stored(Sheet)),
     "need": ("a need of hsp sheet, as TOML", lambda: need.NeedFile.model_json_schema(by_alias=True)),
     "workload": ("a workload, as TOML", _workload),

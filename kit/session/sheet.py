@@ -1,4 +1,4 @@
-"""The work of `hsp sheet`: from runs, series and results of `hsp slog` to candidates, and to the sheet."""
+"""The work of `hsp sheet`: from runs, series, results of `hsp slog` and `hsp size` to the sheet."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kit.config.toml import read_text, refusal, shorten
 from kit.config.toml_lines import KeyLines
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
+from kit.store.printed.sizing import SizeResult
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, is_series, named_series, read_series, run_of
 from kit.store.sheet import Sheet
@@ -28,7 +29,7 @@ _KEYS = {"use.log", "use.cache"}
 
 
 def buyers_sheet(names: Sequence[str], need_file: Path) -> Sheet:
-    """The sheet of runs, series and files of `hsp slog`. Raises ConfigError."""
+    """The sheet of runs, series and files of `hsp slog` and `hsp size`. Raises ConfigError."""
     need = read_need(need_file)
     found = _Found()
     for name in names:
@@ -49,19 +50,36 @@ class _Found:
         self._candidates: dict[str, list[Run]] = {}
         self._power_losses: dict[str, list[Run]] = {}
         self._slog: list[SlogTest] = []
+        self._sizing: SizeResult | None = None
         self._once = EachOnce()
 
     def add(self, path: Path) -> None:
-        """A run, a series or a file of `hsp slog`. Raises ConfigError."""
+        """A run, a series or a file of `hsp slog` or `hsp size`. Raises ConfigError."""
         if path.is_file():
-            value = read_versioned(path)
-            self._slog.append(SlogTest.from_json(value, path))
+            self._add_file(path)
         elif is_series(path):
             directory = named_series(path)
             self._add_series(directory, read_series(directory))
         else:
             run = self._read(named_run(path), {})
             self._keep(self._name(run), run)
+
+    def _add_file(self, path: Path) -> None:
+        value = read_versioned(path)
+        if "forces" in value:
+            self._slog.append(SlogTest.from_json(value, path))
+        elif "disk_reads_now" not in value:
+            raise ConfigError(
+                f"{path}: neither a result of `hsp slog` nor of `hsp size`",
+                "name a file of results/slog, or one of `hsp size RUN -o size.json`",
+            )
+        elif self._sizing:
+            raise ConfigError(f"{path}: another result of `hsp size`: a sheet is for one load", "name one")
+        else:
+            try:
+                self._sizing = SizeResult.from_json(value, path)
+            except ConfigError as error:
+                raise ConfigError(error.message, "make it anew: `hsp size RUN -o size.json`") from None
 
     def sources(self) -> list[EvidenceSource]:
         """The candidates with their evidence. Raises ConfigError where there is none, or too many."""
@@ -86,9 +104,10 @@ class _Found:
                 tuple(runs),
                 tuple(each.stored for each in cuts if _log_models([each]) == _log_models(runs) != []),
                 tuple(test for test in self._slog if _is_of(test, runs)),
+                self._sizing,
             )
             for name, runs in candidates.items()
-        ] + [EvidenceSource(name, (), (), tuple(tests)) for name, tests in alone.items()]
+        ] + [EvidenceSource(name, (), (), tuple(tests), self._sizing) for name, tests in alone.items()]
 
     def _alone(self, candidates: Mapping[str, Sequence[Run]]) -> dict[str, list[SlogTest]]:
         """Results of `hsp slog` of drives that no run measured, by the name of the drive."""

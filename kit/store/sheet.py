@@ -23,6 +23,7 @@ class Need(Stored):
     sync_write_p99_us: float | None = None
     read_p99_us: float | None = None
     reads_answered_min: float | None = None
+    disk_reads_answered_min: float | None = None
     written_per_day_bytes: Count | None = None
     years: float | None = None
     survives_power_loss: bool = False
@@ -47,7 +48,7 @@ class SheetValue(Stored):
     """A candidate's value on a line. `met`: None where nothing is asked for, or it is not known.
 
     `range`: what holds it: of three runs or more with 95 % confidence; of fewer within them alone, as far
-    as the number of their I/Os says. `note`: where it is from.
+    as the number of their I/Os says. Of hsp size: of 95 %. `note`: where it is from.
     """
 
     text: str

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kit.core.table import Row, TextTable
 from kit.core.text import markdown_text, prose
 from kit.store.sheet import Sheet
+from reports.sheet.sized import SIZED
 from reports.sheet.words import WORDS, marked
 
 
@@ -23,7 +24,7 @@ def plain(sheet: Sheet, width: int, *, all_: bool = False) -> Iterator[str]:
         yield from prose(each.reasons if all_ else (), width, "    ")
     yield ""
     rows: list[Row | str] = []
-    shown = [line for line in sheet.lines if line.need or all_] or sheet.lines
+    shown = [line for line in sheet.lines if line.need or all_ or line.group == SIZED] or sheet.lines
     for group, lines in itertools.groupby(shown, lambda line: line.group):
         rows.append(group)
         rows += [

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kit.core.table import Row, TextTable
 from kit.core.text import markdown_text, prose
-from reports.size.curve import Sizing
-from reports.size.words import HEAD, groups, headline, notes
+from kit.store.printed.sizing import SizeResult
+from reports.size.words import tables
 
 
-def plain(sizing: Sizing, more: Sequence[str], width: int) -> Iterator[str]:
-    """Headline, a table of sizes, and notes; `more`: further ones."""
-    yield from prose([headline(sizing)], width)
+def plain(result: SizeResult, width: int) -> Iterator[str]:
+    """Headline, tables of sizes, and notes."""
+    yield from prose([result.headline], width)
     yield ""
-    yield from _table(sizing).lines(width)
-    yield ""
-    yield from prose([*notes(sizing), *more], width, "- ")
+    for table in _tables(result):
+        yield from table.lines(width)
+        yield ""
+    yield from prose(result.notes, width, "- ")
 
 
-def markdown(sizing: Sizing, more: Sequence[str]) -> str:
+def markdown(result: SizeResult) -> str:
     """The same as a document."""
-    lines = [f"**{markdown_text(headline(sizing))}**", "", _table(sizing).markdown()]
-    return "\n".join([*lines, *(f"- {markdown_text(each)}" for each in (*notes(sizing), *more))]) + "\n"
+    lines = [f"**{markdown_text(result.headline)}**", ""]
+    lines += [f"{table.markdown()}\n" for table in _tables(result)]
+    return "\n".join([*lines, *(f"- {markdown_text(each)}" for each in result.notes)]) + "\n"
 
 
-def _table(sizing: Sizing) -> TextTable:
-    rows: list[Row | str] = []
-    for title, of in groups(sizing):
-        rows += [title, *((f" {cells[0]}", *cells[1:]) for cells in of)]
-    return TextTable(HEAD, rows)
+def _tables(result: SizeResult) -> Iterator[TextTable]:
+    for head, parts in tables(result):
+        rows: list[Row | str] = []
+        for title, of in parts:
+            rows += [title, *((f" {cells[0]}", *cells[1:]) for cells in of)]
+        yield TextTable(head, rows)

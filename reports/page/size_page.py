@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from kit.store.printed.sizing import SizeResult
 from reports.figures import size as figures
 from reports.page import document
-from reports.size.curve import Sizing
-from reports.size.words import HEAD, groups, headline, is_known, notes
+from reports.size.words import tables
 
 
-def render(sizing: Sizing, name: str, more: Sequence[str], *, emulated: bool = False) -> str:
-    """The page as HTML that needs nothing else. `name`: of the run or the file; `more`: further notes."""
+def render(result: SizeResult) -> str:
+    """The page as HTML that needs nothing else."""
     collected = document.Figures()
-    drawn = [collected.add(each, "lines") for each in figures.figures(sizing)]
-    said = headline(sizing)
+    drawn = [collected.add(each, "lines") for each in figures.figures(result)]
     return document.render(
         "size.html.j2",
         collected,
-        [document.plain(said), document.plain(name)],
-        said=said,
-        known=is_known(sizing),
-        name=name,
-        sizing=sizing,
+        [document.plain(result.headline), document.plain(result.name)],
+        result=result,
         figures=drawn,
-        head=HEAD,
-        groups=list(groups(sizing)),
-        notes=[*notes(sizing), *more],
-        emulated=emulated,
+        tables=list(tables(result)),
+        emulated=result.emulated,
     )

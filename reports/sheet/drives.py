@@ -40,13 +40,10 @@ def drive_lines(facts: DriveFacts) -> Iterator[Line]:
         yield line(DRIVE, f"{role}_device", name), SheetValue(text=text)
         least = getattr(facts.need, f"{role}_size_bytes")
         need = f"at least {format_decimal_bytes(least)}" if least else ""
-        sizes = [each.size_bytes for each in devices]
-        known = [size for size in sizes if size]
-        if not known or len(known) < len(sizes):
+        size = facts.capacity(role)
+        if size is None:
             value = unknown("the run has no such device" if not devices else "its size is not stored")
         else:
-            # A mirrored log holds as much as one of its devices; an L2ARC all of them.
-            size = sum(known) if role == "cache" else min(known)
             met = size >= least if least else None
             value = SheetValue(text=format_decimal_bytes(size), value=size, met=met)
         yield line(DRIVE, f"{role}_size", f"{name}, capacity", need), value

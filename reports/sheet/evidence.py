@@ -15,6 +15,7 @@ import polars as pl
 
 from kit.store.manifest import Device
 from kit.store.phase import Phase
+from kit.store.printed.sizing import SizeResult
 from kit.store.series import CellRow
 from kit.store.slog import SlogTest
 from kit.store.summary import DeviceRow, PhaseUse, Range
@@ -46,12 +47,16 @@ class Run:
 
 @dataclass(frozen=True)
 class EvidenceSource:
-    """A candidate. `power_losses`: runs that cut the power of such a log device; `slog`: of `hsp slog`."""
+    """A candidate. `power_losses`: runs that cut the power of such a log device; `slog`: of `hsp slog`.
+
+    `sizing`: of `hsp size`, the same for all candidates.
+    """
 
     name: str
     runs: tuple[Run, ...]
     power_losses: tuple[StoredRun, ...] = ()
     slog: tuple[SlogTest, ...] = ()
+    sizing: SizeResult | None = None
 
     def devices(self, role: str) -> list[Device]:
         """As the manifest has them, without repetition over runs."""
@@ -189,11 +194,12 @@ class _Found:
         self.fresh = self.fresh or bool((manifest.precondition or {}).get("fresh"))
         use = use_of(run, in_run)
         self.cpu_bound = self.cpu_bound or bool(use and use.is_cpu_bound)
-        of_run = self.figures.setdefault(run.name, {"p50": [], "p99": [], "p999": []})
+        of_run = self.figures.setdefault(run.name, {"p50": [], "p99": [], "p999": [], "mean": []})
         for row in rows:
             self.shares.setdefault(run.name, []).append(row.share)
             of_run["p50"].append(_figure(row.p50_us, row.p50_range_us))
             of_run["p99"].append(_figure(row.p99_us, row.p99_range_us))
+            of_run["mean"].append(_figure(row.mean_us, None))
         verdict, reasons = verdict_of_phase(manifest, run.stored.summary, in_run)
         # Too little for a limit of the workload is no doubt of what was measured.
         if verdict == "unknown" and not (reasons and all(each.of_amount for each in reasons)):
@@ -203,7 +209,7 @@ class _Found:
         """Of each percentile that all runs have, one of each run: a phase twice is one realisation."""
         found = {
             name: tuple(mean(known) for run in self.figures.values() if (known := _whole(run[name])))
-            for name in ("p50", "p99", "p999")
+            for name in (*PERCENTILES, "mean")
         }
         return {name: known for name, known in found.items() if len(known) == len(self.figures)}
 

@@ -45,6 +45,14 @@ class DriveFacts:
     def devices(self) -> list[Device]:
         return [each for role in ROLES for each in self.source.devices(role)]
 
+    def capacity(self, role: str) -> int | None:
+        """A mirrored log holds as much as one of its devices; an L2ARC all of them. None: not known."""
+        sizes = [each.size_bytes for each in self.source.devices(role)]
+        known = [size for size in sizes if size]
+        if not known or len(known) < len(sizes):
+            return None
+        return sum(known) if role == "cache" else min(known)
+
     @property
     def price(self) -> tuple[float, str] | None:
         """Of all its devices; None where one has none, or they have several currencies."""

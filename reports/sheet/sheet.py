@@ -14,6 +14,7 @@ from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_li
 from reports.sheet.evidence import EvidenceSource
 from reports.sheet.facts import DriveFacts, facts_of, line, unknown
 from reports.sheet.latencies import CLIENTS, Line, alone_lines, client_lines
+from reports.sheet.sized import sized_lines, sized_notes, sized_sentence
 from reports.sheet.speedup import Speedup, changes
 
 _OP = {"log": ("write", "Synchronous writes"), "cache": ("read", "Reads from the L2ARC")}
@@ -69,6 +70,7 @@ def _lines(facts: DriveFacts, changed: Sequence[Speedup], baseline: str) -> list
     return [
         *client_lines(facts),
         *_change_lines(changed, baseline),
+        *sized_lines(facts),
         *safety_lines(facts),
         *wear_lines(facts),
         *price_lines(facts),
@@ -96,7 +98,7 @@ def _column(facts: DriveFacts, decided: Decided, lines: Sequence[Line]) -> Candi
         name=safe_text(facts.source.name),
         decision=decided.decision,
         sentence=safe_text(decided.sentence),
-        reasons=tuple(map(safe_text, decided.reasons)),
+        reasons=tuple(map(safe_text, [*decided.reasons, *sized_sentence(facts)])),
         factor=decided.factor,
         runs=tuple(run.name for run in facts.source.runs),
         emulated=facts.source.emulated,
@@ -124,4 +126,6 @@ def _notes(facts: Sequence[DriveFacts]) -> list[str]:
         found.append(f"{EMULATED}: latencies are those of models. Prices are the testbed's.")
     if missing := [each.source.name for each in facts if not each.source.devices("log")]:
         found.append(f"No log device: {', '.join(missing)}.")
+    if facts[0].source.sizing:
+        found += sized_notes(facts[0].source.sizing)
     return found

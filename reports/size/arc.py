@@ -13,7 +13,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reports.size.l2arc import L2arc
 
 # Where a block is. The numbers of ghosts are those of their lists and 2.
 NOWHERE, MRU, MFU, MRU_GHOST, MFU_GHOST, L2_ONLY = range(6)
@@ -42,31 +45,13 @@ class Costs:
     to_mru: bool = True
 
 
-class Below(Protocol):
-    """What is below the ARC: an L2ARC (reports.size.l2arc). `copy`: of each block, 0: it has none."""
-
-    copy: list[int]
-
-    def placed(self, block: int, state: int) -> None:
-        """A block is now the newest of MRU or MFU."""
-
-    def left(self, block: int, state: int) -> None:
-        """A block has left MRU or MFU."""
-
-    def evicting(self, block: int) -> None:
-        """A block is about to leave the ARC's data."""
-
-    def changed(self, block: int) -> None:
-        """A block was written: what there is of it is old."""
-
-
 class Arc:
     """The ARC of 2.2 and later: ghost hits move the balance of MRU and MFU (arc_evict_adj).
 
     `limit`: its size in bytes, of which `overhead` are metadata and dbufs.
     """
 
-    def __init__(self, costs: Costs, limit: float, overhead: float, below: Below | None = None) -> None:
+    def __init__(self, costs: Costs, limit: float, overhead: float, below: L2arc | None = None) -> None:
         self.costs, self.limit, self.overhead, self.below = costs, limit, overhead, below
         self.state = [NOWHERE] * len(costs.data)
         self.lists: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(5)]

@@ -7,18 +7,20 @@ variances of a ratio (W. G. Cochran, Sampling Techniques, 1977, ch. 6), and add 
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from kit.core.text import counted
-from kit.core.units import format_iec
+from kit.core.units import format_binary_bytes, format_iec
+from kit.store.printed.sizing import CacheSize, EstimatedPart, SmallBlocks, SpecialSize
 from reports.size.arc import BELOW, DRAM, L2ARC
 from reports.size.simulate import Counts, Simulated, groups_by_hash, groups_of, simulate, stretches_of
-from reports.size.trace import GROUPS, STRETCHES, BlockTrace, CacheServer
+from reports.size.trace import GROUPS, STRETCHES, BlockTrace, CacheServer, Integers
 from reports.statistics.student import t_critical
 
 # With 95 % confidence.
@@ -32,43 +34,8 @@ _MOST_OPEN = 0.02
 _MOST_MISSING = 2
 _ARC_STEPS = (0.25, 0.5, 1, 2, 4, 8, 16)
 _MOST_L2ARC = 8
-
-
-@dataclass(frozen=True)
-class EstimatedPart:
-    """A part of 1 with its range of 95 %."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Size:
-    """What an ARC and an L2ARC of that many bytes answer: parts of all reads.
-
-    `gain`: part of the reads that disks answer now; None for the sizes of now and where that is not known.
-    `headers`: bytes of DRAM for headers of blocks that the L2ARC alone has. `unknown`: why there is no
-    figure, "" where there is one; then `dram`, `l2arc` and `answered` (by both) are None.
-    """
-
-    arc: int
-    l2arc: int
-    dram: EstimatedPart | None
-    l2: EstimatedPart | None
-    answered: EstimatedPart | None
-    gain: EstimatedPart | None
-    headers: float
-    unknown: str = ""
-
-
-@dataclass(frozen=True)
-class SmallBlocks:
-    """Blocks of at most `limit` bytes: `seen` bytes of them were asked for; their part of disk reads."""
-
-    limit: int
-    seen: int
-    of_disk_reads: EstimatedPart
+# special_small_blocks is 1 MiB at most, as a power of two (zfsprops(7)).
+_MOST_SMALL = 20
 
 
 @dataclass(frozen=True)
@@ -77,33 +44,39 @@ class Sizing:
 
     `simulated_below`, `measured_below`: of the sampled reads, the part that disks answer now, in the
     simulation and on the server; `off`: their difference, by which all ranges are wider. None: not known.
-    `asked`: whether somebody asked for these sizes. `small`: what special vdevs could have.
+    `asked`: whether somebody asked for these sizes. `small`: what special vdevs could have, by
+    special_small_blocks.
     """
 
     trace: BlockTrace
     server: CacheServer
-    now: Size
-    arcs: tuple[Size, ...]
-    l2arcs: tuple[Size, ...]
+    now: CacheSize
+    arcs: tuple[CacheSize, ...]
+    l2arcs: tuple[CacheSize, ...]
     off: float | None
     simulated_below: float
     measured_below: float | None
-    arc_knee: Size | None
-    l2arc_knee: Size | None
+    arc_knee: CacheSize | None
+    l2arc_knee: CacheSize | None
     asked: bool
     small: tuple[SmallBlocks, ...] = ()
+    specials: tuple[SpecialSize, ...] = ()
 
     @property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[CacheSize, ...]:
         return (*self.arcs, *self.l2arcs)
 
 
 def sizing_of(
-    trace: BlockTrace, server: CacheServer, arcs: Sequence[int] = (), l2arcs: Sequence[int] = ()
+    trace: BlockTrace,
+    server: CacheServer,
+    arcs: Sequence[int] = (),
+    l2arcs: Sequence[int] = (),
+    specials: Sequence[int] = (),
 ) -> Sizing:
-    """`arcs`, `l2arcs`: sizes that were asked for, in bytes; without any, some around what there is."""
+    """`arcs`, `l2arcs`, `specials`: sizes that were asked for, in bytes; without any, some around now's."""
     trace = trace.sampled_down()
-    asked = bool(arcs or l2arcs)
+    asked = bool(arcs or l2arcs or specials)
     if not asked:
         sizes = (int(server.arc * step) for step in _ARC_STEPS)
         arcs = [size for size in sizes if size >= min(server.least_arc, server.arc)]
@@ -115,13 +88,25 @@ def sizing_of(
     # A curve of L2ARC sizes begins where there is none.
     none = [estimates.of(server.arc, 0)] if of_l2arc and server.l2arc == 0 else []
     knees = (
-        knee([(each.arc, each) for each in of_arc]),
-        knee([(each.l2arc, each) for each in none + of_l2arc]),
+        knee([(each.arc_bytes, each) for each in of_arc]),
+        knee([(each.l2arc_bytes, each) for each in none + of_l2arc]),
     )
     below = estimates.off, estimates.simulated_below, estimates.measured_below
+    small, why = estimates.small()
+    of_special = (special_of(size, small, why) for size in sorted({*specials}))
     return Sizing(
-        trace, server, now, tuple(of_arc), tuple(of_l2arc), *below, *knees, asked, estimates.small()
+        trace, server, now, tuple(of_arc), tuple(of_l2arc), *below, *knees, asked, small, tuple(of_special)
     )
+
+
+def special_of(size: int, small: Sequence[SmallBlocks], why: str) -> SpecialSize:
+    """The largest blocks whose seen ones have room for sure. `why`: no small blocks are known."""
+    fitting = [each for each in small if each.vdev_bytes.high <= size]
+    if fitting or not small:
+        return SpecialSize(special_bytes=size, small=fitting[-1] if fitting else None, unknown=why)
+    least = format_iec(small[0].vdev_bytes.high)
+    why = f"blocks up to {format_binary_bytes(small[0].limit_bytes)} that were asked for may need {least}"
+    return SpecialSize(special_bytes=size, unknown=why)
 
 
 def _l2arc_steps(trace: BlockTrace, server: CacheServer) -> list[int]:
@@ -139,7 +124,7 @@ class _Estimates:
         self.trace, self.server = trace, server
         # Where all blocks are in the sample, no other ones could have been.
         self._groups = groups_of(trace) if trace.one_in > 1 else None
-        self._done: dict[tuple[int, int], Size] = {}
+        self.of = functools.cache(self._of)
         self.now = simulate(trace, server, server.arc, server.l2arc, self._groups)
         self.simulated_below = float(self.now.total[BELOW] / max(self.now.total.sum(), 1))
         self.measured_below = self._measured()
@@ -148,26 +133,24 @@ class _Estimates:
         self._group_reads = self.now.groups.sum(axis=1)
         self._all_reads = None if trace.all_reads is None else trace.all_reads / trace.one_in
 
-    def of(self, arc: int, l2arc: int) -> Size:
-        if (arc, l2arc) not in self._done:
-            self._done[arc, l2arc] = self._of(arc, l2arc)
-        return self._done[arc, l2arc]
-
-    def _of(self, arc: int, l2arc: int) -> Size:
+    def _of(self, arc: int, l2arc: int) -> CacheSize:
         is_now = (arc, l2arc) == (self.server.arc, self.server.l2arc)
         made = self.now if is_now else simulate(self.trace, self.server, arc, l2arc, self._groups)
         found = [made]
         if made.starved:
             # Whether memory was ever short decides at which end the feed begins. It is not recorded.
             found.append(simulate(self.trace, self.server, arc, l2arc, self._groups, warm=True))
+        headers = round(made.headers)
         if unknown := self._unknown(made, arc, l2arc):
-            return Size(arc, l2arc, None, None, None, None, made.headers, unknown)
+            return CacheSize(arc_bytes=arc, l2arc_bytes=l2arc, header_bytes=headers, unknown=unknown)
         below = _widest([self._part(each, BELOW) for each in found])
-        answered = EstimatedPart(1 - below.value, 1 - below.high, 1 - below.low)
-        l2 = _widest([self._part(each, L2ARC) for each in found])
-        dram = _widest([self._part(each, DRAM) for each in found])
-        gain = None if is_now else self._gain(found)
-        return Size(arc, l2arc, dram, l2, answered, gain, made.headers)
+        return CacheSize(
+            arc_bytes=arc, l2arc_bytes=l2arc, header_bytes=headers,
+            dram=_widest([self._part(each, DRAM) for each in found]),
+            l2arc=_widest([self._part(each, L2ARC) for each in found]),
+            answered=EstimatedPart(value=1 - below.value, low=1 - below.high, high=1 - below.low),
+            of_disk_reads_now=None if is_now else self._gain(found),
+        )  # fmt: skip
 
     def _unknown(self, made: Simulated, arc: int, l2arc: int) -> str:
         """Why the sample cannot judge a size; "" if it can."""
@@ -215,8 +198,7 @@ class _Estimates:
         now = self.now
         if not now.total[BELOW] or self._unknown(now, self.server.arc, self.server.l2arc):
             return None
-        # The server's disagreement is one of all reads.
-        off = (self.off or 0) * self._whole(now)[0] / now.total[BELOW]
+        off = self._off_of_below()
         whole = now.stretches[:, BELOW], now.groups[:, BELOW]
         made = []
         for each in found:
@@ -225,32 +207,46 @@ class _Estimates:
             made.append(_estimate(value, reach + off, least=-math.inf))
         return _widest(made)
 
-    def small(self) -> tuple[SmallBlocks, ...]:
-        """By limits that are powers of two, from the smallest blocks to those below the largest."""
+    def _off_of_below(self) -> float:
+        """The server's disagreement is one of all reads: as a part of those that disks answer."""
+        return float((self.off or 0) * self._whole(self.now)[0] / self.now.total[BELOW])
+
+    def small(self) -> tuple[tuple[SmallBlocks, ...], str]:
+        """By limits that are powers of two, from the smallest blocks to the largest; why there are none."""
         trace, now = self.trace, self.now
-        found: list[SmallBlocks] = []
-        if not now.total[BELOW] or self._unknown(now, self.server.arc, self.server.l2arc):
-            return ()
+        if unknown := self._unknown(now, self.server.arc, self.server.l2arc) or self._no_small():
+            return (), unknown
         at_disks = trace.counts.nonzero()[0][now.tiers == BELOW]
         blocks = trace.block[at_disks]
-        group = groups_by_hash(trace)[blocks]
-        stretch = stretches_of(trace.place[at_disks])
-        smallest, largest = int(trace.bytes_of.min()), int(trace.bytes_of.max())
+        group, stretch = groups_by_hash(trace)[blocks], stretches_of(trace.place[at_disks])
+        allocated = np.array([self.server.allocated(int(each)) for each in trace.bytes_of])
 
         def by_both(chosen: npt.NDArray[np.bool_]) -> tuple[Counts, Counts]:
             """By stretch and by group."""
-            reads = chosen.astype(float)
             by = ((stretch, STRETCHES), (group, GROUPS))
-            first, second = (np.bincount(of, reads, number).astype(np.float64) for of, number in by)
+            first, second = (np.bincount(of, chosen, number).astype(np.float64) for of, number in by)
             return first, second
 
         wholes = by_both(np.ones(blocks.size, bool))
-        for power in range((smallest - 1).bit_length(), (largest - 1).bit_length()):
-            value, reach = self._ratio(by_both(trace.bytes_of[blocks] <= 1 << power), wholes)
-            seen = int(trace.bytes_of[trace.bytes_of <= 1 << power].sum() * trace.one_in)
-            if not found or seen != found[-1].seen:
-                found.append(SmallBlocks(1 << power, seen, _estimate(value, reach)))
-        return tuple(found)
+        found: dict[int, SmallBlocks] = {}
+        smallest, largest = int(allocated.min()), int(allocated.max())
+        for power in range((smallest - 1).bit_length(), min((largest - 1).bit_length(), _MOST_SMALL) + 1):
+            kept = allocated[allocated <= 1 << power]
+            # A limit that adds no blocks says nothing new.
+            if kept.size not in found and (kept.size >= _FEWEST_BLOCKS or not self._groups):
+                value, reach = self._ratio(by_both(allocated[blocks] <= 1 << power), wholes)
+                room = _room(kept, trace.one_in)
+                vdev = {name: self.server.special(getattr(room, name)) for name in ("value", "low", "high")}
+                found[kept.size] = SmallBlocks(
+                    limit_bytes=1 << power, room_bytes=room, vdev_bytes=EstimatedPart(**vdev),
+                    of_disk_reads_now=_estimate(value, reach + self._off_of_below()),
+                )  # fmt: skip
+        return tuple(found.values()), "" if found else "the sample has too few small blocks"
+
+    def _no_small(self) -> str:
+        if self.trace.has_special:
+            return "special vdevs answer reads of this server now"
+        return "" if self.now.total[BELOW] else "disks answer no reads of this sample now"
 
     def _ratio(self, parts: tuple[Counts, Counts], wholes: tuple[Counts, Counts]) -> tuple[float, float]:
         """A ratio of sums, and half of its range; both by stretches and by groups.
@@ -291,25 +287,38 @@ def _variance(left: Counts, whole: float, fitted: int) -> float:
     return float((left**2).sum() * left.size / (left.size - fitted) / whole**2)
 
 
+def _room(kept: Integers, one_in: float) -> EstimatedPart:
+    """Bytes of all blocks of which `kept` are in a sample where each is by chance (Horvitz and Thompson)."""
+    value = float(kept.sum() * one_in)
+    reach = 0.0
+    if one_in > 1:
+        error = math.sqrt(one_in * (one_in - 1) * float((kept.astype(float) ** 2).sum()))
+        reach = t_critical(_ALPHA, kept.size - 1) * error
+    return EstimatedPart(value=value, low=max(value - reach, float(kept.sum())), high=value + reach)
+
+
 def _estimate(value: float, reach: float, open_: float = 0.0, least: float = 0.0) -> EstimatedPart:
-    return EstimatedPart(value, max(value - reach - open_, least), min(value + reach, 1.0))
+    value = min(max(value, least), 1.0)
+    low, high = max(value - reach - open_, least), min(value + reach, 1.0)
+    return EstimatedPart(value=value, low=low, high=high)
 
 
 def _widest(found: Sequence[EstimatedPart]) -> EstimatedPart:
     """The first, with the range of all."""
-    return EstimatedPart(found[0].value, min(each.low for each in found), max(each.high for each in found))
+    low, high = min(each.low for each in found), max(each.high for each in found)
+    return EstimatedPart(value=found[0].value, low=low, high=high)
 
 
-def knee(sizes: Sequence[tuple[int, Size]]) -> Size | None:
+def knee(sizes: Sequence[tuple[int, CacheSize]]) -> CacheSize | None:
     """Where a curve bends most: farthest above the line between its ends; None where that may be by chance.
 
     V. Satopää et al.: Finding a "Kneedle" in a Haystack. ICDCS 2011.
     """
-    known = list(_known(sizes))
+    known = [(size, each) for size, each in sizes if each.answered]
     if len(known) < 3:
         return None
     (first, start), (last, end) = known[0], known[-1]
-    best: tuple[float, Size] | None = None
+    best: tuple[float, CacheSize] | None = None
     for size, each in known[1:-1]:
         assert each.answered and start.answered and end.answered, "only known ones are here"
         part = (size - first) / (last - first)
@@ -318,7 +327,3 @@ def knee(sizes: Sequence[tuple[int, Size]]) -> Size | None:
         if above > (each.answered.high - each.answered.low) / 2 and (best is None or above > best[0]):
             best = above, each
     return best[1] if best else None
-
-
-def _known(sizes: Sequence[tuple[int, Size]]) -> Iterator[tuple[int, Size]]:
-    yield from ((size, each) for size, each in sizes if each.answered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,14 +38,6 @@ class Simulated:
         return np.asarray(self.stretches.sum(axis=0))
 
 
-@dataclass
-class _Once:
-    tiers: npt.NDArray[np.int8]
-    settled: bool
-    headers: float
-    starved: bool
-
-
 def simulate(
     trace: BlockTrace,
     server: CacheServer,
@@ -59,15 +50,18 @@ def simulate(
 
     `warm`: memory of the server was short once (reports.size.l2arc.Feed).
     """
-    once = _simulated(trace, server, arc, l2arc, warm)
+    tiers, settled, above, device = _simulated(trace, server, arc, l2arc, warm)
     stretches = np.zeros((STRETCHES, 3))
-    np.add.at(stretches, (stretches_of(trace.place[trace.counts]), once.tiers), 1)
+    np.add.at(stretches, (stretches_of(trace.place[trace.counts]), tiers), 1)
     of_groups = np.zeros((GROUPS, 3))
     for number, group in enumerate(groups or ()):
-        of_groups[number] = np.bincount(_simulated(group, server, arc, l2arc, warm).tiers, minlength=3)
+        of_groups[number] = np.bincount(_simulated(group, server, arc, l2arc, warm)[0], minlength=3)
     room = max(arc - server.overhead(arc, l2arc), 0) / trace.one_in
-    blocks = room / max(float(np.mean(trace.bytes_of)), 1)
-    return Simulated(stretches, of_groups, once.tiers, once.settled, once.headers, blocks, once.starved)
+    return Simulated(
+        stretches, of_groups, tiers, settled, above.l2_only * server.l2_header * trace.one_in,
+        room / max(float(np.mean(trace.bytes_of)), 1),
+        device is not None and device.missed > trace.block.size / 100,
+    )  # fmt: skip
 
 
 def groups_of(trace: BlockTrace) -> list[BlockTrace]:
@@ -87,7 +81,10 @@ def stretches_of(place: npt.NDArray[np.float64]) -> Integers:
     return np.clip(stretch, 0, STRETCHES - 1)
 
 
-def _simulated(trace: BlockTrace, server: CacheServer, arc_bytes: int, l2arc_bytes: int, warm: bool) -> _Once:
+def _simulated(
+    trace: BlockTrace, server: CacheServer, arc_bytes: int, l2arc_bytes: int, warm: bool
+) -> tuple[npt.NDArray[np.int8], bool, Arc, L2arc | None]:
+    """What answered the reads that count, whether the caches were full before, and the caches in the end."""
     data = [server.cost(int(each)) for each in trace.bytes_of]
     costs = Costs(data, server.header, server.l2_header, server.version >= (2, 2))
     device = None
@@ -97,31 +94,24 @@ def _simulated(trace: BlockTrace, server: CacheServer, arc_bytes: int, l2arc_byt
     arc = (Arc if server.version >= (2, 2) else OldArc)(costs, arc_bytes / trace.one_in, overhead, device)
     if device:
         device.join(arc)
-    run = _replay(arc, device)
     begin = int(np.searchsorted(trace.place, WARM_PART))
-    run(trace, 0, begin)
+    _replay(arc, device, trace, 0, begin)
     settled = arc.full and (device is None or device.wrapped)
-    tiers = run(trace, begin, trace.block.size)
-    starved = device is not None and device.missed > trace.block.size / 100
-    return _Once(tiers, settled, arc.l2_only * server.l2_header * trace.one_in, starved)
+    return _replay(arc, device, trace, begin, trace.block.size), settled, arc, device
 
 
-def _replay(arc: Arc, device: L2arc | None) -> Callable[[BlockTrace, int, int], npt.NDArray[np.int8]]:
-    """A function that lets an ARC have accesses `first` to `end` of a trace: what answered the reads."""
-
-    def run(trace: BlockTrace, first: int, end: int) -> npt.NDArray[np.int8]:
-        part = slice(first, end)
-        blocks, reads = trace.block[part].tolist(), trace.is_read[part].tolist()
-        # Without times each access is a second use.
-        times = np.arange(first, end) * 10**9 if trace.time_ns is None else trace.time_ns[part]
-        tiers: list[int] = []
-        for block, is_read, now_ns in zip(blocks, reads, times.tolist(), strict=True):
-            if device:
-                device.until(now_ns)
-            if is_read:
-                tiers.append(arc.read(block, now_ns))
-            else:
-                arc.write(block, now_ns)
-        return np.array(tiers, dtype=np.int8)
-
-    return run
+def _replay(arc: Arc, device: L2arc | None, trace: BlockTrace, first: int, end: int) -> npt.NDArray[np.int8]:
+    """What answered the reads among the accesses `first` to `end` of a trace."""
+    part = slice(first, end)
+    blocks, reads = trace.block[part].tolist(), trace.is_read[part].tolist()
+    # Without times each access is a second use.
+    times = np.arange(first, end) * 10**9 if trace.time_ns is None else trace.time_ns[part]
+    tiers: list[int] = []
+    for block, is_read, now_ns in zip(blocks, reads, times.tolist(), strict=True):
+        if device:
+            device.until(now_ns)
+        if is_read:
+            tiers.append(arc.read(block, now_ns))
+        else:
+            arc.write(block, now_ns)
+    return np.array(tiers, dtype=np.int8)

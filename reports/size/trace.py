@@ -27,7 +27,8 @@ class CacheServer:
 
     `cost`: of so many bytes of a block, in the ARC's pages; `overhead`: metadata and dbufs of an ARC and an
     L2ARC of such sizes. `device`: bytes of a cache device of that size that are for data, without its labels.
-    `least_arc`: OpenZFS has no smaller one.
+    `least_arc`: OpenZFS has no smaller one. `allocated`: of so many bytes of a block, on a vdev; `special`:
+    size of a special vdev that has room for so many of small blocks.
     """
 
     arc: int
@@ -40,6 +41,8 @@ class CacheServer:
     device: Callable[[int], int]
     feed: Feed
     least_arc: int = 0
+    allocated: Callable[[int], int] = int
+    special: Callable[[float], int] = int
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class BlockTrace:
     and a hash. `place`: of each access, where it stands in the whole trace, from 0 to 1. `all_reads`: in the
     part that counts, those of all blocks, also of those that are not sampled; None: not known. `measured`:
     of each access what answered it on the server, -1: not known; empty: none is.
-    `measured_below`: the part of all reads there that neither cache answered.
+    `measured_below`: the part of all reads there that neither cache answered. `has_special`: special vdevs
+    answered some there.
     """
 
     block: Integers
@@ -63,6 +67,7 @@ class BlockTrace:
     all_reads: float | None = None
     measured: npt.NDArray[np.int8] | None = None
     measured_below: float | None = None
+    has_special: bool = False
 
     @property
     def counts(self) -> npt.NDArray[np.bool_]:

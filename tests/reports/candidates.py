@@ -34,7 +34,7 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
     """A run of a candidate; returns its name. `changes`: of the manifest.
 
     Of `drive`: `tail`, so many times as long every 49th write; `reads`, in the phase of its writes, too;
-    `read` or `write` None: no such device.
+    `read` or `write` None: no such device; `sums`: with the exact sums of latencies.
     """
     run_name = f"20261121T05{number:02d}00Z-{number:06x}"
     random = np.random.default_rng(number)
@@ -46,12 +46,14 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
     frames, phases = [], []
     made = devices(name, drive)
     for index, (phase, op, tiers) in enumerate(loads):
-        start = index * 100 * synthetic.SECOND
+        start, sums = index * 100 * synthetic.SECOND, []
         for tier, us in tiers.items():
             latency = (us * 1e3 * np.exp(0.04 * random.standard_normal(IOS))).astype(np.int64)
             latency[::49] *= drive.get("tail", 1) if tier == "slog" else 1
             time = (start + np.arange(IOS) % 10 * synthetic.SECOND).astype(np.int64)
             common = {"phase": phase, "op": op}
+            place = {"layer": "nfs-server", "host": "lab", "op": op, "tier": tier}
+            sums.append({**place, "ios": IOS, "sum_ns": int(latency.sum())})
             frames.append(
                 synthetic.binned(time, latency, layer="nfs-server", host="lab", tier=tier, **common)
             )
@@ -69,7 +71,7 @@ def run(path: Path, number: int, name: str, drive: Mapping[str, Any], **changes:
             "name": phase, "op": op, "expected_tiers": list(tiers), "tiers": list(tiers), "job": "w.fio",
             "block_bytes": 4096, "outstanding": 1, "start_ns": start, "end_ns": start + 10 * synthetic.SECOND,
             "interval_ns": synthetic.SECOND, "client_ios": total + reads, "server_ios": total + reads,
-            "lost_events": 0, "checks": [], "problems": [],
+            "lost_events": 0, "checks": [], "problems": [], "sums": sums if drive.get("sums") else [],
             "devices": [
                 each for each in use(name, start, total if op == "write" else 0)
                 if each["device"] in {device["name"] for device in made}

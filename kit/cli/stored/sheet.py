@@ -24,7 +24,8 @@ Format = Literal["text", "json", "markdown", "html"]
 def sheet(
     context: typer.Context,
     runs: Annotated[
-        list[str], RUN(help="Series with an axis of devices, runs (a candidate each), results of `hsp slog`.")
+        list[str],
+        RUN(help="Series with an axis of devices, runs (a candidate each), files of `hsp slog`, `hsp size`."),
     ],
     need: Annotated[
         Path, typer.Option("--need", metavar="FILE", help="What you need (docs/sheet.md has its keys).")
@@ -43,6 +44,7 @@ def sheet(
       hsp sheet candidates --need need.toml
       hsp sheet candidates --need need.toml -o sheet.html
       hsp sheet results/slog/A.json results/slog/B.json --need need.toml
+      hsp sheet candidates size.json --need need.toml       with `hsp size my-server -o size.json`
     """
     result = OutputTargets.of(kind, output, json_output)
     refuse_unused(context, {"a result without text": "text" not in result.kinds})

@@ -1,4 +1,4 @@
-"""`hsp size RUN|FILE`: what a larger ARC, or an L2ARC, would answer of the reads that disks answer now."""
+"""`hsp size RUN|FILE`: what other caches, or a special vdev, would answer of the disks' reads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from kit.session.sizing.size import AskedSizes, sized
 from kit.store.run_name import find_phase
 from reports.output import size_table
 from reports.page import size_page
-from reports.size.words import as_json as size_json
-from reports.size.words import is_known
 
 Format = Literal["text", "json", "markdown", "html"]
 _server = partial(typer.Option, rich_help_panel="Server of a list of keys (a run says these itself)")
@@ -33,18 +31,25 @@ def _size(option: str, text: str | None) -> int | None:
         raise ConfigError(f"{option}: {error}", f"for example: {option} 64GiB") from None
 
 
+def _sizes(option: str, texts: list[str] | None) -> list[int]:
+    return [_size(option, each) or 0 for each in texts or ()]
+
+
 ArcOption = Annotated[
     list[str] | None, typer.Option("--arc", metavar="SIZE", help="An ARC to judge. Repeatable.")
 ]
 L2arcOption = Annotated[
     list[str] | None, typer.Option("--l2arc", metavar="SIZE", help="An L2ARC to judge. Repeatable.")
 ]
+SpecialOption = Annotated[
+    list[str] | None, typer.Option("--special", metavar="SIZE", help="A special vdev to judge. Repeatable.")
+]
 ArcNowOption = Annotated[str | None, _server("--arc-now", metavar="SIZE", help="The ARC now.")]
 L2arcNowOption = Annotated[str | None, _server("--l2arc-now", metavar="SIZE", help="The L2ARC now.")]
 BlockOption = Annotated[str | None, _server("--block", metavar="SIZE", help="Of each block.")]
 ZfsOption = Annotated[str | None, _server("--zfs", metavar="VERSION", help="Of OpenZFS.")]
 TunableOption = Annotated[
-    list[str] | None, _server("--tunable", metavar="NAME=N", help="Of the L2ARC's feed. Repeatable.")
+    list[str] | None, _server("--tunable", metavar="NAME=N", help="Such as l2arc_write_max. Repeatable.")
 ]
 
 
@@ -54,6 +59,7 @@ def size(
     ],
     arc: ArcOption = None,
     l2arc: L2arcOption = None,
+    special: SpecialOption = None,
     arc_now: ArcNowOption = None,
     l2arc_now: L2arcNowOption = None,
     block: BlockOption = None,
@@ -70,29 +76,29 @@ def size(
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Say what a larger ARC, or an L2ARC, would answer of the reads that disks answer now.
+    """Say what a larger ARC, an L2ARC, or a special vdev would answer of the reads that disks answer now.
 
     Exit code 3 if the sample cannot tell.
 
     Examples:
       hsp size my-server -o size.html           of a run or observation that sampled keys
       hsp size my-server --l2arc 400GB          of one size
+      hsp size my-server --special 400GB        by special_small_blocks
       hsp size keys.csv --arc-now 64GiB --block 128KiB
     """
     result = OutputTargets.of(kind, output, json_output)
     path = source if os.path.isfile(source) else find_phase(source, results)
     asked = AskedSizes(
-        [_size("--arc", each) or 0 for each in arc or []],
-        [_size("--l2arc", each) or 0 for each in l2arc or []],
+        _sizes("--arc", arc), _sizes("--l2arc", l2arc), _sizes("--special", special),
         _size("--arc-now", arc_now), _size("--l2arc-now", l2arc_now), _size("--block", block),
         zfs, tunable or [], compressratio,
     )  # fmt: skip
     found = sized(Path(path), asked)
     result.write({
-        "text": lambda width: size_table.plain(found.sizing, found.notes, width),
-        "json": lambda _: as_json(size_json(found.sizing, found.name, found.notes)),
-        "markdown": lambda _: size_table.markdown(found.sizing, found.notes),
-        "html": lambda _: size_page.render(found.sizing, found.name, found.notes, emulated=found.emulated),
+        "text": lambda width: size_table.plain(found, width),
+        "json": lambda _: as_json(found.as_json()),
+        "markdown": lambda _: size_table.markdown(found),
+        "html": lambda _: size_page.render(found),
     })  # fmt: skip
-    if not is_known(found.sizing):
+    if not found.known:
         raise typer.Exit(EXIT_UNKNOWN)

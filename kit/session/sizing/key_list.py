@@ -31,6 +31,8 @@ _MOST_COLUMNS = 64
 # Reads are counted in so many rows each, to know how many there are in the part that counts.
 _COUNTED_ROWS = 4096
 _SAMPLE_ROUND = 3
+# As gzip, zstd and zlib begin: read_csv would decompress it without a bound.
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
 _EXAMPLE = "its lines are: key,bytes,op,time_ns, of which the key alone must be there (docs/size.md)"
 
 
@@ -116,6 +118,8 @@ class _Layout:
         ):
             data = data.partition(b"\n")[2]
             self._head += 1
+        if data.startswith(_COMPRESSED):
+            raise self.source.fail(block.first_line, "compressed once more", "unpack it first")
         try:
             frame = pl.read_csv(
                 io.BytesIO(data), has_header=False, separator=self.separator,
@@ -152,7 +156,7 @@ class _Layout:
 
 def _cells(line: str, separator: str) -> list[str]:
     try:
-        return next(csv.reader([line], delimiter=separator))
+        return next(csv.reader([line], delimiter=separator)) or [line]
     except csv.Error:
         return line.split(separator)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from kit.config.tables.phase_table import MOST_ONE_IN
 from kit.core.errors import ConfigError
 from kit.core.text import listed, safe_text
 from kit.session.sizing.key_list import read_key_list
@@ -17,35 +19,46 @@ from kit.sizes.tier_sizes import (
     LABELS_BYTES,
     LEAST_ARC_BYTES,
     MOST_RECORD_BYTES,
+    SPECIAL_RESERVE_PERCENT,
     Sizes,
     record_cost,
+    special_device_bytes,
     structures,
 )
 from kit.store.json_file import DAMAGED
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.phase import Phase
-from kit.store.run_directory import named_run
+from kit.store.printed.sizing import ReadLatency, SizeResult
+from kit.store.run_directory import RunDir, named_run
 from kit.store.tables import deciding_layer, read_keys, read_latency
 from kit.zfs.openzfs_version import ZfsVersion, parse
 from reports.size.arc import BELOW
-from reports.size.curve import Sizing, sizing_of
+from reports.size.curve import sizing_of
 from reports.size.l2arc import Feed
 from reports.size.trace import TIER_NUMBERS, WARM_PART, BlockTrace, CacheServer
+from reports.size.words import result_of
 
-_MOST_BYTES = 1 << 60
+_MOST_BYTES = 1 << 58
+_RESERVE = "zfs_special_class_metadata_reserve_pct"
+# Of SSDs in pools that `zpool create` makes today: ashift 12.
+_SECTOR_BYTES = 4096
 _TUNABLES = {
     "l2arc_write_max", "l2arc_write_boost", "l2arc_headroom", "l2arc_feed_secs", "l2arc_feed_min_ms",
-    "l2arc_feed_again", "l2arc_mfuonly", "zfs_multilist_num_sublists",
+    "l2arc_feed_again", "l2arc_mfuonly", "zfs_multilist_num_sublists", _RESERVE,
 }  # fmt: skip
 _FEWEST_SUBLISTS = 4
 
 
 @dataclass(frozen=True)
 class AskedSizes:
-    """Options of the command. `arcs`, `l2arcs`: sizes to judge; `arc`, `l2arc`: of now; None: of the run."""
+    """Options of the command. `arcs`, `l2arcs`, `specials`: sizes to judge.
+
+    `arc`, `l2arc`: of now; None: of the run.
+    """
 
     arcs: Sequence[int] = ()
     l2arcs: Sequence[int] = ()
+    specials: Sequence[int] = ()
     arc: int | None = None
     l2arc: int | None = None
     block: int | None = None
@@ -54,17 +67,7 @@ class AskedSizes:
     compressratio: float = 1.0
 
 
-@dataclass(frozen=True)
-class Answer:
-    """`name`: of the run or the file. `notes`: what was taken for granted, as sentences."""
-
-    name: str
-    sizing: Sizing
-    notes: tuple[str, ...]
-    emulated: bool = False
-
-
-def sized(path: Path, asked: AskedSizes) -> Answer:
+def sized(path: Path, asked: AskedSizes) -> SizeResult:
     """What a run, RUN:PHASE or a list of keys tells of other sizes. Raises ConfigError."""
     if path.is_dir():
         return _of_run(path, "", asked)
@@ -81,27 +84,23 @@ def sized(path: Path, asked: AskedSizes) -> Answer:
     if trace.time_ns is None:
         notes.append("The list has no times: all that leaves the ARC is taken to be in the L2ARC.")
     server, more = cache_server(trace, asked, {}, asked.arc, asked.l2arc or 0, asked.version, 0)
-    return _answer(path.name, trace, server, asked, [*notes, *more])
+    return _answer(trace, server, asked, [*notes, *more], name=path.name)
 
 
 def _answer(
-    name: str,
-    trace: BlockTrace,
-    server: CacheServer,
-    asked: AskedSizes,
-    notes: Sequence[str],
-    emulated: bool = False,
-) -> Answer:
+    trace: BlockTrace, server: CacheServer, asked: AskedSizes, notes: Sequence[str], **about: Any
+) -> SizeResult:
+    """`about`: keys of the result. Raises ConfigError."""
     for size in (*asked.arcs, server.arc):
         if size < LEAST_ARC_BYTES:
             raise ConfigError(f"an ARC of {size} bytes: OpenZFS has none below 64MiB", "give a larger one")
-    for size in (*asked.arcs, *asked.l2arcs, server.arc, server.l2arc):
+    for size in (*asked.arcs, *asked.l2arcs, *asked.specials, server.arc, server.l2arc):
         if size > _MOST_BYTES:
-            raise ConfigError(f"{size} bytes are more than any cache has", "give a size below 1024PiB")
-    return Answer(name, sizing_of(trace, server, asked.arcs, asked.l2arcs), tuple(notes), emulated)
+            raise ConfigError(f"{size} bytes are more than any cache or vdev has", "give one below 262144TiB")
+    return result_of(sizing_of(trace, server, asked.arcs, asked.l2arcs, asked.specials), notes, **about)
 
 
-def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
+def _of_run(path: Path, phase: str, asked: AskedSizes) -> SizeResult:
     directory = named_run(path)
     manifest = read_manifest(directory)
     keys = read_keys(directory)
@@ -116,9 +115,8 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
         stored = manifest.phases[-1]
     # The parameters of the module are in the host's time.
     trace = _trace(path, keys, manifest.clock.dilation if manifest.clock else 1)
-    latency = read_latency(directory)
-    below = _measured_below(latency, manifest, stored, trace, keys)
-    trace = BlockTrace(**{**vars(trace), "measured_below": below})
+    latency = _read_latency(directory, stored, trace, keys)
+    trace = replace(trace, measured_below=latency.disks if latency else None)
     tunables = {**manifest.modules.get("zfs", {}), **{t.name: t.set for t in manifest.tunables if t.set}}
     arc, l2arc = _sizes_now(path, manifest, stored, tunables, asked)
     version = asked.version or (manifest.versions or {}).get("zfs")
@@ -126,8 +124,10 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> Answer:
     server, notes = cache_server(trace, asked, tunables, arc, l2arc, version, cpus)
     if l2arc and asked.l2arc is None and manifest.testbed.of_role("cache"):
         notes.append("The L2ARC of now is taken to be the cache devices as a whole (--l2arc-now).")
-    label = f"{path.name}:{name}" if name else path.name
-    return _answer(label, trace, server, asked, notes, bool(manifest.testbed.emulated))
+    return _answer(
+        trace, server, asked, notes, name=f"{path.name}:{name}" if name else path.name,
+        utc=manifest.started_utc, emulated=bool(manifest.testbed.emulated), read_latency=latency,
+    )  # fmt: skip
 
 
 def _of_phase(path: Path, keys: pl.DataFrame, phase: str) -> tuple[str, pl.DataFrame]:
@@ -147,6 +147,8 @@ def _trace(path: Path, keys: pl.DataFrame, dilation: int) -> BlockTrace:
             f"{path}: blocks were sampled at {len(one_in)} rates, one in {one_in[0]} to one in {one_in[-1]}",
             "sample again; a larger number from the beginning keeps it",
         )
+    if one_in[0] > MOST_ONE_IN:
+        raise ConfigError(f"{path}: keys.parquet has one in {one_in[0]} blocks: none is sampled so", DAMAGED)
     keys = keys.filter(pl.col("op").is_in(["read", "write"]))
     if not keys.height:
         raise ConfigError(f"{path}: keys.parquet has neither reads nor writes", "sample again under load")
@@ -160,13 +162,15 @@ def _trace(path: Path, keys: pl.DataFrame, dilation: int) -> BlockTrace:
         time_ns=(times - times[0]) * dilation, hashed=blocks,
         bytes_of=keys["block_bytes"].to_numpy()[::-1][last],
         place=np.arange(keys.height) / keys.height, one_in=float(one_in[0]), measured=tiers,
+        has_special=bool((keys["tier"] == "special").any()),
     )  # fmt: skip
 
 
-def _measured_below(
-    latency: pl.DataFrame, manifest: Manifest, phase: Phase | None, trace: BlockTrace, keys: pl.DataFrame
-) -> float | None:
-    """The part of all reads that neither cache answered, in the time that counts, by the server's counts."""
+def _read_latency(
+    directory: RunDir, phase: Phase | None, trace: BlockTrace, keys: pl.DataFrame
+) -> ReadLatency | None:
+    """What the server counted of all reads in the time that counts. None: most tiers are not known."""
+    latency = read_latency(directory)
     layer = deciding_layer(latency["layer"].unique().to_list())
     times = keys.filter(pl.col("op").is_in(["read", "write"]))["time_ns"]
     begin = int(times[min(int(np.searchsorted(trace.place, WARM_PART)), len(times) - 1)])
@@ -175,13 +179,21 @@ def _measured_below(
         (pl.col("layer") == layer) & (pl.col("op") == "read") & (pl.col("time_ns") >= begin)
         & ((pl.col("phase") == phase.name) if phase else True)
     )  # fmt: skip
-    counts = dict(rows.group_by("tier").agg(pl.col("count").sum()).iter_rows())
-    told = {tier: count for tier, count in counts.items() if tier in TIER_NUMBERS}
-    # Where most are not told, those that are may be any.
-    if not sum(told.values()) or sum(told.values()) < sum(counts.values()) / 2:
+    known = rows.filter(pl.col("tier").is_in(list(TIER_NUMBERS)))
+    below = known.filter(pl.col("tier").replace_strict(TIER_NUMBERS, return_dtype=pl.Int8) == BELOW)
+    number, disks = (int(each["count"].sum()) for each in (known, below))
+    # Where most are not known, those that are may be any.
+    if not number or number < int(rows["count"].sum()) / 2:
         return None
-    below = sum(count for tier, count in told.items() if TIER_NUMBERS[tier] == BELOW)
-    return float(below / sum(told.values()))
+    return ReadLatency.made(
+        directory.path, mean_us=_mean_us(known), disk_mean_us=_mean_us(below), disks=disks / number
+    )
+
+
+def _mean_us(rows: pl.DataFrame) -> float:
+    """By the middles of bins, which are known to 2 %; 0 without rows."""
+    middles_us = (rows["lo_ns"].cast(pl.Float64) + rows["hi_ns"]) / 2e3
+    return float((middles_us * rows["count"]).sum() / max(int(rows["count"].sum()), 1))
 
 
 def _sizes_now(
@@ -227,11 +239,14 @@ def cache_server(
     known = _version(version)
     own = structures(known)
     notes = []
-    feed_notes = not {"l2arc_write_max"} & {*found, *(each.partition("=")[0] for each in asked.tunables)}
-    if feed_notes:
+    tunables = _tunables(asked, found)
+    reserve = tunables.get(_RESERVE, SPECIAL_RESERVE_PERCENT)
+    if "l2arc_write_max" not in tunables:
         notes.append(f"Tunables of the L2ARC are the defaults of {known}.")
     if asked.compressratio == 1:
-        notes.append("Blocks are taken to be as large in the caches as before compression (--compressratio).")
+        notes.append(
+            "Blocks are taken to be as large in caches and on vdevs as before compression (--compressratio)."
+        )
     mean = max(int(np.mean(trace.bytes_of)), 512)
 
     def stored(size: int) -> int:
@@ -248,12 +263,14 @@ def cache_server(
     return CacheServer(
         arc, l2arc, (known.major, known.minor), own.header, own.l2_header,
         lambda size: record_cost(stored(size), known) - own.header, overhead,
-        lambda size: max(size - LABELS_BYTES, 0), _feed(asked, found, own.l2arc_write, cpus, trace),
-        LEAST_ARC_BYTES,
+        lambda size: max(size - LABELS_BYTES, 0), _feed(tunables, own.l2arc_write, cpus, trace),
+        LEAST_ARC_BYTES, lambda size: -(-stored(size) // _SECTOR_BYTES) * _SECTOR_BYTES,
+        lambda room: special_device_bytes(int(room), 1.0, 0, 1 - reserve / 100),
     ), notes  # fmt: skip
 
 
-def _feed(asked: AskedSizes, found: Mapping[str, str], write: int, cpus: int, trace: BlockTrace) -> Feed:
+def _tunables(asked: AskedSizes, found: Mapping[str, str]) -> dict[str, int]:
+    """As found on the server, and as the options say. Raises ConfigError."""
     values = {name: int(text) for name, text in found.items() if name in _TUNABLES and _is_number(text)}
     for each in asked.tunables:
         name, equals, text = each.partition("=")
@@ -263,6 +280,10 @@ def _feed(asked: AskedSizes, found: Mapping[str, str], write: int, cpus: int, tr
                 "such as --tunable l2arc_write_max=67108864",
             )
         values[name] = int(text)
+    return values
+
+
+def _feed(values: Mapping[str, int], write: int, cpus: int, trace: BlockTrace) -> Feed:
     # The default of 8 came with the larger writes.
     headroom = 2 if write < 32 << 20 else 8
     get = values.get

@@ -53,6 +53,7 @@ STORED = {
     "series": "",
     "slog": "host",
     "sheet": "",
+    "size": "",
 }
 _TELLING = re.compile(r"path|file|source|argv|command|dir|host|ssh|program|url|export")
 _PROBES = ("/bin/sh", "../x", "x.toml", "x y")

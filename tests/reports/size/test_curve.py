@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.size.curve import EstimatedPart, Size, knee, sizing_of
+from kit.store.printed.sizing import CacheSize, EstimatedPart
+from reports.size.curve import knee, sizing_of
 from reports.size.trace import BlockTrace
 from reports.size.words import headline, is_known, words
 from tests.reports.size import loads
@@ -43,7 +44,7 @@ def test_a_sample_is_as_all_blocks():
     whole, part = sized(made("0.8"), 0.2, 0.4), sized(made("0.8", one_in=4), 0.2, 0.4)
     for full, few in zip(whole.arcs, part.arcs, strict=True):
         assert few.answered.low < full.answered.value < few.answered.high
-        assert few.gain.low < full.gain.value < few.gain.high
+        assert few.of_disk_reads_now.low < full.of_disk_reads_now.value < few.of_disk_reads_now.high
         assert full.answered.high - full.answered.low < few.answered.high - few.answered.low < 0.15
 
 
@@ -58,7 +59,8 @@ def test_the_hottest_block_is_known_by_the_number_of_all_reads():
     assert abs(known.arcs[0].answered.value - truth) < 0.03
     assert guessed.arcs[0].answered.value < truth - 0.2
     # Of the reads that disks answer now, both tell the same.
-    assert known.arcs[0].gain.value == pytest.approx(guessed.arcs[0].gain.value, abs=0.01)
+    gains = [each.arcs[0].of_disk_reads_now.value for each in (known, guessed)]
+    assert gains[0] == pytest.approx(gains[1], abs=0.01)
 
 
 def test_what_disks_answered_there_sets_the_scale():
@@ -105,15 +107,16 @@ def test_small_blocks_are_what_special_vdevs_could_have():
     sizes = np.where(np.arange(BLOCKS) < BLOCKS // 4, 4096, 131072)
     trace = replace(trace, bytes_of=sizes)
     server = loads.server(int(sizes.sum() // 10))
-    [small] = sizing_of(trace, server, [2 * server.arc]).small
-    assert (small.limit, small.seen) == (4096, 4096 * BLOCKS // 4)
+    small, every = sizing_of(trace, server, [2 * server.arc]).small
+    assert (small.limit_bytes, small.room_bytes.value) == (4096, 4096 * BLOCKS // 4)
     # A small block is evicted like a large one.
-    assert small.of_disk_reads.low < 0.25 < small.of_disk_reads.high
+    assert small.of_disk_reads_now.low < 0.25 < small.of_disk_reads_now.high
+    assert (every.limit_bytes, every.of_disk_reads_now.low) == (131072, 1)
 
 
-def size_of(share: float, reach: float = 0.01) -> Size:
-    part = EstimatedPart(share, share - reach, share + reach)
-    return Size(0, 0, part, part, part, None, 0)
+def size_of(share: float, reach: float = 0.01) -> CacheSize:
+    part = EstimatedPart(value=share, low=share - reach, high=share + reach)
+    return CacheSize(arc_bytes=0, l2arc_bytes=0, dram=part, l2arc=part, answered=part)
 
 
 def test_the_bend_is_farthest_from_the_line_between_the_ends():
@@ -134,4 +137,51 @@ def test_the_bend_is_farthest_from_the_line_between_the_ends():
     ],
 )  # fmt: skip
 def test_ranges_in_words(ends, said):
-    assert words(EstimatedPart(sum(ends) / 2, *ends)) == said
+    assert words(EstimatedPart(value=sum(ends) / 2, low=ends[0], high=ends[1])) == said
+
+
+MIXED = np.where(np.arange(BLOCKS) % 4 == 0, 4096, 131072)
+
+
+def special(*sizes: int, one_in=1, **changes):
+    trace = replace(made(one_in=1), bytes_of=MIXED, **changes)
+    trace = loads.sampled(trace, one_in) if one_in > 1 else trace
+    return sizing_of(trace, loads.server(int(MIXED.sum() // 10)), specials=sizes)
+
+
+def test_a_special_vdev_has_the_largest_blocks_that_have_room():
+    least, all_ = (int(MIXED[limit >= MIXED].sum()) for limit in (4096, 131072))
+    found = special(least - 1, least, all_ - 1, all_)
+    limits = [each.small and each.small.limit_bytes for each in found.specials]
+    assert limits == [None, 4096, 4096, 131072] and not found.arcs and not found.l2arcs
+    assert "blocks up to 4 KiB that were asked for may need" in found.specials[0].unknown
+    assert "with special_small_blocks = 4 KiB" in headline(found) and is_known(found)
+    assert not is_known(special(least - 1))
+
+
+def test_the_room_of_a_sample_has_its_error():
+    """The least that is said to have room has it with the upper end of the range."""
+    small, _ = special(1 << 40, one_in=4).small
+    truth = int(MIXED[MIXED == 4096].sum())
+    assert small.room_bytes.low < truth < small.room_bytes.high < 1.2 * truth
+    asked = int(small.vdev_bytes.high)
+    assert [bool(each.small) for each in special(asked - 1, asked, one_in=4).specials] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"has_special": True}, "special vdevs answer reads of this server now"),
+        ({"block": np.arange(READS) % 200}, "disks answer no reads of this sample now"),
+    ],
+)
+def test_a_special_vdev_of_which_nothing_is_known_has_a_reason(changes, said):
+    found = special(1 << 40, **changes)
+    assert found.specials[0].small is None and found.specials[0].unknown == said
+
+
+def test_few_small_blocks_are_no_sample():
+    """Of 20 of them all are 4 KiB; the others have room or not, by one limit."""
+    trace = replace(made(), bytes_of=np.where(np.arange(BLOCKS) < 160, 4096, 131072))
+    found = sizing_of(loads.sampled(trace, 8), loads.server(1 << 26), specials=[1 << 40])
+    assert [each.limit_bytes for each in found.small] == [131072]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,7 @@ def test_times_that_go_back_stay(tmp_path):
     [
         ("", 512, "no requests"),
         ("key,bytes\n", None, "no requests"),
+        ("# a comment\n", 512, "no requests"),
         ("a\nb\n", None, "no column says how large"),
         ("key,bytes\na,512\nb,-1\n", None, "line 3: bytes is '-1'"),
         ("key,bytes\na,NaN\n", None, "line 2: bytes is 'NaN'"),
@@ -73,6 +75,10 @@ def test_times_that_go_back_stay(tmp_path):
         ("a,b,c,d,e,f\n", 512, "6 columns and no names"),
         ("a,512\nb,512,read,1,2,3\n", None, "no list of 2 columns"),
         (b"\x1f\x8b\x08\x00damaged", 512, "damaged compression"),
+        (gzip.compress(gzip.compress(b"a\n" * 9, mtime=0)), 512, "compressed once more"),
+        (gzip.compress(zstandard.compress(b"a\n" * 9)), 512, "compressed once more"),
+        (zlib.compress(b"a\n" * 9), 512, "compressed once more"),
+        (gzip.compress(b"# of 2026\n" + zlib.compress(b"a\n" * 9)), 512, "compressed once more"),
     ],
 )
 def test_what_is_no_list_is_refused_with_its_line(tmp_path, text, block, words):

@@ -1,0 +1,1 @@
+"""What commands print as JSON, and other commands read."""
