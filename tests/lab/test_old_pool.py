@@ -15,11 +15,13 @@ from tests.lab.workloads import write_small, write_testbed
 PROTECTS = ("kit/precondition/age_pool.py", "kit/remote/age_pool.py")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
-CAPACITY, FRAGMENTATION = 30, 10
+# A smaller pool is in pieces by its metaslabs alone.
+SIZE, CAPACITY, FRAGMENTATION = "384MiB", 40, 25
 
 
 def test_it_is_as_full_and_as_fragmented_as_asked_for(image: Image, tmp_path: Path) -> None:
     workload, testbed = write_small(tmp_path, ("write", "write", "100ms")), write_testbed(tmp_path)
+    testbed.write_text(testbed.read_text().replace('size = "128MiB"', f'size = "{SIZE}"'))
     age = f"pool.age = {{ capacity = {CAPACITY}, fragmentation = {FRAGMENTATION} }}\n"
     text = workload.read_text().replace('title = "small"\n', f'title = "small"\n{age}', 1)
     workload.write_text(text)
