@@ -20,7 +20,7 @@ from kit.core.units import format_binary_bytes, format_iec
 from kit.store.printed.sizing import CacheSize, EstimatedPart, SmallBlocks, SpecialSize
 from reports.size.arc import BELOW, DRAM, L2ARC
 from reports.size.simulate import Counts, Simulated, groups_by_hash, groups_of, simulate, stretches_of
-from reports.size.trace import GROUPS, STRETCHES, BlockTrace, CacheServer, Integers
+from reports.size.trace import GROUPS, STRETCHES, WARM_PART, BlockTrace, CacheServer, Integers
 from reports.statistics.student import t_critical
 
 # With 95 % confidence.
@@ -32,6 +32,8 @@ _FEWEST_BLOCKS, _FEWEST_READS = 64, 1000
 _MOST_OPEN = 0.02
 # Of the number of all reads in a sample: standard errors, by groups, that it may be from what is expected.
 _MOST_MISSING = 2
+# Of the reads. Intervals are counted in so many classes; standard errors of a class are no excess.
+_MOST_IN_TURN, _CLASSES, _NOISE = 0.05, 20, 3
 _ARC_STEPS = (0.25, 0.5, 1, 2, 4, 8, 16)
 _MOST_L2ARC = 8
 # special_small_blocks is 1 MiB at most, as a power of two (zfsprops(7)).
@@ -44,8 +46,8 @@ class Sizing:
 
     `simulated_below`, `measured_below`: of the sampled reads, the part that disks answer now, in the
     simulation and on the server; `off`: their difference, by which all ranges are wider. None: not known.
-    `asked`: whether somebody asked for these sizes. `small`: what special vdevs could have, by
-    special_small_blocks.
+    `asked`: whether somebody asked for these sizes. `in_turn`: blocks are read in turn, so that ranges are
+    wide. `small`: what special vdevs could have, by special_small_blocks.
     """
 
     trace: BlockTrace
@@ -59,6 +61,7 @@ class Sizing:
     arc_knee: CacheSize | None
     l2arc_knee: CacheSize | None
     asked: bool
+    in_turn: bool
     small: tuple[SmallBlocks, ...] = ()
     specials: tuple[SpecialSize, ...] = ()
 
@@ -93,9 +96,10 @@ def sizing_of(
     )
     below = estimates.off, estimates.simulated_below, estimates.measured_below
     small, why = estimates.small()
-    of_special = (special_of(size, small, why) for size in sorted({*specials}))
+    of_special = tuple(special_of(size, small, why) for size in sorted({*specials}))
+    said = asked, estimates.in_turn
     return Sizing(
-        trace, server, now, tuple(of_arc), tuple(of_l2arc), *below, *knees, asked, small, tuple(of_special)
+        trace, server, now, tuple(of_arc), tuple(of_l2arc), *below, *knees, *said, small, of_special
     )
 
 
@@ -128,6 +132,7 @@ class _Estimates:
         self.now = simulate(trace, server, server.arc, server.l2arc, self._groups)
         self.simulated_below = float(self.now.total[BELOW] / max(self.now.total.sum(), 1))
         self.measured_below = self._measured()
+        self.in_turn = in_turn(trace) > _MOST_IN_TURN
         self.off = None if self.measured_below is None else abs(self.simulated_below - self.measured_below)
         self._reads = float(trace.counts.sum())
         self._group_reads = self.now.groups.sum(axis=1)
@@ -143,14 +148,31 @@ class _Estimates:
         headers = round(made.headers)
         if unknown := self._unknown(made, arc, l2arc):
             return CacheSize(arc_bytes=arc, l2arc_bytes=l2arc, header_bytes=headers, unknown=unknown)
-        below = _widest([self._part(each, BELOW) for each in found])
+        dram, device, best = self._if_kept(made, arc, l2arc)
+        below = _widest([*(self._part(each, BELOW) for each in found), *best])
         return CacheSize(
             arc_bytes=arc, l2arc_bytes=l2arc, header_bytes=headers,
-            dram=_widest([self._part(each, DRAM) for each in found]),
-            l2arc=_widest([self._part(each, L2ARC) for each in found]),
+            dram=_widest([*(self._part(each, DRAM) for each in found), *dram]),
+            l2arc=_widest([*(self._part(each, L2ARC) for each in found), *device]),
             answered=EstimatedPart(value=1 - below.value, low=1 - below.high, high=1 - below.low),
-            of_disk_reads_now=None if is_now else self._gain(found),
+            of_disk_reads_now=None if is_now else self._gain(found, best),
         )  # fmt: skip
+
+    def _if_kept(self, made: Simulated, arc: int, l2arc: int) -> tuple[list[EstimatedPart], ...]:
+        """DRAM, L2ARC and what is below, if the caches kept the blocks that are read most; mostly nothing.
+
+        Of blocks that are read in turn, more of them than it has room for, an ARC answers none, or, if it had
+        them among its frequent ones before, many: what it keeps depends on what came before the sample. There
+        ranges have both.
+        """
+        if not self.in_turn or not made.total[BELOW]:
+            return [], [], []
+        room = max(arc - self.server.overhead(arc, l2arc), 0)
+        kept = most_read(self.trace, room)
+        both = most_read(self.trace, room + self.server.device(l2arc))
+        return tuple(
+            [EstimatedPart(value=part, low=part, high=part)] for part in (kept, both - kept, 1 - both)
+        )
 
     def _unknown(self, made: Simulated, arc: int, l2arc: int) -> str:
         """Why the sample cannot judge a size; "" if it can."""
@@ -193,8 +215,11 @@ class _Estimates:
         open_ = value if tier == BELOW and not made.settled else 0.0
         return _estimate(value, reach + (self.off or 0), open_)
 
-    def _gain(self, found: Sequence[Simulated]) -> EstimatedPart | None:
-        """Of the reads that disks answer now, the part that they do not answer with these sizes."""
+    def _gain(self, found: Sequence[Simulated], best: Sequence[EstimatedPart]) -> EstimatedPart | None:
+        """Of the reads that disks answer now, the part that they do not answer with these sizes.
+
+        `best`: the part of all reads that they answer at least.
+        """
         now = self.now
         if not now.total[BELOW] or self._unknown(now, self.server.arc, self.server.l2arc):
             return None
@@ -205,7 +230,8 @@ class _Estimates:
             stretches, groups = now.stretches - each.stretches, now.groups - each.groups
             value, reach = self._ratio((stretches[:, BELOW], groups[:, BELOW]), whole)
             made.append(_estimate(value, reach + off, least=-math.inf))
-        return _widest(made)
+        gains = (1 - each.value / self.simulated_below for each in best)
+        return _widest([*made, *(EstimatedPart(value=each, low=each, high=each) for each in gains)])
 
     def _off_of_below(self) -> float:
         """The server's disagreement is one of all reads: as a part of those that disks answer."""
@@ -280,6 +306,32 @@ class _Estimates:
         told = measured[self.trace.counts] if measured is not None else np.array([], dtype=np.int8)
         told = told[told >= 0]
         return float((told == BELOW).mean()) if told.size else None
+
+
+def in_turn(trace: BlockTrace) -> float:
+    """The part of the reads that count whose blocks are asked for at equal intervals, as by a scan.
+
+    Blocks that are asked for independently of each other, each at a rate of its own, have intervals with a
+    density that falls (a mixture of exponentials: the independent reference model). What is above that.
+    """
+    by_block = np.argsort(trace.block, kind="stable")
+    again = by_block[1:][np.diff(trace.block[by_block]) == 0]
+    before = by_block[:-1][np.diff(trace.block[by_block]) == 0]
+    intervals = (trace.place[again] - trace.place[before])[trace.counts[again]]
+    found = np.histogram(intervals, _CLASSES, (0, 1))[0].astype(np.float64)
+    least = np.minimum.accumulate(found)
+    above = np.clip(found - least - _NOISE * np.sqrt(least), 0, None)
+    return float(above.sum() / max(trace.counts.sum(), 1))
+
+
+def most_read(trace: BlockTrace, room_bytes: float) -> float:
+    """Of the reads that count, those of the blocks that were read most before, as many as have room."""
+    before = trace.is_read & (trace.place < WARM_PART)
+    reads_of = np.bincount(trace.block[before], minlength=trace.bytes_of.size)
+    order = np.argsort(-reads_of, kind="stable")
+    kept = np.zeros(order.size, bool)
+    kept[order[np.cumsum(trace.bytes_of[order]) <= room_bytes / trace.one_in]] = True
+    return float(kept[trace.block[trace.counts]].mean()) if trace.counts.any() else 0.0
 
 
 def _variance(left: Counts, whole: float, fitted: int) -> float:

@@ -182,6 +182,11 @@ def notes(sizing: Sizing, shows_special: bool) -> Iterator[str]:
             "all its metadata, need room as well; what a special vdev has of reads of metadata is not in the "
             "sample. Only what is written after special_small_blocks is set goes there."
         )
+    if sizing.in_turn:
+        yield (
+            "Blocks are asked for in turn, as by a scan: what an ARC keeps of them depends on what it had "
+            "before. So ranges reach to what the blocks that are read most would answer."
+        )
     yield (
         "Ranges of 95 % have what other blocks and other times would change; not another load. Prefetch is "
         "not simulated."

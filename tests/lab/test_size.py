@@ -171,5 +171,5 @@ def test_three_sizes_of_each(sized: Rig, tmp_path: Path, load: str) -> None:
     held = sum(low <= both <= high for both, (_, low, high) in found)
     near = sum(abs(both - value) <= 0.03 for both, (value, *_) in found)
     print(f"{load}, {len(found)} sizes: {held} ranges have what was measured, {near} figures are near it")
-    # Nine of ten, of 24 in all.
-    assert near == len(found) and held >= len(found) - 1
+    # Nine of ten, of 24 in all. What is read in turn has a range that says so, and no figure near it.
+    assert held >= len(found) - 1 and (near == len(found) or load.startswith("scan"))

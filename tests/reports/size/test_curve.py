@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from kit.store.printed.sizing import CacheSize, EstimatedPart
-from reports.size.curve import knee, sizing_of
+from reports.size.curve import in_turn, knee, sizing_of
 from reports.size.trace import BlockTrace
-from reports.size.words import headline, is_known, words
+from reports.size.words import headline, is_known, notes, words
 from tests.reports.size import loads
 
 BLOCKS, READS = 8000, 50_000
@@ -37,6 +37,23 @@ def test_uniform_reads_make_a_straight_line():
         error = (cached * (1 - cached) / reads) ** 0.5
         assert cached - ghosts - 3 * error < share < cached + 3 * error
     assert found.arc_knee is None
+
+
+@pytest.mark.parametrize("one_in", [1, 8])
+@pytest.mark.parametrize("kind", ["uniform", "0.8", "1.1", "scan"])
+def test_blocks_that_are_read_in_turn_are_known_by_their_intervals(kind, one_in):
+    part = in_turn(made(kind, one_in=one_in))
+    assert part > 0.3 if kind == "scan" else part < 0.02
+
+
+def test_an_arc_may_keep_blocks_that_are_read_in_turn():
+    """Half of the reads go to 5 % of the blocks: an ARC of 40 % has room for a third of the others."""
+    found, steady = sized(made("scan"), 0.4), sized(made("0.8"), 0.4)
+    [share] = [each.answered for each in found.arcs]
+    assert share.low < share.value < 0.55 and 0.63 < share.high < 0.75
+    assert found.in_turn and any("as by a scan" in each for each in notes(found, False))
+    [share] = [each.answered for each in steady.arcs]
+    assert not steady.in_turn and share.high - share.low < 0.1
 
 
 def test_a_sample_is_as_all_blocks():
