@@ -131,6 +131,14 @@ class Disk(Table):
             yield "queue_depth", self.queue_depth
 
 
+class Throttle(Table):
+    """After so much data without a pause of `cool`, each request takes `factor` times as long, until one."""
+
+    after: Annotated[SizeBytes, Field(ge=SECTOR_BYTES, le=1 << 50)]
+    factor: Annotated[int, Field(ge=2, le=1000)]
+    cool: Annotated[DurationNs, Field(ge=1, le=1 << 50)] = 10**9
+
+
 class Ssd(Table):
     """An SSD with a page-mapped flash translation layer.
 
@@ -138,6 +146,7 @@ class Ssd(Table):
     rate. `command`, `write_command`: additional latency of a command; `..._spread`: largest random
     extra latency, mostly small. `flush = "ignored"`: completes flushes without writing its cache.
     `write_cache = "off"`: a write completes when it is in the flash; for a cache that is volatile.
+    `throttle`: it makes itself slower because of heat, and counts that.
     """
 
     channels: Annotated[int, Field(ge=1, le=64)]
@@ -164,6 +173,7 @@ class Ssd(Table):
     flush: Literal["honoured", "ignored"] = "honoured"
     write_cache: Literal["on", "off"] = "on"
     flush_command: Ns
+    throttle: Annotated[Throttle | None, Field(exclude_if=lambda throttle: throttle is None)] = None
 
     @field_validator("page")
     @classmethod
@@ -212,6 +222,10 @@ class Ssd(Table):
         yield "power_loss_protection", int(self.power_loss_protection)
         yield "flush", self.flush
         yield "write_cache", self.write_cache
+        if self.throttle:  # not by default, as queue_depth of a disk
+            yield "throttle_after_bytes", self.throttle.after
+            yield "throttle_factor", self.throttle.factor
+            yield "throttle_cool_ns", self.throttle.cool
 
 
 class Controller(Table):

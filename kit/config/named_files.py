@@ -38,6 +38,7 @@ CLASSES: Mapping[str, Class] = {
     "testbed.device.[].keep": "kept",
     "testbed.device.[].emulated.controller.backing": "kit",
     "testbed.device.[].set.*": "kit",
+    "testbed.device.[].set.*.*": "kit",
     "testbed.setting.[].get.[]": "program",
     "testbed.setting.[].set.[]": "program",
     "testbed.power.off.[]": "program",

@@ -74,6 +74,9 @@ Buses = Mapping[str, Bus]
 NO_BUSES: Buses = MappingProxyType({})
 
 
+_Value = str | int | float | bool
+
+
 class EmulatedDevice(Table):
     """An emulated device: its model is one of the kit's (`preset`), in a `file`, or inline (`emulated`).
 
@@ -86,7 +89,7 @@ class EmulatedDevice(Table):
     preset: str | None = None
     file: str | None = None
     emulated: DeviceModel | None = None
-    set: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    set: dict[str, _Value | dict[str, _Value]] = Field(default_factory=dict)
     keep: str | None = None
     # Of the table [bus.NAME].
     bus: Annotated[Name | None, Field(exclude_if=lambda bus: bus is None)] = None

@@ -30,7 +30,7 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded, Host, OutputTooLarge
 
 T = TypeVar("T")
 _HELPER = Path(__file__).parents[1] / "remote" / "probe_devices.py"
-_CONTROLLERS = _HELPER.with_name("read_controllers.py")
+_DRIVES = _HELPER.with_name("read_drives.py")
 # For each tool on the host's clock, and for all on ours: the output then names the tool that hangs.
 # `zpool import` reads every disk, and a lab's clock may run faster than ours.
 _TOOL_DEADLINE_S = 240
@@ -179,7 +179,7 @@ def device_settings(host: Host, paths: Mapping[str, str]) -> dict[str, DeviceSet
     argv = ["/usr/bin/python3", "-I", "-", json.dumps({"sysfs": list(paths.values())})]
     text = host.run(argv, stdin=_HELPER.read_bytes()).stdout
     argv = ["/usr/bin/python3", "-I", "-", json.dumps(list(paths.values()))]
-    behind = host.run(argv, stdin=_CONTROLLERS.read_bytes()).stdout
+    behind = host.run(argv, stdin=_DRIVES.read_bytes()).stdout
     try:
         found = TypeAdapter(dict[str, DeviceFacts]).validate_json(text)
         controllers = TypeAdapter(dict[str, dict[str, str] | None]).validate_json(behind)

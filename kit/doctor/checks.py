@@ -170,6 +170,12 @@ SERVER = (
         "Install nvme-cli, smartmontools, hdparm, sdparm and mdadm.",
     ),
     DoctorCheck(
+        "drive-links", "Speed and width of the PCIe links of NVMe drives, and what both ends can do.",
+        "A link below what both ends can do slows the drive, unless it only saves power: a run looks again "
+        "under load. A slot that is slower than its drive limits it.",
+        "Look at slot, riser, cable and backplane (lspci -vv: LnkCap, LnkSta).",
+    ),
+    DoctorCheck(
         "nfsd", "Whether the NFS server runs.",
         "Without it clients cannot mount.",
         "systemctl start nfs-server (or: modprobe nfsd; rpc.nfsd 16).",

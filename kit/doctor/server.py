@@ -12,14 +12,23 @@ from kit.doctor.client import programs
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examination, ExaminedHost, State, Verdict
 from kit.doctor.machine import memory_kib
+from kit.instruments.drives.reading import PciLink
 from kit.nfs import unlisted_exports
 
 ZFS_VERSION = "/sys/module/zfs/version"
 THREADS, VERSIONS = "/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions"
+NVME = "/sys/class/nvme"
 ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 # Readable by root only on many kernels.
 ROOT_FILES = (THREADS, VERSIONS)
-FILES = (ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/zfs_arc_max")
+# `device` is a link: the directory above its target is that of the port, at the other end.
+_LINK_FILES = tuple(
+    f"device/{each}_link_{part}" for each in ("current", "max", "../max") for part in ("speed", "width")
+)
+FILES = (
+    ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/zfs_arc_max",
+    *(f"{NVME}/nvme*/{name}" for name in _LINK_FILES),
+)  # fmt: skip
 PROGRAMS = (
     "blkid", "dd", "exportfs", "fio", "flock", "install", "lsblk", "tail", "udevadm", "wipefs", "zdb",
     "zfs", "zpool",
@@ -94,6 +103,35 @@ def _programs(subject: ExaminedHost) -> Verdict:
 def _device_programs(subject: ExaminedHost) -> Verdict:
     missing = [name for name in DEVICE_PROGRAMS if not any(subject.facts.program(name))]
     return ("note", f"not installed: {', '.join(missing)}") if missing else ("ok", ", ".join(DEVICE_PROGRAMS))
+
+
+def _drive_links(subject: ExaminedHost) -> Verdict:
+    """Without a load: a link may be slower then, to save power. A run reads it under load."""
+    texts, found = [], set[State]()
+    for path in subject.facts.paths(re.escape(NVME) + r"/nvme[0-9]+/device/current_link_speed"):
+        drive, name = path.removesuffix("/device/current_link_speed"), path.split("/")[4]
+        link, most, port = (_link(subject, drive, each) for each in ("current", "max", "../max"))
+        if not link or not most or not port:
+            continue
+        best = most.at_most(port)
+        if link.mts < best.mts:
+            found.add("warn")
+            texts.append(f"{name} has {link}, both ends can do {best}")
+        elif best.mts < most.mts:
+            found.add("note")
+            texts.append(f"{name} can do {most}, its slot {best}")
+        else:
+            texts.append(f"{name} {link}")
+    # Every host has a /run: a list without it is garbled, and shows no drive that is not there.
+    if not texts and not subject.facts.present("/run"):
+        raise Unknown("there is no /run")
+    state: State = "warn" if "warn" in found else "note" if found else "ok"
+    return state, "; ".join(texts) or "no NVMe drive with a link of PCIe"
+
+
+def _link(subject: ExaminedHost, drive: str, which: str) -> PciLink | None:
+    files = (f"{drive}/device/{which}_link_{part}" for part in ("speed", "width"))
+    return PciLink.parse(" x".join(subject.facts.optional(file) or "" for file in files))
 
 
 def _thread_count(subject: ExaminedHost) -> int | None:
@@ -218,6 +256,7 @@ def _arc(subject: ExaminedHost) -> Verdict:
 EXAMINATIONS: dict[str, Examination] = {
     "server-programs": _programs,
     "device-programs": _device_programs,
+    "drive-links": _drive_links,
 }
 OF_A_POOL: dict[str, Examination] = {
     "zfs-module": _zfs_module,

@@ -78,6 +78,7 @@ class ServedDevices:
     def __init__(self, host: Host) -> None:
         self.host = host
         self._names: frozenset[str] = frozenset()
+        self._throttling: frozenset[str] = frozenset()
 
     def start(self, program: Path, devices: Sequence[ServedDevice], dilation: int) -> dict[str, str]:
         """Make the devices; returns their paths by name. Raises HostError."""
@@ -100,6 +101,7 @@ class ServedDevices:
             ) from error
         paths = {device["name"]: device["path"] for device in json.loads(answer.stdout)}
         self._names = frozenset(paths)
+        self._throttling = frozenset(each.name for each in devices if "\nthrottle_" in each.spec)
         return paths
 
     def is_running(self) -> bool:
@@ -149,6 +151,10 @@ class ServedDevices:
     def counters_command(self, name: str) -> list[str] | None:
         """argv that prints the counters of a device's model as JSON; None for a device that has none."""
         return counters_command(name) if name in self._names else None
+
+    def throttle_command(self, name: str) -> list[str] | None:
+        """The same, of a device whose model throttles; None for another one."""
+        return counters_command(name) if name in self._throttling else None
 
     def counters(self, name: str) -> dict[str, int]:
         """Counters of a device's model since it was made."""

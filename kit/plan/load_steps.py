@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from kit.config.device_model import DeviceModel
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.hosts.base import Command
+from kit.instruments.drives import reading
 from kit.instruments.machine import sampler, wear
 from kit.load import fio, force_program
 from kit.load.ordinary_user import ordinary
@@ -205,9 +207,25 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
             period_ns, devices if of_server else {}, lock, of_caches=of_caches and of_server
         )
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
+    yield from _drives(plan, names, step)
     if phase.soak and phase.soak.has_limits and not plan.testbed.is_appliance:
         paths = {name: each.path for name, each in devices.items() if name != ARRAY}
         yield Step(step, "server", (Command(tuple(wear.command(paths)), wear.SOURCE),))
+
+
+def _drives(plan: Plan, names: Names, step: str) -> Iterator[Step]:
+    """What the server's drives say of themselves, before the load and after it."""
+    devices = [each for each in plan.testbed.device if not plan.testbed.is_lab or _throttles(each.emulated)]
+    if devices and not plan.testbed.is_appliance:
+        paths = {each.name: names.device_paths[each.name] for each in devices}
+        models = {each.name: counters_command(each.name) for each in devices if plan.testbed.is_lab}
+        argv = reading.command(paths, dict.fromkeys(paths, reading.LOGS), models)
+        yield Step(step, "server", (Command(tuple(argv), reading.SOURCE),))
+
+
+def _throttles(model: DeviceModel | None) -> bool:
+    """Whether it makes itself slower because of heat, and says so: a controller hides it."""
+    return model is not None and model.ssd is not None and model.ssd.throttle is not None
 
 
 def _fio(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:

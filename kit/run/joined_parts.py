@@ -35,6 +35,7 @@ def joined(first: Phase, more: Phase) -> Phase:
             "problems": (*lasting(first), *more.problems),
             "start_ns": first.start_ns,
             "machines": (*first.machines, *more.machines),
+            "drives": (*first.drives, *more.drives),
             "shares": _joined_shares(first, more),
             "cpu": (*first.cpu, *more.cpu),
             "devices": (*first.devices, *more.devices),

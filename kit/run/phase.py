@@ -20,6 +20,7 @@ from kit.hosts.base import HostLost
 from kit.instruments.arc_zil_counters import ArcZilCounters
 from kit.instruments.array_state import ArrayState
 from kit.instruments.base import Instrument
+from kit.instruments.drives.health import DriveHealth
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine import sampler
 from kit.instruments.machine.clock_offsets import ClockOffsets
@@ -132,6 +133,9 @@ def instruments(
     to the load."""
     machines = bench.clocks.machines(list(bench.site.hosts.values()))
     chosen: list[Instrument] = [offsets, HostHealth(machines)]
+    drives, models = bench.drives()
+    if bench.site.server and drives:
+        chosen.append(DriveHealth(bench.site.server, drives, models, bench.once))
     declared = bench.schedule
     named = partial(schedule.is_named, actions=declared) if declared else None
     faults = FaultEvents(bench.site.devices, named) if bench.site.devices else None

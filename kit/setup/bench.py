@@ -84,6 +84,8 @@ class Bench:
     live: bool = False
     # By device, what may be written in its life; None: not known.
     endurance_bytes: Mapping[str, int | None] = field(default_factory=dict)
+    # What the run has asked drives, or said of them, and does not again.
+    once: set[str] = field(default_factory=set)
 
     def workers(self, devices: Sequence[str] = (), *, over_nfs: bool = True) -> list[Worker]:
         """Those of a load on the working set, one a client or on the server; one a device; or the array."""
@@ -119,3 +121,14 @@ class Bench:
             for name, path in self.site.device_paths.items()
         }
         return devices | ({ARRAY: Sampled(self.array.spec.path)} if self.array else {})
+
+    def drives(self) -> tuple[dict[str, str], dict[str, list[str]]]:
+        """Paths of the drives that say something of themselves, and argv that prints the counters of a model.
+
+        Of emulated devices only those that throttle.
+        """
+        models, paths = self.site.devices, self.site.device_paths
+        throttling = {name: argv for name in paths if models and (argv := models.throttle_command(name))}
+        if self.site.emulated:
+            paths = {name: path for name, path in paths.items() if name in throttling}
+        return dict(paths), throttling

@@ -53,6 +53,10 @@ class Devices(FaultSource, Protocol):
         """argv that prints the counters of the device's model as JSON; None for a device that has none."""
         ...
 
+    def throttle_command(self, name: str) -> list[str] | None:
+        """The same, of a device whose model throttles; None for another one."""
+        ...
+
 
 class AgedDevices(Protocol):
     """Emulated devices whose aged state is kept between runs."""

@@ -14,7 +14,7 @@ from kit.core.text import commas
 from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import Forces
-from kit.store.parts.machine import Machine
+from kit.store.parts.machine import DriveReport, Machine
 from kit.store.parts.resource_use import ArcUse, CacheSample, CpuUse, DeviceUse, SpecialUse
 from kit.store.parts.schedule import Schedule
 from kit.store.parts.split import PhaseSplit
@@ -288,6 +288,7 @@ class Phase(Stored):
     end_ns: Nanoseconds
     shares: Shares | None = None
     machines: Many[Machine] = ()
+    drives: Many[DriveReport] = ()
     client_log: ClientLog | None = None
     parts: Many[Part] = ()
     cpu: Many[CpuUse] = ()

@@ -59,6 +59,7 @@ _EVENTS = {
     "suspend": "a suspend",
     "clock-step": "a step of the clock",
     "throttling": "CPU throttling",
+    "drive-throttling": "throttling of a drive",
     "expected": "an expected event",
     "resilver": "a resilver",
     "evacuation": "the evacuation of a vdev",

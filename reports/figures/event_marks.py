@@ -27,6 +27,8 @@ KNOWN = {
     "resilver": "resilver",
     "trim": "trim",
     "throttling": "CPU throttling",
+    "drive-throttling": "drive throttling",
+    "drive-report": "report of a drive",
     "clock-step": "clock step",
     "suspend": "suspend",
     "txg": "txg sync",

@@ -38,7 +38,8 @@ _INSTRUMENTS = {
     "NFS-": ("server-activity", "mount-statistics", "observed"), "TRIM": ("server-activity",),
     "DIRECT-IO": ("server-activity",), "OTHER-POOL": ("server-activity",), "CPU-STEAL": ("server-activity",),
     "DEVICE-BYTES": ("resource-use",), "ARRAY-BYTES": ("resource-use",), "THERMAL": ("host-health",),
-    "CLOCK-STEP": ("host-health",), "SPECIAL-READS": ("resource-use",),
+    "CLOCK-STEP": ("host-health",), "DRIVE-THROTTLED": ("host-health",), "LINK-DEGRADED": ("host-health",),
+    "SPECIAL-READS": ("resource-use",),
 }  # fmt: skip
 # Counters of the kernel are read a little later than the clock, are counted in jiffies of up to 10 ms, and
 # may go back by some of them (idle time, proc(5)). The rest of the CPUs is interrupts, and a hypervisor.
@@ -64,6 +65,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     yield from _of_callers(manifest, phase, ios)
     yield from _subjects(phase)
     yield from _machines(phase)
+    yield from _drives(phase)
     yield from _samples(phase)
 
 
@@ -289,7 +291,9 @@ def _out_of(phase: Phase, ios: Counted) -> Iterator[str]:
 def _subjects(phase: Phase) -> Iterator[str]:
     """Whether checks are of hosts and devices that the phase has, where it has any, and of their own op."""
     hosts, devices = {each.host for each in phase.machines}, {each.device for each in phase.devices}
+    drives = {each.device for each in phase.drives}
     of_id = {"CLOCK-STEP": hosts, "THERMAL": hosts, "DEVICE-BYTES": devices}
+    of_id |= dict.fromkeys(("DRIVE-THROTTLED", "LINK-DEGRADED"), drives)
     for check in (*phase.checks, *phase.unavailable):
         known = of_id.get(check.id)
         if check.of and known and check.of not in known:
@@ -315,6 +319,17 @@ def _machines(phase: Phase) -> Iterator[str]:
             yield f"{machine.host} slept for {machine.slept_ns} ns, and nothing was said"
         if machine.throttled_ms and not machine.throttled:
             yield f"{machine.host} throttled for {machine.throttled_ms} ms in no event"
+
+
+def _drives(phase: Phase) -> Iterator[str]:
+    """What drives reported is what their checks are of."""
+    for drive in phase.drives:
+        of = {id_: sum(not each.ok for each in phase.checks if (each.id, each.of) == (id_, drive.device))
+              for id_ in ("DRIVE-THROTTLED", "LINK-DEGRADED")}  # fmt: skip
+        if (drive.transitions or drive.throttled_ms) and not of["DRIVE-THROTTLED"]:
+            yield f"{drive.device} throttled, and no check says it"
+        if (drive.crc_errors or drive.pcie_uncorrected) and not of["LINK-DEGRADED"]:
+            yield f"the link of {drive.device} had errors, and no check says it"
 
 
 def _of_host(phase: Phase, id_: str, host: str) -> Check | None:

@@ -29,6 +29,8 @@ from kit.devices.check import check, guarded
 from kit.devices.listing import list_devices
 from kit.devices.probe import probe
 from kit.devices.refusal_reasons import Code, DeviceSpec
+from kit.instruments.drives import reading as drives
+from kit.instruments.machine import power_counters
 from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
 from kit.recovery.journal import read_journal
@@ -120,6 +122,10 @@ def test_all_are_read_back_watched_and_restored(host: Host, rig: Rig, tmp_path: 
     assert done.returncode == 0, done.stderr
     found = {each.name: (each.before, each.set) for each in manifest.host_settings}
     assert found["write_cache"] == ("on", "off") and found["setting.swappiness"] == (before[1], "10")
+    # What drives cannot say is said once a phase, and makes nothing unknown.
+    for phase in manifest.phases:
+        assert [each.media_errors for each in phase.drives] == [0, None]
+        assert {"DRIVE-THROTTLED", "LINK-DEGRADED"} <= {each.id for each in phase.unavailable}
     # Those that are not switched are recorded, too.
     assert found["setting.dirty_ratio"] == (before[2], before[2])
     assert any(
@@ -349,6 +355,17 @@ def test_what_an_nvme_says_of_its_health_is_listed(rig: Rig, blank: States) -> N
     assert (first.health.temperature_c, first.health.wear_percent, first.health.warning) == (50, 0, False)
     assert {one.node.write_cache for one in listed.values()} <= {"write back", "write through"}
     json.dumps([one.as_json() for one in listed.values()])
+
+
+def test_an_nvme_without_thermal_management_proves_nothing(rig: Rig, blank: States) -> None:
+    """Real nvme-cli and smartctl, on a drive of QEMU: it has no thermal management, and no link."""
+    logs = dict.fromkeys(("ns1", "vd0"), ("smart", "identify", "smartctl"))
+    found = drives.read(rig.host, {name: rig.by_id[name] for name in logs}, logs)
+    assert found["vd0"]["logs"] == {} and {*found["ns1"]["logs"]} == {"smart", "identify"}
+    seen = drives.parse(found["ns1"])
+    assert seen.counts["media_errors"] == 0 and "thm_temp1_trans_count" not in seen.counts
+    assert seen.link_max is None and seen.controller["driver"] == "nvme"
+    assert "unsafe_shutdowns" in power_counters.read(rig.host, rig.by_id["ns1"])
 
 
 # Each has its reason in tests/kit/devices/test_refusal_reasons.py.

@@ -34,6 +34,9 @@ static const char *const NAMES[HSP_COUNTS] = {
 	[HSP_PAGES_BUFFERED] = "pages_buffered",
 };
 
+/* Of a model that throttles alone, and not saved. */
+static const char TRANSITIONS[] = "thermal_transitions", THROTTLED[] = "thermal_throttled_ns";
+
 /* A request without an answer yet: the model decides later, or its data waits for the bus; or the answer. */
 struct later {
 	enum { NO_REQUEST, AT_MODEL, AT_BUS, ANSWERED, PLACES } where;
@@ -77,6 +80,8 @@ static void list_names(struct hsp_device *device)
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		length += (size_t)snprintf(device->names + length, sizeof(device->names) - length, "%s%s",
 					   i ? " " : "", NAMES[i]);
+	if (device->model->heat.after_bytes)
+		snprintf(device->names + length, sizeof(device->names) - length, " %s %s", TRANSITIONS, THROTTLED);
 }
 
 struct hsp_device *hsp_device_new(const char *text, uint64_t sectors, char *error, size_t error_size)
@@ -370,6 +375,12 @@ static uint64_t count_of(const struct hsp_model *model, unsigned which)
 
 uint64_t hsp_device_counter(const struct hsp_device *device, const char *name)
 {
+	const struct hsp_heat *heat = &device->model->heat;
+
+	if (!strcmp(name, TRANSITIONS))
+		return heat->transitions;
+	if (!strcmp(name, THROTTLED))
+		return heat->throttled_ns;
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		if (!strcmp(NAMES[i], name))
 			return count_of(device->model, i);

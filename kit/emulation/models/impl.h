@@ -30,12 +30,23 @@ struct hsp_counts {
 };
 
 /*
+ * Of a model that throttles (after_bytes is not 0): after so much data without a pause of cool_ns it is slower. The
+ * counters are not part of a saved state: each device begins cool.
+ */
+struct hsp_heat {
+	uint64_t after_bytes, cool_ns, factor;
+	uint64_t bytes, quiet_ns, last_ns; /* since the last pause; when the last answer is due; last arrival */
+	uint64_t transitions, throttled_ns;
+};
+
+/*
  * A model. device.c checks every request first: arrivals never decrease, the operation is known,
  * the sectors are inside the device.
  */
 struct hsp_model {
 	const struct hsp_model_ops *ops;
 	struct hsp_counts counts;
+	struct hsp_heat heat;
 	uint64_t sectors;
 	unsigned attributes;
 };

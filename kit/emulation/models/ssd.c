@@ -242,6 +242,29 @@ static uint64_t execute(struct ssd *ssd, const struct hsp_request *request)
 	}
 }
 
+/* When the request is done, after the drive has looked at how warm it is. */
+static uint64_t throttled(struct hsp_heat *heat, const struct hsp_request *request, uint64_t done_ns)
+{
+	uint64_t now_ns = request->arrival_ns;
+	int was_hot = heat->bytes >= heat->after_bytes;
+
+	if (!heat->after_bytes)
+		return done_ns;
+	if (now_ns >= heat->quiet_ns && now_ns - heat->quiet_ns >= heat->cool_ns)
+		heat->bytes = was_hot = 0;
+	if (was_hot)
+		heat->throttled_ns += now_ns - heat->last_ns;
+	heat->last_ns = now_ns;
+	if (request->op == HSP_READ || request->op == HSP_WRITE)
+		heat->bytes += (uint64_t)request->sectors * HSP_SECTOR_BYTES;
+	if (heat->bytes >= heat->after_bytes) {
+		heat->transitions += !was_hot;
+		done_ns = now_ns + (done_ns - now_ns) * heat->factor;
+	}
+	heat->quiet_ns = hsp_later(heat->quiet_ns, done_ns);
+	return done_ns;
+}
+
 static uint64_t ssd_submit(struct hsp_model *model, const struct hsp_request *request)
 {
 	struct ssd *ssd = ssd_of(model);
@@ -249,7 +272,7 @@ static uint64_t ssd_submit(struct hsp_model *model, const struct hsp_request *re
 
 	ssd->nand.now_ns = request->arrival_ns;
 	hsp_nand_advance(&ssd->nand, request->arrival_ns);
-	done_ns = execute(ssd, request);
+	done_ns = throttled(&model->heat, request, execute(ssd, request));
 	count_pages(ssd);
 	return done_ns;
 }
@@ -405,6 +428,11 @@ static void read_times(struct ssd *ssd, struct hsp_spec *spec)
 	ssd->write_command_spread_ns = hsp_spec_number(spec, "write_command_spread_ns", 0, max_ns);
 	ssd->flush_ns = hsp_spec_number(spec, "flush_ns", 0, max_ns);
 	ssd->nand.destage_idle_ns = hsp_spec_number(spec, "destage_idle_ns", 0, UINT64_C(1) << 50);
+	ssd->model.heat = (struct hsp_heat){
+		.after_bytes = hsp_spec_number_or(spec, "throttle_after_bytes", 512, UINT64_C(1) << 50, 0),
+		.factor = hsp_spec_number_or(spec, "throttle_factor", 2, 1000, 2),
+		.cool_ns = hsp_spec_number_or(spec, "throttle_cool_ns", 1, UINT64_C(1) << 50, 1000000000),
+	};
 }
 
 static struct hsp_model *ssd_new(struct hsp_spec *spec, uint64_t sectors)

@@ -280,6 +280,14 @@ _SUMS = (
         "Look for other users of the device.",
     ),
     CheckId("THERMAL", "CPUs throttled for at most 1 % of the phase.", "Cool the machine."),
+    CheckId(
+        "DRIVE-THROTTLED", "No drive made itself slower because of heat, by its own counters.",
+        "Cool the drive; give it pauses, or measure for so long that this is its usual speed.",
+    ),
+    CheckId(
+        "LINK-DEGRADED", "Links of drives are as fast as both ends can be, and had no error.",
+        "Look at slot, riser, cable and backplane, and at the kernel's log.",
+    ),
     CheckId("CLOCK-STEP", "The wall clock was not set.", "Use NTP that slews."),
     CheckId(
         "TIERS-TRACED", "I/Os by tier are the tracer's.",

@@ -1,4 +1,4 @@
-"""A machine: its health during a phase, buses and DRAM of its devices, findings of its host."""
+"""A machine: its health and its drives' in a phase, buses and DRAM of its devices, findings of its host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kit.store.stored import Count, Nanoseconds, Stored
+from kit.store.stored import Count, Nanoseconds, Signed, Stored
 
 # Of silicon, in thousandths of a degree Celsius: from liquid nitrogen to where it is destroyed.
 _Mdegc = Annotated[int, Field(ge=-200_000, le=200_000)]
@@ -21,6 +21,34 @@ class Machine(Stored):
     hottest_mdegc: Annotated[tuple[_Mdegc | None, _Mdegc | None], Field(strict=False)] = (None, None)
     clock_step_ns: Nanoseconds | None = None
     slept_ns: Nanoseconds | None = None
+
+
+class DriveReport(Stored):
+    """By how much the drive's own counters rose in the phase; None: it has none, or the counter went back.
+
+    `counted_by`: what printed them. `transitions`: into a state of thermal management, in which it is slower;
+    `throttled_ms`: how long it was in one. `warning_min`, `critical_min`: minutes above its own limits of
+    temperature. `slow_commands`: slower than `slow_from_ms`, by its own log (OCP). `link`: of PCIe or SATA
+    under load, `link_max`: what both ends can do; "" where the kernel does not say it. `pcie_corrected`,
+    `pcie_uncorrected`: errors that both ends of the link counted.
+    """
+
+    device: str
+    counted_by: str = ""
+    transitions: Count | None = None
+    throttled_ms: Count | None = None
+    warning_min: Count | None = None
+    critical_min: Count | None = None
+    media_errors: Count | None = None
+    reallocated: Count | None = None
+    pending: Signed | None = None
+    crc_errors: Count | None = None
+    slow_commands: Count | None = None
+    slow_from_ms: Count | None = None
+    link: str = ""
+    link_max: str = ""
+    pcie_corrected: Count | None = None
+    pcie_uncorrected: Count | None = None
 
 
 class HostFinding(Stored):

@@ -14,7 +14,7 @@ from kit.devices.probe import device_settings, probe
 from kit.devices.refusal_reasons import WIPEABLE, Code, reasons
 from kit.hosts.base import CommandFailed, CommandResult, DeadlineExceeded, OutputTooLarge
 from kit.hosts.local import LocalHost
-from kit.remote import probe_devices, read_controllers
+from kit.remote import probe_devices, read_drives
 from tests.fakes import Command, ScriptedHost
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
@@ -180,11 +180,11 @@ def test_the_link_and_the_interrupts_of_a_controller(tmp_path: Path, monkeypatch
     for place, disk in (("0000:01:00.0", "nvme0n1"), ("0000:02:00.0", "nvme1n1")):
         (pci / place / "nvme" / disk).mkdir(parents=True)
         (block / disk).symlink_to(pci / place / "nvme" / disk)
-    monkeypatch.setattr(read_controllers, "SYS", str(tmp_path / "sys"))
-    monkeypatch.setattr(read_controllers, "IRQ", str(tmp_path / "irq"))
-    found = read_controllers.controller_of("/dev/nvme0n1")
+    monkeypatch.setattr(read_drives, "SYS", str(tmp_path / "sys"))
+    monkeypatch.setattr(read_drives, "IRQ", str(tmp_path / "irq"))
+    found = read_drives.controller_of("/dev/nvme0n1")
     assert found == {
         "address": "0000:01:00.0", "link": "8.0 GT/s PCIe x2", "link_max": "16.0 GT/s PCIe x4",
         "irq_cpus": "0-3 4-7", "wake_us": "100000",
     }  # fmt: skip
-    assert read_controllers.controller_of("/dev/nvme1n1") == {"address": "0000:02:00.0"}
+    assert read_drives.controller_of("/dev/nvme1n1") == {"address": "0000:02:00.0"}

@@ -69,6 +69,18 @@ def memory(name: str, kib: int) -> Change:
     return file("/proc/meminfo", re.sub(rf"(?m)^{name}:.*$", f"{name}: {kib} kB", MEMORY))
 
 
+def nvme_link(now: str, port: str) -> Change:
+    """Of a drive that can do 16 GT/s, with four lanes."""
+
+    def change(raw: dict[str, Any]) -> None:
+        speeds = {"current": now, "max": "16.0 GT/s PCIe", "../max": port}
+        for which, speed in speeds.items():
+            for kind, value in (("speed", speed), ("width", "4")):
+                raw["files"][f"/sys/class/nvme/nvme0/device/{which}_link_{kind}"] = f"{value}\n"
+
+    return change
+
+
 # Check, state, changes of the recorded facts.
 SERVER_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
     ("python", "fail", (part("python", "3.5.3"),)),
@@ -98,6 +110,11 @@ SERVER_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
     ("device-sleep", "note", (file(ASPM, "[default] performance\n"), file(APST, "100000\n"))),
     ("device-sleep", "warn", (file(ASPM, "default [powersupersave]\n"),)),
     ("device-sleep", "warn", (file(APST, "soon\n"),)),
+    ("drive-links", "ok", (nvme_link("16.0 GT/s PCIe", "16.0 GT/s PCIe"),)),
+    ("drive-links", "note", (nvme_link("8.0 GT/s PCIe", "8.0 GT/s PCIe"),)),
+    ("drive-links", "warn", (nvme_link("2.5 GT/s PCIe", "16.0 GT/s PCIe"),)),
+    # A device inside of the root complex has no link.
+    ("drive-links", "ok", (nvme_link("Unknown", "Unknown"),)),
     ("smt", "note", (file(f"{CPU}/smt/active", "1"),)),
     ("smt", "note", (file(f"{CPU}/smt/active", None),)),
     ("numa", "note", (file("/sys/devices/system/node/online", "0-1"),)),

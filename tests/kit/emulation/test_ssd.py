@@ -284,3 +284,22 @@ def test_over_provisioning_holds_at_small_sizes(name: str, size: int) -> None:
     # Greedy collection of uniform writes needs about (1 + s) / (2 s); blocks that are few make it coarse.
     spare = preset.over_provisioning_percent / 100
     assert 1 <= amplification < 1 + 1.2 * (1 + spare) / (2 * spare)
+
+
+def test_a_drive_that_throttles_takes_a_factor_longer_until_a_pause() -> None:
+    """Requests come at set times, so that a device without heat differs by the factor alone."""
+    heat = {"after": "256KiB", "factor": 4, "cool": "50ms"}
+    devices = [ssd("nvme-datacentre"), ssd("nvme-datacentre", throttle=heat)]
+    # 100 writes of 4 KiB, of which 63 are below the limit; and the same after a pause.
+    at_ns = [begin_ns + number * 1000 * US for begin_ns in (0, S) for number in range(100)]
+    plain, hot = (
+        np.array(
+            [device.submit(ns, Op.WRITE, (number % 100) * 8, 8)[0] - ns for number, ns in enumerate(at_ns)]
+        )
+        for device in devices
+    )
+    factors = hot / plain
+    assert {*factors[:63], *factors[100:163]} == {1.0} and {*factors[63:100], *factors[163:]} == {4.0}
+    counters = devices[1].counters()
+    assert (counters["thermal_transitions"], counters["thermal_throttled_ns"]) == (2, 2 * 36 * 1000 * US)
+    assert not any(name.startswith("thermal") for name in devices[0].counters())

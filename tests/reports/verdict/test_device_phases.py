@@ -116,3 +116,28 @@ def test_what_does_not_close_is_unknown(damage: Any, reason: str) -> None:
     value = manifest()
     summary = synthetic.summarise(damage(latency(), value), value)
     assert summary["verdict"] == "unknown" and reason in summary["reasons"], summary["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("drive", "found", "expected"),
+    [
+        ({"transitions": 0}, 0, []),
+        ({"transitions": 2}, 2, [("DRIVE-THROTTLED", "write-b")]),
+        # Its check was taken away, or says something else.
+        ({"transitions": 2}, None, [("MANIFEST-VALUES", "write-b")]),
+        ({"throttled_ms": 9}, 0, [("MANIFEST-VALUES", "write-b")]),
+        ({"crc_errors": 1}, None, [("MANIFEST-VALUES", "write-b")]),
+    ],
+)
+def test_exactly_the_phase_in_which_a_drive_throttled_is_unknown(
+    drive: dict[str, int], found: int | None, expected: list[tuple[str, str]]
+) -> None:
+    value = manifest()
+    value["phases"][1]["drives"] = [{"device": "b", **drive}]
+    value["phases"][1]["checks"] += [] if found is None else [
+        {"id": "DRIVE-THROTTLED", "name": "slowdowns of b", "source": "nvme smart-log", "of": "b",
+         "expected": 0, "found": found, "tolerance": 0, "ok": not found, "instrument": "host-health"},
+    ]  # fmt: skip
+    summary = synthetic.summarise(latency(), value)
+    failed = [(each["id"], each["phase"]) for each in summary["outcomes"] if each["holds"] is False]
+    assert failed == expected and (summary["verdict"] == "unknown") == bool(expected)

@@ -83,9 +83,8 @@ class Drive(ScriptedHost):
         self.programs = programs
 
     def answer(self, command: Command) -> Answer:
-        if command.argv[0] == "readlink":
-            return "/dev/nvme0n1\n"
-        return self.programs.get(command.argv[4], (1, "", ""))
+        logs = {"smart": self.programs.get("nvme", ""), "smartctl": self.programs.get("smartctl", "")}
+        return json.dumps({"device": {"logs": {name: text for name, text in logs.items() if text}}})
 
 
 @pytest.mark.parametrize(
